@@ -1,0 +1,50 @@
+# Two commands are enough for a newcomer: `make demo` and `make test`.
+PYTHON ?= python3
+BIN := .venv/bin
+export PYTHONDONTWRITEBYTECODE = 1
+
+.PHONY: help demo test check format bench docs lock clean services
+
+help:            ## what can be made
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+demo: .venv/run  ## the main job on this machine: no root, no services
+	@$(BIN)/custody demo $(ARGS)
+
+test: .venv/dev services  ## install what is missing, then run every test
+	$(BIN)/python -m pytest $(ARGS)
+
+check: .venv/dev ## format, lint, types, import arrows
+	$(BIN)/ruff format --check src tests bench
+	$(BIN)/ruff check src tests bench
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: .venv/dev
+	$(BIN)/ruff format src tests bench
+	$(BIN)/ruff check --fix src tests bench
+
+services:        ## the real servers that the tests talk to (root installs them, others are told what to install)
+	@$(PYTHON) tests/rig/install.py
+
+lock:            ## renew the pinned, hashed dependencies
+	$(BIN)/uv pip compile -q --upgrade --generate-hashes --no-emit-index-url --no-header --python-version 3.11 pyproject.toml -o requirements/run.txt
+	$(BIN)/uv pip compile -q --upgrade --generate-hashes --no-emit-index-url --no-header --python-version 3.11 pyproject.toml --group dev -o requirements/dev.txt
+
+clean:
+	rm -rf .venv build dist .mypy_cache .ruff_cache .import_linter_cache
+
+# The virtual environment grows in three steps, each kept by a stamp file.
+.venv/build: requirements/build.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements/build.txt
+	@touch $@
+
+.venv/run: .venv/build requirements/run.txt pyproject.toml
+	$(BIN)/uv pip install -q --python $(BIN)/python --require-hashes -r requirements/run.txt
+	$(BIN)/uv pip install -q --python $(BIN)/python --no-deps --no-build-isolation -e .
+	@touch $@
+
+.venv/dev: .venv/run requirements/dev.txt
+	$(BIN)/uv pip install -q --python $(BIN)/python --require-hashes -r requirements/dev.txt
+	@touch $@

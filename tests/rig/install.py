@@ -49,7 +49,12 @@ def cache() -> Path:
 
 
 def programs(*names: str) -> Callable[[], bool]:
-    return lambda: all(shutil.which(name) for name in names)
+    return lambda: all(program(name) for name in names)
+
+
+def program(name: str) -> str | None:
+    """Debian puts some (runc) where only root looks."""
+    return shutil.which(name) or shutil.which(name, path="/usr/sbin")
 
 
 def postgres_folder() -> Path | None:
@@ -97,7 +102,7 @@ SERVICES = {
             "zookeeper",
             "the ingest tree that other services share, and leases",
             lambda: zookeeper_jar() is not None,
-            apt=("zookeeper",),
+            apt=("libzookeeper-java",),  # the server itself; the package zookeeper would add a desktop Java
             needs=("java",),
         ),
         Service(
@@ -256,9 +261,10 @@ def main(words: list[str] | None = None) -> int:
     services = wanted(names)
 
     lacking = missing(services)
-    if lacking and os.geteuid() == 0 and shutil.which("apt-get"):
-        say("installing " + ", ".join(service.name for service in lacking) + " …")
-        install(lacking)
+    doable = [service for service in lacking if service.apt or service.npm]
+    if doable and os.geteuid() == 0 and shutil.which("apt-get"):
+        say("installing " + ", ".join(service.name for service in doable) + " …")
+        install(doable)
         lacking = missing(services)
     if lacking:
         report(lacking)

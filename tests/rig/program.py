@@ -19,9 +19,11 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+
+from rig.install import program
 
 LOOPBACK = "127.0.0.1"
 STARTER = ThreadPoolExecutor(max_workers=1, thread_name_prefix="rig-starter")
@@ -79,22 +81,29 @@ class Program:
         self._wait(ready, seconds)
 
     def end(self, how: signal.Signals = signal.SIGTERM, seconds: float = 15) -> None:
-        """Signal the process group and wait; whoever has not gone after `seconds` is killed."""
+        """Ask the process to go; when it has, or has not after `seconds`, kill what is left of its family."""
         if self.process is None:
             return
         process, self.process = self.process, None
-        signal_group(process.pid, how)
-        try:
-            process.wait(seconds)
-        except subprocess.TimeoutExpired:
-            signal_group(process.pid, signal.SIGKILL)
-            process.wait(seconds)
+        pids = family(process.pid)
+        if how is not signal.SIGKILL:
+            tell_all([process.pid], how)
+            tell_all(pids, signal.SIGCONT)  # a frozen process hears nothing else
+            try:
+                process.wait(seconds)
+            except subprocess.TimeoutExpired:
+                pass
+        while left := [pid for pid in pids if is_running(pid)]:
+            tell_all(left, signal.SIGKILL)
+            time.sleep(0.002)
+        process.wait()
 
     def freeze(self) -> None:
-        signal_group(self.pid, signal.SIGSTOP)
+        """As if the machine stood still: connections stay open and nobody answers, until `resume`."""
+        tell_all(family(self.pid), signal.SIGSTOP)
 
     def resume(self) -> None:
-        signal_group(self.pid, signal.SIGCONT)
+        tell_all(family(self.pid), signal.SIGCONT)
 
     def _wait(self, ready: Callable[[], object], seconds: float) -> None:
         """Tight polls: a server that is up in 40 ms should not cost its test 500."""
@@ -113,6 +122,14 @@ class Program:
                         f"{self.name} is silent after {seconds} s:\n{tail(self.log)}"
                     ) from refusal
                 time.sleep(0.01)
+
+
+def tool(name: str) -> str:
+    """Where a program is; the fixtures have asked before whether it is there."""
+    path = program(name)
+    if path is None:
+        raise CannotStart(f"{name} is not installed")
+    return path
 
 
 def as_user(user: str, dies_by: signal.Signals = signal.SIGKILL) -> list[str]:
@@ -140,13 +157,21 @@ def unprivileged_user() -> str:
 
 def room(name: str, user: str = "") -> Path:
     """A private folder for one server. In /var/tmp, as /tmp may be memory, where fsync costs nothing."""
-    parent = Path("/var/tmp")
-    folder = Path(tempfile.mkdtemp(prefix=f"custody-{name}-", dir=parent if parent.is_dir() else None))
+    parent = Path("/var/tmp") if Path("/var/tmp").is_dir() else Path(tempfile.gettempdir())
+    sweep(parent)
+    folder = Path(tempfile.mkdtemp(prefix=f"custody-rig-{os.getpid()}-{name}-", dir=parent))
     if user:
-        owner = pwd.getpwnam(user)
-        os.chown(folder, owner.pw_uid, owner.pw_gid)
+        shutil.chown(folder, user)
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder
+
+
+def sweep(parent: Path) -> None:
+    """Remove the folders of test runs that were killed and could not."""
+    for folder in parent.glob("custody-rig-*"):
+        owner = folder.name.split("-")[2]
+        if owner.isdigit() and not is_running(int(owner)):
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def free_port() -> int:
@@ -171,11 +196,34 @@ def answers(port: int) -> None:
     socket.create_connection((LOOPBACK, port), timeout=1).close()
 
 
-def signal_group(group: int, how: signal.Signals) -> None:
+def family(pid: int) -> list[int]:
+    """A process and all it has started. PostgreSQL's leave their parent's group, so /proc is asked."""
+    found = [pid]
+    for listing in Path("/proc").glob(f"{pid}/task/*/children"):
+        try:
+            children = listing.read_text().split()
+        except OSError:  # it ended meanwhile
+            continue
+        for child in children:
+            found += family(int(child))
+    return found
+
+
+def tell_all(pids: Iterable[int], what: signal.Signals) -> None:
+    for pid in pids:
+        try:
+            os.kill(pid, what)
+        except ProcessLookupError:
+            pass
+
+
+def is_running(pid: int) -> bool:
+    """A zombie is not: it has ended, and waits only for its parent to notice."""
     try:
-        os.killpg(group, how)
-    except ProcessLookupError:
-        pass
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state not in "ZX"
 
 
 def tail(log: Path, lines: int = 20) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 
 import psycopg
@@ -10,13 +9,14 @@ import pytest
 
 from rig.need import need
 from rig.postgres import Postgres
+from rig.program import family, is_running
 
 
 @pytest.fixture
 def own() -> Iterator[Postgres]:
     """A cluster that a test may crash without its neighbours noticing."""
     need("postgresql")
-    server = Postgres(fast=True)
+    server = Postgres()
     server.start()
     yield server
     server.remove()
@@ -31,14 +31,6 @@ def ask(url: str, statement: str) -> object:
 def tell(url: str, statement: str) -> None:
     with psycopg.connect(url) as connection:
         connection.execute(statement)
-
-
-def is_running(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
 
 
 @pytest.mark.parametrize("setting", ["fsync", "full_page_writes", "synchronous_commit"])
@@ -60,10 +52,11 @@ def test_an_immediate_stop_keeps_what_was_committed(own: Postgres) -> None:
     url = own.fresh_database()
     tell(url, "create table kept (word text)")
     tell(url, "insert into kept values ('yes')")
-    first, port = own.program.pid, own.port
+    first, port, processes = own.program.pid, own.port, family(own.program.pid)
+    assert len(processes) > 3
 
     own.stop("immediate")
-    assert not is_running(first)
+    assert not any(map(is_running, processes))
     with pytest.raises(psycopg.OperationalError):
         psycopg.connect(url)
     own.start()
@@ -75,9 +68,9 @@ def test_an_immediate_stop_keeps_what_was_committed(own: Postgres) -> None:
 
 
 def test_a_removed_server_leaves_neither_process_nor_files(own: Postgres) -> None:
-    pid, folder = own.program.pid, own.folder
+    pids, folder = family(own.program.pid), own.folder
     own.remove()
-    assert not is_running(pid)
+    assert not any(map(is_running, pids))
     assert not folder.exists()
 
 
@@ -119,3 +112,12 @@ def test_a_database_can_start_as_a_copy_of_another(postgres: Postgres) -> None:
 
 def test_a_fresh_database_answers(postgres_url: str) -> None:
     assert ask(postgres_url, "select count(*) from pg_tables where schemaname = 'public'") == 0
+
+
+def test_a_frozen_server_is_silent_until_it_is_resumed(own: Postgres) -> None:
+    with psycopg.connect(own.url(), autocommit=True) as connection:
+        own.program.freeze()
+        with pytest.raises(psycopg.OperationalError, match="timeout"):
+            psycopg.connect(own.url(), connect_timeout=2)
+        own.program.resume()
+        assert connection.execute("select 1").fetchone() == (1,)

@@ -170,6 +170,19 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
+class Filter:
+    """Which jobs; empty fields match everything."""
+
+    kind: str = ""  # a kind, or a prefix with * at its end
+    state: str = ""
+    ended: str = ""
+    lane: str = ""
+    collection: str = ""
+    code: str = ""
+    parent: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Answer:
     """What became of a change: done, or refused with the reason."""
 

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from custody.model.errors import NotFound
-from custody.model.job import Answer, Change, Claim, HeldBy, Job, NewJob
+from custody.model.job import Answer, Change, Claim, Filter, HeldBy, Job, NewJob
 from custody.model.why import Reason
 from custody.stores import graph, moves
 from custody.stores.database import Database
 from custody.stores.history import write_note
-from custody.stores.listing import Filter, page
+from custody.stores.listing import page
 from custody.stores.rows import Tx, hold_from, job_from
 from custody.stores.submit import MICROSECONDS, Submitted
 from custody.stores.why import why

@@ -151,6 +151,15 @@ class Worker:
             count += len(works)
         return self.settled_count - before
 
+    def run_until_quiet(self) -> None:
+        """With all threads, until nothing is claimable, running, or about to become due."""
+        self.start()
+        try:
+            while not self._stopping and (self._cycle() or self._keeper.held()):
+                time.sleep(0.002)
+        finally:
+            self.shut_down()
+
     # Claiming
 
     def _cycle(self) -> int:

@@ -183,6 +183,19 @@ class Filter:
 
 
 @dataclass(frozen=True, slots=True)
+class Failures:
+    """Failed jobs with one cause: fixed once, resumed together."""
+
+    kind: str
+    state: str
+    code: str | None
+    count: int
+    oldest: int  # a job's number
+    newest: int
+    at: int  # when the newest failed
+
+
+@dataclass(frozen=True, slots=True)
 class Answer:
     """What became of a change: done, or refused with the reason."""
 

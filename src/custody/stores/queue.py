@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from custody.model.errors import NotFound
-from custody.model.job import Answer, Change, Claim, Filter, HeldBy, Job, NewJob
+from custody.model.job import Answer, Change, Claim, Failures, Filter, HeldBy, Job, NewJob
 from custody.model.why import Reason
 from custody.stores import graph, moves
 from custody.stores.database import Database
@@ -160,6 +160,11 @@ class SqlQueue:
     def counts(self) -> Sequence[tuple[str, str, int]]:
         rows = self._db.read(lambda tx: tx.run("counts"))
         return [(kind, state, count) for kind, state, count in rows]
+
+    def failures(self, limit: int = 100) -> Sequence[Failures]:
+        """Failed jobs grouped by cause, the largest group first."""
+        rows = self._db.read(lambda tx: tx.run("failure_groups", limit=limit))
+        return [Failures(*row) for row in rows]
 
     # time
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
 
 import psycopg
@@ -9,7 +10,7 @@ import pytest
 
 from rig.need import need
 from rig.postgres import Postgres
-from rig.program import family, is_running
+from rig.program import LOOPBACK, family, is_running
 
 
 @pytest.fixture
@@ -115,9 +116,12 @@ def test_a_fresh_database_answers(postgres_url: str) -> None:
 
 
 def test_a_frozen_server_is_silent_until_it_is_resumed(own: Postgres) -> None:
-    with psycopg.connect(own.url(), autocommit=True) as connection:
+    ask_for_encryption = bytes.fromhex("0000000804d2162f")
+    with socket.create_connection((LOOPBACK, own.port), timeout=0.2) as client:
         own.program.freeze()
-        with pytest.raises(psycopg.OperationalError, match="timeout"):
-            psycopg.connect(own.url(), connect_timeout=2)
+        client.sendall(ask_for_encryption)
+        with pytest.raises(TimeoutError):
+            client.recv(1)
         own.program.resume()
-        assert connection.execute("select 1").fetchone() == (1,)
+        client.settimeout(5)
+        assert client.recv(1) == b"N"

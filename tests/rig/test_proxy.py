@@ -150,8 +150,8 @@ def test_all_connections_can_be_cut_and_new_ones_made(proxy: Proxy, client: sock
 
 def test_a_client_of_a_server_that_is_down_is_refused(proxy: Proxy, echo: Echo) -> None:
     echo.close()
-    with socket.create_connection((LOOPBACK, proxy.port), timeout=5) as client:
-        with pytest.raises(ConnectionError):
+    with pytest.raises(ConnectionError):
+        with socket.create_connection((LOOPBACK, proxy.port), timeout=5) as client:
             say(client, b"one")
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import smtplib
 import subprocess
 import sys
-import textwrap
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from email.message import EmailMessage
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -20,7 +20,7 @@ from kazoo.client import KazooClient
 
 from rig.mail import Mailbox
 from rig.need import need
-from rig.program import LOOPBACK, CannotStart, Program, answers, family, free_port, is_running
+from rig.program import LOOPBACK, CannotStart, Program, answers, family, free_port, is_running, sweep
 from rig.proxy import Proxy
 from rig.svn import Repository, Subversion
 from rig.zookeeper import ZooKeeper
@@ -225,39 +225,50 @@ def test_a_server_that_stays_silent_is_given_up_and_killed(tmp_path: Path) -> No
     assert not is_running(seen[0])
 
 
-def test_servers_end_with_a_test_run_that_is_killed() -> None:
-    """Started from a thread that has ended meanwhile, which alone must not end them."""
-    run = """
-        import sys, threading
-        from rig.svn import Subversion
-        server = Subversion()
-        thread = threading.Thread(target=server.start)
-        thread.start(); thread.join()
-        print(server.program.pid, server.folder, flush=True)
-        sys.stdin.read()
-    """
-    need("subversion")
-    tests = str(Path(__file__).parents[1])
-    words = [sys.executable, "-c", textwrap.dedent(run)]
+KILLED_RUN = """
+import sys, threading
+from rig.{module} import {server}
+server = {server}()
+thread = threading.Thread(target=server.start)
+thread.start(); thread.join()
+print(server.program.pid, server.folder, flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.kills
+@pytest.mark.parametrize(
+    ("service", "module", "server"),
+    [
+        ("postgresql", "postgres", "Postgres"),
+        ("zookeeper", "zookeeper", "ZooKeeper"),
+        ("subversion", "svn", "Subversion"),
+    ],
+)
+def test_a_server_ends_with_the_test_run_that_is_killed(service: str, module: str, server: str) -> None:
+    """Here it was started by a thread that has ended since: that alone must not end it."""
+    need(service)
+    words = [sys.executable, "-c", KILLED_RUN.format(module=module, server=server)]
+    environ = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])}
     with subprocess.Popen(
-        words,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        env={"PYTHONPATH": tests, "PATH": "/usr/bin:/bin"},
-    ) as tested:
-        assert tested.stdout is not None
-        pid, folder = tested.stdout.readline().split()
-        time.sleep(0.1)
+        words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environ
+    ) as run:
+        assert run.stdout is not None
+        pid, folder = run.stdout.readline().split()
+        time.sleep(0.05)
         assert is_running(int(pid))
-        tested.kill()
-    end = time.monotonic() + 5
-    while is_running(int(pid)) and time.monotonic() < end:
-        time.sleep(0.01)
-    assert not is_running(int(pid))
+        pids = family(int(pid))
+        run.kill()
+    wait_until(lambda: not any(map(is_running, pids)))
 
     # What a killed run leaves on disk, the next one sweeps away.
     assert Path(folder).exists()
-    another = Subversion()
+    sweep(Path(folder).parent)
     assert not Path(folder).exists()
-    another.remove()
+
+
+def wait_until(true: Callable[[], bool], seconds: float = 10) -> None:
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end, f"not within {seconds} s"
+        time.sleep(0.01)

@@ -156,22 +156,26 @@ def unprivileged_user() -> str:
 
 
 def room(name: str, user: str = "") -> Path:
-    """A private folder for one server. In /var/tmp, as /tmp may be memory, where fsync costs nothing."""
-    parent = Path("/var/tmp") if Path("/var/tmp").is_dir() else Path(tempfile.gettempdir())
-    sweep(parent)
-    folder = Path(tempfile.mkdtemp(prefix=f"custody-rig-{os.getpid()}-{name}-", dir=parent))
+    """A private folder for one server, which the server's `remove` removes."""
+    for folder in left_over():
+        if f" {folder}/" not in Path("/proc/mounts").read_text():
+            shutil.rmtree(folder, ignore_errors=True)
+    folder = Path(tempfile.mkdtemp(prefix=f"custody-rig-{os.getpid()}-{name}-", dir=parent_of_rooms()))
     if user:
         shutil.chown(folder, user)
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder
 
 
-def sweep(parent: Path) -> None:
-    """Remove the folders of test runs that were killed and could not."""
-    for folder in parent.glob("custody-rig-*"):
-        owner = folder.name.split("-")[2]
-        if owner.isdigit() and not is_running(int(owner)):
-            shutil.rmtree(folder, ignore_errors=True)
+def parent_of_rooms() -> Path:
+    """Not /tmp if it can be helped: that may be memory, where fsync costs nothing and proves nothing."""
+    return Path("/var/tmp") if Path("/var/tmp").is_dir() else Path(tempfile.gettempdir())
+
+
+def left_over(name: str = "*") -> list[Path]:
+    """The folders of test runs that were killed and could not remove them."""
+    folders = parent_of_rooms().glob(f"custody-rig-*-{name}-*")
+    return [folder for folder in folders if not is_running(int(folder.name.split("-")[2]))]
 
 
 def free_port() -> int:

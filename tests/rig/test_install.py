@@ -37,6 +37,13 @@ def test_a_missing_service_fails_the_test_in_ci(bare: Path, monkeypatch: pytest.
         need("subversion")
 
 
+def test_a_service_for_later_may_be_missing_in_ci_too(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CI", "true")
+    assert install.SERVICES["node"].later
+    with pytest.raises(pytest.skip.Exception, match="node is not installed"):
+        need("azurite")
+
+
 def test_a_service_lacks_what_it_needs(bare: Path) -> None:
     with pytest.raises(pytest.skip.Exception, match="java is not installed"):
         need("zookeeper")

@@ -41,6 +41,8 @@ def postgres_url(postgres: Postgres) -> Iterator[str]:
     """An empty database for this test alone."""
     url = postgres.fresh_database()
     yield url
+    if not postgres.program.running:  # a crash test that failed half-way must not fail its neighbours
+        postgres.start()
     postgres.give_back(url)
 
 

@@ -13,7 +13,7 @@ from rig.postgres import Postgres
 from rig.program import LOOPBACK, family, is_running
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def own() -> Iterator[Postgres]:
     """A cluster that a test may crash without its neighbours noticing."""
     need("postgresql")
@@ -68,13 +68,6 @@ def test_an_immediate_stop_keeps_what_was_committed(own: Postgres) -> None:
     assert "was not properly shut down" in own.program.log.read_text()
 
 
-def test_a_removed_server_leaves_neither_process_nor_files(own: Postgres) -> None:
-    pids, folder = family(own.program.pid), own.folder
-    own.remove()
-    assert not any(map(is_running, pids))
-    assert not folder.exists()
-
-
 def test_two_tests_never_share_a_database(postgres: Postgres) -> None:
     one, other = postgres.fresh_database(), postgres.fresh_database()
     tell(one, "create table mine (x int)")
@@ -125,3 +118,14 @@ def test_a_frozen_server_is_silent_until_it_is_resumed(own: Postgres) -> None:
         own.program.resume()
         client.settimeout(5)
         assert client.recv(1) == b"N"
+
+
+def test_a_removed_server_leaves_neither_process_nor_files() -> None:
+    need("postgresql")
+    server = Postgres(fast=True)
+    server.start()
+    assert ask(server.url(), "show fsync") == "off"
+    pids, folder = family(server.program.pid), server.folder
+    server.remove()
+    assert not any(map(is_running, pids))
+    assert not folder.exists()

@@ -39,11 +39,11 @@ class Echo:
             threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
 
     def _serve(self, connection: socket.socket) -> None:
-        with connection, connection.makefile("rwb", buffering=0) as stream:
+        with connection, connection.makefile("rb") as lines:
             try:
-                for line in stream:
+                for line in lines:
                     self.did.append(line.strip())
-                    stream.write(b"did " + line)
+                    connection.sendall(b"did " + line)
             except OSError:
                 pass
 

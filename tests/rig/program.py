@@ -85,7 +85,7 @@ class Program:
         if self.process is None:
             return
         process, self.process = self.process, None
-        pids = family(process.pid)
+        pids = standstill(process.pid) if how is signal.SIGKILL else family(process.pid)
         if how is not signal.SIGKILL:
             tell_all([process.pid], how)
             tell_all(pids, signal.SIGCONT)  # a frozen process hears nothing else
@@ -100,7 +100,7 @@ class Program:
 
     def freeze(self) -> None:
         """As if the machine stood still: connections stay open and nobody answers, until `resume`."""
-        tell_all(family(self.pid), signal.SIGSTOP)
+        standstill(self.pid)
 
     def resume(self) -> None:
         tell_all(family(self.pid), signal.SIGCONT)
@@ -211,6 +211,15 @@ def family(pid: int) -> list[int]:
         for child in children:
             found += family(int(child))
     return found
+
+
+def standstill(pid: int) -> list[int]:
+    """Stop the whole family; look again until nobody has been born meanwhile."""
+    stopped: list[int] = []
+    while new := [member for member in family(pid) if member not in stopped]:
+        tell_all(new, signal.SIGSTOP)
+        stopped += new
+    return stopped
 
 
 def tell_all(pids: Iterable[int], what: signal.Signals) -> None:

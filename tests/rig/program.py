@@ -36,9 +36,7 @@ class CannotStart(Exception):
 class Program:
     """A server's process. `run` waits until `ready()` no longer refuses; `end` waits until it is gone."""
 
-    def __init__(
-        self, name: str, log: Path, *, user: str = "", dies_by: signal.Signals = signal.SIGKILL
-    ) -> None:
+    def __init__(self, name: str, log: Path, *, user: str = "", dies_by: signal.Signals = signal.SIGKILL) -> None:
         self.name = name
         self.log = log
         self.user = user
@@ -118,9 +116,7 @@ class Program:
                     raise CannotStart(f"{self.name} ended at once:\n{tail(self.log)}") from refusal
                 if time.monotonic() > end:
                     self.end(signal.SIGKILL)
-                    raise CannotStart(
-                        f"{self.name} is silent after {seconds} s:\n{tail(self.log)}"
-                    ) from refusal
+                    raise CannotStart(f"{self.name} is silent after {seconds} s:\n{tail(self.log)}") from refusal
                 time.sleep(0.01)
 
 

@@ -69,9 +69,7 @@ def test_nothing_is_run_when_nothing_is_missing(bare: Path, capsys: pytest.Captu
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root installs")
-def test_root_installs_what_is_missing_after_renewing_the_lists(
-    bare: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_root_installs_what_is_missing_after_renewing_the_lists(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(install, "POLICY", bare / "policy-rc.d")
     put(
         bare,
@@ -90,9 +88,7 @@ def test_root_installs_what_is_missing_after_renewing_the_lists(
     assert not (bare / "policy-rc.d").exists()
 
 
-def test_the_installer_waits_for_another_one_that_holds_the_lock(
-    bare: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_installer_waits_for_another_one_that_holds_the_lock(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rig.install.time.sleep", lambda _: None)
     put(
         bare,

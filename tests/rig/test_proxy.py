@@ -93,9 +93,7 @@ def test_a_cut_answer_is_of_a_thing_that_was_done(proxy: Proxy, client: socket.s
     assert echo.did == [b"begin", b"commit"]
 
 
-def test_a_cut_request_is_of_a_thing_that_was_never_done(
-    proxy: Proxy, client: socket.socket, echo: Echo
-) -> None:
+def test_a_cut_request_is_of_a_thing_that_was_never_done(proxy: Proxy, client: socket.socket, echo: Echo) -> None:
     cut = proxy.cut_request(b"commit")
     assert say(client, b"begin") == b"did begin"
     with pytest.raises(ConnectionError):

@@ -168,9 +168,7 @@ def little_site() -> Iterator[str]:
             self.send_response(200)
             self.send_header("Content-Type", "text/html")
             self.end_headers()
-            self.wfile.write(
-                b"<title>Kept</title><button onclick=\"this.textContent='Pressed'\">Press</button>"
-            )
+            self.wfile.write(b"<title>Kept</title><button onclick=\"this.textContent='Pressed'\">Press</button>")
 
         def log_message(self, *_: Any) -> None:
             pass
@@ -260,9 +258,7 @@ def test_a_server_ends_with_the_test_run_that_is_killed(service: str, module: st
     need(service)
     words = [sys.executable, "-c", KILLED_RUN.format(module=module, server=server)]
     environ = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
-    with subprocess.Popen(
-        words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environ
-    ) as run:
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environ) as run:
         assert run.stdout is not None
         pid, folder = run.stdout.readline().split()
         time.sleep(0.05)

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from email.message import EmailMessage
 from typing import Protocol
 
 from custody.border.fetch import Fetcher
 from custody.ingest.disk import WorkingDisk
 from custody.ingest.inventory import Inventory
+from custody.ingest.mail import Mail
 from custody.ingest.ocfl import Change, Stored
 from custody.ingest.profile import Profile
 from custody.ingest.staging import Staging
@@ -29,12 +29,6 @@ class Minter(Protocol):
 class Storage(Protocol):
     def store(self, identifier: str, change: Change) -> Stored:
         """Make the next version of an object; the same request again answers the version it made."""
-        ...
-
-
-class Mail(Protocol):
-    def send(self, message: EmailMessage) -> None:
-        """Hand the message over; the same Message-ID again must not arrive as a second message."""
         ...
 
 

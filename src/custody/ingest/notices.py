@@ -10,8 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from email import message_from_bytes, policy
-from email.message import EmailMessage
-from typing import Any, cast
+from typing import Any
 
 from custody.engine.work import Work
 from custody.ingest import mail, webhook
@@ -31,7 +30,7 @@ STATES = {"passed": reports.COMPLETED, "failed": reports.FAILED}
 def queued(work: Work, world: World, jobs: int) -> Sequence[NewJob]:
     """A confirmation that the batch was taken in, if the profile asks for one."""
     profile = world.profile(work.payload["profile"])
-    if not profile.confirm:
+    if not profile.notification.confirm:
         return ()
     text = f"Batch {work.job.id} was taken in: {jobs} object{'s' if jobs != 1 else ''} of {profile.name}.\n"
     return _delivery(work, world, profile, "queued", f"Batch {work.job.id} was taken in", text, {})
@@ -65,16 +64,16 @@ def call_back(work: Work, world: World, profile: Profile) -> int:
     }  # fmt: skip
     now = world.store.now()
     body = webhook.body("object.ingested", moment(now), facts)
-    headers = webhook.sign(f"job-{work.job.id}", now // 1_000_000, body, profile.callback_secrets)
+    headers = webhook.sign(f"job-{work.job.id}", now // 1_000_000, body, world.secrets[profile.name])
     fields = {**headers, "content-type": "application/json"}
-    status, _ = world.fetchers[profile.name].post(profile.callback, body, fields, cancel=lambda: work.stopped)
+    status, _ = world.fetchers[profile.name].post(profile.callback.url, body, fields, cancel=lambda: work.stopped)
     return status
 
 
 def deliver(work: Work, world: World) -> Outcome:
     """Send one message; the same Message-ID each time."""
     with world.staging.open(work.payload["message"]) as file:
-        message = cast(EmailMessage, message_from_bytes(file.read(), policy=policy.SMTP))
+        message = message_from_bytes(file.read(), policy=policy.SMTP)
     world.mail(message)
     return Passed({"to": work.payload["to"]})
 
@@ -130,12 +129,12 @@ def _delivery(
     work: Work, world: World, profile: Profile, what: str, subject: str, text: str, attached: dict[str, str]
 ) -> Sequence[NewJob]:
     given = work.payload.get("notification", "")
-    addresses = [part.strip() for part in given.split(",") if part.strip()] or list(profile.notification)
+    addresses = [part.strip() for part in given.split(",") if part.strip()] or list(profile.notification.addresses)
     if not addresses:
         return ()
-    message_id = f"<batch-{work.job.id}-{what}@{profile.mail_domain}>"
+    message_id = f"<batch-{work.job.id}-{what}@{world.sender.rpartition('@')[2]}>"
     message = mail.compose(
-        sender=profile.sender, recipients=addresses, subject=subject, text=text, message_id=message_id,
+        sender=world.sender, recipients=addresses, subject=subject, text=text, message_id=message_id,
         date=moment(world.store.now()), attachments=attached,
     )  # fmt: skip
     staged = world.staging.put([message.as_bytes()], "message.eml").url

@@ -137,7 +137,9 @@ def read_profile(path: Path) -> Profile:
     try:
         return parse_profile(path.read_text(encoding="utf-8"), path.stem, where=str(path))
     except (OSError, UnicodeDecodeError) as error:
-        raise BadInput(f"the profile cannot be read: {error}", code="profile.file", where=str(path)) from error
+        raise BadInput(
+            f"the profile cannot be read: {error}", code="profile.file", where=str(path)
+        ) from error
 
 
 def parse_profile(text: str, name: str, *, where: str = "profile") -> Profile:
@@ -146,7 +148,7 @@ def parse_profile(text: str, name: str, *, where: str = "profile") -> Profile:
     except tomllib.TOMLDecodeError as error:
         raise BadInput(f"not TOML: {error}", code="profile.toml", where=where) from error
     problems: list[str] = []
-    profile = _filled(Profile, given, "", problems, {"name": name})
+    profile: Profile = _filled(Profile, given, "", problems, {"name": name})
     if not problems:
         problems += _problems(profile)
     if problems:
@@ -156,7 +158,9 @@ def parse_profile(text: str, name: str, *, where: str = "profile") -> Profile:
     return profile
 
 
-def _filled(form: type[Any], given: Mapping[str, Any], above: str, problems: list[str], fixed: Any = None) -> Any:
+def _filled(
+    form: type[Any], given: Mapping[str, Any], above: str, problems: list[str], fixed: Any = None
+) -> Any:
     """A dataclass from a TOML table, by the types of its fields."""
     types = get_type_hints(form)
     values = dict(fixed or {})
@@ -167,7 +171,7 @@ def _filled(form: type[Any], given: Mapping[str, Any], above: str, problems: lis
             problems.append(f"{shown}: unknown key" + (f", did you mean {near[0]}?" if near else ""))
         elif dataclasses.is_dataclass(types[key]):
             if isinstance(value, dict):
-                values[key] = _filled(types[key], value, f"{shown}.", problems)  # type: ignore[arg-type]
+                values[key] = _filled(types[key], value, f"{shown}.", problems)
             else:
                 problems.append(f"{shown}: must be a table, [{shown}]")
         else:
@@ -193,7 +197,7 @@ def _flag(value: object) -> bool:
 def _whole(value: object) -> int:
     """A number, or a size such as "20 GiB"."""
     if isinstance(value, str) and (found := _SIZE.fullmatch(value)):
-        return int(found["number"]) * _UNITS[found["unit"] or "B"]
+        return int(found["number"]) * int(_UNITS[found["unit"] or "B"])
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         raise TypeError('must be a whole number, or a size such as "20 GiB"')
     return value
@@ -256,27 +260,31 @@ def _problems(profile: Profile) -> list[str]:
     return problems
 
 
-def _matches(form: re.Pattern[str], value: str) -> None:
+def _matches(form: re.Pattern[str], value: str) -> str:
     if not form.fullmatch(value):
         raise ValueError(f"{value!r} is not of the form {form.pattern}")
+    return value
 
 
-def _between(value: int, least: int, most: int) -> None:
+def _between(value: int, least: int, most: int) -> int:
     if not least <= value <= most:
         raise ValueError(f"{value} is not between {least} and {most}")
+    return value
 
 
-def _one_of(value: str, *choices: str) -> None:
+def _one_of(value: str, *choices: str) -> str:
     if value not in choices:
         raise ValueError(f"{value!r} is not {' or '.join(choices)}")
+    return value
 
 
-def _url(value: str) -> None:
+def _url(value: str) -> str:
     parts = urlsplit(value)
     if parts.scheme not in {"http", "https"} or not parts.hostname:
         raise ValueError(f"{value!r} is not an http(s) URL")
     if parts.username or parts.password:
         raise ValueError("a user name or password in a URL is not allowed here")
+    return value
 
 
 def _ezid(identifier: Identifier) -> None:

@@ -55,16 +55,12 @@ def test_an_erc_is_read_back():
 
 
 def test_a_depositors_erc_may_continue_lines_and_repeat_where():
-    text = (
-        "# mine\nerc:\nwho: Proust,\n  Marcel\nwhat: T\nwhere: local 1; x\nwhere: ark:/1/a\nwhere: ark:/1/b\n"
-    )
+    text = "# mine\nerc:\nwho: Proust,\n  Marcel\nwhat: T\nwhere: local 1; x\nwhere: ark:/1/a\nwhere: ark:/1/b\n"
     assert read_erc(text) == Description("ark:/1/a", ("local 1", "x", "ark:/1/b"), "Proust, Marcel", "T")
 
 
 def test_dublin_core_is_xml_with_every_value_once():
-    tree = etree.fromstring(
-        dublin_core(Description("ark:/1/a", ("l1",), "P", "T & <L>\x01", "1922")).encode()
-    )
+    tree = etree.fromstring(dublin_core(Description("ark:/1/a", ("l1",), "P", "T & <L>\x01", "1922")).encode())
     assert tree.tag == "DublinCore"
     assert [(each.tag, each.text) for each in tree] == [
         (f"{{{DC}}}creator", "P"),

@@ -21,7 +21,7 @@ from custody.ingest.manifest_form import OBJECT, Row
 from custody.ingest.ocfl import Change, Given
 from custody.ingest.staging import is_staged, name_in
 from custody.ingest.world import World
-from custody.model.errors import BadInput, CustodyError, Unavailable
+from custody.model.errors import BadInput, CustodyError, Refused, Unavailable
 from custody.model.event import NewEvent
 from custody.model.item import NewItem
 from custody.model.outcome import Failed, Outcome, Passed, Wait
@@ -36,7 +36,7 @@ OURS = ("mrt-", "system/")
 
 def pending(work: Work, world: World) -> Outcome:
     """Is what was handed in what the depositor says it is, and can it be read? Failing here is final."""
-    payload, profile = work.payload, world.profile(work.payload["profile"])
+    payload = work.payload
     if payload["type"] != "object-manifest":
         if is_staged(payload["payload"]):
             _check_digest(world.staging.path(payload["payload"]), work)
@@ -49,7 +49,6 @@ def pending(work: Work, world: World) -> Outcome:
         rows = sum(1 for _ in manifest.read(source, check_name=check_name, kinds=(OBJECT,), where=_where(work)))
     if not rows:
         return Failed("manifest.empty", "the manifest lists no files")
-    del profile
     return Passed(detail={"files": rows}, keep={"files": rows})
 
 
@@ -94,7 +93,7 @@ def processing(work: Work, world: World) -> Outcome:
         for name in sorted(names):
             lease = world.store.leases.claim(f"localid/{profile.owner}/{name}", work.claim.holder, LEASE_SECONDS)
             if lease is None:
-                return Wait(2, f"another job is looking up local id {name}")
+                return Wait(0.2, f"another job is looking up local id {name}")
             leases.append(lease)
         primary = _identify(work, world, names)
     finally:
@@ -120,7 +119,12 @@ def storing(work: Work, world: World) -> Outcome:
         update=update,
         deletes=describing.deletes(folder) if update else (),
     )
-    stored = world.node(profile).store(work.facts["primary"], change)
+    try:
+        stored = world.node(profile).store(work.facts["primary"], change)
+    except Refused as busy:
+        if busy.code != "object.busy":
+            raise
+        return Wait(0.2, "another job is writing a version of the same object")
     return Passed({"version": stored.version}, keep={"version": stored.version})
 
 

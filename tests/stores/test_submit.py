@@ -8,8 +8,8 @@ import pytest
 
 from custody.model.errors import BadInput, KeyConflict, NotFound
 from custody.model.graph import Edge
-from custody.model.job import Job, NewJob
-from custody.stores import Filter, Store
+from custody.model.job import Filter, Job, NewJob
+from custody.stores import Store
 from stores.acts import BATCH, finish, order, settle, state, submit, take, take_one, types
 from stores.clock import HandClock
 

@@ -185,6 +185,32 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
+class Filter:
+    """Which jobs; empty fields match everything."""
+
+    kind: str = ""  # a kind, or a prefix with * at its end
+    state: str = ""
+    ended: str = ""
+    lane: str = ""
+    collection: str = ""
+    code: str = ""
+    parent: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Failures:
+    """Failed jobs with one cause: fixed once, resumed together."""
+
+    kind: str
+    state: str
+    code: str | None
+    count: int
+    oldest: int  # a job's number
+    newest: int
+    at: int  # when the newest failed
+
+
+@dataclass(frozen=True, slots=True)
 class Answer:
     """What became of a change: done, or refused with the reason."""
 

@@ -6,10 +6,9 @@ from collections.abc import Callable
 
 from custody.model.errors import BadInput
 from custody.stores.clock import Clock, SystemClock
-from custody.stores.listing import Filter
 from custody.stores.sql import Store, random_move
 
-__all__ = ["Clock", "Filter", "Store", "SystemClock", "open_store"]
+__all__ = ["Clock", "Store", "SystemClock", "open_store"]
 
 
 def open_store(url: str, clock: Clock | None = None, new_move: Callable[[], str] = random_move) -> Store:

@@ -2,23 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from custody.model.job import Job
+from custody.model.job import Filter, Job
 from custody.stores.rows import Tx, job_from
-
-
-@dataclass(frozen=True, slots=True)
-class Filter:
-    """Empty fields match everything."""
-
-    kind: str = ""  # a kind, or a prefix with * at its end
-    state: str = ""
-    ended: str = ""
-    lane: str = ""
-    collection: str = ""
-    code: str = ""
-    parent: int = 0
 
 
 def page(tx: Tx, where: Filter, after: int, limit: int) -> list[Job]:

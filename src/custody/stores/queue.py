@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from custody.model.errors import BadInput, NotFound
-from custody.model.job import Answer, Change, Claim, HeldBy, Job, NewJob
+from custody.model.job import Answer, Change, Claim, Failures, Filter, HeldBy, Job, NewJob
 from custody.model.why import Reason
 from custody.stores import graph, moves
 from custody.stores.database import Database
 from custody.stores.history import write_note
-from custody.stores.listing import Filter, page
+from custody.stores.listing import page
 from custody.stores.rows import Tx, hold_from, job_from
 from custody.stores.submit import MICROSECONDS, Submitted
 from custody.stores.why import why
@@ -163,6 +163,16 @@ class SqlQueue:
     def counts(self) -> Sequence[tuple[str, str, int]]:
         rows = self._db.read(lambda tx: tx.run("counts"))
         return [(kind, state, count) for kind, state, count in rows]
+
+    def children(self, parent: int) -> Sequence[tuple[str, int]]:
+        """How many of a job's children are in which state."""
+        rows = self._db.read(lambda tx: tx.run("children_counts", parent=parent))
+        return [(state, count) for state, count in rows]
+
+    def failures(self, limit: int = 100) -> Sequence[Failures]:
+        """Failed jobs grouped by cause, the largest group first."""
+        rows = self._db.read(lambda tx: tx.run("failure_groups", limit=limit))
+        return [Failures(*row) for row in rows]
 
     # time
 

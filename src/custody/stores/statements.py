@@ -15,6 +15,8 @@ from importlib import resources
 
 _HEADING = re.compile(r"^-- (name|fragment): ([a-z_]+)\s*$", re.MULTILINE)
 _COMMENT = re.compile(r"--[^\n]*")
+FILE = "statements.sql"
+APPLICATIONS = ("ingest", "workflows", "channels", "robots")
 _PLACE = re.compile(r"\{([a-z_]+)\}")
 
 
@@ -37,11 +39,13 @@ def _include(sql: str, fragments: Mapping[str, str]) -> str:
 
 @cache
 def load(dialect: str) -> Mapping[str, str]:
-    """Every statement for a dialect: the common ones, then its overrides."""
-    here = resources.files("custody.stores")
-    statements, fragments = parse((here / "statements.sql").read_text())
-    own = here / dialect / "statements.sql"
-    if own.is_file():
-        more, changed = parse(own.read_text())
-        statements, fragments = statements | more, fragments | changed
+    """Every statement for a dialect: the store's, those of applications with tables, then the dialect's overrides."""
+    program = resources.files("custody")
+    common = [program / "stores" / FILE, *(program / name / FILE for name in APPLICATIONS)]
+    statements: dict[str, str] = {}
+    fragments: dict[str, str] = {}
+    for file in [*common, program / "stores" / dialect / FILE]:
+        if file.is_file():
+            more, changed = parse(file.read_text())
+            statements, fragments = statements | more, fragments | changed
     return {name: _include(sql, fragments) for name, sql in statements.items()}

@@ -295,7 +295,7 @@ from job where ended = 'failed' group by kind, state, code order by count(*) des
 select {job_columns} from job where parent = :parent and id > :after order by id limit :limit
 
 -- name: children_counts
-select state, ended, count(*) from job where parent = :parent group by state, ended order by state
+select state, count(*) from job where parent = :parent group by state order by state
 
 -- name: insert_event
 insert into event (subject, seq, type, outcome, agent, at, detail, token, move)
@@ -377,11 +377,14 @@ select name, holder, token, until, since from lease where holder is not null ord
 select 1 from lease where name = :name and token = :token and until > :now
 
 -- name: set_schedule
+-- Setting the same times again (as every start of an application does) must not forget the slots that have come.
 insert into schedule (name, spec, zone, kind, payload, lane, overlap, missed, last_slot, next_slot)
 values (:name, :spec, :zone, :kind, :payload, :lane, :overlap, :missed, :now, :next_slot)
 on conflict (name) do update
 set spec = excluded.spec, zone = excluded.zone, kind = excluded.kind, payload = excluded.payload,
-    lane = excluded.lane, overlap = excluded.overlap, missed = excluded.missed, next_slot = excluded.next_slot
+    lane = excluded.lane, overlap = excluded.overlap, missed = excluded.missed,
+    next_slot = case when schedule.spec = excluded.spec and schedule.zone = excluded.zone
+        then schedule.next_slot else excluded.next_slot end
 
 -- name: schedules
 select name, spec, zone, kind, payload, lane, overlap, missed, paused, last_slot, next_slot from schedule order by name

@@ -22,8 +22,7 @@ def after_end(tx: Tx, job: Job, ended: str) -> None:
     for waiter in sorted(met):
         _count_down(tx, waiter, met[waiter])
     if ended != "passed":
-        for (waiter,) in tx.run("disappointed", target=job.id):
-            end_quietly(tx, _locked(tx, waiter), "skip", f"needed job {job.id}, which {_ended_how(ended)}")
+        disappoint(tx, job.id, ended)
     if job.parent is not None:
         count_child(tx, job.parent, -1)
 
@@ -63,6 +62,7 @@ def became_ready(tx: Tx, job: Job) -> None:
     """A job that has nothing left to wait for: supersede what it makes pointless, or notice that it is."""
     if job.line is None or job.unmet or job.ended:
         return
+    tx.run("lock_line", line=job.line, task=job.task)
     newer = tx.run("newer_superseder", line=job.line, task=job.task, position=job.position)
     if newer:
         end_quietly(tx, job, "supersede", f"job {newer[0][0]} had already superseded it")
@@ -113,13 +113,23 @@ def end_quietly(tx: Tx, job: Job, signal: str, why: str) -> None:
         after_end(tx, ended, state)
 
 
+def disappoint(tx: Tx, job_id: int, ended: str) -> None:
+    """Skip those who needed this job, can no longer have what they needed, and asked to be skipped then."""
+    for (waiter,) in tx.run("disappointed", target=job_id):
+        end_quietly(tx, _locked(tx, waiter), "skip", f"needed job {job_id}, which {_ended_how(ended)}")
+
+
 def _count_down(tx: Tx, waiter: int, by: int) -> None:
     for row in tx.run("count_down", id=waiter, by=by):
-        job = job_from(row)
-        if job.ended == "skipped":
-            _rearm(tx, job)
-        elif not job.unmet:
-            became_ready(tx, job)
+        after_count(tx, job_from(row))
+
+
+def after_count(tx: Tx, job: Job) -> None:
+    """`job` has just had a need met."""
+    if job.ended == "skipped":
+        _rearm(tx, job)
+    elif not job.unmet:
+        became_ready(tx, job)
 
 
 def _rearm(tx: Tx, job: Job) -> None:
@@ -141,9 +151,10 @@ def _rearm_dependents(tx: Tx, job_id: int) -> None:
     # Those behind it were skipped because it was: they wait again. Their edges never counted as met.
     for waiter, _wants, otherwise, met in tx.run("edges_to", id=job_id):
         if otherwise == "skip" and not met:
-            job = _locked(tx, waiter)
-            if job.ended == "skipped":
-                _rearm(tx, job)
+            for row in tx.run("lock_job", id=waiter):  # none, if it has been deleted since
+                job = job_from(row)
+                if job.ended == "skipped":
+                    _rearm(tx, job)
 
 
 def _locked(tx: Tx, job_id: int) -> Job:
@@ -159,5 +170,4 @@ def resolve_deleted(tx: Tx, job_id: int) -> None:
     met = Counter(row[0] for row in tx.run("meet_edges", target=job_id, ended="deleted"))
     for waiter in sorted(met):
         _count_down(tx, waiter, met[waiter])
-    for (waiter,) in tx.run("disappointed", target=job_id):
-        end_quietly(tx, _locked(tx, waiter), "skip", f"needed job {job_id}, which was deleted")
+    disappoint(tx, job_id, "deleted")

@@ -15,15 +15,8 @@ from custody.stores.submit import MICROSECONDS, Submitted, submit
 
 def ready_queues(tx: Tx, prefix: str, after: str, limit: int) -> list[str]:
     """Queues with something ready, found by stepping through the ready index, one look-up each."""
-    found: list[str] = []
-    here, end = after or prefix, prefix + "\U0010ffff"
-    while len(found) < limit:
-        queue = tx.run("next_queue", after=here, before=end)[0][0]
-        if queue is None:
-            break
-        found.append(queue)
-        here = queue
-    return found
+    rows = tx.run("ready_queues", after=after or prefix, before=prefix + "\U0010ffff", limit=limit)
+    return [row[0] for row in rows]
 
 
 def claim(tx: Tx, queues: Sequence[str], holder: str, lease: int, limit: int, move: str) -> list[Claim]:
@@ -77,7 +70,7 @@ def settle(tx: Tx, change: Change) -> Answer:
         change.type,
         change.outcome,
         change.agent,
-        detail(change, job),
+        detail(change, job.retries),
         job.token,
         change.move,
     )
@@ -120,7 +113,7 @@ def values(change: Change) -> dict[str, Any]:
     return given if change.token is None else given | {"token": change.token, "attempts": change.attempts}
 
 
-def detail(change: Change, job: Job) -> dict[str, Any]:
+def detail(change: Change, retries: int) -> dict[str, Any]:
     """What the event says: enough to fold the row from it."""
     told: dict[str, Any] = {"from": change.frm, "state": change.to, "ended": change.ended, **change.detail}
     more = {
@@ -133,7 +126,7 @@ def detail(change: Change, job: Job) -> dict[str, Any]:
     if change.keep:
         told["facts"] = dict(change.keep)
     if change.retries:
-        told["retries"] = job.retries
+        told["retries"] = retries
     if change.code:
         told["code"] = change.code
     return told

@@ -33,7 +33,7 @@ PATIENCE = 30.0
 
 AGAIN = (errors.DeadlockDetected, errors.SerializationFailure)
 _BEGIN = f"begin; select pg_current_xact_id()::text, {SERVER_TIME}"
-_LOOK = "begin isolation level repeatable read read only"
+_LOOK = "begin isolation level repeatable read read only; set local plan_cache_mode = auto"
 
 
 class PostgresTx:

@@ -15,9 +15,12 @@ from rig.need import need
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
+    from rig.azurite import Azurite
     from rig.mail import Mailbox
+    from rig.podman import Podman
     from rig.postgres import Postgres
     from rig.svn import Repository, Subversion
+    from rig.temporal import Temporal
     from rig.zookeeper import ZooKeeper
 
 
@@ -38,6 +41,8 @@ def postgres_url(postgres: Postgres) -> Iterator[str]:
     """An empty database for this test alone."""
     url = postgres.fresh_database()
     yield url
+    if not postgres.program.running:  # a crash test that failed half-way must not fail its neighbours
+        postgres.start()
     postgres.give_back(url)
 
 
@@ -86,6 +91,42 @@ def smtp() -> Iterator[Mailbox]:
     mailbox.start()
     yield mailbox
     mailbox.stop()
+
+
+@pytest.fixture(scope="session")
+def azurite() -> Iterator[Azurite]:
+    """A private stand-in for Azure's Blob and Queue storage."""
+    need("azurite")
+    from rig.azurite import Azurite
+
+    server = Azurite()
+    server.start()
+    yield server
+    server.remove()
+
+
+@pytest.fixture(scope="session")
+def temporal() -> Iterator[Temporal]:
+    """A private Temporal server; a test that stops it starts it again."""
+    need("temporal")
+    from rig.temporal import Temporal
+
+    server = Temporal()
+    server.start()
+    yield server
+    server.remove()
+
+
+@pytest.fixture(scope="session")
+def podman() -> Iterator[Podman]:
+    """A private podman store with one small image."""
+    need("podman")
+    from rig.podman import Podman
+
+    store = Podman()
+    store.start()
+    yield store
+    store.remove()
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,9 @@ QUIET = (
     "--disable-domain-reliability",
     "--disable-sync",
     "--disable-dev-shm-usage",
-    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost",
+    # A proxy that is not there, for all but loopback. Refusing names instead (--host-resolver-rules) is not
+    # enough: after a name that was not found, Chromium asks public name servers whether the network is down.
+    "--proxy-server=http://127.0.0.1:1",
 )
 
 

@@ -36,9 +36,7 @@ class CannotStart(Exception):
 class Program:
     """A server's process. `run` waits until `ready()` no longer refuses; `end` waits until it is gone."""
 
-    def __init__(
-        self, name: str, log: Path, *, user: str = "", dies_by: signal.Signals = signal.SIGKILL
-    ) -> None:
+    def __init__(self, name: str, log: Path, *, user: str = "", dies_by: signal.Signals = signal.SIGKILL) -> None:
         self.name = name
         self.log = log
         self.user = user
@@ -85,7 +83,7 @@ class Program:
         if self.process is None:
             return
         process, self.process = self.process, None
-        pids = family(process.pid)
+        pids = standstill(process.pid) if how is signal.SIGKILL else family(process.pid)
         if how is not signal.SIGKILL:
             tell_all([process.pid], how)
             tell_all(pids, signal.SIGCONT)  # a frozen process hears nothing else
@@ -100,7 +98,7 @@ class Program:
 
     def freeze(self) -> None:
         """As if the machine stood still: connections stay open and nobody answers, until `resume`."""
-        tell_all(family(self.pid), signal.SIGSTOP)
+        standstill(self.pid)
 
     def resume(self) -> None:
         tell_all(family(self.pid), signal.SIGCONT)
@@ -118,9 +116,7 @@ class Program:
                     raise CannotStart(f"{self.name} ended at once:\n{tail(self.log)}") from refusal
                 if time.monotonic() > end:
                     self.end(signal.SIGKILL)
-                    raise CannotStart(
-                        f"{self.name} is silent after {seconds} s:\n{tail(self.log)}"
-                    ) from refusal
+                    raise CannotStart(f"{self.name} is silent after {seconds} s:\n{tail(self.log)}") from refusal
                 time.sleep(0.01)
 
 
@@ -156,22 +152,26 @@ def unprivileged_user() -> str:
 
 
 def room(name: str, user: str = "") -> Path:
-    """A private folder for one server. In /var/tmp, as /tmp may be memory, where fsync costs nothing."""
-    parent = Path("/var/tmp") if Path("/var/tmp").is_dir() else Path(tempfile.gettempdir())
-    sweep(parent)
-    folder = Path(tempfile.mkdtemp(prefix=f"custody-rig-{os.getpid()}-{name}-", dir=parent))
+    """A private folder for one server, which the server's `remove` removes."""
+    for folder in left_over():
+        if f" {folder}/" not in Path("/proc/mounts").read_text():
+            shutil.rmtree(folder, ignore_errors=True)
+    folder = Path(tempfile.mkdtemp(prefix=f"custody-rig-{os.getpid()}-{name}-", dir=parent_of_rooms()))
     if user:
         shutil.chown(folder, user)
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder
 
 
-def sweep(parent: Path) -> None:
-    """Remove the folders of test runs that were killed and could not."""
-    for folder in parent.glob("custody-rig-*"):
-        owner = folder.name.split("-")[2]
-        if owner.isdigit() and not is_running(int(owner)):
-            shutil.rmtree(folder, ignore_errors=True)
+def parent_of_rooms() -> Path:
+    """Not /tmp if it can be helped: that may be memory, where fsync costs nothing and proves nothing."""
+    return Path("/var/tmp") if Path("/var/tmp").is_dir() else Path(tempfile.gettempdir())
+
+
+def left_over(name: str = "*") -> list[Path]:
+    """The folders of test runs that were killed and could not remove them."""
+    folders = parent_of_rooms().glob(f"custody-rig-*-{name}-*")
+    return [folder for folder in folders if not is_running(int(folder.name.split("-")[2]))]
 
 
 def free_port() -> int:
@@ -207,6 +207,15 @@ def family(pid: int) -> list[int]:
         for child in children:
             found += family(int(child))
     return found
+
+
+def standstill(pid: int) -> list[int]:
+    """Stop the whole family; look again until nobody has been born meanwhile."""
+    stopped: list[int] = []
+    while new := [member for member in family(pid) if member not in stopped]:
+        tell_all(new, signal.SIGSTOP)
+        stopped += new
+    return stopped
 
 
 def tell_all(pids: Iterable[int], what: signal.Signals) -> None:

@@ -39,11 +39,11 @@ class Echo:
             threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
 
     def _serve(self, connection: socket.socket) -> None:
-        with connection, connection.makefile("rwb", buffering=0) as stream:
+        with connection, connection.makefile("rb") as lines:
             try:
-                for line in stream:
+                for line in lines:
                     self.did.append(line.strip())
-                    stream.write(b"did " + line)
+                    connection.sendall(b"did " + line)
             except OSError:
                 pass
 
@@ -93,9 +93,7 @@ def test_a_cut_answer_is_of_a_thing_that_was_done(proxy: Proxy, client: socket.s
     assert echo.did == [b"begin", b"commit"]
 
 
-def test_a_cut_request_is_of_a_thing_that_was_never_done(
-    proxy: Proxy, client: socket.socket, echo: Echo
-) -> None:
+def test_a_cut_request_is_of_a_thing_that_was_never_done(proxy: Proxy, client: socket.socket, echo: Echo) -> None:
     cut = proxy.cut_request(b"commit")
     assert say(client, b"begin") == b"did begin"
     with pytest.raises(ConnectionError):
@@ -150,8 +148,8 @@ def test_all_connections_can_be_cut_and_new_ones_made(proxy: Proxy, client: sock
 
 def test_a_client_of_a_server_that_is_down_is_refused(proxy: Proxy, echo: Echo) -> None:
     echo.close()
-    with socket.create_connection((LOOPBACK, proxy.port), timeout=5) as client:
-        with pytest.raises(ConnectionError):
+    with pytest.raises(ConnectionError):
+        with socket.create_connection((LOOPBACK, proxy.port), timeout=5) as client:
             say(client, b"one")
 
 

@@ -73,9 +73,9 @@ class ZooKeeper:
             client.close()
         return self.address + path
 
-    def word(self, four_letters: str) -> str:
+    def word(self, four_letters: str, seconds: float = 5) -> str:
         """What the server answers to ruok, srvr, cons, dump, …"""
-        with socket.create_connection((LOOPBACK, self.port), timeout=2) as connection:
+        with socket.create_connection((LOOPBACK, self.port), timeout=seconds) as connection:
             connection.sendall(four_letters.encode())
             return b"".join(iter(lambda: connection.recv(65536), b"")).decode()
 
@@ -84,5 +84,6 @@ class ZooKeeper:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _ready(self) -> None:
-        if "Mode: standalone" not in self.word("srvr"):
+        # Who connects while it is starting may never be answered: ask anew rather than wait.
+        if "Mode: standalone" not in self.word("srvr", seconds=0.2):
             raise CannotStart("ZooKeeper does not serve yet")

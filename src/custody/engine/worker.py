@@ -144,7 +144,7 @@ class Worker:
             self._housekeeping()
             asked_at = time.monotonic()
             works = self._claim(max(1, self.settings.threads), asked_at) + self._claim_suspect()
-            if not works:
+            if not works and not self._passes(now=True):
                 break
             for work in works:
                 self._work(work, inline=True)
@@ -155,7 +155,10 @@ class Worker:
         """With all threads, until nothing is claimable, running, or about to become due."""
         self.start()
         try:
-            while not self._stopping and (self._cycle() or self._keeper.held()):
+            nothing = 0
+            while not self._stopping and nothing < 2:  # what was just settled may be claimable again: look twice
+                busy = self._cycle() or self._keeper.held() or self._passes(now=True)
+                nothing = 0 if busy else nothing + 1
                 time.sleep(0.002)
         finally:
             self.shut_down()
@@ -274,11 +277,17 @@ class Worker:
         self.store.queue.tick()
         if self.settings.schedules and self._is_time("schedules", 1.0):
             self.store.schedules.run_due(self.holder)
-        for kind in self.serving.passes():
-            if self._is_time(f"pass {kind.prefix}", kind.every):
-                run_pass(self.store, kind, self.holder, self.settings.lease, self._rng.random)
+        self._passes(now=False)
         if self._is_time("beat", BEAT_SECONDS):
             self._beat()
+
+    def _passes(self, now: bool) -> int:
+        """Let kinds that look at all their jobs at once do so, when it is time or at once; how many jobs moved."""
+        return sum(
+            run_pass(self.store, kind, self.holder, self.settings.lease, self._rng.random)
+            for kind in self.serving.passes()
+            if self._is_time(f"pass {kind.prefix}", kind.every) or now
+        )
 
     def _beat(self) -> None:
         serves = "\n".join(self.serving.prefixes())

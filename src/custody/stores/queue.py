@@ -161,6 +161,11 @@ class SqlQueue:
         rows = self._db.read(lambda tx: tx.run("counts"))
         return [(kind, state, count) for kind, state, count in rows]
 
+    def children(self, parent: int) -> Sequence[tuple[str, int]]:
+        """How many of a job's children are in which state."""
+        rows = self._db.read(lambda tx: tx.run("children_counts", parent=parent))
+        return [(state, count) for state, count in rows]
+
     def failures(self, limit: int = 100) -> Sequence[Failures]:
         """Failed jobs grouped by cause, the largest group first."""
         rows = self._db.read(lambda tx: tx.run("failure_groups", limit=limit))

@@ -289,7 +289,7 @@ from job where ended = 'failed' group by kind, state, code order by count(*) des
 select {job_columns} from job where parent = :parent and id > :after order by id limit :limit
 
 -- name: children_counts
-select state, ended, count(*) from job where parent = :parent group by state, ended order by state
+select state, count(*) from job where parent = :parent group by state order by state
 
 -- name: insert_event
 insert into event (subject, seq, type, outcome, agent, at, detail, token, move)

@@ -10,13 +10,13 @@ from custody.stores.clock import Clock
 from custody.stores.postgres.claiming import claim_many, renew_many
 from custody.stores.postgres.connection import Address
 from custody.stores.postgres.migrating import migrate
+from custody.stores.postgres.notify import Messenger
 from custody.stores.postgres.pool import Pool
 from custody.stores.postgres.settling import settle_many
 from custody.stores.postgres.submitting import Order, submit_many
 from custody.stores.postgres.transaction import Transactions
 from custody.stores.rows import Tx
 from custody.stores.submit import Submitted
-from custody.stores.wake import Bell
 
 T = TypeVar("T")
 
@@ -28,7 +28,8 @@ class PostgresDatabase:
         self.address, self.new_move = Address.of(url), new_move
         self._pool = Pool(self.address)
         self._transactions = Transactions(self._pool, clock, new_move)
-        self.bell = Bell()
+        self._messenger = Messenger(self.address)
+        self.bell = self._messenger.bell
         with self._pool.connection() as db:
             migrate(db)
 
@@ -59,7 +60,9 @@ class PostgresDatabase:
         return 0
 
     def listen(self) -> None:
-        """Hear of what other processes have done."""
+        """Ring the bell when another process has done something."""
+        self._messenger.listen()
 
     def close(self) -> None:
+        self._messenger.close()
         self._pool.close()

@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any, Protocol
 
+from custody.model.errors import BadInput
 from custody.model.event import Event
 from custody.model.item import Item, Latest
-from custody.model.job import HeldBy, Job
+from custody.model.job import HeldBy, Job, is_text
 from custody.model.lease import Lease
 
 Row = Sequence[Any]
@@ -30,8 +31,18 @@ class Tx(Protocol):
         ...
 
 
-def dumps(value: Mapping[str, Any]) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True) if value else "{}"
+def dumps(value: Mapping[str, Any], where: str = "") -> str:
+    """As JSON, the same for the same value; `where` is named if it cannot be."""
+    if not value:
+        return "{}"
+    try:
+        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True, allow_nan=False)
+        if is_text(text):
+            return text
+        problem = "it holds half a character"
+    except (TypeError, ValueError, RecursionError) as error:
+        problem = str(error)
+    raise BadInput(f"this cannot be kept as JSON: {problem}", code="value.json", where=where)
 
 
 _DECODE = json.JSONDecoder().raw_decode  # a third of the price of json.loads: we wrote the text ourselves

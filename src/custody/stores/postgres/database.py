@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
+from custody.model.errors import BadInput, NotFound, Refused
 from custody.model.job import Answer, Change, Claim, NewJob
+from custody.stores import moves
 from custody.stores.clock import Clock
 from custody.stores.postgres.claiming import claim_many, renew_many
 from custody.stores.postgres.connection import Address
@@ -53,7 +55,11 @@ class PostgresDatabase:
         return self.write(lambda tx: renew_many(tx, claims, lease))
 
     def settle(self, changes: list[Change]) -> list[Answer]:
-        return self.write(lambda tx: settle_many(tx, changes))
+        try:
+            return self.write(lambda tx: settle_many(tx, changes))
+        except (BadInput, Refused, NotFound):
+            # What one of them brings with it cannot be saved; one by one, only that one is refused.
+            return self.write(lambda tx: moves.settle_each(tx, changes))
 
     def changed_elsewhere(self) -> int:
         """Always the same: other processes ring through `listen`."""

@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from custody.model.job import Answer, Change
+from custody.model.job import Answer, Change, Job
 from custody.stores import graph, items, moves
 from custody.stores.postgres.submitting import Order, submit_many
 from custody.stores.postgres.wire import column, fits, numbers
 from custody.stores.rows import Row, Tx, dumps, job_from
-from custody.stores.submit import MICROSECONDS
+from custody.stores.submit import microseconds
 
 Shape = tuple[Any, ...]
 
@@ -34,7 +34,8 @@ def settle_many(tx: Tx, changes: Sequence[Change]) -> list[Answer]:
 
 
 def _travels(change: Change) -> bool:
-    return change.token is not None and not change.retries and change.type not in moves.REOPENING and fits(change.move)
+    removed_at_work = change.remove and not change.ended
+    return change.token is not None and not change.retries and fits(change.move) and not removed_at_work
 
 
 def _answer(tx: Tx, change: Change, travelled: bool, row: Row | None) -> Answer:
@@ -47,7 +48,7 @@ def _answer(tx: Tx, change: Change, travelled: bool, row: Row | None) -> Answer:
 
 
 def _write_rows(tx: Tx, changes: Sequence[Change]) -> dict[int, Row]:
-    """The rows that were moved, as (id, token, open, parent), by id."""
+    """The rows that were moved, as (id, token, open, parent, line), by id."""
     groups: dict[Shape, list[Change]] = defaultdict(list)
     for change in changes:
         groups[_shape(change)].append(change)
@@ -75,7 +76,7 @@ def _write_group(tx: Tx, group: list[Change]) -> list[Row]:
         type=first.type, outcome=first.outcome, agent=first.agent, from_state=first.frm, to_state=first.to,
         runnable=int(first.runnable), ended=first.ended, priority=first.priority, lane=first.lane, place=first.place,
         last_passed=first.last_passed, code=first.code, retries=0, open=first.open, attempts=first.attempts,
-        delay=int(first.delay * MICROSECONDS),
+        delay=microseconds(first.delay),
     )  # fmt: skip
 
 
@@ -100,7 +101,9 @@ def _follow(tx: Tx, moved: Sequence[tuple[Change, Row]]) -> None:
         if change.items or change.events:
             items.record(tx, change.items, change.events, change.agent)
     _tell(tx, moved)
-    for change, (job_id, _, still_open, _) in moved:
+    for change, (job_id, _, still_open, _, line) in moved:
+        if line is not None and not change.ended and change.frm != change.to:
+            graph.became_ready(tx, _locked(tx, job_id))
         if change.open and still_open == 0:
             graph.leave_when_empty(tx, job_id)
     removed = [change.id for change, _ in moved if change.remove]
@@ -109,29 +112,39 @@ def _follow(tx: Tx, moved: Sequence[tuple[Change, Row]]) -> None:
 
 
 def _tell(tx: Tx, moved: Sequence[tuple[Change, Row]]) -> None:
-    """Tell everyone who waited for one of these ends."""
+    """Tell everyone who waited for one of these ends, and the parents."""
     ends: dict[str, list[int]] = defaultdict(list)
     for change, _ in moved:
         if change.ended:
             ends[change.ended].append(change.id)
+    if not ends:
+        return
     met: Counter[int] = Counter()
+    in_vain: list[tuple[int, str]] = []
     for ended, ids in ends.items():
-        met.update(row[0] for row in tx.run("meet_edges_many", targets=numbers(ids), ended=ended))
-    if met:
-        _count_down(tx, met)
-    for ended, ids in ends.items():
-        if ended != "passed":
-            for (target,) in tx.run("any_disappointed", targets=numbers(ids)):
-                graph.disappoint(tx, target, ended)
-    children = Counter(parent for change, (*_, parent) in moved if change.ended and parent is not None)
-    for parent in sorted(children):
-        graph.count_child(tx, parent, -children[parent])
+        for job_id, is_met in tx.run("tell_many", targets=numbers(sorted(ids)), ended=ended):
+            if is_met:
+                met[job_id] += 1
+            else:
+                in_vain.append((job_id, ended))
+    news = graph.News()
+    _count_down(tx, met, news)
+    for target, ended in sorted(in_vain):
+        graph.disappoint(tx, target, ended, news)
+    news.children.subtract(row[3] for change, row in moved if change.ended and row[3] is not None)
+    graph.spread(tx, news)
 
 
-def _count_down(tx: Tx, met: Counter[int]) -> None:
+def _count_down(tx: Tx, met: Counter[int], news: graph.News) -> None:
+    if not met:
+        return
     waiters = sorted(met)
     rows = tx.run("count_down_many", ids=numbers(waiters), bys=numbers(met[waiter] for waiter in waiters))
     for job_id, unmet, ended, line in sorted(rows, key=lambda row: row[0]):
         # All others are simply ready now, or still wait.
         if ended == "skipped" or (line is not None and not unmet):
-            graph.after_count(tx, job_from(tx.run("lock_job", id=job_id)[0]))
+            graph.after_count(tx, _locked(tx, job_id), news)
+
+
+def _locked(tx: Tx, job_id: int) -> Job:
+    return job_from(tx.run("lock_job", id=job_id)[0])

@@ -18,7 +18,8 @@ returning {job_columns}
 
 -- name: expired
 -- Two workers that look for the lost at once find different ones.
-select id, queue from job where {expired} limit :limit for update skip locked
+select until, id from job where {expired} and queue >= :prefix and queue < :before
+order by until, id limit :limit for update skip locked
 
 -- name: due_jobs
 -- Two that tick at once share the work instead of waiting for each other.
@@ -156,30 +157,32 @@ with given as materialized (
 moved as (
     update job set {settled}, move = its_move, facts = coalesce(its_facts, job.facts)
     from given where job.id = its_id and case when job.token = its_token and {may_settle} then true else false end
-    returning job.id, job.seq, job.token, job.open, job.parent, its_move, its_detail),
+    returning job.id, job.seq, job.token, job.open, job.parent, job.line, its_move, its_detail),
 told as (
     insert into event (subject, seq, type, outcome, agent, at, detail, token, move)
     select 'job/' || id, seq, :type, :outcome, :agent, :now, coalesce(its_detail, :detail), token, its_move from moved)
-select id, token, open, parent from moved
+select id, token, open, parent, line from moved
 
--- name: meet_edges_many
--- As `meet_edges`, for all that have ended alike.
-update edge set met = 1
-from unnest(:targets::bigint[]) as over (its_target)
-where edge.target = its_target and met = 0
-  and exists (select 1 from satisfies where satisfies.wants = edge.wants and satisfies.ended = :ended)
-returning edge.job
+-- name: tell_many
+-- As `meet_edges`, for all that have ended alike: who had a need met; and after which of these ends somebody
+-- is left who asked to be skipped. A statement of its own, after the rows are locked.
+with met as (
+    update edge set met = 1
+    from unnest(:targets::bigint[]) as over (its_target)
+    where edge.target = its_target and met = 0
+      and exists (select 1 from satisfies where satisfies.wants = edge.wants and satisfies.ended = :ended)
+    returning edge.job)
+select job, true from met
+union all
+select distinct edge.target, false from edge join unnest(:targets::bigint[]) as over (its_target) on edge.target = its_target
+where met = 0 and otherwise = 'skip'
+  and not exists (select 1 from satisfies where satisfies.wants = edge.wants and satisfies.ended = :ended)
 
 -- name: count_down_many
 update job set unmet = unmet - its_by
 from unnest(:ids::bigint[], :bys::int[]) as given (its_id, its_by)
 where job.id = its_id
 returning job.id, job.unmet, job.ended, job.line
-
--- name: any_disappointed
--- Which of these ends somebody asked to be skipped for.
-select distinct target from edge
-where target = any(:targets::bigint[]) and met = 0 and otherwise = 'skip' order by target
 
 -- name: forget_many
 with gone as (delete from edge where job = any(:ids::bigint[]))

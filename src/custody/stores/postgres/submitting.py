@@ -54,14 +54,16 @@ def _submit_plain(tx: Tx, orders: Sequence[Order]) -> list[Submitted]:
     moves = {order.move for order in orders}
     rows = tx.run(
         "submit_many", shapes=shapes.text(), numbers=numbers(shape_of), keys=column([job.key for job in jobs]),
-        payloads=column([dumps(job.payload) for job in jobs]),
-        facts=column([dumps(job.facts) for job in jobs]) if any(job.facts for job in jobs) else None,
+        payloads=column([dumps(job.payload, "job payload") for job in jobs]),
+        facts=column([dumps(job.facts, "job facts") for job in jobs]) if any(job.facts for job in jobs) else None,
         details=column([_own_detail(job) for job in jobs]), move=orders[0].move,
         moves=column([order.move for order in orders]) if len(moves) > 1 else None,
     )  # fmt: skip
     answers = [Submitted(job_id, new) for job_id, new in rows]
     children = Counter(
-        job.parent for job, answer in zip(jobs, answers, strict=True) if answer.new and job.parent is not None
+        job.parent
+        for job, answer in zip(jobs, answers, strict=True)
+        if answer.new and job.parent is not None and job.machine.end(job.start()) is None
     )
     for parent in sorted(children):
         graph.count_child(tx, parent, children[parent])

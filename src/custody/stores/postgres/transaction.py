@@ -59,7 +59,10 @@ class PostgresTx:
     def run(self, name: str, /, **values: Any) -> list[Row]:
         if self._own_time is not None:
             values["now"] = self._own_time
-        cursor = self.db.execute(self.statements[name], values)
+        try:
+            cursor = self.db.execute(self.statements[name], values)
+        except psycopg.DataError as error:
+            raise translate(error) from error
         rows: list[Row] = cursor.fetchall() if cursor.description else []  # type: ignore[assignment]
         return rows
 

@@ -155,7 +155,10 @@ class Worker:
         """With all threads, until nothing is claimable, running, or about to become due."""
         self.start()
         try:
-            while not self._stopping and (self._cycle() or self._keeper.held() or self._passes(now=True)):
+            nothing = 0
+            while not self._stopping and nothing < 2:  # what was just settled may be claimable again: look twice
+                busy = self._cycle() or self._keeper.held() or self._passes(now=True)
+                nothing = 0 if busy else nothing + 1
                 time.sleep(0.002)
         finally:
             self.shut_down()

@@ -44,7 +44,7 @@ def after_end(tx: Tx, job: Job, was_open: bool = True) -> None:
     news = News(deque([job]))
     if was_open:
         news.counts(job, -1)
-    _spread(tx, news)
+    spread(tx, news)
 
 
 def after_reopening(tx: Tx, job: Job) -> None:
@@ -52,7 +52,7 @@ def after_reopening(tx: Tx, job: Job) -> None:
     news = News()
     news.reopened(job)
     _became_ready(tx, job, news)
-    _spread(tx, news)
+    spread(tx, news)
 
 
 def after_delete(tx: Tx, job: Job) -> None:
@@ -61,24 +61,25 @@ def after_delete(tx: Tx, job: Job) -> None:
     if job.ended is None:
         news.counts(job, -1)
     _tell(tx, job.id, "deleted", news)
-    _spread(tx, news)
+    spread(tx, news)
 
 
 def became_ready(tx: Tx, job: Job) -> None:
     """A job that may have nothing left to wait for: supersede what it makes pointless, or notice that it is."""
     news = News()
     _became_ready(tx, job, news)
-    _spread(tx, news)
+    spread(tx, news)
 
 
 def skip(tx: Tx, job: Job, why: str) -> None:
     """End a job that waits for what can no longer come."""
     news = News()
     _end_quietly(tx, job, "skipped", why, news)
-    _spread(tx, news)
+    spread(tx, news)
 
 
-def _spread(tx: Tx, news: News) -> None:
+def spread(tx: Tx, news: News) -> None:
+    """Tell everyone who waits, until there is nobody left to tell."""
     while news.of:
         job = news.of.popleft()
         if job.ended is None:
@@ -93,18 +94,23 @@ def _spread(tx: Tx, news: News) -> None:
 def _tell(tx: Tx, target: int, ended: str, news: News) -> None:
     met = Counter(row[0] for row in tx.run("meet_edges", target=target, ended=ended))
     for waiter in sorted(met):
-        _count_down(tx, waiter, met[waiter], news)
+        for row in tx.run("count_down", id=waiter, by=met[waiter]):
+            after_count(tx, job_from(row), news)
+    disappoint(tx, target, ended, news)
+
+
+def disappoint(tx: Tx, target: int, ended: str, news: News) -> None:
+    """Skip those who can no longer have what they needed of this job, and asked to be skipped then."""
     for (waiter,) in tx.run("disappointed", target=target):
         _end_quietly(tx, _locked(tx, waiter), "skipped", f"needed job {target}, which {_ended_how(ended)}", news)
 
 
-def _count_down(tx: Tx, waiter: int, by: int, news: News) -> None:
-    for row in tx.run("count_down", id=waiter, by=by):
-        job = job_from(row)
-        if job.ended == "skipped":
-            _rearm(tx, job, news)
-        elif not job.unmet:
-            _became_ready(tx, job, news)
+def after_count(tx: Tx, job: Job, news: News) -> None:
+    """`job` has just had a need met."""
+    if job.ended == "skipped":
+        _rearm(tx, job, news)
+    elif not job.unmet:
+        _became_ready(tx, job, news)
 
 
 # Parents
@@ -131,6 +137,7 @@ def leave_when_empty(tx: Tx, parent: int) -> None:
 def _became_ready(tx: Tx, job: Job, news: News) -> None:
     if job.line is None or job.unmet or job.ended or not job.runnable:
         return
+    tx.run("lock_line", line=job.line, task=job.task)
     newer = tx.run("newer_superseder", line=job.line, task=job.task, position=job.position)
     if newer:
         _end_quietly(tx, job, "superseded", f"job {newer[0][0]} had already superseded it", news)
@@ -212,9 +219,10 @@ def _rearm_dependents(tx: Tx, job_id: int, news: News) -> None:
     # Those behind it were skipped because it was: they wait again. Their edges never counted as met.
     for waiter, _wants, otherwise, met in tx.run("edges_to", id=job_id):
         if otherwise == "skip" and not met:
-            job = _locked(tx, waiter)
-            if job.ended == "skipped":
-                _rearm(tx, job, news)
+            for row in tx.run("lock_job", id=waiter):  # none, if it has been deleted since
+                job = job_from(row)
+                if job.ended == "skipped":
+                    _rearm(tx, job, news)
 
 
 def _locked(tx: Tx, job_id: int) -> Job:

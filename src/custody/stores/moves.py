@@ -18,15 +18,8 @@ LAST = "\U0010ffff"
 
 def ready_queues(tx: Tx, prefix: str, after: str, limit: int) -> list[str]:
     """Queues with something ready, found by stepping through the ready index, one look-up each."""
-    found: list[str] = []
-    here, end = after or prefix, prefix + LAST
-    while len(found) < limit:
-        queue = tx.run("next_queue", after=here, before=end)[0][0]
-        if queue is None:
-            break
-        found.append(queue)
-        here = queue
-    return found
+    rows = tx.run("ready_queues", after=after or prefix, before=prefix + LAST, limit=limit)
+    return [row[0] for row in rows]
 
 
 def claim(tx: Tx, queues: Sequence[str], holder: str, lease: int, limit: int, move: str) -> list[Claim]:
@@ -103,7 +96,7 @@ def settle(tx: Tx, change: Change) -> Answer:
     if not rows:
         return explain_refusal(tx, change)
     job = job_from(rows[0])
-    told = detail(change, job)
+    told = detail(change, job.retries)
     write_event(
         tx, job.subject, job.seq, change.type, change.outcome, change.agent, told, job.token, change.move
     )  # fmt: skip
@@ -156,7 +149,7 @@ FOLDED = frozenset({"from", "state", "ended", "priority", "lane", "place", "last
 """Names in an event that say what became of the row: a handler's own words must not be taken for them."""
 
 
-def detail(change: Change, job: Job) -> dict[str, Any]:
+def detail(change: Change, retries: int) -> dict[str, Any]:
     """What the event says: enough to fold the row from it."""
     told = {name: value for name, value in change.detail.items() if name not in FOLDED}
     if len(told) < len(change.detail):
@@ -172,7 +165,7 @@ def detail(change: Change, job: Job) -> dict[str, Any]:
     if change.keep:
         told["facts"] = dict(change.keep)
     if change.retries:
-        told["retries"] = job.retries
+        told["retries"] = retries
     if change.code:
         told["code"] = change.code
     return told

@@ -39,9 +39,14 @@ job.holder, job.until, job.suspect, job.revoked, job.code, job.created, job.chan
 event.id, event.subject, event.seq, event.type, event.outcome, event.agent, event.at, event.detail, event.token,
 event.move
 
--- name: next_queue
--- The next queue after this one that has something ready, by one step down the ready index.
-select min(queue) from job where {ready} and queue > :after and queue < :before
+-- name: ready_queues
+-- The queues that have something ready: from each, one step down the ready index to the next.
+with recursive step (queue, steps) as (
+    select min(job.queue), 1 from job where {ready} and job.queue > :after and job.queue < :before
+    union all
+    select (select min(job.queue) from job where {ready} and job.queue > step.queue and job.queue < :before), steps + 1
+    from step where step.queue is not null and steps < :limit)
+select queue from step where queue is not null
 
 -- name: queue_open
 -- May anything of this queue be claimed? Asked of the first that is ready; none when none is.
@@ -104,6 +109,23 @@ set holder = null, until = 0, token = token + 1, attempts = attempts - 1
 where id = :id and token = :token and holder = :holder and revoked is null
 returning id
 
+-- fragment: settled
+-- What a worker's move makes of the row, besides its move and its facts.
+state = :to_state, runnable = :runnable, ended = :ended, holder = null, until = 0, revoked = null, suspect = 0,
+token = job.token + 1, seq = job.seq + 1, changed = :now,
+priority = coalesce(:priority, job.priority), lane = coalesce(:lane, job.lane), place = coalesce(:place, job.place),
+last_passed = coalesce(:last_passed, job.last_passed), code = :code,
+retries = job.retries + :retries, open = job.open + :open,
+attempts = case when job.state = :to_state then job.attempts + :attempts else 0 end,
+crashes = case when job.state = :to_state then job.crashes else 0 end,
+due = case when :delay > 0 then :now + :delay end,
+unmet = job.unmet + case when :delay > 0 then 1 else 0 end
+
+-- fragment: may_settle
+-- The job is where we think it is, and a revoked holder may say only that its work has ended.
+job.state = :from_state and job.holder is not null
+and (job.revoked is null or :ended in ('cancelled', 'superseded'))
+
 -- name: mark
 -- What follows can be undone by itself.
 savepoint one_move
@@ -115,20 +137,10 @@ rollback to savepoint one_move
 release savepoint one_move
 
 -- name: settle
--- One move. The token says the lease is still ours, the state that the job is where we think it is;
--- a revoked holder may say only that its work has ended.
+-- One move. The token says that the lease is still ours.
 update job
-set state = :to_state, runnable = :runnable, ended = :ended, holder = null, until = 0, revoked = null, suspect = 0,
-    token = token + 1, seq = seq + 1, move = :move, changed = :now,
-    priority = coalesce(:priority, priority), lane = coalesce(:lane, lane), place = coalesce(:place, place),
-    last_passed = coalesce(:last_passed, last_passed), facts = coalesce(:facts, facts), code = :code,
-    retries = retries + :retries, open = open + :open,
-    attempts = case when state = :to_state then attempts + :attempts else 0 end,
-    crashes = case when state = :to_state then crashes else 0 end,
-    due = case when :delay > 0 then :now + :delay end,
-    unmet = unmet + case when :delay > 0 then 1 else 0 end
-where id = :id and state = :from_state and token = :token and holder is not null
-  and (revoked is null or :ended in ('cancelled', 'superseded'))
+set {settled}, move = :move, facts = coalesce(:facts, facts)
+where id = :id and token = :token and {may_settle}
 returning {job_columns}
 
 -- name: move
@@ -232,6 +244,10 @@ select edge.job, edge.wants, edge.otherwise, edge.met from edge where edge.targe
 select {job_columns} from job
 where line = :line and task = :task and position < :position and ended is null
 order by id
+
+-- name: lock_line
+-- Two instances of one task that become ready at once must see each other; one writer sees everything anyway.
+select 1
 
 -- name: newer_superseder
 -- An instance further on that has already made older ones pointless.

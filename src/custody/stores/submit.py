@@ -13,7 +13,7 @@ from typing import Any
 
 from custody.model.errors import BadInput, KeyConflict
 from custody.model.graph import Edge, satisfied
-from custody.model.job import NewJob
+from custody.model.job import Job, NewJob
 from custody.stores.graph import became_ready, count_child, skip
 from custody.stores.history import write_event
 from custody.stores.rows import Tx, dumps, job_from, loads
@@ -43,9 +43,9 @@ def submit(tx: Tx, jobs: Sequence[NewJob], move: str, agent: str = "") -> list[S
 def submit_one(tx: Tx, new: NewJob, move: str, agent: str) -> Submitted:
     met = [(edge, _is_met(tx, new, edge)) for edge in sorted(new.needs, key=lambda edge: edge.on)]
     unmet = sum(not is_met for _, is_met in met) + (new.delay > 0)
-    rows = tx.run("insert_job", **columns(new, unmet, move))
-    if not rows:
-        return _the_earlier(tx, new)
+    while not (rows := tx.run("insert_job", **columns(new, unmet, move))):
+        if earlier := tx.run("job_by_key", kind=new.kind, key=new.key):  # none, if it has been deleted since
+            return the_earlier(new, job_from(earlier[0]))
     job_id = int(rows[0][0])
     for edge, is_met in met:
         tx.run(
@@ -85,8 +85,8 @@ def _settle_in(tx: Tx, job_id: int, new: NewJob, met: Sequence[tuple[Edge, bool]
     became_ready(tx, job)
 
 
-def _the_earlier(tx: Tx, new: NewJob) -> Submitted:
-    earlier = job_from(tx.run("job_by_key", kind=new.kind, key=new.key)[0])
+def the_earlier(new: NewJob, earlier: Job) -> Submitted:
+    """The job that has this key already, if it was submitted for the same."""
     if dict(earlier.payload) != loads(dumps(new.payload)):
         raise KeyConflict(
             f"the key {new.key!r} was used before, for job {earlier.id} with another payload",

@@ -33,7 +33,7 @@ PATIENCE = 30.0
 
 AGAIN = (errors.DeadlockDetected, errors.SerializationFailure)
 _BEGIN = f"begin; select pg_current_xact_id()::text, {SERVER_TIME}"
-_LOOK = "begin isolation level repeatable read read only"
+_LOOK = "begin isolation level repeatable read read only; set local plan_cache_mode = auto"
 
 
 class PostgresTx:
@@ -59,7 +59,10 @@ class PostgresTx:
     def run(self, name: str, /, **values: Any) -> list[Row]:
         if self._own_time is not None:
             values["now"] = self._own_time
-        cursor = self.db.execute(self.statements[name], values)
+        try:
+            cursor = self.db.execute(self.statements[name], values)
+        except psycopg.DataError as error:
+            raise translate(error) from error
         rows: list[Row] = cursor.fetchall() if cursor.description else []  # type: ignore[assignment]
         return rows
 

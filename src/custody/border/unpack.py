@@ -47,7 +47,7 @@ def kind_of(source: BinaryIO) -> str | None:
 
 
 def unpack(
-    source: BinaryIO,
+    source: str | os.PathLike[str] | BinaryIO,
     folder: Folder,
     limits: UnpackLimits | None = None,
     *,
@@ -56,8 +56,11 @@ def unpack(
 ) -> Unpacked:
     """Unpack a container into an empty folder. Everything is there, whole and on the disk, or nothing is.
 
-    `kind` is what the depositor said it is, if they did.
+    `source` is a path of ours or an open file; `kind` is what the depositor said it is, if they did.
     """
+    if isinstance(source, (str, os.PathLike)):
+        with open(source, "rb") as opened:
+            return unpack(opened, folder, limits, kind=kind, cancel=cancel)
     found = kind_of(source)
     if found is None or kind not in (None, found):
         expected = kind or f"{', '.join(KINDS[:-1])} or {KINDS[-1]}"

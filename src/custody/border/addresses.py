@@ -86,13 +86,9 @@ def system_resolver(host: str, port: int) -> list[str]:
     except socket.gaierror as error:
         if error.errno in (socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME)):
             raise BadInput("no such host", code="url.unknown_host", where=host) from error
-        raise Unavailable(
-            "the host's address could not be found", code="dns.unavailable", where=host
-        ) from error
+        raise Unavailable("the host's address could not be found", code="dns.unavailable", where=host) from error
     except (UnicodeError, OSError) as error:
-        raise Unavailable(
-            "the host's address could not be found", code="dns.unavailable", where=host
-        ) from error
+        raise Unavailable("the host's address could not be found", code="dns.unavailable", where=host) from error
     return [str(entry[4][0]) for entry in found]
 
 

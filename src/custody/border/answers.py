@@ -87,11 +87,7 @@ def marks(head: Head) -> dict[str, str]:
     return {
         name: value
         for name, value in found.items()
-        if value
-        and len(value) < 1024
-        and not value.startswith("W/")
-        and value.isascii()
-        and value.isprintable()
+        if value and len(value) < 1024 and not value.startswith("W/") and value.isascii() and value.isprintable()
     }
 
 
@@ -192,6 +188,4 @@ def cut_short(missing: int, target: Target) -> CustodyError:
 
 
 def _bad_range(target: Target) -> BadInput:
-    return BadInput(
-        "the server sent another part than we asked for", code="http.bad_range", where=target.shown
-    )
+    return BadInput("the server sent another part than we asked for", code="http.bad_range", where=target.shown)

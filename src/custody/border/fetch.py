@@ -72,9 +72,7 @@ Tell = Callable[[Wanted, Fetched | CustodyError], None]
 class Fetcher:
     """Fetches under one policy, keeping connections open in between. Safe to use from several threads."""
 
-    def __init__(
-        self, policy: Policy, *, resolver: Resolver = system_resolver, connector: Connector = connect
-    ) -> None:
+    def __init__(self, policy: Policy, *, resolver: Resolver = system_resolver, connector: Connector = connect) -> None:
         self.policy = policy
         self._pool = Pool(policy, resolver, connector)
 
@@ -245,11 +243,7 @@ class Fetcher:
     def _pause_after(self, error: Unavailable, number: int) -> float | None:
         """How long to wait before the next try, or None if there is to be none."""
         asked = float(error.facts.get("retry_after", 0))
-        if (
-            number >= self.policy.tries
-            or asked > self.policy.patience_seconds
-            or error.code == "fetch.deadline"
-        ):
+        if number >= self.policy.tries or asked > self.policy.patience_seconds or error.code == "fetch.deadline":
             return None
         grown = self.policy.backoff_seconds * 2.0 ** (number - 1)
         spoiled = random.uniform(0.5, 1.0)  # so that many who failed together do not come back together
@@ -287,10 +281,7 @@ class Fetcher:
         with self._answer("HEAD", target, watch) as answer:
             for _ in answer.body:
                 pass
-            if (
-                answer.head.status == 200
-                and (size := answers.told_size(answer.head, answer.target)) is not None
-            ):
+            if answer.head.status == 200 and (size := answers.told_size(answer.head, answer.target)) is not None:
                 return size
             if answer.head.status in (404, 410, 429, 503):
                 return None
@@ -326,9 +317,7 @@ class Fetcher:
             where=target.shown,
         )
 
-    def _asked(
-        self, method: str, target: Target, watch: Watch, fields: Mapping[str, str] | None
-    ) -> tuple[Wire, Head]:
+    def _asked(self, method: str, target: Target, watch: Watch, fields: Mapping[str, str] | None) -> tuple[Wire, Head]:
         wire = self._pool.take(target, watch)
         try:
             return wire, wire.ask(method, target, watch, fields)

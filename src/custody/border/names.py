@@ -28,9 +28,7 @@ DEPTH = 64
 _FORBIDDEN_CATEGORIES = frozenset({"Cc", "Cs", "Zl", "Zp"})
 # They turn the reading direction, or cannot be seen: what is shown is then not what is stored.
 _FORBIDDEN_CHARACTERS = frozenset("\u061c\u200b\u200e\u200f\u2060\ufeff\ufffe\uffff") | {
-    chr(code)
-    for span in (range(0x202A, 0x202F), range(0x2066, 0x206A), range(0xFDD0, 0xFDF0))
-    for code in span
+    chr(code) for span in (range(0x202A, 0x202F), range(0x2066, 0x206A), range(0xFDD0, 0xFDF0)) for code in span
 }
 _PLAIN = re.compile(r"\.?[A-Za-z0-9_-][A-Za-z0-9_.-]*(?<!\.)", re.ASCII)
 _DRIVE = re.compile(r"[A-Za-z]:")

@@ -47,6 +47,4 @@ class Policy:
     @classmethod
     def local(cls, *ports: int) -> Policy:
         """For the demo and the tests: this machine only, on these ports."""
-        return cls(
-            schemes=frozenset({"http", "https"}), ports=frozenset(ports), networks=LOOPBACK, hosts=_HERE
-        )
+        return cls(schemes=frozenset({"http", "https"}), ports=frozenset(ports), networks=LOOPBACK, hosts=_HERE)

@@ -108,9 +108,7 @@ class Pool:
         host = self._hosts.get(target.origin)
         if host is None:
             with self._lock:
-                host = self._hosts.setdefault(
-                    target.origin, _Host(threading.Semaphore(self._policy.per_host))
-                )
+                host = self._hosts.setdefault(target.origin, _Host(threading.Semaphore(self._policy.per_host)))
         return host
 
     def _idle(self, host: _Host) -> Wire | None:
@@ -151,9 +149,7 @@ class Pool:
 
     def _looked_up(self, target: Target, watch: Watch) -> Sequence[str]:
         """Ask the resolver, in a thread of its own: the system's cannot be interrupted."""
-        watch.phase(
-            self._policy.connect_seconds, "dns.unavailable", "the host's address was not found in time"
-        )
+        watch.phase(self._policy.connect_seconds, "dns.unavailable", "the host's address was not found in time")
         answers: queue.SimpleQueue[Sequence[str] | Exception] = queue.SimpleQueue()
 
         def ask() -> None:

@@ -107,9 +107,7 @@ def test_an_add_replaces_the_content_and_keeps_the_former_version(tmp_path, desk
 
 def test_an_update_merges_into_the_last_version_and_honours_deletes(root, desk):
     root.store(ARK, desk.change("job-1", {"keep": "k", "old": "o", "go": "g", "back": "b"}))
-    root.store(
-        ARK, desk.change("job-2", {"old": "new", "back": "again"}, update=True, deletes=("go", "back"))
-    )
+    root.store(ARK, desk.change("job-2", {"old": "new", "back": "again"}, update=True, deletes=("go", "back")))
     assert contents(root) == {"keep": "k", "old": "new", "back": "again"}
     judge(root)
 
@@ -213,9 +211,7 @@ def test_many_writers_of_many_objects_do_not_disturb_each_other(root, desk):
     for worker in workers:
         worker.join()
     assert failures == []
-    assert all(
-        len(root.inventory(f"urn:object-{pair}-{n}").versions) == 2 for pair in range(2) for n in range(8)
-    )
+    assert all(len(root.inventory(f"urn:object-{pair}-{n}").versions) == 2 for pair in range(2) for n in range(8))
     assert list(root.staging.iterdir()) == []
     judge(root)
 
@@ -249,9 +245,7 @@ def test_a_change_made_from_an_older_version_is_refused_if_the_caller_cares(root
 def test_the_depositors_digests_are_checked_and_recorded(root, desk):
     text = "alpha"
     change = desk.change("job-1", {"a": text})
-    digests = {
-        name: hashlib.new(name, text.encode()).hexdigest() for name in ("md5", "sha1", "sha256", "sha384")
-    }
+    digests = {name: hashlib.new(name, text.encode()).hexdigest() for name in ("md5", "sha1", "sha256", "sha384")}
     root.store(ARK, Change({"a": Given(change.files["a"].path, digests)}, "job-1", NOON))
     (content,) = root.inventory(ARK).content.values()
     assert content.fixity == {name: digests[name] for name in ("md5", "sha1", "sha256")}
@@ -390,9 +384,7 @@ def test_what_is_not_there_is_not_found(root, desk):
             look()
 
 
-@pytest.mark.parametrize(
-    "identifier", ["object-01", "..hor/rib:le-$id", "é" * 40, "a" * 200, "ark:/13030/m5xyz"]
-)
+@pytest.mark.parametrize("identifier", ["object-01", "..hor/rib:le-$id", "é" * 40, "a" * 200, "ark:/13030/m5xyz"])
 def test_objects_are_where_the_layout_says(identifier):
     layout = ocfl.layout_registry.get_layout("0003-hash-and-id-n-tuple-storage-layout")
     assert object_folder(identifier) == layout.identifier_to_path(identifier)
@@ -541,9 +533,7 @@ def test_any_history_of_changes_reads_back_as_it_was_made(quick, history):
     root, desk = open_root(folder / "store"), Desk(folder / "desk")
     made: list[dict[str, str]] = []
     for number, (given_files, update, deletes) in enumerate(history):
-        change = desk.change(
-            f"job-{number}", given_files, update=update, deletes=tuple(deletes) if update else ()
-        )
+        change = desk.change(f"job-{number}", given_files, update=update, deletes=tuple(deletes) if update else ())
         expected = dict(made[-1]) if made and update else {}
         try:
             stored = root.store(ARK, change)

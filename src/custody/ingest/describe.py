@@ -157,9 +157,7 @@ def dublin_core(description: Description) -> str:
     for name, known in ours.items():
         values[name] = list(dict.fromkeys([each for each in known if each] + values[name]))
     lines = [
-        f"<dc:{name}>{escape(_NOT_XML.sub(' ', value))}</dc:{name}>"
-        for name in ELEMENTS
-        for value in values[name]
+        f"<dc:{name}>{escape(_NOT_XML.sub(' ', value))}</dc:{name}>" for name in ELEMENTS for value in values[name]
     ]
     inner = "".join(f"  {line}\n" for line in lines)
     return f'<?xml version="1.0" encoding="UTF-8"?>\n<DublinCore xmlns:dc="{DC}">\n{inner}</DublinCore>\n'
@@ -276,6 +274,4 @@ def object_model(description: Description, deposit: Deposit) -> str:
 def read_deletes(text: str) -> tuple[str, ...]:
     """The files a mrt-delete.txt asks to leave out of the next version: a name a line, below `producer/`."""
     names = [line.strip() for line in text.splitlines() if line.strip()]
-    return tuple(
-        dict.fromkeys(name if name.startswith("producer/") else f"producer/{name}" for name in names)
-    )
+    return tuple(dict.fromkeys(name if name.startswith("producer/") else f"producer/{name}" for name in names))

@@ -76,9 +76,7 @@ def algorithm(name: str) -> Algorithm:
     found = ALGORITHMS.get(name.lower().replace("-", ""))
     if found is None:
         known = ", ".join(each.label for each in ALGORITHMS.values())
-        raise BadInput(
-            f"unknown digest algorithm {name!r}", code="digest.unknown", hint=f"use one of {known}"
-        )
+        raise BadInput(f"unknown digest algorithm {name!r}", code="digest.unknown", hint=f"use one of {known}")
     return found
 
 

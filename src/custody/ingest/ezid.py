@@ -157,12 +157,8 @@ def _target(target: str, identifier: str) -> dict[str, str]:
 
 
 _REFUSALS: dict[int, Callable[[str], CustodyError]] = {
-    401: lambda reason: Refused(
-        f"EZID: {reason}", code="ezid.unauthorized", hint="check the account's password"
-    ),
-    403: lambda reason: Refused(
-        f"EZID: {reason}", code="ezid.forbidden", hint="may this account use the shoulder?"
-    ),
+    401: lambda reason: Refused(f"EZID: {reason}", code="ezid.unauthorized", hint="check the account's password"),
+    403: lambda reason: Refused(f"EZID: {reason}", code="ezid.forbidden", hint="may this account use the shoulder?"),
 }
 
 

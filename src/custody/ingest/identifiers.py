@@ -17,9 +17,7 @@ def ark(text: str) -> str:
     """The identifier in the one form that is stored and compared."""
     found = _ARK.fullmatch(text)
     if not found:
-        raise BadInput(
-            f"{text!r} is not an ARK", code="identifier.bad", hint="an ARK looks like ark:/12345/m5abc123"
-        )
+        raise BadInput(f"{text!r} is not an ARK", code="identifier.bad", hint="an ARK looks like ark:/12345/m5abc123")
     return f"ark:/{found['naan']}/{found['name']}"
 
 

@@ -300,9 +300,7 @@ class _Header:
     def _fields(self, kind: Kind, told: list[Fault]) -> None:
         """Columns are read by their place; a field list that says otherwise means the rows are not as we
         would read them."""
-        line, rest = next(
-            ((n, rest) for n, _, word, rest in self._lines if word in {"fields", "columns"}), (0, "")
-        )
+        line, rest = next(((n, rest) for n, _, word, rest in self._lines if word in {"fields", "columns"}), (0, ""))
         if kind is UNKNOWN:
             return
         if not line:

@@ -62,9 +62,7 @@ class Kind:
 
 OBJECT = Kind("mrt-ingest-manifest", "file of the object", (*_FILE, "mrt:mimeType"))
 BATCH_OF_MANIFESTS = Kind("mrt-batch-manifest", "object-manifest", (*_FILE, *_OBJECT), endings=CHECKM)
-BATCH_OF_CONTAINERS = Kind(
-    "mrt-container-batch-manifest", "container", (*_FILE, *_OBJECT), endings=CONTAINERS
-)
+BATCH_OF_CONTAINERS = Kind("mrt-container-batch-manifest", "container", (*_FILE, *_OBJECT), endings=CONTAINERS)
 BATCH_OF_FILES = Kind("mrt-single-file-batch-manifest", "file", (*_FILE, *_OBJECT))
 STORAGE = Kind("mrt-add-manifest", "file of the object", (*_FILE, "mrt:mimeType"), folder="store/manifest")
 

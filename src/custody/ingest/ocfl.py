@@ -123,9 +123,7 @@ class OcflRoot:
         except OSError as error:
             if error.errno in _PASSING:
                 name = errno.errorcode[error.errno or 0]
-                raise Unavailable(
-                    f"storage cannot write: {error}", code="storage.disk", errno=name
-                ) from error
+                raise Unavailable(f"storage cannot write: {error}", code="storage.disk", errno=name) from error
             raise
 
     def _store(self, identifier: str, change: Change, bench: Path) -> Stored:
@@ -311,9 +309,7 @@ def _state(before: State | None, digests: Mapping[str, str], change: Change) -> 
     state = dict(before or {}) if change.update else {}
     for name in change.deletes:
         if name not in state:
-            raise BadInput(
-                f"cannot delete {name!r}: the last version has no such file", code="object.delete-missing"
-            )
+            raise BadInput(f"cannot delete {name!r}: the last version has no such file", code="object.delete-missing")
         del state[name]
     state |= digests
     check_paths(state)

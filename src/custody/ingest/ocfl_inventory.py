@@ -165,9 +165,7 @@ def _content(whole: Any) -> dict[str, Content]:
             for path in paths:
                 fixity.setdefault(path, {})[name] = digest
     return {
-        path: Content(digest, fixity.get(path, {}))
-        for digest, paths in whole["manifest"].items()
-        for path in paths
+        path: Content(digest, fixity.get(path, {})) for digest, paths in whole["manifest"].items() for path in paths
     }
 
 

@@ -109,9 +109,7 @@ def _declared(folder: Path, faults: list[BagFault]) -> str:
     if first["version"] not in VERSIONS:
         faults.append(BagFault("bag.version", "bagit.txt", f"BagIt {first['version']} is unknown"))
     if second["encoding"].upper() != "UTF-8":
-        faults.append(
-            BagFault("bag.encoding", "bagit.txt", f"tag files in {second['encoding']} are not read")
-        )
+        faults.append(BagFault("bag.encoding", "bagit.txt", f"tag files in {second['encoding']} are not read"))
     return first["version"]
 
 
@@ -228,9 +226,7 @@ def _fetch(
         entry = _FETCH.fullmatch(line)
         path = _path(entry["path"], version, "fetch.txt", faults) if entry else ""
         if not entry or not path.startswith("data/"):
-            faults.append(
-                BagFault("bag.fetch", "fetch.txt", f"not a URL, a length and a path: {line[:80]!r}")
-            )
+            faults.append(BagFault("bag.fetch", "fetch.txt", f"not a URL, a length and a path: {line[:80]!r}"))
             continue
         length = None if entry["length"] == "-" else int(entry["length"])
         found.append(Fetch(entry["url"], length, path))

@@ -88,10 +88,10 @@ def test_dublin_core_is_found_in_any_wrapping():
 
 
 XML = {
-    "a document type": (b'<!DOCTYPE x [<!ENTITY a "b">]><x>&a;</x>', "xml.doctype"),
-    "a file from outside": (b'<!DOCTYPE x SYSTEM "file:///etc/passwd"><x/>', "xml.doctype"),
-    "not XML": (b"<x><y></x>", "xml.form"),
-    "nothing": (b"", "xml.form"),
+    "a document type": (b'<!DOCTYPE x [<!ENTITY a "b">]><x>&a;</x>', "xml.dtd"),
+    "a file from outside": (b'<!DOCTYPE x SYSTEM "file:///etc/passwd"><x/>', "xml.dtd"),
+    "not XML": (b"<x><y></x>", "xml.syntax"),
+    "nothing": (b"", "xml.syntax"),
     "too deep": (b"<x>" * 300 + b"</x>" * 300, "xml.depth"),
     "too long": (b"<x>" + b" " * (16 << 20) + b"</x>", "xml.size"),
 }

@@ -154,7 +154,7 @@ class _Pass:
         self.erased: list[Place] = []
         self.erasers: dict[Place, str] = {}
         self.heads: dict[int, list[Head]] = {}
-        self.gone: set[int] = set()
+        self.gone = 0  # missing blocks were told of up to this one
 
     def fault(self, kind: str, where: str, message: str) -> None:
         self.report.faults.append(Fault(kind, where, message))
@@ -175,7 +175,7 @@ class _Pass:
     def leaves_without_block(self, row: Row | None, pending: Iterator[Row], before: int | None) -> Row | None:
         """Rows of blocks that are not there: their events are checked all the same."""
         while row is not None and (leaf := row[0]) is not None and (before is None or leaf.block < before):
-            self.block_is_gone(leaf.block)
+            self.blocks_are_gone(leaf.block, leaf.block)
             self.sealed(leaf, row[1], 2**63)
             row = next(pending, None)
         return row
@@ -205,8 +205,10 @@ class _Pass:
         if seq <= link.seq:
             self.fault(otherwise, place_name(subject, seq), FAULTS[otherwise])
             return False
-        for missing in range(link.seq + 1, seq):
-            self.fault("deleted", place_name(subject, missing), "the event is gone, and its leaf too")
+        missing = range(link.seq + 1, seq)
+        many = f"{len(missing)} events up to #{seq - 1} are gone, and their leaves too"
+        one = "the event is gone, and its leaf too"
+        self.fault("deleted", place_name(subject, missing[0]), one if len(missing) == 1 else many)
         return False
 
     def unchanged(self, leaf: Leaf, event: Event, previous: Hash | None) -> None:
@@ -284,8 +286,7 @@ class _Pass:
         before = self.previous
         expected = before.number + 1 if before else 1
         if block.number != expected:
-            for missing in range(expected, block.number):
-                self.block_is_gone(missing)
+            self.blocks_are_gone(expected, block.number - 1)
             return
         start = (START, (), 0, -(2**63), block.origin)
         previous, frontier, total, at, origin = (
@@ -303,11 +304,13 @@ class _Pass:
             if is_so:
                 self.fault("block-forged", where, message)
 
-    def block_is_gone(self, number: int) -> None:
-        """Several things may show it; it is told once."""
-        if number not in self.gone:
-            self.gone.add(number)
-            self.fault("block-missing", f"block {number}", FAULTS["block-missing"])
+    def blocks_are_gone(self, first: int, last: int) -> None:
+        """Leaves without a block show it, and the next block's number; it is told once."""
+        first = max(first, self.gone + 1)
+        if first <= last:
+            self.gone = last
+            many = f"blocks {first} to {last} are gone"
+            self.fault("block-missing", f"block {first}", FAULTS["block-missing"] if first == last else many)
 
     # --- witnesses ---
 
@@ -332,11 +335,9 @@ class _Pass:
     def finish(self) -> Report:
         end = self.report.blocks
         for number, heads in sorted(self.heads.items()):
-            if number <= end:
-                self.block_is_gone(number)
-                continue
-            seen = f"on {moment(heads[0].at)} a witness saw block {number}"
-            self.fault("went-back", f"block {number}", f"{seen}; this history ends at block {end}")
+            if number > end:  # a missing block before the end was told of already
+                seen = f"on {moment(heads[0].at)} a witness saw block {number}"
+                self.fault("went-back", f"block {number}", f"{seen}; this history ends at block {end}")
         for subject, seq in self.erased:
             eraser = self.erasers.get((subject, seq))
             if eraser:

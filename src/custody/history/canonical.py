@@ -1,8 +1,9 @@
 """Canonical JSON (RFC 8785): one value, one sequence of bytes, in any language and on any machine.
 
 What is hashed today must hash the same after a database, an export and thirty years, so a value that JSON
-cannot carry there and back is refused rather than bent: numbers that are not exact as IEEE doubles, NaN,
-lone surrogates, keys that are not text. Large identifiers (snowflakes) belong in text.
+cannot carry there and back is refused rather than bent: NaN, lone surrogates, keys that are not text, numbers
+beyond 2**53. RFC 8785 allows such a number as a double and writes it without an exponent; a database or a
+reader then takes it for an integer with other last digits. Large identifiers (snowflakes) belong in text.
 
 Leaves to chain.py what is put into these bytes, and to merkle.py how hashes become one.
 """
@@ -11,13 +12,12 @@ from __future__ import annotations
 
 import json
 from decimal import Decimal
-from math import isfinite
 from typing import Any, Final
 
 from custody.model.errors import BadInput
 
 DEEPEST: Final = 64
-LARGEST: Final = 2**53 - 1  # beyond it neighbouring integers are the same double
+LARGEST: Final = 2**53 - 1
 
 _fast = json.JSONEncoder(
     ensure_ascii=False, check_circular=False, sort_keys=True, separators=(",", ":")
@@ -62,10 +62,10 @@ def _write(value: Any, where: str, depth: int) -> str:
     match value:
         case None | bool() | str():
             return _text(value)
-        case int():
-            return _integer(value, where)
-        case float():
-            return _number(value, where)
+        case int() | float():
+            if not -LARGEST <= value <= LARGEST:  # NaN is not, either
+                raise _refusal(f"the number {value}, which is not exact (write it as text)", where)
+            return str(value) if isinstance(value, int) else number_text(value)
         case list():
             parts = (_write(part, f"{where}/{place}", depth + 1) for place, part in enumerate(value))
             return "[" + ",".join(parts) + "]"
@@ -83,16 +83,8 @@ def _members(value: dict[Any, Any], where: str, depth: int) -> list[str]:
     return [f"{_text(key)}:{_write(value[key], f'{where}/{key}', depth + 1)}" for key in keys]
 
 
-def _integer(value: int, where: str) -> str:
-    if abs(value) > LARGEST:
-        raise _refusal(f"the number {value}, too large to be exact (write it as text)", where)
-    return str(value)
-
-
-def _number(value: float, where: str) -> str:
+def number_text(value: float) -> str:
     """As ECMAScript writes it: the fewest digits that read back as the same double."""
-    if not isfinite(value):
-        raise _refusal(f"the number {value}", where)
     if value == 0:
         return "0"
     sign, digit_tuple, exponent = Decimal(repr(value)).as_tuple()

@@ -1,0 +1,216 @@
+"""Claiming, renewing and settling: every write that moves a job carries its token and the state it moves from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from custody.model.errors import LeaseLost, NotFound, Refused, StateConflict
+from custody.model.job import Answer, Change, Claim, Job, NewJob
+from custody.stores import graph, items
+from custody.stores.history import write_event
+from custody.stores.rows import Row, Tx, dumps, hold_from, job_from
+from custody.stores.submit import MICROSECONDS, Submitted, submit
+
+
+def ready_queues(tx: Tx, prefix: str, after: str, limit: int) -> list[str]:
+    """Queues with something ready, found by stepping through the ready index, one look-up each."""
+    found: list[str] = []
+    here, end = after or prefix, prefix + "\U0010ffff"
+    while len(found) < limit:
+        queue = tx.run("next_queue", after=here, before=end)[0][0]
+        if queue is None:
+            break
+        found.append(queue)
+        here = queue
+    return found
+
+
+def claim(tx: Tx, queues: Sequence[str], holder: str, lease: int, limit: int, move: str) -> list[Claim]:
+    """A few from each queue in turn, so that no archive or collection waits for another's backlog."""
+    claims: list[Claim] = []
+    left = limit
+    for index, queue in enumerate(queues):
+        share = -(-left // (len(queues) - index))
+        rows = tx.run("claim", queue=queue, holder=holder, lease=lease, limit=share, move=move)
+        claims += [as_claim(tx, row, holder) for row in rows]
+        left = limit - len(claims)
+        if left <= 0:
+            break
+    return sorted(claims, key=lambda claim: (claim.job.priority, claim.id))
+
+
+def claim_expired(tx: Tx, serves: Sequence[str], holder: str, lease: int, move: str) -> Claim | None:
+    """One job whose holder vanished, alone."""
+    for job_id, queue in tx.run("expired", limit=200):
+        if queue.startswith(tuple(serves)):
+            for row in tx.run("claim_expired", id=job_id, holder=holder, lease=lease, move=move):
+                return as_claim(tx, row, holder)
+    return None
+
+
+def claim_jobs(tx: Tx, ids: Sequence[int], holder: str, lease: int, move: str) -> list[Claim]:
+    claims = []
+    for job_id in sorted(ids):
+        rows = tx.run("claim_job", id=job_id, holder=holder, lease=lease, move=move)
+        claims += [as_claim(tx, row, holder) for row in rows]
+    return claims
+
+
+def as_claim(tx: Tx, row: Row, holder: str) -> Claim:
+    job = job_from(row)
+    holds = tx.run("hold_on", collection=job.collection, batch=str(job.parent or ""))
+    return Claim(job, job.token, holder, hold_from(holds[0]) if holds else None)
+
+
+def settle(tx: Tx, change: Change) -> Answer:
+    """One move, and all that comes of it."""
+    statement = "move" if change.token is None else "settle"
+    rows = tx.run(statement, **values(change))
+    if not rows:
+        return explain_refusal(tx, change)
+    job = job_from(rows[0])
+    write_event(
+        tx,
+        job.subject,
+        job.seq,
+        change.type,
+        change.outcome,
+        change.agent,
+        detail(change, job),
+        job.token,
+        change.move,
+    )
+    follow(tx, change, job)
+    return Answer(job.id, True, job.token)
+
+
+def follow(tx: Tx, change: Change, job: Job) -> None:
+    """What a move brings with it: new jobs, items and events, and the news for those who wait."""
+    if change.then:
+        submit(tx, change.then, change.move, change.agent)
+    items.record(tx, change.items, change.events, change.agent)
+    if change.ended:
+        graph.after_end(tx, job, change.ended)
+    elif change.frm != change.to and change.type in REOPENING:
+        graph.after_reopening(tx, job)
+    if change.open and job.open == 0:
+        graph.leave_when_empty(tx, job.id)
+    if change.remove:
+        forget(tx, job)
+
+
+REOPENING = ("resumed", "rearmed")
+"""Moves that bring an ended job back to work."""
+
+
+def forget(tx: Tx, job: Job) -> None:
+    tx.run("delete_edges_of", id=job.id)
+    tx.run("delete_job", id=job.id)
+
+
+def values(change: Change) -> dict[str, Any]:
+    given = {
+        "id": change.id, "from_state": change.frm, "to_state": change.to, "runnable": int(change.runnable),
+        "ended": change.ended, "move": change.move, "priority": change.priority, "lane": change.lane,
+        "place": change.place, "last_passed": change.last_passed, "code": change.code, "retries": change.retries,
+        "facts": None if change.facts is None else dumps(change.facts), "open": change.open,
+        "delay": int(change.delay * MICROSECONDS),
+    }  # fmt: skip
+    return given if change.token is None else given | {"token": change.token, "attempts": change.attempts}
+
+
+def detail(change: Change, job: Job) -> dict[str, Any]:
+    """What the event says: enough to fold the row from it."""
+    told: dict[str, Any] = {"from": change.frm, "state": change.to, "ended": change.ended, **change.detail}
+    more = {
+        "priority": change.priority,
+        "lane": change.lane,
+        "place": change.place,
+        "last_passed": change.last_passed,
+    }
+    told |= {name: value for name, value in more.items() if value is not None}
+    if change.keep:
+        told["facts"] = dict(change.keep)
+    if change.retries:
+        told["retries"] = job.retries
+    if change.code:
+        told["code"] = change.code
+    return told
+
+
+def explain_refusal(tx: Tx, change: Change) -> Answer:
+    """Nothing was written. Was it our own move, whose answer got lost? Otherwise say why not."""
+    earlier = tx.run("event_of_move", subject=f"job/{change.id}", move=change.move)
+    if earlier:
+        return Answer(change.id, True, earlier[0][1])
+    rows = tx.run("job", id=change.id)
+    if not rows:
+        return Answer(change.id, False, code="not-found", why=f"there is no job {change.id} any more")
+    job = job_from(rows[0])
+    if change.token is not None and job.token != change.token:
+        return Answer(change.id, False, code="lease.lost", why=f"job {job.id} was claimed or moved by someone else")
+    if job.revoked:
+        return Answer(change.id, False, code="revoked", why=f"job {job.id} was asked to stop ({job.revoked})")
+    if job.state != change.frm:
+        return Answer(change.id, False, code="state.conflict", why=f"job {job.id} is {job.state}, not {change.frm}")
+    return Answer(change.id, False, code="leased", why=f"job {job.id} is being worked on by {job.holder}")
+
+
+def must(answer: Answer) -> Answer:
+    """The answer, or the error it stands for."""
+    if answer.done:
+        return answer
+    raise _ERRORS.get(answer.code, Refused)(answer.why, code=answer.code)
+
+
+_ERRORS = {"lease.lost": LeaseLost, "state.conflict": StateConflict, "not-found": NotFound}
+
+
+def renew(tx: Tx, claim: Claim, lease: int) -> str | None:
+    """None while all is well; otherwise "lost", or how the job was revoked."""
+    rows = tx.run("renew", id=claim.id, token=claim.token, holder=claim.holder, lease=lease)
+    answer: str | None = rows[0][0] if rows else "lost"
+    return answer
+
+
+def keep(
+    tx: Tx,
+    claim: Claim,
+    facts: dict[str, Any],
+    new: dict[str, Any],
+    children: Sequence[NewJob],
+    move: str,
+    agent: str,
+) -> list[Submitted]:
+    """Save facts, and children, at once, under the claim's token."""
+    rows = tx.run("keep", id=claim.id, token=claim.token, facts=dumps(facts), open=0)
+    if not rows:
+        raise LeaseLost(f"job {claim.id} was claimed or moved by someone else: nothing was kept")
+    told: dict[str, Any] = {"facts": new} | ({"children": len(children)} if children else {})
+    write_event(tx, claim.job.subject, rows[0][0], "kept", "none", agent, told, claim.token, move)
+    return submit(tx, children, move, agent)
+
+
+def delete(tx: Tx, job: Job, agent: str, why: str, move: str) -> bool:
+    """Remove a job; its events stay, and those who waited for it are told."""
+    for parent, ended in tx.run("delete_job", id=job.id):
+        note = {"state": "deleted", "ended": "deleted", "from": job.state, "why": why}
+        write_event(tx, job.subject, job.seq + 1, "deleted", "none", agent, note, job.token + 1, move)
+        tx.run("delete_edges_of", id=job.id)
+        graph.resolve_deleted(tx, job.id)
+        if parent is not None and ended is None:
+            graph.count_child(tx, parent, -1)
+        return True
+    return False
+
+
+def tick(tx: Tx, limit: int) -> int:
+    """Jobs whose time has come have one need less."""
+    due = tx.run("due_jobs", limit=limit)
+    for (job_id,) in due:
+        for row in tx.run("come_due", id=job_id):
+            job = job_from(row)
+            if not job.unmet:
+                graph.became_ready(tx, job)
+    return len(due)

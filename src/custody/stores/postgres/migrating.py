@@ -1,0 +1,33 @@
+"""Bringing a database to the schema this program knows: one migration, one transaction, one at a time."""
+
+from __future__ import annotations
+
+import psycopg
+
+from custody.stores.migrate import pending, statements_of
+from custody.stores.postgres.connection import Connection, translate
+from custody.stores.postgres.texts import SERVER_TIME
+
+LOCK = 0x637573746F6479  # "custody": whoever migrates holds it, whoever starts meanwhile waits
+
+
+def migrate(db: Connection) -> None:
+    """Processes that start together take turns; whoever comes second finds nothing left to do."""
+    try:
+        while (step := next(pending("postgres", version_of(db)), None)) is not None:
+            number, _, script = step
+            with db.transaction():
+                db.execute("select pg_advisory_xact_lock(%s)", (LOCK,))
+                if version_of(db) < number:
+                    for statement in statements_of(script):
+                        db.execute(statement)
+                    db.execute(f"insert into schema_version values (%s, {SERVER_TIME})", (number,))
+    except psycopg.Error as error:
+        raise translate(error) from error
+
+
+def version_of(db: Connection) -> int:
+    if db.execute("select to_regclass('schema_version')").fetchall()[0][0] is None:
+        return 0
+    version: int | None = db.execute("select max(version) from schema_version").fetchall()[0][0]
+    return version or 0

@@ -109,9 +109,7 @@ class Archive:
         return verify(self.rows(), self.in_order(), keys=[SIGNER.public], heads=heads)
 
     def copy(self) -> Archive:
-        return Archive(
-            dict(self.events), dict(self.leaves), dict(self.blocks), self.now, deepcopy(self.random)
-        )
+        return Archive(dict(self.events), dict(self.leaves), dict(self.blocks), self.now, deepcopy(self.random))
 
     # --- what an intruder does to cover the traces ---
 

@@ -91,9 +91,7 @@ def main(count: int) -> None:
         timed(
             "export",
             count,
-            lambda: path.write_text(
-                "".join(export_history(NAME, rows, blocks, keys=[SIGNER.public], heads=heads))
-            ),
+            lambda: path.write_text("".join(export_history(NAME, rows, blocks, keys=[SIGNER.public], heads=heads))),
         )
         words = [str(path), "--key", str(SIGNER.public)]
         timed("stand-alone verifier", count, lambda: standalone_verifier.main(words))

@@ -20,9 +20,7 @@ from history.archive import INTRUDER, NAME, SIGNER, grown_archive
 
 # the example of the signed note format's first implementation
 NOTE_KEY = "PeterNeumann+c74f20a3+ARpc2QcUPDhMQegwxbzhKqiBfsVkmqq/LDE4izWy10TW"
-NOTE_TEXT = (
-    b"If you think cryptography is the answer to your problem,\nthen you don't know what your problem is.\n"
-)
+NOTE_TEXT = b"If you think cryptography is the answer to your problem,\nthen you don't know what your problem is.\n"
 NOTE_SIGNATURE = b64decode(
     "x08go/ZJkuBS9UG/SffcvIAQxVBtiFupLLr8pAcElZInNIuGUgYN1FFYC2pZSNXgKvqfqdngotpRZb6KE6RyyBwJnAM="
 )

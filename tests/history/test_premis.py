@@ -101,9 +101,7 @@ BREAK = [
 
 
 @pytest.mark.parametrize(("part", "instead"), BREAK)
-def test_the_schema_refuses_our_export_once_it_is_broken(
-    part: str, instead: str, premis3: etree.XMLSchema
-) -> None:
+def test_the_schema_refuses_our_export_once_it_is_broken(part: str, instead: str, premis3: etree.XMLSchema) -> None:
     text = premis_document([EVENT], origin=NAME).decode()
     broken = re.sub(part, instead, text, count=1, flags=re.DOTALL)
     assert broken != text
@@ -228,8 +226,7 @@ json_values = st.recursive(
     | st.floats(-(2**50), 2**50)
     | st.text(st.characters(codec="utf-8")),
     lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(st.text(st.characters(codec="utf-8")), inner, max_size=3)
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(st.characters(codec="utf-8")), inner, max_size=3)
     ),
     max_leaves=8,
 )
@@ -506,8 +503,6 @@ def test_dangerous_xml_is_refused(data: bytes, code: str) -> None:
 
 def test_xinclude_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("secret")
-    include = (
-        f'<xi:include xmlns:xi="http://www.w3.org/2001/XInclude" href="{tmp_path}/secret" parse="text"/>'
-    )
+    include = f'<xi:include xmlns:xi="http://www.w3.org/2001/XInclude" href="{tmp_path}/secret" parse="text"/>'
     document = one(f"<eventDetailInformation><eventDetail>{include}</eventDetail></eventDetailInformation>")
     assert read_premis(document.encode()).events[0].notes == ()

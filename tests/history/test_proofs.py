@@ -31,9 +31,7 @@ KEYS = [SIGNER.public]
 def proof_of(archive: Archive, place: Place, last: int = 0, since: Head | None = None) -> dict[str, Any]:
     leaf = archive.leaves[place]
     before = archive.leaves.get((place[0], place[1] - 1))
-    block = sorted(
-        (each for each in archive.leaves.values() if each.block == leaf.block), key=lambda x: x.position
-    )
+    block = sorted((each for each in archive.leaves.values() if each.block == leaf.block), key=lambda x: x.position)
     bundle = prove(
         archive.events[place],
         leaf,

@@ -15,9 +15,7 @@ from custody.model.errors import BadInput, Refused
 from custody.model.event import Event
 from history.archive import INTRUDER, SECOND, SIGNER, START_TIME, Archive, grown_archive
 
-EVENT = Event(
-    7, "job/12", 1, "moved", "success", "worker 1.0", 1_772_000_000_000_000, {"to": "done"}, 3, "ab12"
-)
+EVENT = Event(7, "job/12", 1, "moved", "success", "worker 1.0", 1_772_000_000_000_000, {"to": "done"}, 3, "ab12")
 
 
 def test_a_leaf_is_made_exactly_as_documented() -> None:
@@ -120,9 +118,7 @@ def test_the_loser_starts_again_from_the_winners_head() -> None:
 
 def test_the_order_in_which_events_are_handed_over_does_not_matter() -> None:
     events = grown_archive(Random(3), blocks=0).unsealed()
-    one, other = (
-        seal(None, order, {}, START_TIME, SIGNER, salts=bytes) for order in (events, list(reversed(events)))
-    )
+    one, other = (seal(None, order, {}, START_TIME, SIGNER, salts=bytes) for order in (events, list(reversed(events))))
     assert one == other
 
 

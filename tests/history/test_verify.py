@@ -169,6 +169,9 @@ def test_what_could_not_be_checked_is_said() -> None:
     partly = archive.verify(archive.heads()[:4]).limits
     assert "no witness vouches for blocks 5 to 6" in partly
     assert not any("witness" in limit for limit in archive.verify(archive.heads()).limits)
+    sealed = archive.copy()
+    sealed.seal()
+    assert not any("not sealed yet" in limit for limit in sealed.verify().limits)
     assert Archive().verify().limits == ["nothing was ever sealed: this history proves nothing yet"]
 
 
@@ -199,6 +202,22 @@ def test_a_backlog_sealed_in_several_blocks_is_not_called_back_dated() -> None:
     archive.write(archive.attempt(events[10:]))
     assert [block.complete for block in archive.in_order()] == [False, True]
     assert archive.verify().sound
+
+
+def test_each_impossible_time_is_told_for_what_it_is() -> None:
+    archive = past(7).copy()
+    now = archive.last.at
+    times = {"job/old": now - 2 * HOUR, "job/new": now + 2 * HOUR}
+    for subject, at in times.items():
+        archive.append(subject, at=at)
+    archive.append("job/turn", at=now)
+    archive.seal()
+    archive.append("job/turn", at=now - 2 * HOUR)
+    told = {fault.where: fault.message for fault in archive.verify().faults}
+    assert told.keys() == {"job/old#1", "job/new#1", "job/turn#2"}
+    assert told["job/old#1"].endswith("but everything that old had been sealed before")
+    assert told["job/new#1"].endswith("is after the time it was sealed")
+    assert told["job/turn#2"].endswith("is before that of the event it follows")
 
 
 def test_how_late_is_too_late_is_the_callers_choice() -> None:

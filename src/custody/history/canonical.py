@@ -19,9 +19,7 @@ from custody.model.errors import BadInput
 DEEPEST: Final = 64
 LARGEST: Final = 2**53 - 1
 
-_fast = json.JSONEncoder(
-    ensure_ascii=False, check_circular=False, sort_keys=True, separators=(",", ":")
-).encode
+_fast = json.JSONEncoder(ensure_ascii=False, check_circular=False, sort_keys=True, separators=(",", ":")).encode
 _text = json.JSONEncoder(ensure_ascii=False).encode
 
 

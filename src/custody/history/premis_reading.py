@@ -38,9 +38,7 @@ DEEPEST: Final = 200
 OUTCOME_WORDS: Final[Mapping[str, Outcome]] = {
     **dict.fromkeys(("success", "successful", "succeeded", "pass", "passed", "ok", "valid"), "success"),
     **dict.fromkeys(("positive", "true", "complete", "completed", "well-formed"), "success"),
-    **dict.fromkeys(
-        ("fail", "failure", "failed", "failing", "error", "invalid", "negative", "false"), "failure"
-    ),
+    **dict.fromkeys(("fail", "failure", "failed", "failing", "error", "invalid", "negative", "false"), "failure"),
     **dict.fromkeys(("warning", "warn", "partial", "partial success"), "warning"),
 }
 """Words for outcomes seen in the wild; an archive adds its own."""
@@ -243,9 +241,7 @@ class _Reader:
                 continue
             outcome = self.habits.outcomes.get(word.casefold())
             if outcome is None:
-                self.problem(
-                    element, f"the outcome {word[:80]!r} is not known; taken as {self.habits.unknown}"
-                )
+                self.problem(element, f"the outcome {word[:80]!r} is not known; taken as {self.habits.unknown}")
                 outcome = self.habits.unknown
             if GRAVITY.index(outcome) > GRAVITY.index(worst):
                 worst, said = outcome, word

@@ -69,9 +69,7 @@ def seal(
             hint="a history keeps its name; load the key under the name of the history",
         )
     number = previous.number + 1 if previous else 1
-    leaves, left_out = _link(
-        number, sorted(events, key=lambda event: (event.subject, event.seq)), tips, salts
-    )
+    leaves, left_out = _link(number, sorted(events, key=lambda event: (event.subject, event.seq)), tips, salts)
     if not leaves:
         return Sealing(None, left_out)
     complete = not (more or left_out)
@@ -109,9 +107,7 @@ def _why_not_next(tips: Mapping[str, Tip], event: Event) -> str:
     return f"{event.subject} is sealed up to {sealed}; {sealed + 1} has to come first"
 
 
-def _signed_block(
-    previous: Block | None, leaves: tuple[Leaf, ...], now: int, signer: Signer, complete: bool
-) -> Block:
+def _signed_block(previous: Block | None, leaves: tuple[Leaf, ...], now: int, signer: Signer, complete: bool) -> Block:
     block = Block(
         number=previous.number + 1 if previous else 1,
         origin=signer.name,

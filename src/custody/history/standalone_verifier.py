@@ -326,9 +326,7 @@ class Checker:
 
     def sequence(self, subject: str, seq: int, last: int, sealed: bool) -> None:
         if seq <= last:
-            self.fault(
-                "repeated" if sealed else "leaf-missing", f"{subject}#{seq}", "its place was taken before"
-            )
+            self.fault("repeated" if sealed else "leaf-missing", f"{subject}#{seq}", "its place was taken before")
         elif seq > last + 1:
             self.fault("deleted", f"{subject}#{last + 1}", f"gone up to #{seq - 1}, and the leaves too")
 
@@ -346,9 +344,7 @@ class Checker:
             if line["salt"] is None:
                 self.erased.append((line["subject"], line["seq"]))
                 if event["agent"] or event["detail"]:
-                    self.fault(
-                        "written-over", place, "its body was erased, yet something stands in its place"
-                    )
+                    self.fault("written-over", place, "its body was erased, yet something stands in its place")
             elif body_of(event, line["salt"]) != line["body"]:
                 self.fault("edited", place, "its agent or its detail was changed")
                 return False
@@ -421,9 +417,7 @@ class Checker:
             self.check_witness(head)
         for subject, seq in self.erased:
             if (subject, seq) not in self.erasers:
-                self.fault(
-                    "unexplained-erasure", f"{subject}#{seq}", "erased, and no event says by whom and why"
-                )
+                self.fault("unexplained-erasure", f"{subject}#{seq}", "erased, and no event says by whom and why")
 
     def check_witness(self, head: dict[str, Any]) -> None:
         where, ours = f"block {head['blocks']}", self.trees.get(head["blocks"])
@@ -535,9 +529,7 @@ def check_file(path: str, checker: Checker) -> str:
 
 
 def main(words: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(
-        description="Verify an exported Custody history, or the proof of one event."
-    )
+    parser = argparse.ArgumentParser(description="Verify an exported Custody history, or the proof of one event.")
     parser.add_argument("file", help="history.jsonl or proof.json; - reads a history from standard input")
     parser.add_argument("--key", action="append", required=True, help="the archive's public key")
     parser.add_argument("--witness", action="append", default=[], help="a file with heads in it")
@@ -559,9 +551,7 @@ def main(words: list[str] | None = None) -> int:
 
 def tell(what: str, checker: Checker, as_json: bool) -> None:
     if as_json:
-        faults = [
-            {"kind": kind, "where": where, "message": message} for kind, where, message in checker.faults
-        ]
+        faults = [{"kind": kind, "where": where, "message": message} for kind, where, message in checker.faults]
         print(json.dumps(faults))
         return
     for _, where, message in checker.faults:

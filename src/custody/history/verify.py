@@ -161,9 +161,7 @@ class _Pass:
 
     # --- events ---
 
-    def leaves_of(
-        self, block: Block, row: Row | None, pending: Iterator[Row]
-    ) -> tuple[list[Hash], Row | None]:
+    def leaves_of(self, block: Block, row: Row | None, pending: Iterator[Row]) -> tuple[list[Hash], Row | None]:
         """Check the rows of one block; the leaf hashes it has, and the first row after it."""
         hashes = []
         while row is not None and (leaf := row[0]) is not None and leaf.block == block.number:
@@ -187,9 +185,7 @@ class _Pass:
             link = self.links[leaf.subject] = _Link(0, START, -(2**63))
         linked = self.in_sequence(leaf.subject, leaf.seq, link, "repeated")
         if event is None:
-            self.fault(
-                "deleted", place_name(leaf.subject, leaf.seq), "the event is gone, its leaf is still there"
-            )
+            self.fault("deleted", place_name(leaf.subject, leaf.seq), "the event is gone, its leaf is still there")
         else:
             self.unchanged(leaf, event, link.hash if linked else None)
             if event.at < self.floor or event.at < link.at or event.at > sealed_at + self.tolerance:
@@ -326,9 +322,7 @@ class _Pass:
             if seen.origin != head.origin:
                 self.fault("witness", where, f"a witness's head is of another history, {seen.origin}")
             elif (seen.tree, seen.events) != (head.tree, head.events):
-                self.fault(
-                    "forked", where, f"on {moment(seen.at)} a witness saw another block of this number"
-                )
+                self.fault("forked", where, f"on {moment(seen.at)} a witness saw another block of this number")
             else:
                 self.report.witnessed = head.blocks
 

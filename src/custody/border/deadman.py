@@ -26,6 +26,7 @@ import signal
 import socket
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -97,7 +98,8 @@ class Deadman:
 
     def _patience(self) -> float:
         """Milliseconds until something is due. Waking up late would be the deadman's only sin."""
-        due = [self._until, self._started + self._disk.due]
+        due = [self._until, now() + 60]
+        due += [] if self._why else [self._started + self._disk.due]
         due += [at for at in (self._timeout, self._kill_at) if at is not None]
         due += [] if self._printed.due is None else [self._started + self._printed.due]
         return max(0.0, min(due) - now()) * 1000
@@ -112,10 +114,14 @@ class Deadman:
             self._terminate(TIMEOUT, self._spec.grace)
         if self._kill_at is not None and at >= self._kill_at:
             self._kill(self._why)
-        if at >= self._started + self._disk.due and self._disk.too_full(at - self._started):
-            self._kill(DISK)
+        if not self._why and at >= self._started + self._disk.due:
+            self._look_at_disk(at - self._started)
         if self._printed.due is not None and at >= self._started + self._printed.due:
             self._flush()
+
+    def _look_at_disk(self, at: float) -> None:
+        if self._disk.too_full(at):
+            self._kill(DISK)
 
     # Ending it.
 
@@ -130,7 +136,7 @@ class Deadman:
     def _kill(self, why: str) -> None:
         self._why = self._why or why
         self._kill_at = None
-        if not self._gone:
+        with suppress(ProcessLookupError):  # it died at this very moment
             signal.pidfd_send_signal(self._it.init_fd, signal.SIGKILL)
 
     def _emptied(self) -> None:
@@ -213,6 +219,8 @@ class Deadman:
             answer = self._answers[asked["do"]](self, guest, asked)
             if answer:
                 guest.send(json.dumps(answer).encode() + b"\n", socket.MSG_NOSIGNAL)
+        except BlockingIOError:  # the event was meant for one who had this descriptor before
+            pass
         except (ValueError, KeyError, TypeError, OSError):  # gone, or not one of us
             self._part(guest)
 

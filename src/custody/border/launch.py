@@ -75,7 +75,7 @@ def launch(spec: Spec, parents: Mapping[str, Path], token: str) -> Launched:
         for descriptor in given:
             os.close(descriptor)
     init, init_fd = _first_process(process, status[0], err[0])
-    group = _limited(spec, init, parents, uid)
+    group = _limited(spec, token, init, parents, uid)
     return Launched(process, init, init_fd, out[0], err[0], status[0], knob, group)
 
 
@@ -160,8 +160,12 @@ def _hint(said: str) -> str:
     return "run `custody doctor`"
 
 
+def group_name(spec: Spec, token: str) -> str:
+    return f"custody-{spec.name}-{token[:8]}"
+
+
 def _limited(
-    spec: Spec, init: processes.Process, parents: Mapping[str, Path], uid: int | None
+    spec: Spec, token: str, init: processes.Process, parents: Mapping[str, Path], uid: int | None
 ) -> cgroup.Group | None:
     """Limits that count from the namespace's first process on."""
     if uid is None:
@@ -170,7 +174,7 @@ def _limited(
     Path(f"/proc/{init.pid}/oom_score_adj").write_text("500")  # rather the sandbox than the worker
     limits = spec.limits
     group = cgroup.make(
-        f"custody-{spec.name}-{os.getpid()}",
+        group_name(spec, token),
         parents,
         memory=limits.memory,
         processes=limits.processes + 1,

@@ -29,7 +29,7 @@ import custody
 from custody.border import processes
 from custody.border.confinement import End, Spec, decode_spec, encode_spec
 from custody.border.deadman import Deadman, write_file
-from custody.border.launch import adopt_orphans, launch
+from custody.border.launch import adopt_orphans, group_name, launch
 from custody.model.errors import BadInput, CustodyError, NotFound, Refused, Unavailable
 
 _LENGTH = struct.Struct("<I")
@@ -180,17 +180,15 @@ def _on_terminate(deadman: Deadman, grace: float) -> Iterator[None]:
 def _started(spec: Spec, asked: dict[str, Any], hidden: Path, folder: Path) -> Deadman:
     if folder.exists():
         _taken(spec.name)
-    token = _take_charge(spec, hidden)
+    parents = {name: Path(place) for name, place in asked["parents"].items()}
+    token = _take_charge(spec, hidden, parents)
     listener = socket.socket(socket.AF_UNIX)
     listener.bind("control")
     listener.listen(64)
     listener.setblocking(False)
-    launched = launch(spec, {name: Path(place) for name, place in asked["parents"].items()}, token)
-    groups = [str(folder) for folder in launched.group.folders] if launched.group else []
+    launched = launch(spec, parents, token)
     init = launched.init
-    write_file(
-        "pids.json", {"boot": processes.boot(), "pid": init.pid, "started": init.started, "groups": groups}
-    )
+    write_file("pids.json", {"boot": processes.boot(), "pid": init.pid, "started": init.started})
     deadman = Deadman(spec, launched, listener, asked["until"])
     try:
         os.rename(hidden, folder)
@@ -200,7 +198,7 @@ def _started(spec: Spec, asked: dict[str, Any], hidden: Path, folder: Path) -> D
     return deadman
 
 
-def _take_charge(spec: Spec, folder: Path) -> str:
+def _take_charge(spec: Spec, folder: Path, parents: Mapping[str, Path]) -> str:
     """Make the state folder and hold its lock for life."""
     try:
         folder.mkdir(mode=0o700)
@@ -212,7 +210,8 @@ def _take_charge(spec: Spec, folder: Path) -> str:
     lock = os.open("lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     fcntl.flock(lock, fcntl.LOCK_EX)
     token = os.urandom(16).hex()
-    write_file("spec.json", spec.described() | {"token": token})
+    groups = [str(parent / group_name(spec, token)) for parent in parents.values()]
+    write_file("spec.json", spec.described() | {"token": token, "groups": groups})
     return token
 
 

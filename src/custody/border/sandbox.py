@@ -24,7 +24,7 @@ import socket
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -116,18 +116,15 @@ class Running:
     def wait(self, timeout: float | None = None) -> End | None:
         """Wait for the end; nothing if the time passes first."""
         until = None if timeout is None else time.monotonic() + timeout
-        with self._following() as wire:
-            while wire and _hint(wire, until):
-                pass
+        for _ in self._hints(until):
+            pass
         return self.end()
 
     def follow(self, after: int = 0) -> Iterator[Chunk]:
         """The chunks numbered above `after`, then each new one as it is printed, until the end."""
         reader = output.Follower(self.folder, after)
-        with self._following() as wire:
+        for _ in self._hints(None):
             yield from reader.new()
-            while wire and _hint(wire, None):
-                yield from reader.new()
         yield from reader.new()
 
     def stop(self, grace: float | None = None) -> End:
@@ -166,6 +163,8 @@ class Running:
             if found is None:
                 self._kill_recorded()
                 self._kill_marked()
+                groups = (self._read("spec.json") or {}).get("groups", [])
+                cgroup.Group(tuple(Path(folder) for folder in groups)).remove()
                 surprise = self.folder / "deadman.err"
                 detail = surprise.read_text().strip().splitlines()[-1] if surprise.exists() else ""
                 found = {"reason": LOST, "detail": detail or "its deadman was killed"}
@@ -179,15 +178,20 @@ class Running:
         process = processes.look(pids["pid"])
         if process and process.started == pids["started"] and not processes.kill(process, _DEATH_WITHIN):
             self._given_up()
-        cgroup.Group(tuple(Path(folder) for folder in pids["groups"])).remove(within=_ANSWER_WITHIN)
 
     def _kill_marked(self) -> None:
-        """The few processes of bwrap whose deadman died before it could write their numbers down."""
+        """The few processes of bwrap whose deadman died before it could write their numbers down.
+
+        Two looks in a row must find none: one that dies while we look may have had a child that we missed.
+        """
         mark = f"{MARK}={(self._read('spec.json') or {}).get('token', 'none')}".encode()
-        for process in processes.all_processes():
-            if mark in processes.environment(process.pid).split(b"\0") and not processes.kill(
-                process, _DEATH_WITHIN
-            ):
+        clean = 0
+        while clean < 2:
+            marked = [
+                p for p in processes.all_processes() if mark in processes.environment(p.pid).split(b"\0")
+            ]
+            clean = 0 if marked else clean + 1
+            if not all([processes.kill(process, _DEATH_WITHIN) for process in marked]):
                 self._given_up()
 
     def _given_up(self) -> End:
@@ -222,19 +226,18 @@ class Running:
                 return None
         return json.loads(answer) if answer else None
 
-    @contextmanager
-    def _following(self) -> Iterator[socket.socket | None]:
-        wire = self._connect()
-        try:
-            if wire:
+    def _hints(self, until: float | None) -> Iterator[None]:
+        """One whenever something may be new, until the end or until then; the files are the truth."""
+        while self.end() is None and not _passed(until):
+            wire = self._connect()
+            if wire is None:  # between the last answer and the last word
+                time.sleep(0.002)
+                continue
+            with wire, suppress(OSError):
                 wire.sendall(b'{"do": "follow"}')
-        except OSError:
-            wire = None
-        try:
-            yield wire
-        finally:
-            if wire:
-                wire.close()
+                wire.settimeout(None if until is None else max(0.001, until - time.monotonic()))
+                while wire.recv(4096) and not _passed(until):
+                    yield
 
     def _connect(self) -> socket.socket | None:
         """A line to the deadman, if there is one. Goes through a descriptor, since socket paths are short."""
@@ -261,13 +264,8 @@ class Running:
         return found
 
 
-def _hint(wire: socket.socket, until: float | None) -> bool:
-    """True if there may be something new, False when the deadman has gone or the time has passed."""
-    wire.settimeout(None if until is None else max(0.001, until - time.monotonic()))
-    try:
-        return bool(wire.recv(4096))
-    except OSError:
-        return False
+def _passed(until: float | None) -> bool:
+    return until is not None and time.monotonic() >= until
 
 
 def _locked(file: int) -> bool:

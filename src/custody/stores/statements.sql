@@ -479,13 +479,13 @@ from job left join (select edge.job as job, count(*) as n from edge where met = 
 where job.unmet <> coalesce(waiting.n, 0) + case when job.due is not null then 1 else 0 end
 
 -- name: recount_open
--- Parents whose count of open children is not the number of them (one still fanning out, or held before it
--- could, counts itself).
+-- Parents whose count of open children is not the number of them (one that has not done fanning out, or was
+-- held or ended before it could, counts itself).
 select job.id, job.open, coalesce(children.n, 0)
 from job left join (select parent, count(*) as n from job where parent is not null and ended is null group by parent)
     as children on children.parent = job.id
 where job.open <> coalesce(children.n, 0)
-  and not (job.open = coalesce(children.n, 0) + 1 and job.when_empty is not null and (job.runnable = 1 or job.state = 'held'))
+  and not (job.open = coalesce(children.n, 0) + 1 and job.when_empty is not null and (job.runnable = 1 or job.state = 'held' or job.ended is not null))
 
 -- name: recount_latest
 -- Items whose newest event of a type is not the one on record.

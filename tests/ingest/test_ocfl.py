@@ -498,10 +498,25 @@ def test_a_root_made_by_a_process_that_dies_is_made_by_the_next(quick):
         try:
             open_root(path, disk=Durable(Countdown(steps)))
         except Crash:
-            judge(open_root(path))
+            root = open_root(path)
+            judge(root)
+            root.tidy()
+            assert list(root.staging.iterdir()) == []
         else:
             return
     pytest.fail("never finished")
+
+
+def test_many_processes_that_open_a_new_root_at_once_get_the_same_one(quick):
+    roots: list[OcflRoot] = []
+    threads = [threading.Thread(target=lambda: roots.append(open_root(quick / "store"))) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(roots) == 8
+    assert list(roots[0].staging.iterdir()) == []
+    judge(roots[0])
 
 
 # -- any history -------------------------------------------------------------------------------------

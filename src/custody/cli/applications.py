@@ -30,12 +30,12 @@ def serving(store: Store, config: Path | None, load: Sequence[Path], commands: S
 
 
 def _applications(store: Store, config: Path | None) -> Sequence[Kind]:
-    if config is None:
-        return ()
-    from custody.cli.config import read
+    from custody.cli.config import find
     from custody.ingest.serving import kinds
+    from custody.ingest.setup import open_world
 
-    return kinds(store, read(config).ingest)
+    found = find(config)
+    return kinds(open_world(store, found.ingest, found.home)) if found else ()
 
 
 def _kinds_of(path: Path) -> list[Kind]:

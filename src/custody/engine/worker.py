@@ -145,7 +145,7 @@ class Worker:
         while count < most:
             self._housekeeping()
             works = self._claim(max(1, self.settings.threads), self._clock()) + self._claim_suspect()
-            if not works:
+            if not works and not self._passes(now=True):
                 break
             for work in works:
                 self._work(work, inline=True)
@@ -156,7 +156,10 @@ class Worker:
         """With all threads, until nothing is claimable, running, or about to become due."""
         self.start()
         try:
-            while not self._stopping and (self._cycle() or self._keeper.held()):
+            nothing = 0
+            while not self._stopping and nothing < 2:  # what was just settled may be claimable again: look twice
+                busy = self._cycle() or self._keeper.held() or self._passes(now=True)
+                nothing = 0 if busy else nothing + 1
                 time.sleep(0.002)
         finally:
             self.shut_down()
@@ -285,17 +288,24 @@ class Worker:
         self.store.queue.tick()
         if self.settings.schedules and self._is_time("schedules", 1.0):
             self.store.schedules.run_due(self.holder)
-        for kind in self.serving.passes():
-            if self._is_time(f"pass {kind.prefix}", kind.every):
-                self._pass(kind)
+        self._passes(now=False)
         if self._is_time("beat", BEAT_SECONDS):
             self._beat()
 
-    def _pass(self, kind: Kind) -> None:
+    def _passes(self, now: bool) -> int:
+        """Let kinds that look at all their jobs at once do so, when it is time or at once; how many jobs moved."""
+        return sum(
+            self._pass(kind)
+            for kind in self.serving.passes()
+            if self._is_time(f"pass {kind.prefix}", kind.every) or now
+        )
+
+    def _pass(self, kind: Kind) -> int:
         try:
-            run_pass(self.store, kind, self.holder, self.settings.lease, self._rng.random)
+            return run_pass(self.store, kind, self.holder, self.settings.lease, self._rng.random)
         except Exception as error:  # one kind's trouble is not that of the others
             self._trouble(error, f"the pass over {kind.kind} in state {kind.state}")
+            return 0
 
     def _trouble(self, error: Exception, where: str) -> None:
         if not isinstance(error, CustodyError):

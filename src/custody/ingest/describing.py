@@ -78,7 +78,7 @@ def _deposit(work: Work, world: World, primary: str) -> Deposit:
     return Deposit(
         batch=str(work.job.parent or 0), job=str(work.job.id), submitted=moment(work.job.created),
         file=payload.get("filename") or name_in(payload["payload"]), type=payload["type"], profile=profile.name,
-        collections=profile.collections or (profile.name,), storage_service="ocfl", storage_node=profile.storage_node,
+        collections=profile.collections or (profile.name,), storage_service="ocfl", storage_node=profile.storage.node,
         owner=profile.owner, supplied_identifier=payload.get("primary_id", ""),
         digest_type=payload.get("digest_type", ""), digest_value=payload.get("digest_value", ""),
         note=payload.get("note", ""),

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import os
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from custody.ingest.digests import digest_file
-from custody.ingest.durable import Durable
+from custody.ingest.durable import Durable, lock_folder, unlock_folder
 from custody.ingest.ocfl import INVENTORY, SIDECAR, OcflRoot
 from custody.ingest.ocfl_inventory import LAYOUT, LAYOUT_CONFIG, Inventory, from_json
-from custody.model.errors import CustodyError, NotFound, Refused, Unsafe
+from custody.model.errors import CustodyError, NotFound, Refused, Unavailable, Unsafe
 
 DECLARATION, DECLARED = "0=ocfl_1.1", b"ocfl_1.1\n"
 OBJECT_DECLARATION, OBJECT_DECLARED = "0=ocfl_object_1.1", b"ocfl_object_1.1\n"
@@ -28,24 +28,40 @@ def open_root(
     says, which must be the same file system: only there can a version appear in one step."""
     disk = disk or Durable()
     staging = staging or path.with_name(f"{path.name}-staging")
-    if not (path / DECLARATION).exists():
-        _make(path, disk)
-    _check(path)
-    disk.folder(staging)
-    if path.stat().st_dev != staging.stat().st_dev:
+    for folder in (path.parent, staging):
+        disk.folder(folder)
+    if (path if path.exists() else path.parent).stat().st_dev != staging.stat().st_dev:
         raise Unsafe(
             f"{staging} is not on the file system of {path}",
             code="storage.staging",
             hint="put the storage root one folder below the mount point, or give a staging folder beside it",
         )
+    give_up = time.monotonic() + 30
+    while not (path / DECLARATION).exists():
+        if not _make(path, staging / "root", disk) and time.monotonic() > give_up:
+            raise Unavailable(f"{path} is being made by another process, for too long", code="storage.root")
+    _check(path)
     return OcflRoot(path, staging, disk, user)
 
 
-def _make(path: Path, disk: Durable) -> None:
+def _make(path: Path, bench: Path, disk: Durable) -> bool:
+    """Make an empty root, whole, in one step; False if another process is about it."""
     if path.exists() and any(path.iterdir()):
         raise Refused(f"{path} has something in it that is no OCFL root", code="storage.root")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    new = path.with_name(f"{path.name}-{os.getpid()}.new")
+    lock = lock_folder(bench, disk)
+    if lock is None:
+        time.sleep(0.01)
+        return False
+    try:
+        if not (path / DECLARATION).exists():
+            _build(bench / "new", disk)
+            disk.rename(bench / "new", path)
+    finally:
+        unlock_folder(bench, lock, disk)
+    return True
+
+
+def _build(new: Path, disk: Durable) -> None:
     disk.remove(new)
     disk.folder(new / "extensions" / LAYOUT)
     disk.write(new / DECLARATION, DECLARED)
@@ -53,12 +69,6 @@ def _make(path: Path, disk: Durable) -> None:
     disk.write(new / LAYOUT_FILE, _json(layout))
     disk.write(new / "extensions" / LAYOUT / "config.json", _json(LAYOUT_CONFIG))
     disk.sync_folders(new)
-    try:
-        disk.rename(new, path)
-    except OSError as error:
-        if error.errno not in {errno.ENOTEMPTY, errno.EEXIST}:
-            raise
-        disk.remove(new)  # another process was first; its root is as good
 
 
 def _json(value: object) -> bytes:

@@ -21,7 +21,7 @@ from custody.ingest.manifest_form import OBJECT, Row
 from custody.ingest.ocfl import Change, Given
 from custody.ingest.staging import is_staged, name_in
 from custody.ingest.world import World
-from custody.model.errors import BadInput, CustodyError, Unavailable
+from custody.model.errors import BadInput, CustodyError, Refused, Unavailable
 from custody.model.event import NewEvent
 from custody.model.item import NewItem
 from custody.model.outcome import Failed, Outcome, Passed, Wait
@@ -30,14 +30,13 @@ Step = Callable[[Work, World], Outcome]
 
 LEASE_SECONDS = 60.0
 LATER = 10  # added to the priority of a job whose size nobody knows, or that is very large
-VERY_LARGE = 100 << 30
 PRODUCER, SYSTEM = "producer", "system"
 OURS = ("mrt-", "system/")
 
 
 def pending(work: Work, world: World) -> Outcome:
     """Is what was handed in what the depositor says it is, and can it be read? Failing here is final."""
-    payload, profile = work.payload, world.profile(work.payload["profile"])
+    payload = work.payload
     if payload["type"] != "object-manifest":
         if is_staged(payload["payload"]):
             _check_digest(world.staging.path(payload["payload"]), work)
@@ -50,23 +49,24 @@ def pending(work: Work, world: World) -> Outcome:
         rows = sum(1 for _ in manifest.read(source, check_name=check_name, kinds=(OBJECT,), where=_where(work)))
     if not rows:
         return Failed("manifest.empty", "the manifest lists no files")
-    del profile
     return Passed(detail={"files": rows}, keep={"files": rows})
 
 
 def estimating(work: Work, world: World) -> Outcome:
     """How much room will it need? Never fails: what cannot be known runs later and says so."""
+    rows = list(_wanted_rows(work, world))
+    asked = [row.url for row in rows if row.size is None and not is_staged(row.url)]
     fetcher = world.fetchers[work.payload["profile"]]
-    known = [row.size for row in _wanted_rows(work, world) if row.size is not None or is_staged(row.url)]
-    unknown = [row.url for row in _wanted_rows(work, world) if row.size is None and not is_staged(row.url)]
-    answers = fetcher.head_many(unknown, parallel=world.parallel, cancel=lambda: work.stopped) if unknown else []
-    sizes = [*known, *(answer if isinstance(answer, int) else None for answer in answers)]
-    if any(size is None for size in sizes):
-        missing = sum(size is None for size in sizes)
-        return Passed({"unknown": missing}, keep={"space_needed": None}, priority=_later(work), warning=False)
-    total = sum(size or 0 for size in sizes) + sum(_staged_size(row, world) for row in _wanted_rows(work, world))
-    priority = _later(work) if total > VERY_LARGE else None
-    return Passed({"space_needed": total}, keep={"space_needed": total}, priority=priority)
+    answers = iter(fetcher.head_many(asked, parallel=world.parallel, cancel=lambda: work.stopped))
+    told_or_staged = [_known_size(row, world) for row in rows]
+    sizes = [next(answers) if size is None else size for size in told_or_staged]
+    known = [size for size in sizes if isinstance(size, int)]
+    if len(known) < len(sizes):
+        unknown = {"unknown": len(sizes) - len(known), "known": sum(known)}
+        return Passed(unknown, keep={"space_needed": None}, priority=_later(work))
+    total = sum(known)
+    large = total > world.profile(work.payload["profile"]).limits.large
+    return Passed({"space_needed": total}, keep={"space_needed": total}, priority=_later(work) if large else None)
 
 
 def downloading(work: Work, world: World) -> Outcome:
@@ -93,7 +93,7 @@ def processing(work: Work, world: World) -> Outcome:
         for name in sorted(names):
             lease = world.store.leases.claim(f"localid/{profile.owner}/{name}", work.claim.holder, LEASE_SECONDS)
             if lease is None:
-                return Wait(2, f"another job is looking up local id {name}")
+                return Wait(0.2, f"another job is looking up local id {name}")
             leases.append(lease)
         primary = _identify(work, world, names)
     finally:
@@ -119,7 +119,12 @@ def storing(work: Work, world: World) -> Outcome:
         update=update,
         deletes=describing.deletes(folder) if update else (),
     )
-    stored = world.node(profile).store(work.facts["primary"], change)
+    try:
+        stored = world.node(profile).store(work.facts["primary"], change)
+    except Refused as busy:
+        if busy.code != "object.busy":
+            raise
+        return Wait(0.2, "another job is writing a version of the same object")
     return Passed({"version": stored.version}, keep={"version": stored.version})
 
 
@@ -135,7 +140,7 @@ def recording(work: Work, world: World) -> Outcome:
             ark,
             profile.owner,
             profile.name,
-            profile.storage_node,
+            profile.storage.node,
             about.title,
             about.creator,
             about.date,
@@ -144,11 +149,11 @@ def recording(work: Work, world: World) -> Outcome:
             work.job.parent or 0,
             list(about.local_ids),
             files,
-        )  # fmt: skip
+        )
     )
     item = NewItem(
         ark, frozenset({"object"}), profile.name, fingerprint=work.facts["digest_of_manifest"],
-        detail={"title": about.title, "version": version, "node": profile.storage_node, "files": len(files)},
+        detail={"title": about.title, "version": version, "node": profile.storage.node, "files": len(files)},
     )  # fmt: skip
     told = {"version": version, "job": work.job.id, "batch": work.job.parent, "files": len(files)}
     return Passed(told, items=[item], events=[NewEvent(ark, "ingested", detail=told)])
@@ -157,7 +162,7 @@ def recording(work: Work, world: World) -> Outcome:
 def notify(work: Work, world: World) -> Outcome:
     """Tell whoever asked to be told; only now, when the object can be read. Then the working folder goes."""
     profile = world.profile(work.payload["profile"])
-    if profile.callback:
+    if profile.callback.url:
         status = notices.call_back(work, world, profile)
         told = {"callback": status}
     else:
@@ -235,8 +240,9 @@ def _wanted_rows(work: Work, world: World) -> Iterator[Row]:
     )  # fmt: skip
 
 
-def _staged_size(row: Row, world: World) -> int:
-    return world.staging.path(row.url).stat().st_size if is_staged(row.url) and row.size is None else 0
+def _known_size(row: Row, world: World) -> int | None:
+    """The size without asking anyone: told by the manifest, or staged here."""
+    return world.staging.path(row.url).stat().st_size if row.size is None and is_staged(row.url) else row.size
 
 
 def _later(work: Work) -> int:

@@ -5,14 +5,14 @@ Small protocols, so that a step can be tested by calling it, and each part repla
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from email.message import EmailMessage
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from custody.border.fetch import Fetcher
 from custody.ingest.disk import WorkingDisk
 from custody.ingest.inventory import Inventory
+from custody.ingest.mail import Mail
 from custody.ingest.ocfl import Change, Stored
 from custody.ingest.profile import Profile
 from custody.ingest.staging import Staging
@@ -21,7 +21,7 @@ from custody.stores import Store
 
 
 class Minter(Protocol):
-    def mint(self, request: str = "") -> str:
+    def mint(self, request: str) -> str:
         """A new identifier; the same request again may give the same one."""
         ...
 
@@ -29,12 +29,6 @@ class Minter(Protocol):
 class Storage(Protocol):
     def store(self, identifier: str, change: Change) -> Stored:
         """Make the next version of an object; the same request again answers the version it made."""
-        ...
-
-
-class Mail(Protocol):
-    def send(self, message: EmailMessage) -> None:
-        """Hand the message over; the same Message-ID again must not arrive as a second message."""
         ...
 
 
@@ -49,6 +43,8 @@ class World:
     disk: WorkingDisk
     inventory: Inventory
     mail: Mail
+    sender: str = "custody@localhost"  # whom mail is from
+    secrets: Mapping[str, Sequence[str]] = field(default_factory=dict)  # callback secrets, by profile
     parallel: int = 16  # downloads at once within one job
 
     def profile(self, name: str) -> Profile:
@@ -60,10 +56,10 @@ class World:
 
     def node(self, profile: Profile) -> Storage:
         try:
-            return self.nodes[profile.storage_node]
+            return self.nodes[profile.storage.node]
         except KeyError:
             raise BadInput(
-                f"profile {profile.name} stores on {profile.storage_node!r}, which is not configured",
+                f"profile {profile.name} stores on {profile.storage.node!r}, which is not configured",
                 code="storage.node",
                 hint=f"configured: {', '.join(sorted(self.nodes)) or 'none'}",
             ) from None

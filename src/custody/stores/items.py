@@ -7,9 +7,10 @@ needs no clock and two events at the same moment both have their place.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
-from custody.model.errors import NotFound
+from custody.model.errors import BadInput, NotFound
 from custody.model.event import NewEvent, item_subject
 from custody.model.item import Item, NewItem
 from custody.model.job import NewJob
@@ -31,29 +32,21 @@ def record(tx: Tx, new: Sequence[NewItem], events: Sequence[NewEvent], agent: st
 
 def put_item(tx: Tx, new: NewItem, agent: str) -> Item:
     """Make the item, or note that its content changed. An unchanged fingerprint is no change."""
-    tx.run(
-        "insert_item",
-        id=new.id,
-        types=_types(new.types),
-        collection=new.collection,
-        fingerprint="",
-        detail="{}",
-    )
+    tx.run("insert_item", id=new.id, types=_types(new.types), collection=new.collection, fingerprint="", detail="{}")
     old = _locked(tx, new.id)
-    types = old.types | new.types
     changed = new.changed and (not new.fingerprint or new.fingerprint != old.fingerprint)
-    if not changed and types == old.types and old.changed:
-        return old
     seq = old.seq + 1
     item = Item(
-        new.id, types, seq, seq if changed else old.changed, new.collection or old.collection,
+        new.id, old.types | new.types, seq, seq if changed else old.changed, new.collection or old.collection,
         new.fingerprint or old.fingerprint, {**old.detail, **new.detail},
     )  # fmt: skip
+    if old.seq and item == replace(old, seq=seq):
+        return old  # nothing is new about it
     tx.run(
-        "change_item", id=item.id, seq=seq, changed=item.changed, types=_types(types), collection=item.collection,
+        "change_item", id=item.id, seq=seq, changed=item.changed, types=_types(item.types), collection=item.collection,
         fingerprint=item.fingerprint, detail=dumps(item.detail),
     )  # fmt: skip
-    told = {"types": sorted(types), "fingerprint": item.fingerprint, **new.detail}
+    told = {"types": sorted(item.types), "fingerprint": item.fingerprint, **new.detail}
     write_event(tx, item_subject(item.id), seq, CHANGED if changed else "described", "none", agent, told)
     wake_robots(tx, item, None)
     return item
@@ -108,4 +101,7 @@ def _locked(tx: Tx, item_id: str) -> Item:
 
 
 def _types(types: Iterable[str]) -> str:
+    for name in types:
+        if name.split() != [name]:
+            raise BadInput(f"{name!r} cannot be a type", code="item.type", where="item types", hint="one word each")
     return f" {' '.join(sorted(types))} "

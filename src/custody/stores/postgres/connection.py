@@ -26,6 +26,9 @@ SETTINGS: Mapping[str, str] = {
     "application_name": "custody",
     "default_transaction_isolation": "read committed",
     "jit": "off",  # compiling costs more than any statement here runs
+    # Every statement that writes finds its rows by an index, whatever its values: planning it anew each time
+    # could only make it slower. (Looks, which filter freely, plan for their values: see transaction.py.)
+    "plan_cache_mode": "force_generic_plan",
     "idle_in_transaction_session_timeout": "60s",  # a stopped process must not keep its row locks for ever
 }
 

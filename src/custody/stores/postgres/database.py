@@ -5,16 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
+from custody.model.errors import BadInput, NotFound, Refused
 from custody.model.job import Answer, Change, Claim, NewJob
 from custody.stores import moves
 from custody.stores.clock import Clock
+from custody.stores.postgres.claiming import claim_many, renew_many
 from custody.stores.postgres.connection import Address
 from custody.stores.postgres.migrating import migrate
+from custody.stores.postgres.notify import Messenger
 from custody.stores.postgres.pool import Pool
+from custody.stores.postgres.settling import settle_many
+from custody.stores.postgres.submitting import Order, submit_many
 from custody.stores.postgres.transaction import Transactions
 from custody.stores.rows import Tx
-from custody.stores.submit import Submitted, submit
-from custody.stores.wake import Bell
+from custody.stores.submit import Submitted
 
 T = TypeVar("T")
 
@@ -26,7 +30,8 @@ class PostgresDatabase:
         self.address, self.new_move = Address.of(url), new_move
         self._pool = Pool(self.address)
         self._transactions = Transactions(self._pool, clock, new_move)
-        self.bell = Bell()
+        self._messenger = Messenger(self.address)
+        self.bell = self._messenger.bell
         with self._pool.connection() as db:
             migrate(db)
 
@@ -40,27 +45,30 @@ class PostgresDatabase:
         return self._transactions.now()
 
     def submit(self, jobs: list[NewJob], move: str, agent: str) -> list[Submitted]:
-        return self.write(lambda tx: submit(tx, jobs, move, agent))
+        orders = [Order(job, move, agent) for job in jobs]
+        return self.write(lambda tx: submit_many(tx, orders))
 
     def claim(self, queues: list[str], holder: str, lease: int, limit: int, move: str) -> list[Claim]:
-        return self.write(lambda tx: moves.claim(tx, queues, holder, lease, limit, move))
+        return self.write(lambda tx: claim_many(tx, queues, holder, lease, limit, move))
 
     def renew(self, claims: list[Claim], lease: int) -> dict[int, str]:
-        def work(tx: Tx) -> dict[int, str]:
-            answers = {claim.id: moves.renew(tx, claim, lease) for claim in claims}
-            return {job: answer for job, answer in answers.items() if answer is not None}
-
-        return self.write(work)
+        return self.write(lambda tx: renew_many(tx, claims, lease))
 
     def settle(self, changes: list[Change]) -> list[Answer]:
-        return self.write(lambda tx: [moves.settle(tx, change) for change in changes])
+        try:
+            return self.write(lambda tx: settle_many(tx, changes))
+        except (BadInput, Refused, NotFound):
+            # What one of them brings with it cannot be saved; one by one, only that one is refused.
+            return self.write(lambda tx: moves.settle_each(tx, changes))
 
     def changed_elsewhere(self) -> int:
         """Always the same: other processes ring through `listen`."""
         return 0
 
     def listen(self) -> None:
-        """Hear of what other processes have done."""
+        """Ring the bell when another process has done something."""
+        self._messenger.listen()
 
     def close(self) -> None:
+        self._messenger.close()
         self._pool.close()

@@ -53,7 +53,7 @@ create table job (
 create unique index job_key on job (kind, key) where key is not null;
 -- Exactly what can be claimed now. Cost per claim does not depend on anything else in the table.
 create index job_ready on job (queue, priority, id) where runnable = 1 and unmet = 0 and holder is null;
-create index job_leased on job (queue) where holder is not null;
+create index job_leased on job (until, queue) where holder is not null;
 create index job_due on job (due) where due is not null;
 create index job_parent on job (parent, ended) where parent is not null;
 create index job_line on job (line, task, position) where line is not null;

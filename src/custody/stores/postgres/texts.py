@@ -15,7 +15,7 @@ from custody.stores.statements import load
 
 SERVER_TIME = "(extract(epoch from transaction_timestamp()) * 1000000)::bigint"
 
-_PARAMETER = re.compile(r"(?<!:):([a-z_]+)")
+_PARAMETER = re.compile(r"(?<!:):([a-z_][a-z0-9_]*)")
 _LOCKING = re.compile(r" for (update|share)( of [a-z]+)?( skip locked)?$")
 
 

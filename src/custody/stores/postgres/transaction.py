@@ -27,12 +27,11 @@ from custody.stores.clock import Clock
 from custody.stores.postgres.connection import Connection, broken, translate
 from custody.stores.postgres.pool import Pool
 from custody.stores.postgres.texts import SERVER_TIME, texts
+from custody.stores.postgres.wire import CUT
 from custody.stores.rows import Row, Tx
 
 T = TypeVar("T")
 
-CUT = "\x1e"
-"""Between the values of a column that travels as one text."""
 ATTEMPTS = 20
 """Runs of one verb that others' locks or a lost connection may cost it."""
 PATIENCE = 30.0
@@ -40,7 +39,7 @@ PATIENCE = 30.0
 
 AGAIN = (errors.DeadlockDetected, errors.SerializationFailure)
 _BEGIN = f"begin; select pg_current_xact_id()::text, {SERVER_TIME}, pg_postmaster_start_time()::text"
-_LOOK = "begin isolation level repeatable read read only"
+_LOOK = "begin isolation level repeatable read read only; set local plan_cache_mode = auto"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +93,10 @@ class PostgresTx:
         if self._own_time is not None:
             values["now"] = self._own_time
         self.trace = Trace.of(name, values) or self.trace
-        cursor = self.db.execute(self.statements[name], values)
+        try:
+            cursor = self.db.execute(self.statements[name], values)
+        except psycopg.DataError as error:
+            raise translate(error) from error
         rows: list[Row] = cursor.fetchall() if cursor.description else []  # type: ignore[assignment]
         return rows
 

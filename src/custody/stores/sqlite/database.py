@@ -69,7 +69,7 @@ class SqliteDatabase:
         return self.write(work)
 
     def settle(self, changes: list[Change]) -> list[Answer]:
-        return self.write(lambda tx: [moves.settle(tx, change) for change in changes])
+        return self.write(lambda tx: moves.settle_each(tx, changes))
 
     def changed_elsewhere(self) -> int:
         """A number that moves when another process has committed: a cheap wake-up between processes."""

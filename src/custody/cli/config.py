@@ -1,0 +1,67 @@
+"""custody.toml: one file that says where things are. Every mistake in it is named with its key."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from custody.ingest.setup import IngestConfig
+from custody.model.errors import BadInput
+
+NAME = "custody.toml"
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    home: Path  # the file's folder: paths in it are relative to this
+    store: str
+    ingest: IngestConfig
+
+
+def find(given: Path | None) -> Config | None:
+    """The configuration that was named, or the one in this folder."""
+    if given is not None:
+        return read(given)
+    here = Path(NAME)
+    return read(here) if here.is_file() else None
+
+
+def read(path: Path) -> Config:
+    try:
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise BadInput(f"cannot read it: {error.strerror}", where=str(path), code="config.file") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise BadInput(f"this is not TOML: {error}", where=str(path), code="config.toml") from error
+    unknown = set(values) - {"store", "ingest"}
+    if unknown:
+        raise BadInput(f"unknown key {', '.join(sorted(unknown))}", where=str(path), code="config.key")
+    home = path.resolve().parent
+    return Config(home, _store(values.get("store", ""), home), _ingest(values.get("ingest", {}), str(path)))
+
+
+def _store(url: str, home: Path) -> str:
+    """A relative SQLite path is relative to the file, not to where one happens to stand."""
+    relative = url.removeprefix("sqlite:///")
+    if url.startswith("sqlite:///") and not relative.startswith("/"):
+        return f"sqlite:///{home / relative}"
+    return url or f"sqlite:///{home / 'custody.db'}"
+
+
+def _ingest(given: Mapping[str, Any], where: str) -> IngestConfig:
+    known = {field.name for field in fields(IngestConfig)}
+    for key in given:
+        if key not in known:
+            raise BadInput(
+                f"unknown key ingest.{key}", where=where, code="config.key", hint=f"known: {', '.join(sorted(known))}"
+            )
+    values = dict(given)
+    for key in ("profiles", "staging", "work", "outbox"):
+        if key in values:
+            values[key] = Path(values[key])
+    if "nodes" in values:
+        values["nodes"] = {name: Path(path) for name, path in values["nodes"].items()}
+    return IngestConfig(**values)

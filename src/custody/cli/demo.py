@@ -1,0 +1,124 @@
+"""custody demo: the main jobs of this program on this machine, with nothing else installed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import threading
+from pathlib import Path
+from types import FrameType
+from typing import Annotated
+
+import typer
+
+from custody import __version__
+from custody.model.errors import Unavailable
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+FIRST_PORT = 7337
+MOST_PORTS = 50
+
+
+@app.command()
+def demo(
+    folder: Annotated[Path, typer.Option(help="where its data is kept")] = Path("custody-demo"),
+    reset: Annotated[bool, typer.Option("--reset", help="begin again from nothing")] = False,
+    threads: Annotated[int, typer.Option(help="jobs at once")] = 4,
+    until_idle: Annotated[
+        bool, typer.Option("--until-idle", help="end when the stories have nothing left to do")
+    ] = False,
+) -> None:
+    """Deposits that become preserved objects, before your eyes. Loopback only, no login, no services.
+
+    Kill it as rudely as you like and start it again: it goes on where it stopped.
+    """
+    from custody.demo.stories import Deposits
+    from custody.demo.stories import reset as start_over
+    from custody.engine import Serving, Settings, Worker
+    from custody.stores import open_store
+
+    if reset:
+        start_over(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    with open_store(f"sqlite:///{folder.resolve() / 'custody.db'}") as store:
+        deposits = Deposits.open(store, folder.resolve(), _port(folder))
+        deposits.begin()
+        worker = Worker(store, Serving(tuple(deposits.kinds())), Settings(threads=threads, lease=5))
+
+        def stop(_signal: int, _frame: FrameType | None) -> None:
+            worker.stop()
+
+        signal.signal(signal.SIGTERM, stop)
+        signal.signal(signal.SIGINT, stop)
+        _greet(folder, deposits.server.url)
+        if until_idle:
+            worker.run_until_quiet()
+        else:
+            threading.Thread(target=_watch_for_mending, args=(folder, deposits), daemon=True).start()
+            worker.run_forever()
+        deposits.server.stop()
+
+
+def _watch_for_mending(folder: Path, deposits: object) -> None:
+    """The file `mended` in the depositor's folder is how another terminal puts the missing page back."""
+    from custody.demo.stories import Deposits
+
+    assert isinstance(deposits, Deposits)
+    mended = folder / "depositor" / "mended"
+    while True:
+        if mended.exists() and deposits.server.faults:
+            deposits.mend()
+        threading.Event().wait(0.5)
+
+
+def _port(folder: Path) -> int:
+    """The port of an earlier start, so that addresses in manifests stay good; or the next free one."""
+    kept = folder / "demo-port"
+    if kept.exists():
+        port = int(kept.read_text())
+        if not _is_free(port):
+            raise Unavailable(
+                f"port {port} is taken, perhaps by another demo in {folder}",
+                hint="stop that one, or `custody demo --folder elsewhere`",
+            )
+        return port
+    for port in range(FIRST_PORT + 1, FIRST_PORT + MOST_PORTS):
+        if _is_free(port):
+            kept.write_text(str(port))
+            return port
+    raise Unavailable(f"no free port between {FIRST_PORT} and {FIRST_PORT + MOST_PORTS}")
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
+
+
+def _greet(folder: Path, server: str) -> None:
+    here = os.path.relpath(folder)
+    print(
+        f"""custody {__version__} · data in {here} (SQLite) · demo mode: loopback only, no login
+
+  A depositor's web server is at {server}. She hands in 12 objects: two have wrong digests,
+  one file is missing. Another depositor's collection is frozen while the map room moves house.
+
+Try, in another terminal:
+  export CUSTODY_STORE=sqlite:///{here}/custody.db
+  custody job list                        where everything stands
+  custody job failures                    what went wrong, by cause
+  custody job why 1                       why something waits
+  custody hold list                       what is frozen, by whom
+  ls {here}/outbox                        what the depositors were told
+  touch {here}/depositor/mended           she puts the missing page back …
+  custody job resume --cause http.404     … and you let the job go on
+
+Ctrl-C stops it. Start it again and it goes on where it was. (kill -9 it: nothing is lost.)
+""",
+        flush=True,
+    )

@@ -7,6 +7,7 @@ decide from the job's own facts, never from memory of their process.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from custody.engine import Kind, Work
 from custody.model.event import NewEvent
@@ -136,7 +137,7 @@ def blocked_by_a_failure_that_is_accepted(stage: Stage) -> None:
 
 @scenario
 def superseded_while_queued(stage: Stage) -> None:
-    line = {"line": "archive", "task": "build", "supersedes": True}
+    line: dict[str, Any] = {"line": "archive", "task": "build", "supersedes": True}
     gate = stage.submit("gate", "gate")
     for position in (1, 2, 3):
         stage.submit(
@@ -149,7 +150,7 @@ def superseded_while_queued(stage: Stage) -> None:
 
 @scenario
 def superseded_while_someone_works_on_it(stage: Stage) -> None:
-    line = {"line": "archive", "task": "build", "supersedes": True}
+    line: dict[str, Any] = {"line": "archive", "task": "build", "supersedes": True}
 
     def handler(work: Work) -> Outcome:
         if work.job.position == 1:  # while this is being built, the next revision comes

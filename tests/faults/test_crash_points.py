@@ -16,7 +16,7 @@ from custody.model.machine import Machines
 from custody.stores import Store, open_store
 from faults.audit import audit
 from faults.conftest import Tell
-from faults.crash import Crash, CrashingDatabase, Memory, Point, Scenario, Stage, play, points
+from faults.crash import Crash, CrashingDatabase, Memory, Point, Stage, play, points
 from faults.scenarios import SCENARIOS
 from rig.postgres import Postgres
 from stores.clock import HandClock

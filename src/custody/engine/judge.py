@@ -77,7 +77,7 @@ def _failed(kind: Kind, claim: Claim, outcome: Failed, facts: Mapping[str, Any],
     return Change(
         job.id, job.state, to, "failed", "failure", claim.holder, kind.machine.is_working(to), kind.machine.end(to),
         claim.token, move, detail={"reason": outcome.reason, **outcome.detail}, keep=outcome.keep, code=outcome.code,
-        facts={**facts, **outcome.keep}, then=outcome.then, events=outcome.events, open=_own_count(claim),
+        facts={**facts, **outcome.keep}, then=outcome.then, events=outcome.events,
     )  # fmt: skip
 
 

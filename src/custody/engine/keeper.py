@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable
 
 from custody.engine.work import Work
-from custody.model.errors import CustodyError
 from custody.model.lease import Trust
 from custody.ports import Queue
 
@@ -68,8 +67,8 @@ class Keeper:
         asked_at = self._clock()
         try:
             answers = self._queue.renew([work.claim for work in works], self._seconds)
-        except CustodyError:
-            return  # unknown: trust simply goes on running out
+        except Exception:
+            return  # unknown: trust simply goes on running out, and the next beat asks again
         for work in works:
             answer = answers.get(work.claim.id)
             if answer == "lost":

@@ -148,16 +148,20 @@ where id = :id and token = :token and {may_settle}
 returning {job_columns}
 
 -- name: move
--- The same by an administrator: no token, so nobody may be working on it.
+-- The same by an administrator: no token, so nobody may be working on it. One that stays where it is (another
+-- priority) keeps its time, its tries and its failure.
 update job
 set state = :to_state, runnable = :runnable, ended = :ended,
     token = token + 1, seq = seq + 1, move = :move, changed = :now,
     priority = coalesce(:priority, priority), lane = coalesce(:lane, lane), place = coalesce(:place, place),
-    last_passed = coalesce(:last_passed, last_passed), facts = coalesce(:facts, facts), code = :code,
+    last_passed = coalesce(:last_passed, last_passed), facts = coalesce(:facts, facts),
+    code = case when state = :to_state then coalesce(:code, code) else :code end,
     retries = retries + :retries, open = open + :open,
-    attempts = 0, crashes = 0,
-    unmet = unmet - case when due is not null then 1 else 0 end + case when :delay > 0 then 1 else 0 end,
-    due = case when :delay > 0 then :now + :delay end
+    attempts = case when state = :to_state then attempts else 0 end,
+    crashes = case when state = :to_state then crashes else 0 end,
+    unmet = unmet - case when due is not null and (state <> :to_state or :delay > 0) then 1 else 0 end
+        + case when :delay > 0 then 1 else 0 end,
+    due = case when :delay > 0 then :now + :delay when state = :to_state then due end
 where id = :id and state = :from_state and {unleased}
 returning {job_columns}
 
@@ -536,13 +540,13 @@ from edge join job on job.id = edge.target
 where edge.met = 0
 
 -- name: recount_open
--- Parents whose count of open children is not the number of them (one still fanning out, or held before it
--- could, counts itself).
+-- Parents whose count of open children is not the number of them (one that has not done fanning out, or was
+-- held or ended before it could, counts itself).
 select 'job/' || job.id, job.open, coalesce(children.n, 0)
 from job left join (select parent, count(*) as n from job where parent is not null and ended is null group by parent)
     as children on children.parent = job.id
 where job.open <> coalesce(children.n, 0)
-  and not (job.open = coalesce(children.n, 0) + 1 and job.when_empty is not null and (job.runnable = 1 or job.state = 'held'))
+  and not (job.open = coalesce(children.n, 0) + 1 and job.when_empty is not null and (job.runnable = 1 or job.state = 'held' or job.ended is not null))
 
 -- name: recount_lease
 -- Rows whose lease says two things at once: an end or a stop without a holder, a holder of what has ended.

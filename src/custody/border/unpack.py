@@ -82,9 +82,7 @@ def unpack(
 class _Shelf:
     """Puts members where they belong, and counts."""
 
-    def __init__(
-        self, folder: Folder, limits: UnpackLimits, packed: int, cancel: Callable[[], bool] | None
-    ) -> None:
+    def __init__(self, folder: Folder, limits: UnpackLimits, packed: int, cancel: Callable[[], bool] | None) -> None:
         self.files = 0
         self.size = 0
         self._folder = folder

@@ -85,14 +85,10 @@ def zip64_values(
         return values
     for wanted in (missing, [True] * 2 + [False] * 2, [True] * 3 + [False], [True] * 4):
         layout = "<" + "".join(form for form, is_wanted in zip("QQQI", wanted, strict=True) if is_wanted)
-        if struct.calcsize(layout) != len(record) or any(
-            m and not w for m, w in zip(missing, wanted, strict=True)
-        ):
+        if struct.calcsize(layout) != len(record) or any(m and not w for m, w in zip(missing, wanted, strict=True)):
             continue
         told = iter(struct.unpack(layout, record))
-        found = tuple(
-            next(told) if is_wanted else value for value, is_wanted in zip(values, wanted, strict=True)
-        )
+        found = tuple(next(told) if is_wanted else value for value, is_wanted in zip(values, wanted, strict=True))
         agreed = all(m or new == old for m, new, old in zip(missing, found, values, strict=True))
         if agreed:
             size, packed, offset, disk = found

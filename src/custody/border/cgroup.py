@@ -92,9 +92,7 @@ def make(
     return Group(tuple(folders)) if folders else None
 
 
-def _settings(
-    controller: str, memory: int, processes: int, processors: float | None
-) -> Iterator[tuple[str, str]]:
+def _settings(controller: str, memory: int, processes: int, processors: float | None) -> Iterator[tuple[str, str]]:
     quota = str(int(processors * _PERIOD)) if processors else ""
     if controller in ("all", "memory"):
         yield from ((file, str(memory)) for file in _MEMORY[controller])
@@ -128,9 +126,7 @@ def _oom_kills(folder: Path) -> int:
             lines = (folder / file).read_text().splitlines()
         except OSError:
             continue
-        return sum(
-            int(count) for name, _, count in (line.partition(" ") for line in lines) if name == "oom_kill"
-        )
+        return sum(int(count) for name, _, count in (line.partition(" ") for line in lines) if name == "oom_kill")
     return 0
 
 

@@ -120,9 +120,7 @@ def _usable(name: str, value: bytes) -> bool:
 
 def check_name(name: str) -> None:
     if not _NAME.match(name):
-        _bad(
-            f"{name!r} is not a name for a sandbox", "name", hint="letters, digits, '.', '_', '-'; up to 128"
-        )
+        _bad(f"{name!r} is not a name for a sandbox", "name", hint="letters, digits, '.', '_', '-'; up to 128")
 
 
 @dataclass(frozen=True, slots=True)

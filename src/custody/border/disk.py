@@ -34,9 +34,7 @@ class Disk:
 
     @property
     def _path(self) -> str:
-        return (
-            f"/proc/self/fd/{self._folder}"  # stays the same folder whatever is mounted or renamed meanwhile
-        )
+        return f"/proc/self/fd/{self._folder}"  # stays the same folder whatever is mounted or renamed meanwhile
 
     def _count(self, at: float) -> int:
         if self._walk is None:

@@ -71,9 +71,7 @@ class Masker:
     def __init__(self, hidden: set[bytes]) -> None:
         longest_first = sorted(hidden, key=lambda pattern: (-len(pattern), pattern))
         self._hidden = longest_first
-        self._match = (
-            re.compile(b"|".join(re.escape(pattern) for pattern in longest_first)) if hidden else None
-        )
+        self._match = re.compile(b"|".join(re.escape(pattern) for pattern in longest_first)) if hidden else None
         self._held = b""
 
     def feed(self, data: bytes) -> bytes:

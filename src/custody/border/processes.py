@@ -20,9 +20,7 @@ class Process:
     pid: int
     parent: int
     session: int
-    started: (
-        int  # in clock ticks since boot; with `pid` it names one process for as long as the machine is up
-    )
+    started: int  # in clock ticks since boot; with `pid` it names one process for as long as the machine is up
 
 
 def look(pid: int) -> Process | None:

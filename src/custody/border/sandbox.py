@@ -58,9 +58,7 @@ class Sandboxes:
         self._nursery.warm()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         """Ends nothing that runs: the deadmen go on, and the sandboxes until their leases end."""
         self._nursery.close()
 
@@ -145,9 +143,7 @@ class Running:
     def remove(self) -> None:
         """Forget an ended sandbox. Its work folder is the caller's."""
         if self.end() is None:
-            raise Refused(
-                f"sandbox {self.name} is still running", code="sandbox.running", hint="stop it first"
-            )
+            raise Refused(f"sandbox {self.name} is still running", code="sandbox.running", hint="stop it first")
         shutil.rmtree(self.folder)
 
     def _watched(self) -> bool:
@@ -187,9 +183,7 @@ class Running:
         mark = f"{MARK}={(self._read('spec.json') or {}).get('token', 'none')}".encode()
         clean = 0
         while clean < 2:
-            marked = [
-                p for p in processes.all_processes() if mark in processes.environment(p.pid).split(b"\0")
-            ]
+            marked = [p for p in processes.all_processes() if mark in processes.environment(p.pid).split(b"\0")]
             clean = 0 if marked else clean + 1
             if not all([processes.kill(process, _DEATH_WITHIN) for process in marked]):
                 self._given_up()
@@ -306,7 +300,5 @@ def available() -> Available:
             except CustodyError as error:
                 return Available(False, error.message, error.hint)
     if end is None or not end.ok:
-        return Available(
-            False, end.detail if end else "the sandbox did not end", "run it by hand: bwrap --help"
-        )
+        return Available(False, end.detail if end else "the sandbox did not end", "run it by hand: bwrap --help")
     return Available(True, groups=tuple(cgroup.places()), seccomp=bool(seccomp.program()))

@@ -144,9 +144,7 @@ class _Processor:
 
 
 _PROCESSORS = {
-    "x86_64": _Processor(
-        0xC000003E, _X86_64 | _COMMON, clone=56, ioctl=16, socket=41, first_foreign=0x40000000
-    ),
+    "x86_64": _Processor(0xC000003E, _X86_64 | _COMMON, clone=56, ioctl=16, socket=41, first_foreign=0x40000000),
     "aarch64": _Processor(0xC00000B7, _AARCH64 | _COMMON, clone=220, ioctl=29, socket=198),
 }
 _CLONE3 = 435

@@ -30,9 +30,7 @@ class Waits:
     def __init__(self, direct: Mapping[str, Sequence[str]]) -> None:
         self.direct = direct
         self._bit = {name: 1 << place for place, name in enumerate(direct)}
-        self._all = {
-            name: sum({self._bit.get(other, 0) for other in others}) for name, others in direct.items()
-        }
+        self._all = {name: sum({self._bit.get(other, 0) for other in others}) for name, others in direct.items()}
         for middle, bit in self._bit.items():
             for name, mask in self._all.items():
                 if mask & bit:
@@ -45,11 +43,7 @@ class Waits:
 def faults(workflows: Sequence[Workflow]) -> list[Fault]:
     found = list(_duplicates(workflows))
     if sum(len(workflow.tasks) for workflow in workflows) > MOST_TASKS:
-        return [
-            _fault(
-                Place(workflows[-1].file, 1, 1), f"there are more than {MOST_TASKS} tasks in this revision"
-            )
-        ]
+        return [_fault(Place(workflows[-1].file, 1, 1), f"there are more than {MOST_TASKS} tasks in this revision")]
     for tasks in _together(workflows):
         names = {task.name for task in tasks}
         waits = _waits(tasks)
@@ -62,9 +56,7 @@ def faults(workflows: Sequence[Workflow]) -> list[Fault]:
 
 def remarks(workflows: Sequence[Workflow]) -> list[Fault]:
     everywhere = {task.name for workflow in workflows for task in workflow.tasks} | {COMMIT}
-    found = [
-        _remark(Place(w.file, 1, 1), "there are no tasks in this file") for w in workflows if not w.tasks
-    ]
+    found = [_remark(Place(w.file, 1, 1), "there are no tasks in this file") for w in workflows if not w.tasks]
     for workflow in workflows:
         for task in workflow.tasks:
             found += _remarks(task, everywhere)
@@ -95,9 +87,7 @@ def _duplicates(workflows: Iterable[Workflow]) -> Iterator[Fault]:
     for workflow in workflows:
         for task in workflow.tasks:
             if task.name in first:
-                yield _fault(
-                    task.at, f"there are two tasks named {task.name!r}", f"the other is at {first[task.name]}"
-                )
+                yield _fault(task.at, f"there are two tasks named {task.name!r}", f"the other is at {first[task.name]}")
             first.setdefault(task.name, task.at)
 
 
@@ -131,9 +121,7 @@ def _wrong_cancels(task: Task, names: set[str], waits: Waits) -> Iterator[Fault]
         elif not edge.earlier and waits(task.name, edge.task):
             yield _fault(edge.at, f"{task.name} cancels {said}, which must have ended before it starts")
         elif not edge.earlier and waits(edge.task, task.name):
-            yield _fault(
-                edge.at, f"{task.name} cancels {said}, which waits for {task.name}: it would never run"
-            )
+            yield _fault(edge.at, f"{task.name} cancels {said}, which waits for {task.name}: it would never run")
 
 
 def _cycles(tasks: Sequence[Task], waits: Waits) -> Iterator[Fault]:
@@ -164,14 +152,8 @@ def _remarks(task: Task, names: set[str]) -> Iterator[Fault]:
     if not task.command and not task.script:
         yield _remark(task.at, f"{task.name} runs nothing", "it only joins the tasks it depends on")
     if "\r\n" in task.script:
-        yield _remark(
-            task.at, f"the script of {task.name} has Windows line endings", "most shells trip over them"
-        )
-    if (
-        task.image
-        and "@" not in task.image
-        and task.image.rpartition("/")[2].partition(":")[2] in ("", "latest")
-    ):
+        yield _remark(task.at, f"the script of {task.name} has Windows line endings", "most shells trip over them")
+    if task.image and "@" not in task.image and task.image.rpartition("/")[2].partition(":")[2] in ("", "latest"):
         yield _remark(task.at, f"the image {task.image} may change", "name a version, or better a digest")
     edges: tuple[Depends | Cancels, ...] = (*task.depends, *task.cancels)
     for edge in edges:
@@ -189,9 +171,7 @@ def _implied(tasks: Sequence[Task]) -> Iterator[Fault]:
         for edge in _same_revision(task):
             via = next((name for name in names if name != edge.task and waits(name, edge.task)), None)
             if via and not waits(edge.task, via):
-                yield _remark(
-                    edge.at, f"{task.name} need not name {edge.task}", f"{via} waits for it already"
-                )
+                yield _remark(edge.at, f"{task.name} need not name {edge.task}", f"{via} waits for it already")
 
 
 def _replaces_itself(task: Task) -> bool:

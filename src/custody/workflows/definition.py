@@ -60,9 +60,7 @@ def read(files: Mapping[str, bytes]) -> Definitions:
 
 def lint(definitions: Definitions, paths: Iterable[str] = ()) -> tuple[Fault, ...]:
     """What is allowed but probably not meant. `paths` are the files found in `_workflows`."""
-    ignored = [
-        Fault(path, 1, 1, "this file is not read", _why_ignored(path)) for path in paths if _near_miss(path)
-    ]
+    ignored = [Fault(path, 1, 1, "this file is not read", _why_ignored(path)) for path in paths if _near_miss(path)]
     return (*ignored, *checks.remarks(definitions.workflows))
 
 
@@ -82,11 +80,7 @@ def digest(files: Mapping[str, bytes]) -> str:
 
 def _near_miss(path: str) -> bool:
     folder, name = posixpath.split(path.strip("/"))
-    return (
-        folder.split("/")[0] == FOLDER
-        and name.lower().endswith((*_ENDINGS, ".yml"))
-        and not is_workflow_file(path)
-    )
+    return folder.split("/")[0] == FOLDER and name.lower().endswith((*_ENDINGS, ".yml")) and not is_workflow_file(path)
 
 
 def _why_ignored(path: str) -> str:

@@ -57,9 +57,7 @@ class Wrong(Exception):
 class Fields:
     """Reads the fields of one table."""
 
-    def __init__(
-        self, table: Table, faults: Faults, known: Mapping[str, Callable[[Fields, Node], Any]]
-    ) -> None:
+    def __init__(self, table: Table, faults: Faults, known: Mapping[str, Callable[[Fields, Node], Any]]) -> None:
         self.table = table
         self.faults = faults
         self._known = known

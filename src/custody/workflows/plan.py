@@ -133,9 +133,7 @@ def plan(
     if why := _nothing_to_do(lineage, message):
         return Plan(revision, edges=tuple(edges), skipped=why, definition_hash=definitions.hash)
     planned = run(definitions.on_commit, revision, past, lineage=lineage)
-    return Plan(
-        revision, planned.tasks, (*edges, *planned.edges), planned.cancels, definition_hash=definitions.hash
-    )
+    return Plan(revision, planned.tasks, (*edges, *planned.edges), planned.cancels, definition_hash=definitions.hash)
 
 
 def run(workflows: Sequence[Workflow], revision: int, past: Past, *, lineage: Lineage = BY_A_PERSON) -> Plan:
@@ -159,9 +157,7 @@ def _nothing_to_do(lineage: Lineage, message: str) -> str:
 
 def _planned(workflow: Workflow, task: Task, lineage: Lineage) -> PlannedTask:
     again = task.name in lineage.tasks and not task.reentrant
-    why = (
-        f"this commit was made by {' → '.join(lineage.tasks)}; {task.name} is not reentrant" if again else ""
-    )
+    why = f"this commit was made by {' → '.join(lineage.tasks)}; {task.name} is not reentrant" if again else ""
     return PlannedTask(task.name, task, workflow.file, _is_blocking(workflow, task), why)
 
 
@@ -173,9 +169,7 @@ def _is_blocking(workflow: Workflow, task: Task) -> bool:
     return workflow.strict and not replaced
 
 
-def _commit_edges(
-    workflows: Iterable[Workflow], past: Past, previous: Iterable[int]
-) -> Iterator[PlannedEdge]:
+def _commit_edges(workflows: Iterable[Workflow], past: Past, previous: Iterable[int]) -> Iterator[PlannedEdge]:
     seen: set[Ref] = set()
     edges = [PlannedEdge(COMMIT, Ref(earlier, COMMIT), SUCCESS, WAIT) for earlier in sorted(set(previous))]
     edges += [PlannedEdge(COMMIT, ref, PREVIOUS, WAIT) for ref in past.blocking()]
@@ -235,9 +229,7 @@ class Known:
         self._revision = revision
 
     def nearest(self, task: str) -> tuple[int, ...]:
-        return nearest(
-            self._parents(self._revision), self._parents, lambda revision: self._has(revision, task)
-        )
+        return nearest(self._parents(self._revision), self._parents, lambda revision: self._has(revision, task))
 
     def blocking(self) -> list[Ref]:
         parents = [self._plans[parent] for parent in self._parents(self._revision) if parent in self._plans]

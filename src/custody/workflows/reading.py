@@ -200,9 +200,7 @@ def _spot(event: Any) -> Spot:
 
 _JSON = json.JSONDecoder(strict=True)
 _SPACE = re.compile(r"[ \t\r\n]*")
-_WORD = re.compile(
-    r"-?(?:0|[1-9]\d{0,18})(?:\.\d{1,18})?(?:[eE][+-]?\d{1,3})?(?![\w.])|true\b|false\b|null\b"
-)
+_WORD = re.compile(r"-?(?:0|[1-9]\d{0,18})(?:\.\d{1,18})?(?:[eE][+-]?\d{1,3})?(?![\w.])|true\b|false\b|null\b")
 
 
 def _read_json(text: str) -> Node:

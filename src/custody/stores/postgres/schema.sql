@@ -259,3 +259,13 @@ create table inv_file (
     primary key (ark, version, name)
 );
 create index inv_file_digest on inv_file (sha256)
+
+create table archive (
+    name text collate "C" primary key,
+    system text not null,                       -- svn, git
+    location text not null,
+    uuid text not null,
+    last bigint not null,                      -- revisions up to this one have a commit job
+    frozen text not null,                       -- why nothing is taken in any more; empty: all is well
+    added bigint not null
+);

@@ -247,3 +247,13 @@ create table inv_file (
     primary key (ark, version, name)
 ) strict, without rowid;
 create index inv_file_digest on inv_file (sha256)
+
+create table archive (
+    name text primary key,
+    system text not null,                       -- svn, git
+    location text not null,
+    uuid text not null,
+    last integer not null,                      -- revisions up to this one have a commit job
+    frozen text not null,                       -- why nothing is taken in any more; empty: all is well
+    added integer not null
+) strict, without rowid;

@@ -285,9 +285,7 @@ def test_a_worker_that_is_not_root_gets_the_same_sandbox(tmp_path_factory: pytes
     if os.geteuid() != 0:
         pytest.skip("the other tests show it")
     folder = Path("/var/tmp") / f"custody-test-{os.getpid()}"
-    subprocess.run(
-        ["cp", "-r", str(Path(custody.__file__).parent), str(_open(folder) / "custody")], check=True
-    )
+    subprocess.run(["cp", "-r", str(Path(custody.__file__).parent), str(_open(folder) / "custody")], check=True)
     try:
         subprocess.run(["chown", "-R", str(nobody), str(folder)], check=True)
         done = subprocess.run(

@@ -213,9 +213,7 @@ def test_a_new_namespace_cannot_be_cloned_but_a_child_can(here: Box) -> None:
     clone = {"x86_64": 56, "aarch64": 220}[os.uname().machine]
     flags = [0x00020000, 0x02000000, 0x04000000, 0x08000000, 0x10000000, 0x20000000, 0x40000000]
     tries = "".join(f"$!=0; syscall({clone}, {flag + 17}, 0, 0, 0, 0); print $!+0, ' ';" for flag in flags)
-    _, said = here.run(
-        f"{tries} $!=0; syscall(435, 0, 0); print $!+0, ' '; wait if fork; print 'child '", shell=PERL
-    )
+    _, said = here.run(f"{tries} $!=0; syscall(435, 0, 0); print $!+0, ' '; wait if fork; print 'child '", shell=PERL)
     assert said.split() == ["1"] * 7 + ["38", "child", "child"]
 
 
@@ -228,9 +226,7 @@ def test_memory_is_limited_for_all_processes_together_where_groups_work(here: Bo
 
 
 def test_memory_is_limited_for_one_process_everywhere(here: Box) -> None:
-    end, said = here.run(
-        "my $x = 'x' x 900_000_000; print 'escaped'", shell=PERL, limits=Limits(memory=200 * MIB)
-    )
+    end, said = here.run("my $x = 'x' x 900_000_000; print 'escaped'", shell=PERL, limits=Limits(memory=200 * MIB))
     assert "escaped" not in said
     assert not end.ok
 

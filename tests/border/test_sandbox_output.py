@@ -69,9 +69,7 @@ def test_beyond_the_limit_head_and_tail_stay_with_the_number_of_bytes_dropped(he
 
 
 def test_a_flood_of_output_neither_blocks_the_task_nor_fills_the_disk(here: Box) -> None:
-    running = here.start(
-        "yes | head -c 100000000", output_limit=1024 * 1024, limits=Limits(memory=64 * 1024 * 1024)
-    )
+    running = here.start("yes | head -c 100000000", output_limit=1024 * 1024, limits=Limits(memory=64 * 1024 * 1024))
     end = running.wait(30)
     assert end is not None
     assert end.ok
@@ -137,9 +135,7 @@ def test_a_secret_is_masked_in_every_disguise(encoding: str, secret: bytes) -> N
     assert shown.endswith(b" after")
     assert MASK in shown
     left = shown.replace(MASK, b"").replace(b'"', b"")
-    assert len(left) <= len(b"before  after") + (
-        8 if encoding.startswith("base64") else 0
-    )  # characters at its edges
+    assert len(left) <= len(b"before  after") + (8 if encoding.startswith("base64") else 0)  # characters at its edges
 
 
 @pytest.mark.parametrize("line", [b"-----BEGIN KEY-----", b"MIIEvQIBADANBg"])
@@ -207,9 +203,7 @@ def test_half_a_chunk_is_not_there_yet(tmp_path: Path) -> None:
     assert [chunk.data for chunk in reader.new()] == [b"whole"]
 
 
-def test_a_full_disk_loses_output_but_says_so_and_goes_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_loses_output_but_says_so_and_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     recorder = Recorder(tmp_path, 4096)
     recorder.add(OUT, b"kept", 0.0)
     real = os.write

@@ -96,7 +96,7 @@ def _waited(claim: Claim, outcome: Wait, facts: Mapping[str, Any], move: str) ->
     return Change(
         job.id, job.state, job.state, "waited", "none", claim.holder, True, None, claim.token, move,
         detail={"why": outcome.why, "again_in": outcome.seconds}, keep=outcome.keep, facts={**facts, **outcome.keep},
-        delay=outcome.seconds, attempts=-1,
+        delay=outcome.seconds, attempts=-1, needs=outcome.needs,
     )  # fmt: skip
 
 

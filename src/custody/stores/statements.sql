@@ -209,6 +209,7 @@ delete from edge where job = :id
 -- name: insert_edge
 insert into edge (job, target, wants, otherwise, met) values (:job, :target, :wants, :otherwise, :met)
 on conflict (job, target) do nothing
+returning job
 
 -- name: wait_for_end
 -- One more thing to wait for, though an earlier edge to the same job may have been met long ago.

@@ -12,10 +12,10 @@ from typing import Any
 
 from custody.engine.work import Work
 from custody.model.event import NewEvent
-from custody.model.graph import Edge, Otherwise, Wants
+from custody.model.graph import Edge, Otherwise, Wants, satisfied
 from custody.model.item import NewItem
 from custody.model.job import NewJob
-from custody.model.outcome import Outcome, Passed
+from custody.model.outcome import Outcome, Passed, Wait
 from custody.stores import Store
 from custody.workflows.archive import Archive, Meta, read_workflows
 from custody.workflows.archives import Archives
@@ -39,6 +39,9 @@ def commit(work: Work, store: Store) -> Outcome:
     name, revision = str(work.payload["archive"]), int(work.payload["revision"])
     archive = Archives(store).get(name).open()
     planned, meta = plan_revision(store, archive, name, revision)
+    blocked = list(_blocked_by(work, store, name, planned))
+    if blocked:
+        return Wait(0, "a task of an earlier revision holds this one up", needs=blocked)
     made = _submit(work, store, name, planned)
     item = NewItem(
         revision_item(name, revision), frozenset({"revision"}), name, fingerprint=meta.id,
@@ -54,6 +57,15 @@ def commit(work: Work, store: Store) -> Outcome:
     return Passed(told, keep=kept, items=[item], events=[event])
 
 
+def _blocked_by(work: Work, store: Store, name: str, planned: Plan) -> Iterator[Edge]:
+    """Blocking tasks of earlier revisions that have not ended as they must."""
+    for edge in planned.edges:
+        if edge.task == COMMIT and edge.on.task != COMMIT:
+            target = _target(work, store, name, edge.on, {})
+            if target is not None and not satisfied(WANTS[edge.wants], store.queue.get(target).ended):
+                yield Edge(target, WANTS[edge.wants])
+
+
 def plan_revision(store: Store, archive: Archive, name: str, revision: int) -> tuple[Plan, Meta]:
     """What this revision adds, without adding it."""
     files, _ = read_workflows(archive, revision)
@@ -61,8 +73,9 @@ def plan_revision(store: Store, archive: Archive, name: str, revision: int) -> t
     lines = [line for workflow in definitions.on_commit for line in workflow.lines]
     meta = archive.meta(revision)
     lineage = Lineage(tuple(part for part in meta.properties.get(LINEAGE, "").split(",") if part))
-    past = StorePast(store, archive, name, revision, archive.parents(revision, lines), lines)
-    return plan(definitions, revision, past, lineage=lineage, message=meta.message), meta
+    parents = archive.parents(revision, lines)
+    past = StorePast(store, archive, name, revision, parents, lines)
+    return plan(definitions, revision, past, previous=parents, lineage=lineage, message=meta.message), meta
 
 
 class StorePast:

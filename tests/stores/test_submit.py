@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -209,7 +210,7 @@ LISTED: dict[str, tuple[Filter, list[int]]] = {
     "a code": (Filter(code="broken"), [2]),
     "a lane": (Filter(lane="north"), [1]),
     "a collection": (Filter(collection="maps"), [3]),
-    "children of a job": (Filter(parent=1), [4]),
+    "children of a job": (Filter(parent=-1), [4]),  # of the first
     "two things at once": (Filter(kind="robot/*", collection="maps"), [3]),
     "nothing": (Filter(kind="parcel", collection="maps"), []),
 }
@@ -220,8 +221,9 @@ def test_a_list_holds_what_its_filter_says(store: Store, where: Filter, expected
     first = submit(store, lane="north")
     made = [first, submit(store), submit(store, "robot/a", collection="maps"), submit(store, "robot/b", parent=first)]
     finish(store, made[1], "fail")
+    asked = replace(where, parent=first) if where.parent else where
 
-    assert [made.index(job.id) + 1 for job in store.queue.list(where)] == expected
+    assert [made.index(job.id) + 1 for job in store.queue.list(asked)] == expected
 
 
 def test_lists_come_in_pages_that_neither_repeat_nor_leave_out(store: Store) -> None:

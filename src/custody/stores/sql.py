@@ -46,6 +46,10 @@ class Store:
     def now(self) -> int:
         return self.db.now()
 
+    def settings(self) -> dict[str, str]:
+        """What the promises of this store rest on, as its database has it set now."""
+        return {name: value for name, value in self.db.write(lambda tx: tx.run("settings"))}
+
     def new_move(self) -> str:
         return self.db.new_move()
 

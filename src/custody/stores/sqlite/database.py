@@ -95,16 +95,22 @@ class SqliteDatabase:
         return db
 
     def _migrate(self, db: apsw.Connection) -> None:
-        known = db.execute("select 1 from sqlite_master where name = 'schema_version'").fetchall()
-        version: int = db.execute("select max(version) from schema_version").get if known else 0
-        for number, _, script in pending("sqlite", version or 0):
+        for number, _, script in pending("sqlite", _version_of(db)):
             db.execute("begin immediate")
             try:
-                for statement in statements_of(script):
-                    db.execute(statement)
-                db.execute("insert into schema_version values (?, ?)", (number, self.clock.now()))
+                if _version_of(db) < number:  # else another process that started with us has done it
+                    for statement in statements_of(script):
+                        db.execute(statement)
+                    db.execute("insert into schema_version values (?, ?)", (number, self.clock.now()))
                 db.execute("commit")
             except BaseException:
                 if db.in_transaction:
                     db.execute("rollback")
                 raise
+
+
+def _version_of(db: apsw.Connection) -> int:
+    if not db.execute("select 1 from sqlite_master where name = 'schema_version'").fetchall():
+        return 0
+    version: int | None = db.execute("select max(version) from schema_version").get
+    return version or 0

@@ -134,9 +134,10 @@ def test_a_start_that_dies_at_any_statement_of_a_migration_leaves_nothing_on_pos
                     raise Killed
                 yield statement
 
-        with monkeypatch.context() as patched, pytest.raises(Killed):
+        with monkeypatch.context() as patched:
             patched.setattr(module, "statements_of", dying)
-            open_store(url + "?unsafe=1")
+            with pytest.raises(Killed):
+                open_store(url + "?unsafe=1")
         with open_store(url + "?unsafe=1") as store:
             submit(store)
             assert recount(store) == []

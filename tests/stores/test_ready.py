@@ -92,9 +92,7 @@ VERBS: dict[str, Callable[[Store], object]] = {
 
 
 @pytest.mark.parametrize("url", ["memory"], indirect=True)
-def test_the_cost_of_a_claim_does_not_depend_on_what_waits(
-    steps: Callable[[], dict[str, int]], store: Store
-) -> None:
+def test_the_cost_of_a_claim_does_not_depend_on_what_waits(steps: Callable[[], dict[str, int]], store: Store) -> None:
     def costs() -> dict[str, int]:
         found = {}
         for name, verb in VERBS.items():
@@ -131,7 +129,9 @@ def plan(store: Store, name: str, **values: Any) -> str:
             rows = execute(tx, "explain query plan " + load("sqlite")[name], values | {"now": tx.now})
             found.append("\n".join(row[3] for row in rows))
         else:
-            rows = execute(tx, "explain (analyze, buffers, format json) " + tx.statements[name], values | {"now": tx.now})  # type: ignore[attr-defined]
+            rows = execute(
+                tx, "explain (analyze, buffers, format json) " + tx.statements[name], values | {"now": tx.now}
+            )  # type: ignore[attr-defined]
             found.append(json.dumps(rows[0][0]))
         raise Planned
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from custody.model.errors import BadInput, KeyConflict, NotFound
+from custody.model.errors import BadInput, KeyConflict, NotFound, Unavailable
 from custody.model.graph import Edge
 from custody.model.job import Filter, Job, NewJob
-from custody.stores import Store
+from custody.stores import Store, open_store
 from stores.acts import BATCH, finish, order, settle, state, submit, take, take_one, types
 from stores.clock import HandClock
 
@@ -243,3 +243,16 @@ def test_counts_say_how_many_stand_where(store: Store) -> None:
     order(store, submit(store, "letter"), "hold")
 
     assert list(store.queue.counts()) == [("letter", "held", 1), ("parcel", "failed", 1), ("parcel", "queued", 2)]
+
+
+def test_a_closed_store_says_so_and_may_be_closed_again(url: str, clock: HandClock) -> None:
+    store = open_store(url, clock)
+    job = submit(store)
+    state(store, job)
+    store.close()
+
+    for ask in (lambda: submit(store), lambda: store.queue.get(job)):
+        with pytest.raises(Unavailable) as refusal:
+            ask()
+        assert refusal.value.code == "store.closed"
+    store.close()

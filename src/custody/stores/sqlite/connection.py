@@ -120,6 +120,10 @@ PRAGMAS = (
 )
 
 
+def closed() -> Unavailable:
+    return Unavailable("the store is closed", code="store.closed")
+
+
 def translate(error: Exception) -> Exception:
     """SQLite's errors in our words."""
     if isinstance(error, apsw.FullError | apsw.IOError):

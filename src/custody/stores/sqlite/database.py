@@ -13,7 +13,7 @@ from custody.stores import moves
 from custody.stores.clock import Clock
 from custody.stores.migrate import pending, statements_of
 from custody.stores.rows import Tx
-from custody.stores.sqlite.connection import SqliteTx, connect, translate
+from custody.stores.sqlite.connection import SqliteTx, closed, connect, translate
 from custody.stores.sqlite.writer import InlineWriter, Writer
 from custody.stores.submit import Submitted, submit
 from custody.stores.wake import Bell
@@ -32,6 +32,7 @@ class SqliteDatabase:
         self._writer = (InlineWriter if self.in_memory else Writer)(db, clock, new_move)
         self._readers = threading.local()
         self._open_readers: list[apsw.Connection] = []
+        self._closed = False
         self.bell = Bell()
 
     def write(self, work: Callable[[Tx], T]) -> T:
@@ -82,11 +83,14 @@ class SqliteDatabase:
         """Nothing to do: the bell is rung in this process, and `changed_elsewhere` asks about others."""
 
     def close(self) -> None:
-        self._writer.close()
+        self._closed = True
         for db in self._open_readers:
             db.close()
+        self._writer.close()  # last, as only a writer can fold the log back into the file
 
     def _reader(self) -> apsw.Connection:
+        if self._closed:
+            raise closed()
         db: apsw.Connection | None = getattr(self._readers, "db", None)
         if db is None:
             db = connect(self.path, read_only=True)

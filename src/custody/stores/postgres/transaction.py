@@ -131,7 +131,7 @@ class Transactions:
         while time.monotonic() < stop_at:
             try:
                 with self._pool.connection() as db:
-                    how = _how_it_ended(db, transaction, pid)
+                    how = how_it_ended(db, transaction, pid)
             except (CustodyError, psycopg.OperationalError):
                 how = None  # still away
             if how in ("committed", "aborted"):
@@ -170,11 +170,15 @@ def _undone(db: Connection, error: BaseException) -> BaseException:
     return translate(error) if isinstance(error, Exception) else error
 
 
-def _how_it_ended(db: Connection, transaction: str, pid: int) -> str | None:
-    # The old session may not have noticed that we are gone: it is ended, with its locks, unless it has ended.
-    row = db.execute(
-        "select pg_xact_status(%(id)s::xid8), (select pg_terminate_backend(pid) from pg_stat_activity"
-        " where pid = %(pid)s and backend_xid = %(id)s::xid8::xid)",
-        {"id": transaction, "pid": pid},
-    ).fetchone()
+def how_it_ended(db: Connection, transaction: str, pid: int) -> str | None:
+    """"committed", "aborted", or None while it has not ended; then its session, which may not have noticed that
+    we are gone, is ended with all its locks."""
+    try:
+        row = db.execute(
+            "select pg_xact_status(%(id)s::xid8), (select pg_terminate_backend(pid) from pg_stat_activity"
+            " where pid = %(pid)s and backend_xid = %(id)s::xid8::xid)",
+            {"id": transaction, "pid": pid},
+        ).fetchone()
+    except errors.InvalidParameterValue:
+        return "aborted"  # a number not yet given out here: the server that took over never saw it
     return row[0] if row and row[0] != "in progress" else None

@@ -165,7 +165,11 @@ class Transactions:
         while time.monotonic() < stop_at:
             try:
                 with self._pool.connection() as db:
+<<<<<<< HEAD
                     how = _how_it_ended(db, begun, tx)
+=======
+                    how = how_it_ended(db, transaction, pid)
+>>>>>>> postgres
             except (CustodyError, psycopg.OperationalError):
                 how = None  # still away
             if how in ("committed", "aborted"):
@@ -204,6 +208,7 @@ def _undone(db: Connection, error: BaseException) -> BaseException:
     return translate(error) if isinstance(error, Exception) else error
 
 
+<<<<<<< HEAD
 def _how_it_ended(db: Connection, begun: Begun, tx: PostgresTx) -> str | None:
     restarted = db.execute("select pg_postmaster_start_time()::text").fetchall()[0][0] != begun.life
     try:
@@ -234,3 +239,17 @@ _TRACE_OF_MOVE = (
     " union all select 1 from job where move = %(move)s limit 1"
 )
 _TRACE_OF_EVENT = "select 1 from event where subject = %(subject)s and seq = %(seq)s and at = %(at)s"
+=======
+def how_it_ended(db: Connection, transaction: str, pid: int) -> str | None:
+    """"committed", "aborted", or None while it has not ended; then its session, which may not have noticed that
+    we are gone, is ended with all its locks."""
+    try:
+        row = db.execute(
+            "select pg_xact_status(%(id)s::xid8), (select pg_terminate_backend(pid) from pg_stat_activity"
+            " where pid = %(pid)s and backend_xid = %(id)s::xid8::xid)",
+            {"id": transaction, "pid": pid},
+        ).fetchone()
+    except errors.InvalidParameterValue:
+        return "aborted"  # a number not yet given out here: the server that took over never saw it
+    return row[0] if row and row[0] != "in progress" else None
+>>>>>>> postgres

@@ -32,7 +32,7 @@ create table job (
     seq bigint not null default 0,              -- events written so far
     move text collate "C" not null default '',  -- id of the last move or claim
     holder text collate "C",
-    until bigint not null default 0,            -- in no index: a renewal must stay within its page
+    until bigint not null default 0,            -- in no index, so that a renewal stays within its page
     suspect smallint not null default 0,        -- 1: its last lease ended without a word
     revoked text,                               -- cancel or supersede, until its holder confirms the end
     code text collate "C",                      -- why it failed, as a code
@@ -50,7 +50,7 @@ create table job (
 create unique index job_key on job (kind, key) where key is not null;
 -- Exactly what can be claimed now. Cost per claim does not depend on anything else in the table.
 create index job_ready on job (queue, priority, id) where runnable = 1 and unmet = 0 and holder is null;
-create index job_leased on job (until, queue) where holder is not null;
+create index job_leased on job (queue) where holder is not null;
 create index job_due on job (due) where due is not null;
 create index job_parent on job (parent, ended) where parent is not null;
 create index job_line on job (line, task, position) where line is not null;

@@ -124,9 +124,7 @@ def test_a_mapping_says_when_and_in_which_order() -> None:
 
 
 def test_the_commit_itself_may_wait_for_earlier_tasks() -> None:
-    found = one(
-        "- name: COMMIT\n  depends: [PREV:index, {task: PREV:pdf, if: finished}, PREV]\n- name: index\n"
-    )
+    found = one("- name: COMMIT\n  depends: [PREV:index, {task: PREV:pdf, if: finished}, PREV]\n- name: index\n")
     assert found.commit_depends == (Depends("index", True), Depends("pdf", True, "finished"))
     assert [one.name for one in found.tasks] == ["index"]
 
@@ -364,9 +362,7 @@ def test_no_text_makes_the_reader_fail(data: bytes, file: str) -> None:
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers(-(10**9), 10**9) | st.text(max_size=8),
-    lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from([*"ab", "name", "depends"]), inner)
-    ),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from([*"ab", "name", "depends"]), inner),
     max_leaves=8,
 )
 

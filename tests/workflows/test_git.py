@@ -22,9 +22,7 @@ def archive(proj_git: GitRepository, tmp_path: Path) -> GitArchive:
     return GitArchive(proj_git.path, tmp_path / "journal" / "updates")
 
 
-def test_a_push_is_one_revision_however_many_commits_it_has(
-    proj_git: GitRepository, archive: GitArchive
-) -> None:
+def test_a_push_is_one_revision_however_many_commits_it_has(proj_git: GitRepository, archive: GitArchive) -> None:
     assert archive.youngest() == 0
     proj_git.commit("a", "1")
     proj_git.commit("b", "2")
@@ -69,9 +67,7 @@ def test_a_hook_that_comes_too_late_is_a_known_update(proj_git: GitRepository, a
     assert archive.youngest() == 1
 
 
-def test_a_branch_set_back_and_forth_is_counted_each_time(
-    proj_git: GitRepository, archive: GitArchive
-) -> None:
+def test_a_branch_set_back_and_forth_is_counted_each_time(proj_git: GitRepository, archive: GitArchive) -> None:
     one = proj_git.commit("a", "1")
     proj_git.push()
     two = proj_git.commit("a", "2")
@@ -85,9 +81,7 @@ def test_a_branch_set_back_and_forth_is_counted_each_time(
     assert archive.youngest() == 4
 
 
-def test_tags_deletions_and_unknown_commits_are_no_revisions(
-    proj_git: GitRepository, archive: GitArchive
-) -> None:
+def test_tags_deletions_and_unknown_commits_are_no_revisions(proj_git: GitRepository, archive: GitArchive) -> None:
     tip = proj_git.commit("a", "1")
     proj_git.push()
     proj_git.push("origin", f"{tip}:refs/heads/other", f"{tip}:refs/tags/v1")
@@ -167,9 +161,7 @@ def test_a_branch_from_the_middle_of_a_push_follows_the_nearest_recorded_one(
     assert archive.parents(4) == (1,)
 
 
-def test_a_second_branch_on_the_same_commit_follows_the_first(
-    proj_git: GitRepository, archive: GitArchive
-) -> None:
+def test_a_second_branch_on_the_same_commit_follows_the_first(proj_git: GitRepository, archive: GitArchive) -> None:
     tip = proj_git.commit("a", "1")
     proj_git.push()
     assert archive.youngest() == 1
@@ -181,9 +173,7 @@ def test_a_second_branch_on_the_same_commit_follows_the_first(
 def test_the_export_is_the_whole_commit_whatever_its_attributes_say(
     proj_git: GitRepository, archive: GitArchive, tmp_path: Path
 ) -> None:
-    (proj_git.clone / ".gitattributes").write_text(
-        "hidden export-ignore\nstamp export-subst\n*.x filter=run\n"
-    )
+    (proj_git.clone / ".gitattributes").write_text("hidden export-ignore\nstamp export-subst\n*.x filter=run\n")
     (proj_git.clone / "hidden").write_text("still here")
     (proj_git.clone / "stamp").write_text("$Format:%H$")
     (proj_git.clone / "link").symlink_to("/etc/passwd")
@@ -232,9 +222,7 @@ def test_a_repository_of_somebody_else_can_be_read(proj_git: GitRepository, arch
     assert archive.youngest() == 1
 
 
-def test_another_repository_has_another_uuid(
-    proj_git: GitRepository, archive: GitArchive, tmp_path: Path
-) -> None:
+def test_another_repository_has_another_uuid(proj_git: GitRepository, archive: GitArchive, tmp_path: Path) -> None:
     assert archive.uuid() == archive.uuid()
     proj_git.git("init", "-q", "--bare", str(tmp_path / "second.git"))
     assert GitArchive(tmp_path / "second.git", tmp_path / "j").uuid() != archive.uuid()

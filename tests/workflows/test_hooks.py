@@ -65,9 +65,7 @@ def test_a_committer_never_waits_for_the_listener(proj_svn: SvnRepository, tmp_p
     os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)
 
 
-def test_a_listener_that_fails_leaves_a_note_and_the_commit_stands(
-    proj_svn: SvnRepository, tmp_path: Path
-) -> None:
+def test_a_listener_that_fails_leaves_a_note_and_the_commit_stands(proj_svn: SvnRepository, tmp_path: Path) -> None:
     hooks.install(proj_svn.path, Listener(tmp_path, then="exit 1").command)
     assert proj_svn.mucc("one", "mkdir", "a") == 1
     _until(lambda: [note.words for note in hooks.spooled(proj_svn.path)] == [("1",)])
@@ -157,9 +155,7 @@ def test_a_failed_push_notice_is_kept_word_by_word(proj_git: GitRepository, tmp_
     hooks.install(proj_git.path, Listener(tmp_path, then="exit 1").command)
     tip = proj_git.commit("a", "1")
     proj_git.push()
-    _until(
-        lambda: [note.words for note in hooks.spooled(proj_git.path)] == [("0" * 40, tip, "refs/heads/main")]
-    )
+    _until(lambda: [note.words for note in hooks.spooled(proj_git.path)] == [("0" * 40, tip, "refs/heads/main")])
 
 
 def test_a_path_with_awkward_characters_is_only_a_path(tmp_path: Path) -> None:
@@ -183,9 +179,7 @@ def test_a_folder_that_is_no_repository_gets_no_hook(tmp_path: Path) -> None:
         hooks.install(tmp_path, ("/bin/true",))
 
 
-def test_hooks_of_parallel_commits_lose_nothing(
-    proj_svn: SvnRepository, svn_server: str, tmp_path: Path
-) -> None:
+def test_hooks_of_parallel_commits_lose_nothing(proj_svn: SvnRepository, svn_server: str, tmp_path: Path) -> None:
     listener = Listener(tmp_path)
     hooks.install(proj_svn.path, listener.command)
     argv = [
@@ -198,15 +192,11 @@ def test_hooks_of_parallel_commits_lose_nothing(
         "open sesame",
     ]
     commits = [
-        subprocess.Popen(
-            [*argv, "-U", svn_server, "-m", "m", "mkdir", f"d{number}"], stdout=subprocess.DEVNULL
-        )
+        subprocess.Popen([*argv, "-U", svn_server, "-m", "m", "mkdir", f"d{number}"], stdout=subprocess.DEVNULL)
         for number in range(12)
     ]
     assert [commit.wait(30) for commit in commits] == [0] * 12
-    assert sorted(listener.wait_for(12), key=lambda line: int(line.split()[1])) == [
-        f"proj {n}" for n in range(1, 13)
-    ]
+    assert sorted(listener.wait_for(12), key=lambda line: int(line.split()[1])) == [f"proj {n}" for n in range(1, 13)]
 
 
 def _until(true: object) -> None:

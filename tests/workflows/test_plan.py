@@ -136,9 +136,7 @@ def test_strict_order_makes_tasks_blocking_unless_they_say_otherwise_or_are_repl
 
 
 def test_the_commit_waits_for_what_its_file_adds() -> None:
-    adds = defined(
-        "- {name: COMMIT, depends: ['PREV:a', {task: 'PREV:b', if: finished}]}\n- {name: a}\n- {name: b}"
-    )
+    adds = defined("- {name: COMMIT, depends: ['PREV:a', {task: 'PREV:b', if: finished}]}\n- {name: a}\n- {name: b}")
     first, second = history(adds, adds)
     assert edges(first, "COMMIT") == []
     assert edges(second, "COMMIT")[1:] == [("rev-1:a", "prev", "wait"), ("rev-1:b", "finished", "wait")]

@@ -28,9 +28,7 @@ def test_a_new_repository_has_no_revisions(archive: Archive) -> None:
     assert archive.list(0, "") == []
 
 
-def test_files_are_listed_and_read_as_they_were_at_a_revision(
-    archive: Archive, proj_svn: SvnRepository
-) -> None:
+def test_files_are_listed_and_read_as_they_were_at_a_revision(archive: Archive, proj_svn: SvnRepository) -> None:
     proj_svn.mucc("folder", "mkdir", "_workflows")
     proj_svn.put("_workflows/main.yaml", b"- name: one\n")
     proj_svn.put("_workflows/main.yaml", b"- name: two\n")
@@ -48,9 +46,7 @@ def test_files_are_listed_and_read_as_they_were_at_a_revision(
     assert read_workflows(archive, 0) == ({}, [])
 
 
-@pytest.mark.parametrize(
-    "name", ["with space", "at@12", "per%cent", "#hash?", "ünï", "d-ash", "a'b\"c", "semi;$(id)"]
-)
+@pytest.mark.parametrize("name", ["with space", "at@12", "per%cent", "#hash?", "ünï", "d-ash", "a'b\"c", "semi;$(id)"])
 def test_awkward_names_are_only_names(proj_svn: SvnRepository, name: str) -> None:
     archive = SvnArchive(str(proj_svn.path))
     quoted = name.replace("%", "%25").replace("#", "%23").replace("?", "%3F")
@@ -165,9 +161,7 @@ def test_without_lines_each_revision_follows_the_one_before(proj_svn: SvnReposit
     assert [archive.parents(revision) for revision in (1, 2, 3)] == [(), (1,), (2,)]
 
 
-def test_lines_follow_themselves_a_branch_its_source_and_a_merge_both(
-    proj_svn: SvnRepository, tmp_path: Path
-) -> None:
+def test_lines_follow_themselves_a_branch_its_source_and_a_merge_both(proj_svn: SvnRepository, tmp_path: Path) -> None:
     archive = SvnArchive(str(proj_svn.path))
     lines = ("trunk", "branches/*")
     proj_svn.mucc("1", "mkdir", "trunk", "mkdir", "branches")

@@ -81,9 +81,7 @@ class GitArchive:
         with self._journal.writing() as journal:
             known = self._known(journal, ref, old, new)
             if known is None and not self._has(new):
-                raise NotFound(
-                    f"there is no commit {new}", code="archive.revision", where=str(self.repository)
-                )
+                raise NotFound(f"there is no commit {new}", code="archive.revision", where=str(self.repository))
             return (known or journal.add(ref, old, new)).number
 
     def _known(self, journal: Writer, ref: str, old: str, new: str) -> Update | None:
@@ -100,9 +98,7 @@ class GitArchive:
         for update in self._journal.updates():
             if update.number == revision and revision > 0:
                 return update
-        raise NotFound(
-            f"there is no revision {revision}", code="archive.revision", where=str(self.repository)
-        )
+        raise NotFound(f"there is no revision {revision}", code="archive.revision", where=str(self.repository))
 
     def parents(self, revision: int, lines: Sequence[str] = ()) -> tuple[int, ...]:
         """The nearest recorded ancestors: the old tip, the tips that were merged, or where a branch began."""
@@ -115,9 +111,7 @@ class GitArchive:
 
     def list(self, revision: int, folder: str) -> Sequence[Entry]:
         folder = _clean(folder)
-        lines = self._git(["ls-tree", "-z", "--full-tree", f"{self.update(revision).new}:{folder}"]).split(
-            b"\0"
-        )
+        lines = self._git(["ls-tree", "-z", "--full-tree", f"{self.update(revision).new}:{folder}"]).split(b"\0")
         return [_entry(line, f"{folder}/" if folder else "") for line in lines if line]
 
     def read(self, revision: int, path: str) -> bytes:
@@ -197,9 +191,7 @@ class GitArchive:
         # The repository may belong to the user who serves it; being told its path is being told to trust it.
         return ["git", "-c", f"safe.directory={self.repository}", f"--git-dir={self.repository}"]
 
-    def _git(
-        self, words: Sequence[str], *, seconds: float = 120, env: Mapping[str, str] | None = None
-    ) -> bytes:
+    def _git(self, words: Sequence[str], *, seconds: float = 120, env: Mapping[str, str] | None = None) -> bytes:
         where = str(self.repository)
         if not (self.repository / "objects").is_dir():
             raise Unavailable("there is no git repository here", code="archive.unreachable", where=where)

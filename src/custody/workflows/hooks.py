@@ -95,9 +95,7 @@ def kind_of(repository: Path) -> Kind:
     if (repository / "objects").is_dir() and (repository / "HEAD").exists():
         return GIT
     hint = "a Subversion repository, or a bare git one"
-    raise NotFound(
-        "there is no repository here", code="archive.unreachable", where=str(repository), hint=hint
-    )
+    raise NotFound("there is no repository here", code="archive.unreachable", where=str(repository), hint=hint)
 
 
 def text(kind: Kind, repository: Path, command: Sequence[str]) -> str:
@@ -124,9 +122,7 @@ def install(repository: Path, command: Sequence[str]) -> Path:
         if _exists(before):
             hint = f"one of them must go: {before}"
             raise Refused("there are two hooks from before", code="archive.hook", where=str(hook), hint=hint)
-        os.link(
-            hook, before, follow_symlinks=False
-        )  # first a second name, so that there is no moment without it
+        os.link(hook, before, follow_symlinks=False)  # first a second name, so that there is no moment without it
     _write(hook, wanted)
     return hook
 

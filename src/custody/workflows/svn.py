@@ -147,9 +147,7 @@ class SvnArchive:
     # Asking.
 
     def _log(self, revision: int, option: str) -> ET.Element:
-        found = self._xml(["log", "--xml", option, "-r", str(revision), self._at("", revision)]).find(
-            "logentry"
-        )
+        found = self._xml(["log", "--xml", option, "-r", str(revision), self._at("", revision)]).find("logentry")
         if found is None:
             raise NotFound(f"there is no revision {revision}", code="archive.revision", where=self.url)
         return found
@@ -193,9 +191,7 @@ def _told(said: str, where: str) -> CustodyError:
         code = "archive.revision" if "160006" in codes else "archive.path"
         return NotFound(first, code=code, where=where)
     if codes & {"170001", "215004"}:
-        return Unavailable(
-            first, code="archive.forbidden", where=where, hint="check the user and the password"
-        )
+        return Unavailable(first, code="archive.forbidden", where=where, hint="check the user and the password")
     return Unavailable(first, code="archive.unreachable", where=where)
 
 

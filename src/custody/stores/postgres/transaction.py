@@ -165,11 +165,7 @@ class Transactions:
         while time.monotonic() < stop_at:
             try:
                 with self._pool.connection() as db:
-<<<<<<< HEAD
                     how = _how_it_ended(db, begun, tx)
-=======
-                    how = how_it_ended(db, transaction, pid)
->>>>>>> postgres
             except (CustodyError, psycopg.OperationalError):
                 how = None  # still away
             if how in ("committed", "aborted"):
@@ -208,23 +204,26 @@ def _undone(db: Connection, error: BaseException) -> BaseException:
     return translate(error) if isinstance(error, Exception) else error
 
 
-<<<<<<< HEAD
 def _how_it_ended(db: Connection, begun: Begun, tx: PostgresTx) -> str | None:
     restarted = db.execute("select pg_postmaster_start_time()::text").fetchall()[0][0] != begun.life
-    try:
-        how: str | None = db.execute("select pg_xact_status(%s::xid8)", (begun.id,)).fetchall()[0][0]
-    except errors.InvalidParameterValue:  # "in the future": it never reached the disk, and its id is free again
-        return "aborted"
-    if restarted:
+    how = how_it_ended(db, begun.id, begun.pid)
+    if restarted:  # numbers that never reached the disk are given out again: only a trace of ours proves it
         return "committed" if how == "committed" and _is_there(db, tx) else "aborted"
-    if how == "in progress":
-        # The old session may not have noticed that we are gone: it is ended, with its locks.
-        db.execute(
-            "select pg_terminate_backend(pid) from pg_stat_activity where pid = %s and backend_xid = %s::xid8::xid",
-            (begun.pid, begun.id),
-        )
-        return None
     return how
+
+
+def how_it_ended(db: Connection, transaction: str, pid: int) -> str | None:
+    """ "committed", "aborted", or None while it has not ended; then its session, which may not have noticed that
+    we are gone, is ended with all its locks."""
+    try:
+        row = db.execute(
+            "select pg_xact_status(%(id)s::xid8), (select pg_terminate_backend(pid) from pg_stat_activity"
+            " where pid = %(pid)s and backend_xid = %(id)s::xid8::xid)",
+            {"id": transaction, "pid": pid},
+        ).fetchone()
+    except errors.InvalidParameterValue:
+        return "aborted"  # a number not yet given out here: the server that took over never saw it
+    return row[0] if row and row[0] != "in progress" else None
 
 
 def _is_there(db: Connection, tx: PostgresTx) -> bool:
@@ -239,17 +238,3 @@ _TRACE_OF_MOVE = (
     " union all select 1 from job where move = %(move)s limit 1"
 )
 _TRACE_OF_EVENT = "select 1 from event where subject = %(subject)s and seq = %(seq)s and at = %(at)s"
-=======
-def how_it_ended(db: Connection, transaction: str, pid: int) -> str | None:
-    """"committed", "aborted", or None while it has not ended; then its session, which may not have noticed that
-    we are gone, is ended with all its locks."""
-    try:
-        row = db.execute(
-            "select pg_xact_status(%(id)s::xid8), (select pg_terminate_backend(pid) from pg_stat_activity"
-            " where pid = %(pid)s and backend_xid = %(id)s::xid8::xid)",
-            {"id": transaction, "pid": pid},
-        ).fetchone()
-    except errors.InvalidParameterValue:
-        return "aborted"  # a number not yet given out here: the server that took over never saw it
-    return row[0] if row and row[0] != "in progress" else None
->>>>>>> postgres

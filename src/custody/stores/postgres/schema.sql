@@ -258,7 +258,7 @@ create table inv_file (
     mime text collate "C" not null,
     primary key (ark, version, name)
 );
-create index inv_file_digest on inv_file (sha256)
+create index inv_file_digest on inv_file (sha256);
 
 create table archive (
     name text collate "C" primary key,

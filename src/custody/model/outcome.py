@@ -30,6 +30,7 @@ class Passed:
     lane: str | None = None
     place: str | None = None
     warning: bool = False  # passed, but someone should look
+    forget: bool = False  # the job's row goes; its history stays
 
 
 Done = Passed

@@ -112,6 +112,8 @@ def _was_open(tx: Tx, job_id: int) -> bool:
 
 def follow(tx: Tx, change: Change, job: Job, was_open: bool) -> None:
     """What a move brings with it: new jobs, items and events, and the news for those who wait."""
+    if change.remove:
+        forget(tx, job)  # first: its key is free for what may come of its own events
     if change.then:
         submit(tx, change.then, change.move, change.agent)
     items.record(tx, change.items, change.events, change.agent)
@@ -124,8 +126,6 @@ def follow(tx: Tx, change: Change, job: Job, was_open: bool) -> None:
         graph.became_ready(tx, job)
     if change.open and job.open == 0:
         graph.leave_when_empty(tx, job.id)
-    if change.remove:
-        forget(tx, job)
 
 
 def forget(tx: Tx, job: Job) -> None:

@@ -477,14 +477,14 @@ where id > :after and (:collection = '' or collection = :collection)
 order by id limit :limit
 
 -- name: set_latest
-insert into latest (item, type, seq, outcome) values (:item, :type, :seq, :outcome)
-on conflict (item, type) do update set seq = excluded.seq, outcome = excluded.outcome
+insert into latest (item, type, seq, outcome, seen) values (:item, :type, :seq, :outcome, :seen)
+on conflict (item, type) do update set seq = excluded.seq, outcome = excluded.outcome, seen = excluded.seen
 
 -- name: delete_latest
 delete from latest where item = :item and type = :type
 
 -- name: latest
-select type, seq, outcome from latest where item = :item
+select type, seq, outcome, seen from latest where item = :item
 
 -- name: set_subscription
 insert into subscription (robot, trigger, facts) values (:robot, :trigger, :facts)

@@ -169,6 +169,7 @@ create table latest (
     type text not null,
     seq integer not null,
     outcome text not null,
+    seen integer not null,                       -- the item's last change that whoever did it had seen
     primary key (item, type)
 ) strict, without rowid;
 create index latest_type on latest (type, outcome, item);

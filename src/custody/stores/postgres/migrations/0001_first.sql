@@ -178,6 +178,7 @@ create table latest (
     type text collate "C" not null,
     seq bigint not null,
     outcome text collate "C" not null,
+    seen bigint not null,                       -- the item's last change that whoever did it had seen
     primary key (item, type)
 ) with (fillfactor = 80);
 create index latest_type on latest (type, outcome, item);

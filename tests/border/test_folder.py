@@ -150,6 +150,21 @@ def test_settling_fsyncs_every_folder_that_changed(folder: Folder, monkeypatch: 
     assert synced == []
 
 
+def test_a_folder_that_became_a_file_does_not_trouble_settling(folder: Folder) -> None:
+    write(folder, "a/b")
+    os.unlink(Path(folder.path, "a/b"))
+    os.rmdir(Path(folder.path, "a"))
+    write(folder, "a")
+    folder.settle()
+
+    folder.clear()
+    write(folder, "a/b")
+    folder.clear()
+    write(folder, "a")
+    folder.settle()
+    assert os.listdir(folder.path) == ["a"]
+
+
 def test_a_full_disk_is_worth_another_try(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object, **__: object) -> int:
         raise OSError(28, "No space left on device")

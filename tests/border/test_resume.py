@@ -298,6 +298,40 @@ def test_a_partial_that_was_finished_meanwhile_is_not_written_into(
     second.discard()
 
 
+def test_a_write_that_failed_half_way_leaves_no_hole(
+    server: Server, fetcher: MakeFetcher, folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pwrite, calls = os.pwrite, iter(range(1000))
+
+    def full_for_a_moment(descriptor: int, data: memoryview, place: int) -> int:
+        number = next(calls)
+        if number == 2:
+            raise OSError(28, "No space left on device")
+        return pwrite(descriptor, data[:1000] if number < 2 else data, place)
+
+    monkeypatch.setattr(os, "pwrite", full_for_a_moment)
+    server.routes["/x"] = ranged(BODY)
+
+    fetched = fetcher().download(server.url("/x"), folder, "x")
+
+    assert fetched.tries == 2
+    assert content(folder) == BODY
+    assert fetched.digests["sha256"] == hashlib.sha256(BODY).hexdigest()
+
+
+def test_a_disk_that_stays_full_is_told(
+    server: Server, fetcher: MakeFetcher, folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> int:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "pwrite", full)
+    server.routes["/x"] = ranged(BODY)
+    with pytest.raises(Unavailable) as caught:
+        fetcher().download(server.url("/x"), folder, "x")
+    assert caught.value.code == "disk.full"
+
+
 def test_a_link_in_place_of_the_partial_folder_is_not_followed(
     server: Server, fetcher: MakeFetcher, folder: Folder, tmp_path: Path
 ) -> None:
@@ -330,9 +364,11 @@ def stalling(server: Server) -> threading.Event:
     def route(request: Request, connection: socket.socket) -> bool:
         if range_start(request) is not None:
             return bool(ranged(BODY)(request, connection))  # type: ignore[operator]
-        connection.sendall(reply(BODY[:200_000], length=len(BODY), ETag='"v1"'))
-        connection.recv(1)
-        gone.set()
+        try:
+            connection.sendall(reply(BODY[:200_000], length=len(BODY), ETag='"v1"'))
+            connection.recv(1)
+        finally:
+            gone.set()
         return False
 
     server.routes["/x"] = route

@@ -81,6 +81,7 @@ YAML_REFUSED: list[tuple[str | bytes, str, int | None, int | None]] = [
     ("a: \x1b", "yaml.syntax", None, None),
     ('a: "\\xZZ"', "yaml.syntax", 1, None),
     ('a: "\\U00110000"', "yaml.syntax", None, None),
+    ('a: "\\UFFFFFFFF"', "yaml.syntax", None, None),
     ('a: "\\uD800"', "yaml.encoding", 1, 4),
     (b"a: \xff", "yaml.encoding", None, None),
     ("a: 1".encode("utf-16"), "yaml.encoding", None, None),

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from custody.border import cgroup, processes
-from custody.border.launch import MARK
+from custody.border.launch import MARK, mark_of
 from custody.border.sandbox import End, Running, Sandboxes, Spec
 
 
@@ -41,6 +41,9 @@ class Box:
         fields: dict[str, Any] = {"name": f"test-{next(self.numbers)}", "work": self.work, "script": script}
         return self.sandboxes.start(Spec(**(fields | {"timeout": 20.0, "grace": 0.2} | more)))
 
+    def left_behind(self) -> dict[str, list[str]]:
+        return left_behind(self.sandboxes.root)
+
     def run(self, script: str = "", **more: Any) -> tuple[End, str]:
         running = self.start(script, **more)
         end = running.wait(30)
@@ -63,13 +66,13 @@ def box(folder: Path) -> Iterator[Box]:
             running.stop(0)
 
 
-def left_behind() -> dict[str, list[str]]:
-    """Everything a sandbox could leave on this machine. Empty lists are what we want."""
-    mark = f"{MARK}=".encode()
-    everyone = list(processes.all_processes())
+def left_behind(root: Path) -> dict[str, list[str]]:
+    """What the sandboxes below a state folder left on this machine. Empty lists are what we want."""
+    mark = f"{MARK}={mark_of(root)}-".encode()
+    groups = [path for place in cgroup.places().values() for path in place.glob(f"custody-{mark_of(root)}-*")]
     mounts = Path("/proc/self/mountinfo").read_text().splitlines()
     return {
-        "processes": [str(p.pid) for p in everyone if mark in processes.environment(p.pid)],
-        "groups": [str(path) for place in cgroup.places().values() for path in place.glob("custody-test-*")],
+        "processes": [str(p.pid) for p in processes.all_processes() if mark in processes.environment(p.pid)],
+        "groups": [str(path) for path in groups],
         "mounts": [line for line in mounts if " - tmpfs custody " in line],
     }

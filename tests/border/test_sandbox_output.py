@@ -207,12 +207,12 @@ def test_a_full_disk_loses_output_but_says_so_and_goes_on(tmp_path: Path, monkey
     recorder = Recorder(tmp_path, 4096)
     recorder.add(OUT, b"kept", 0.0)
     real = os.write
-    monkeypatch.setattr(output.os, "write", lambda file, data: _full(real(file, data[:3])))
-    recorder.add(OUT, b"lost", 0.0)
+    monkeypatch.setattr(output.os, "write", lambda file, data: _full(real(file, data[:-1])))
+    recorder.add(OUT, b"lost" * 20, 0.0)
     monkeypatch.setattr(output.os, "write", real)
     recorder.add(OUT, b"kept again", 0.0)
-    assert recorder.lost == 4
-    assert output.whole(tmp_path) == b"kept\n[custody: 4 bytes of output dropped here]\nkept again"
+    assert recorder.lost == 80
+    assert output.whole(tmp_path) == b"kept\n[custody: 80 bytes of output dropped here]\nkept again"
 
 
 def test_small_writes_become_one_chunk_and_streams_stay_in_order(tmp_path: Path) -> None:

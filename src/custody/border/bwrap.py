@@ -18,6 +18,7 @@ from custody.border.confinement import Spec
 
 UID = 1000
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+STARTER = "custody-start"
 NEEDED = "0.8.0"  # --disable-userns and --size came with this version
 
 _TMP, _SHM = "/tmp", "/dev/shm"  # noqa: S108 -- inside the sandbox, each its own
@@ -44,7 +45,9 @@ _HOSTS = {"/etc/hosts": "127.0.0.1 localhost custody\n::1 localhost\n"}
 
 
 def command(spec: Spec) -> tuple[str, ...]:
-    return spec.argv or (*spec.shell, "/run/script")
+    """Behind the second door (launch.py): a shell that waits for one line and then becomes the command."""
+    wanted = spec.argv or (*spec.shell, "/run/script")
+    return ("sh", "-c", 'read -r go && exec "$@" </dev/null', STARTER, *wanted)
 
 
 def arguments(spec: Spec, sources: Mapping[Path, str], give: Callable[[bytes], int]) -> list[str]:

@@ -84,8 +84,7 @@ def make(
             folder.mkdir()
             folders.append(folder)
             for file, value in _settings(controller, memory, processes, processors):
-                if (folder / file).exists():
-                    _write(folder / file, value)
+                (_try_write if file in _OPTIONAL else _write)(folder / file, value)
     except OSError:
         Group(tuple(folders)).remove()
         return None
@@ -107,6 +106,7 @@ def _settings(controller: str, memory: int, processes: int, processors: float | 
 
 
 _OLD = ("memory", "pids", "cpu")
+_OPTIONAL = ("memory.memsw.limit_in_bytes", "memory.swap.max")  # not on machines without swap accounting
 _MEMORY = {"memory": ("memory.limit_in_bytes", "memory.memsw.limit_in_bytes"), "all": ("memory.max",)}
 
 

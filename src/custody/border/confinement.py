@@ -94,6 +94,8 @@ class Spec:
         check_name(self.name)
         if bool(self.argv) == bool(self.script):
             _bad("give either a command or a script", "command")
+        if self.argv and (not self.argv[0] or self.argv[0].startswith("-")):
+            _bad(f"{self.argv[0]!r} is not a command", "command")
         if not self.shell:
             _bad("a script needs a shell", "shell")
         if any("\0" in text for text in (*self.argv, *self.shell, *self.env.values(), self.script)):

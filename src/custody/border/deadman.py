@@ -30,7 +30,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, ClassVar
 
-from custody.border import processes
+from custody.border import bwrap, processes
 from custody.border.confinement import (
     DISK,
     EXITED,
@@ -176,7 +176,12 @@ class Deadman:
             return self._why, code
         if self._it.group and code and self._it.group.ran_out_of_memory():
             return MEMORY, code
-        return (NOT_STARTED, None) if said is None and code == 1 else (EXITED, code)
+        return (NOT_STARTED, None) if self._never_ran(said, code) else (EXITED, code)
+
+    def _never_ran(self, said: int | None, code: int | None) -> bool:
+        """bwrap could not set it up, or the shell at the second door found no such command."""
+        no_command = code in (126, 127) and self._printed.last_words().startswith(bwrap.STARTER)
+        return no_command or (said is None and code == 1)
 
     # Output.
 

@@ -1,13 +1,14 @@
-"""Starts bwrap and holds it at the door until everything about it is written down.
+"""Starts bwrap, and lets the command run only when nothing can go wrong with ending it.
 
-Run by the deadman, in its own process. If that process is root, the sandbox belongs to an unprivileged user
-of its own and the folders it may see are first mounted in a private mount namespace, because bwrap as that
-user could not walk to them. Otherwise bwrap runs as the same user, which is what unprivileged user namespaces
-are for.
+There are two doors. bwrap waits at the first (`--block-fd`) while its limits are set, its control group is
+filled and its process numbers are written down. Behind it the namespace's first process binds its life to
+bwrap's; only when it is seen to have done so is the second opened, at which the command waits as a shell that
+reads one line. Should the deadman die at any moment, both doors fall open with nothing to read: the first
+lets bwrap go on, the second makes the shell end without running anything. So no command ever runs that would
+outlive its deadman.
 
-The command itself does not run before `Launched.release`: until then its limits are set, its control group is
-filled and its process numbers are recorded, so there is no moment at which a task runs that nobody could find
-and kill.
+If the worker is root, the sandbox belongs to a user of its own, without rights. Otherwise bwrap runs as the
+same user, which is what unprivileged user namespaces are for.
 """
 
 from __future__ import annotations
@@ -17,24 +18,23 @@ import json
 import os
 import resource
 import signal
-import stat
 import subprocess
 import time
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from custody.border import bwrap, cgroup, processes, seccomp
 from custody.border.confinement import Limits, Spec
-from custody.model.errors import BadInput, NotFound, Unavailable
+from custody.border.stage import reachable
+from custody.model.errors import Unavailable
 
 FIRST_UID, UIDS = 1_900_000_000, 65_536  # far from people, services and containers
 MARK = "CUSTODY_SANDBOX"
-_STAGES = ("/mnt", "/srv", "/media", "/run")
-_NEW_MOUNTS = 0x00020000
-_BIND, _REC, _PRIVATE, _NOSUID, _NODEV = 0x1000, 0x4000, 0x40000, 0x2, 0x4
 _PDEATHSIG, _SUBREAPER = 1, 36
+_SETUP_WITHIN = 20.0
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -47,36 +47,58 @@ class Launched:
     err: int
     status: int
     door: int
+    second_door: int
     group: cgroup.Group | None
 
     def release(self) -> None:
-        os.write(self.door, b"go")
+        os.write(self.door, b"!")
         os.close(self.door)
+        until = time.monotonic() + _SETUP_WITHIN
+        while not self._bound() and not processes.gone(self.init_fd, 0):
+            if time.monotonic() > until:
+                self.abandon()
+                raise Unavailable("bwrap does not get on", code="sandbox.setup", hint="does a mount hang?")
+            time.sleep(0.0002)
+        with suppress(BrokenPipeError):  # it could not be set up, and has said why
+            os.write(self.second_door, b"go\n")
+        os.close(self.second_door)
+
+    def _bound(self) -> bool:
+        """bwrap's first process loads the filter right after it has bound its life to its parent's."""
+        with suppress(FileNotFoundError):
+            return (
+                not seccomp.program() or "\nSeccomp:\t2" in Path(f"/proc/{self.init.pid}/status").read_text()
+            )
+        return False
+
+    def abandon(self) -> None:
+        """Leave nothing of it. At the door its first process does not yet die with ours."""
+        processes.kill(self.init, within=10)
+        self.bwrap.wait()
+        if self.group:
+            self.group.remove()
 
 
 def launch(spec: Spec, parents: Mapping[str, Path], token: str) -> Launched:
     """`token` marks bwrap's processes: one whose deadman died at the wrong moment can still be found."""
     uid = FIRST_UID + zlib.crc32(spec.name.encode()) % UIDS if os.geteuid() == 0 else None
-    sources = _reachable([spec.work, *(mount.source for mount in spec.mounts)], uid)
+    sources = reachable([spec.work, *(mount.source for mount in spec.mounts)], uid)
     given: list[int] = []
-    out, err, status, door = (os.pipe2(os.O_CLOEXEC) for _ in range(4))
-    given += [out[1], err[1], status[1], *door]
+    out, err, status, door, second_door = (os.pipe2(os.O_CLOEXEC) for _ in range(5))
+    given += [out[1], err[1], status[1], door[0], second_door[0]]
     made = bwrap.arguments(spec, sources, lambda data: _give(data, given))
-    # The writing end of the door stays open in the sandbox's first process (--sync-fd), so that the door does
-    # not fall open if this process dies.
-    made += ["--json-status-fd", str(status[1]), "--block-fd", str(door[0]), "--sync-fd", str(door[1])]
+    made += ["--json-status-fd", str(status[1]), "--block-fd", str(door[0])]
     if rules := seccomp.program():
         made += ["--seccomp", str(_give(rules, given))]
     argv = ["bwrap", "--args", str(_give(bwrap.joined(made), given)), "--", *bwrap.command(spec)]
-    knob = os.dup(door[1])
     try:
-        process = _start(argv, given, out[1], err[1], token, spec.limits, uid)
+        process = _start(argv, given, (second_door[0], out[1], err[1]), token, spec.limits, uid)
     finally:
         for descriptor in given:
             os.close(descriptor)
     init, init_fd = _first_process(process, status[0], err[0])
     group = _limited(spec, token, init, parents, uid)
-    return Launched(process, init, init_fd, out[0], err[0], status[0], knob, group)
+    return Launched(process, init, init_fd, out[0], err[0], status[0], door[1], second_door[1], group)
 
 
 def adopt_orphans() -> None:
@@ -85,7 +107,12 @@ def adopt_orphans() -> None:
 
 
 def _start(
-    argv: list[str], given: list[int], out: int, err: int, token: str, limits: Limits, uid: int | None
+    argv: list[str],
+    given: list[int],
+    standard: tuple[int, int, int],
+    token: str,
+    limits: Limits,
+    uid: int | None,
 ) -> subprocess.Popen[bytes]:
     parent = os.getpid()
 
@@ -98,10 +125,10 @@ def _start(
     try:
         return subprocess.Popen(
             argv,
-            stdin=subprocess.DEVNULL,
-            stdout=out,
-            stderr=err,
-            pass_fds=[descriptor for descriptor in given if descriptor not in (out, err)],
+            stdin=standard[0],
+            stdout=standard[1],
+            stderr=standard[2],
+            pass_fds=[descriptor for descriptor in given if descriptor not in standard],
             # Never the task's variables: one meant for the loader would act on bwrap, outside.
             env={"PATH": bwrap.PATH, MARK: token},
             cwd="/",
@@ -139,7 +166,7 @@ def _set_limit(pid: int, kind: int, value: int) -> None:
 
 
 def _first_process(bwrap_: subprocess.Popen[bytes], status: int, err: int) -> tuple[processes.Process, int]:
-    line = _read_line(status, seconds=20)
+    line = _read_line(status, seconds=_SETUP_WITHIN)
     pid = int(json.loads(line).get("child-pid", 0)) if line else 0
     init = processes.look(pid) if pid else None
     descriptor = processes.opened(init) if init and init.parent == bwrap_.pid else None
@@ -154,14 +181,22 @@ def _first_process(bwrap_: subprocess.Popen[bytes], status: int, err: int) -> tu
 
 def _hint(said: str) -> str:
     if "namespace" in said or "uid map" in said:
-        return "allow user namespaces: sysctl user.max_user_namespaces, kernel.unprivileged_userns_clone"
+        return (
+            "allow user namespaces: sysctl user.max_user_namespaces, kernel.unprivileged_userns_clone,"
+            " kernel.apparmor_restrict_unprivileged_userns"
+        )
     if "nknown option" in said:
         return f"bubblewrap {bwrap.NEEDED} or newer is needed"
     return "run `custody doctor`"
 
 
-def group_name(spec: Spec, token: str) -> str:
-    return f"custody-{spec.name}-{token[:8]}"
+def mark_of(root: Path) -> str:
+    """The beginning of all tokens below one state folder."""
+    return f"{zlib.crc32(str(root.absolute()).encode()):08x}"
+
+
+def group_name(token: str) -> str:
+    return f"custody-{token}"
 
 
 def _limited(
@@ -174,7 +209,7 @@ def _limited(
     Path(f"/proc/{init.pid}/oom_score_adj").write_text("500")  # rather the sandbox than the worker
     limits = spec.limits
     group = cgroup.make(
-        group_name(spec, token),
+        group_name(token),
         parents,
         memory=limits.memory,
         processes=limits.processes + 1,
@@ -183,71 +218,6 @@ def _limited(
     if group:
         group.add(init.pid)
     return group
-
-
-def _reachable(paths: Iterable[Path], uid: int | None) -> dict[Path, str]:
-    """Where bwrap finds each host path: the path itself, or its place on the stage."""
-    paths = list(paths)
-    if uid is not None:
-        _call(_libc.unshare(_NEW_MOUNTS))  # before anything is opened: mounts are not bound across namespaces
-        _mount("none", "/", "", _REC | _PRIVATE)
-    opened = {path: _opened(path) for path in paths}
-    try:
-        if uid is None:
-            return {path: str(path) for path in paths}
-        give_to(paths[0], uid)
-        return _staged(opened)
-    finally:
-        for descriptor in opened.values():
-            os.close(descriptor)
-
-
-def _opened(path: Path) -> int:
-    try:
-        return os.open(path, os.O_PATH | os.O_CLOEXEC)
-    except OSError as error:
-        kind = NotFound if isinstance(error, FileNotFoundError) else BadInput
-        raise kind(f"cannot be mounted: {error.strerror}", code="sandbox.mount", where=str(path)) from error
-
-
-def give_to(folder: Path, uid: int) -> None:
-    """Make the work folder belong to the sandbox's user. Links are changed themselves, never followed."""
-    os.chown(folder, uid, uid)
-    for _, folders, files, descriptor in os.fwalk(folder, follow_symlinks=False):
-        for name in (*folders, *files):
-            os.chown(name, uid, uid, dir_fd=descriptor, follow_symlinks=False)
-
-
-def _staged(opened: Mapping[Path, int]) -> dict[Path, str]:
-    """Bind each onto a small tmpfs that only this process and its children see."""
-    stage = next((place for place in _STAGES if os.path.isdir(place)), "")
-    if not stage:
-        raise Unavailable(f"none of {', '.join(_STAGES)} exists", code="sandbox.setup", hint="mkdir /mnt")
-    _mount("custody", stage, "tmpfs", _NOSUID | _NODEV, "mode=755,size=1m")
-    found = {}
-    for number, (path, descriptor) in enumerate(opened.items()):
-        target = f"{stage}/{number}"
-        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
-            os.mkdir(target, 0o755)
-        else:
-            os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644))
-        _mount(f"/proc/self/fd/{descriptor}", target, "", _BIND | _REC)
-        found[path] = target
-    return found
-
-
-def _mount(source: str, target: str, kind: str, flags: int, options: str = "") -> None:
-    _call(_libc.mount(source.encode(), target.encode(), kind.encode() or None, flags, options.encode() or None))
-
-
-def _call(result: int) -> None:
-    if result:
-        number = ctypes.get_errno()
-        raise Unavailable(
-            f"a mount namespace could not be made: {os.strerror(number)}",
-            code="sandbox.setup",
-            hint="run the worker as an ordinary user, or with CAP_SYS_ADMIN",
-        )
 
 
 def _give(data: bytes, given: list[int]) -> int:

@@ -29,13 +29,15 @@ import custody
 from custody.border import processes
 from custody.border.confinement import End, Spec, decode_spec, encode_spec
 from custody.border.deadman import Deadman, write_file
-from custody.border.launch import adopt_orphans, group_name, launch
+from custody.border.launch import adopt_orphans, group_name, launch, mark_of
 from custody.model.errors import BadInput, CustodyError, NotFound, Refused, Unavailable
 
 _LENGTH = struct.Struct("<I")
 _ANSWER_WITHIN = 60.0
-_ERRORS: dict[str, type[CustodyError]] = {kind.__name__: kind for kind in (BadInput, NotFound, Refused, Unavailable)}
-_BOOT = "import sys; sys.path.insert(0, sys.argv[1]); from custody.border.nursery import main; main()"
+_ERRORS: dict[str, type[CustodyError]] = {
+    kind.__name__: kind for kind in (BadInput, NotFound, Refused, Unavailable)
+}
+_BOOT = "import sys; sys.path.append(sys.argv[1]); from custody.border.nursery import main; main()"
 
 
 class Nursery:
@@ -137,14 +139,18 @@ def _become_deadman(control: socket.socket) -> None:
         os._exit(0)
     except BaseException:  # the last line of defence: there is no caller to tell
         try:
-            Path("deadman.err").write_text(traceback.format_exc())
+            if os.getcwd() != "/":  # then there is a state folder
+                Path("deadman.err").write_text(traceback.format_exc())
         finally:
             os._exit(1)
 
 
 def _watch_over(control: socket.socket) -> None:
-    asked = json.loads(_get(control))
-    spec = decode_spec(_get(control))
+    try:
+        asked = json.loads(_get(control))
+        spec = decode_spec(_get(control))
+    except (OSError, EOFError):  # the worker has died while asking
+        return
     root = Path(asked["root"])
     # Everything is prepared under a hidden name; the sandbox gets its own when it is complete and watched.
     hidden = root / f".{spec.name}.{os.getpid()}"
@@ -190,7 +196,8 @@ def _started(spec: Spec, asked: dict[str, Any], hidden: Path, folder: Path) -> D
     deadman = Deadman(spec, launched, listener, asked["until"])
     try:
         os.rename(hidden, folder)
-    except OSError:  # somebody took the name meanwhile; bwrap, still at the door, dies with this process
+    except OSError:  # somebody took the name meanwhile
+        launched.abandon()
         _taken(spec.name)
     launched.release()
     return deadman
@@ -201,18 +208,22 @@ def _take_charge(spec: Spec, folder: Path, parents: Mapping[str, Path]) -> str:
     try:
         folder.mkdir(mode=0o700)
     except OSError as error:
-        raise Unavailable(f"cannot be made: {error.strerror}", code="sandbox.state", where=str(folder)) from error
+        raise Unavailable(
+            f"cannot be made: {error.strerror}", code="sandbox.state", where=str(folder)
+        ) from error
     os.chdir(folder)
     lock = os.open("lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     fcntl.flock(lock, fcntl.LOCK_EX)
-    token = os.urandom(16).hex()
-    groups = [str(parent / group_name(spec, token)) for parent in parents.values()]
+    token = f"{mark_of(folder.parent)}-{os.urandom(8).hex()}"
+    groups = [str(parent / group_name(token)) for parent in parents.values()]
     write_file("spec.json", spec.described() | {"token": token, "groups": groups})
     return token
 
 
 def _taken(name: str) -> None:
-    raise Refused(f"there is already a sandbox named {name}", code="sandbox.exists", hint="find it, or remove it")
+    raise Refused(
+        f"there is already a sandbox named {name}", code="sandbox.exists", hint="find it, or remove it"
+    )
 
 
 def _as_dict(end: End) -> dict[str, Any]:

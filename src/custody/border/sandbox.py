@@ -53,7 +53,8 @@ class Sandboxes:
         self._parents = {"all": control_group} if control_group else cgroup.places()
 
     def __enter__(self) -> Sandboxes:
-        self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.root.mkdir(parents=True, exist_ok=True)
+        self.root.chmod(0o700)
         self._sweep()
         self._nursery.warm()
         return self
@@ -67,7 +68,12 @@ class Sandboxes:
 
         `Unavailable` with code `sandbox.deadman` means that the answer was lost: `find` tells.
         """
-        self._nursery.start(spec, self.root, now() + spec.lease, self._parents)
+        try:
+            self._nursery.start(spec, self.root, now() + spec.lease, self._parents)
+        except Unavailable as error:
+            if error.code == "sandbox.deadman":
+                self._sweep()  # one that died may have left something of bwrap behind
+            raise
         return Running(self.root / spec.name)
 
     def find(self, name: str) -> Running | None:

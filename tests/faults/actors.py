@@ -83,6 +83,10 @@ def _raise(error: BaseException) -> Outcome:
     raise error
 
 
+def _see(item: str) -> Outcome:
+    return Passed(items=[NewItem(item)], events=[NewEvent(item, "seen")])
+
+
 def _keep(work: Work) -> Outcome:
     work.keep(minted=len(work.facts))
     return Passed()
@@ -93,7 +97,7 @@ BEHAVIOURS: list[tuple[Callable[[Work], Any], int]] = [
     (lambda work: Passed(keep={"done": work.job.attempts}, priority=20), 6),
     (lambda work: Passed(then=[NewJob("parcel", {"after": work.job.id})]), 5),
     (lambda work: Passed(then=[NewJob("parcel", {}, key=f"mail {work.job.id}")]), 4),
-    (lambda work: Passed(items=[NewItem(f"item-{work.job.id % 3}")], events=[NewEvent(f"item-{work.job.id % 3}", "seen")]), 6),
+    (lambda work: _see(f"item-{work.job.id % 3}"), 6),
     (_keep, 6),
     (lambda work: Failed("busy", transient=True, keep={"tries": work.job.attempts}), 8),
     (lambda work: Failed("torn"), 5),

@@ -79,6 +79,6 @@ def test_a_broken_statement_is_found(mutant: str, monkeypatch: pytest.MonkeyPatc
     statements = load("sqlite")
     for name in names.split():
         assert sound in statements[name], f"the statement {name} reads differently now: {statements[name]}"
-        monkeypatch.setitem(statements, name, statements[name].replace(sound, broken))  # type: ignore[arg-type]
+        monkeypatch.setitem(statements, name, statements[name].replace(sound, broken))
     found = finds_it()
     assert "python -m faults.simulator" in found, "the seed to replay it is told"

@@ -95,8 +95,8 @@ def _waited(claim: Claim, outcome: Wait, facts: Mapping[str, Any], move: str) ->
     job = claim.job
     return Change(
         job.id, job.state, job.state, "waited", "none", claim.holder, True, None, claim.token, move,
-        detail={"why": outcome.why, "again_in": outcome.seconds}, keep=outcome.keep, facts=_all_facts(facts, outcome.keep),
-        delay=outcome.seconds, attempts=-1,
+        detail={"why": outcome.why, "again_in": outcome.seconds}, keep=outcome.keep,
+        facts=_all_facts(facts, outcome.keep), delay=outcome.seconds, attempts=-1,
     )  # fmt: skip
 
 

@@ -165,7 +165,7 @@ def _deaths_are_counted(log: Sequence[Entry], final: Final) -> Iterator[str]:
 
 
 def _one_job_per_key(log: Sequence[Entry], final: Final) -> Iterator[str]:
-    found = defaultdict(set)
+    found: dict[str | None, set[int]] = defaultdict(set)
     for entry in log:
         if entry.act == "submit" and entry.phase == "ok" and entry.key:
             found[entry.key].add(entry.job)
@@ -190,8 +190,7 @@ def _stops_are_graceful(log: Sequence[Entry], final: Final) -> Iterator[str]:
     for process in stopped:
         begun = Counter(entry.job for entry in log if entry.process == process and entry.act == "begin")
         ended = Counter(entry.job for entry in log if entry.process == process and entry.act == "end")
-        for job in begun - ended:
-            yield f"{process} stopped in the middle of job {job}"
+        yield from (f"{process} stopped in the middle of job {job}" for job in begun - ended)
     if stopped and stopped >= {entry.process for entry in log if entry.act == "begin"}:
         for job in final.jobs.values():
             if job.ended is None and job.attempts:

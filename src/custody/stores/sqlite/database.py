@@ -82,9 +82,9 @@ class SqliteDatabase:
         """Nothing to do: the bell is rung in this process, and `changed_elsewhere` asks about others."""
 
     def close(self) -> None:
-        self._writer.close()
         for db in self._open_readers:
             db.close()
+        self._writer.close()  # last: only who may write can move the log into the database on the way out
 
     def _reader(self) -> apsw.Connection:
         db: apsw.Connection | None = getattr(self._readers, "db", None)

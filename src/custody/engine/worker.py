@@ -227,8 +227,11 @@ class Worker:
         self._keeper.add(works, asked_at)
         with self._change:
             self._busy.update(prefixes)
-            self._suspect = works[0] if alone else self._suspect
-            self._ready.extend(works)
+            if alone:
+                self._suspect = works[0]
+                self._ready.appendleft(works[0])  # it has waited for a whole lease already, and others wait behind it
+            else:
+                self._ready.extend(works)
             self._change.notify_all()
         return len(works)
 

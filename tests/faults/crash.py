@@ -14,13 +14,12 @@ from typing import Any, Literal, TypeVar
 from custody.engine import Kind, Serving, Settings, Worker
 from custody.engine.commands import Operator
 from custody.model.errors import Refused
-from custody.model.job import Answer, Change, Claim, Job, NewJob
+from custody.model.job import Job, NewJob
 from custody.model.machine import Machine, Machines
 from custody.stores import Store, open_store
 from custody.stores.database import Database
-from custody.stores.rows import Tx
 from custody.stores.sqlite.database import SqliteDatabase
-from custody.stores.submit import Submitted
+from faults.verbs import VerbDatabase
 from stores.clock import MIDNIGHT, HandClock
 
 T = TypeVar("T")
@@ -41,25 +40,28 @@ class Point:
     mode: Mode
 
 
-class CrashingDatabase:
+class CrashingDatabase(VerbDatabase):
     """Counts the verbs that write, and dies at one of them."""
 
     def __init__(self, db: Database, point: Point | None) -> None:
-        self._db, self._point = db, point
-        self.dialect, self.bell = db.dialect, db.bell
+        super().__init__(db)
+        self._point = point
         self.verbs = 0
         self.dead = False
 
-    def _verb(self, act: Callable[[], T]) -> T:
+    def verb(self, act: Callable[[], T]) -> T:
         self._live()
         self.verbs += 1
-        here = self._point is not None and self._point.verb == self.verbs
-        if here and self._point == Point(self.verbs, "before"):
+        if self._point == Point(self.verbs, "before"):
             self._die()
         value = act()
-        if here:
+        if self._point == Point(self.verbs, "after"):
             self._die()
         return value
+
+    def look(self, act: Callable[[], T]) -> T:
+        self._live()
+        return act()
 
     def _live(self) -> None:
         if self.dead:
@@ -68,40 +70,6 @@ class CrashingDatabase:
     def _die(self) -> None:
         self.dead = True
         raise Crash
-
-    def write(self, work: Callable[[Tx], T]) -> T:
-        return self._verb(lambda: self._db.write(work))
-
-    def submit(self, jobs: list[NewJob], move: str, agent: str) -> list[Submitted]:
-        return self._verb(lambda: self._db.submit(jobs, move, agent))
-
-    def claim(self, queues: list[str], holder: str, lease: int, limit: int, move: str) -> list[Claim]:
-        return self._verb(lambda: self._db.claim(queues, holder, lease, limit, move))
-
-    def renew(self, claims: list[Claim], lease: int) -> dict[int, str]:
-        return self._verb(lambda: self._db.renew(claims, lease))
-
-    def settle(self, changes: list[Change]) -> list[Answer]:
-        return self._verb(lambda: self._db.settle(changes))
-
-    def read(self, work: Callable[[Tx], T]) -> T:
-        self._live()
-        return self._db.read(work)
-
-    def now(self) -> int:
-        return self._db.now()
-
-    def new_move(self) -> str:
-        return self._db.new_move()
-
-    def changed_elsewhere(self) -> int:
-        return self._db.changed_elsewhere()
-
-    def listen(self) -> None:
-        self._db.listen()
-
-    def close(self) -> None:
-        self._db.close()
 
 
 @dataclass

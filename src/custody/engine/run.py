@@ -22,7 +22,7 @@ def run(kind: Kind, work: Work, chance: float, move: str) -> Change | None:
         return conclude(kind, work, Failed("stopped"), chance, move)
     try:
         if work.job.revoked:
-            return revoked(kind, work.claim, work.job.revoked, work.facts, move)
+            return revoked(kind, work.claim, work.job.revoked, move)
         return conclude(kind, work, _before(kind, work) or _call(kind, work), chance, move)
     except LeaseLost:
         return None
@@ -48,9 +48,11 @@ def conclude(kind: Kind, work: Work, outcome: Outcome, chance: float, move: str)
         return None
     if work.stop_reason in ("cancel", "supersede"):
         keep = {} if isinstance(outcome, Hold) else outcome.keep
-        return revoked(kind, work.claim, work.stop_reason, work.facts, move, keep)
+        return revoked(kind, work.claim, work.stop_reason, move, work.facts, keep)
     if work.stop_reason == "shutdown" and isinstance(outcome, Failed):
         return None  # it was we who stopped it: that is no failure of the work
+    if not work.is_sure_of_its_facts():
+        return None
     return judge(kind, work.claim, outcome, work.facts, chance, move)
 
 

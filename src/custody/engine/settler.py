@@ -113,7 +113,7 @@ class Settler:
         work = entry.work
         try:
             how = self._store.queue.get(work.job.id).revoked or "cancel"
-            said = revoked(self._serving.of(work.job), work.claim, how, work.facts, self._store.new_move())
+            said = revoked(self._serving.of(work.job), work.claim, how, self._store.new_move())
         except AWAY:
             return [entry]  # it will be refused again, and then we look again
         except CustodyError:

@@ -147,12 +147,12 @@ class Worker:
         before, count = self.settled_count, 0
         while count < most:
             self._housekeeping()
-            works = self._claim(max(1, self.settings.threads), self._clock()) + self._claim_suspect()
-            if not works and not self._passes(now=True):
+            claimed = self._claim(max(1, self.settings.threads)) + self._claim_suspect()
+            if not claimed and not self._passes(now=True):
                 break
-            for work in works:
-                self._work(work, inline=True)
-            count += len(works)
+            while self._ready:
+                self._work(self._ready.popleft(), inline=True)
+            count += claimed
         return self.settled_count - before
 
     def run_until_quiet(self) -> None:
@@ -172,26 +172,22 @@ class Worker:
     def _cycle(self) -> int:
         self._housekeeping()
         room = self._pace.buffer(self.settings.threads) - len(self._keeper.held())
-        works = self._claim(room, self._clock()) if room > 0 else []
-        works += self._claim_suspect()
-        if works:
-            with self._change:
-                self._ready.extend(works)
-                self._change.notify_all()
-        elif room <= 0:
+        claimed = self._claim(room) + self._claim_suspect()
+        if not claimed and room <= 0:
             with self._change:
                 self._change.wait(0.01)
             return 1  # there may be more: look again at once
-        return len(works)
+        return claimed
 
-    def _claim(self, room: int, asked_at: float) -> list[Work]:
-        works: list[Work] = []
+    def _claim(self, room: int) -> int:
+        claimed = 0
         for kind in self.serving.handled():
-            share = min(room - len(works), self._allowed(kind))
+            share = min(room - claimed, self._allowed(kind))
             if share > 0:
+                asked_at = self._clock()
                 claims = self.store.queue.claim(self._queues(kind), self.holder, self.settings.lease, share)
-                works += self._take(claims, asked_at)
-        return works
+                claimed += self._take(claims, asked_at)
+        return claimed
 
     def _queues(self, kind: Kind) -> list[str]:
         """Queues with ready work that this worker may take, going round from where it stopped last time."""
@@ -210,32 +206,37 @@ class Worker:
         limit = kind.at_once or MOST_BUFFERED + self.settings.threads
         return limit - self._busy[kind.prefix]
 
-    def _claim_suspect(self) -> list[Work]:
+    def _claim_suspect(self) -> int:
         """One job whose holder vanished, one at a time: if it kills us too, it is known to be the one."""
         if self._suspect is not None or not self._is_time("expiry", EXPIRY_SECONDS):
-            return []
+            return 0
         asked_at = self._clock()
         while claim := self.store.queue.claim_expired(self._suspect_prefixes(), self.holder, self.settings.lease):
             self._next["expiry"] = 0.0  # where one vanished there may be more
             if self.serving.of(claim.job).handler or claim.job.revoked:
-                works = self._take([claim], asked_at)
-                self._suspect = works[0]
-                return works
+                return self._take([claim], asked_at, alone=True)
             self.store.queue.release([claim])  # a pass will decide about it again
-        return []
+        return 0
 
     def _suspect_prefixes(self) -> tuple[str, ...]:
         # A pinned job's prefix ends in its place; ours and nobody's are the ones we may take.
         kinds = [(kind, place) for kind in self.serving.kinds for place in {"", self.settings.place}]
         return tuple(kind.prefix if kind.kind.endswith("*") else f"{kind.prefix}{place}|" for kind, place in kinds)
 
-    def _take(self, claims: list[Claim], asked_at: float) -> list[Work]:
+    def _take(self, claims: list[Claim], asked_at: float, alone: bool = False) -> int:
+        """Theirs to be worked on from now on, whatever becomes of the claims that follow."""
         works = [Work(claim, self.store.queue) for claim in claims]
+        prefixes = [self.serving.of(work.job).prefix for work in works]
         self._keeper.add(works, asked_at)
         with self._change:
-            for work in works:
-                self._busy[self.serving.of(work.job).prefix] += 1
-        return works
+            self._busy.update(prefixes)
+            if alone:
+                self._suspect = works[0]
+                self._ready.appendleft(works[0])  # it has waited for a whole lease already, and others wait behind it
+            else:
+                self._ready.extend(works)
+            self._change.notify_all()
+        return len(works)
 
     # Working
 

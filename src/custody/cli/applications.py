@@ -33,9 +33,11 @@ def _applications(store: Store, config: Path | None) -> Sequence[Kind]:
     from custody.cli.config import find
     from custody.ingest.serving import kinds
     from custody.ingest.setup import open_world
+    from custody.web.bulk import kinds as bulk_kinds
 
     found = find(config)
-    return kinds(open_world(store, found.ingest, found.home)) if found else ()
+    ingest = kinds(open_world(store, found.ingest, found.home)) if found else ()
+    return (*ingest, *bulk_kinds(store, machines()))
 
 
 def _kinds_of(path: Path) -> list[Kind]:

@@ -1,5 +1,4 @@
-"""The API and the dashboard: one process, no build step, every asset local."""
+"""The API and the dashboard: one process, no build step, every asset local.
 
-from custody.web.app import Options, build_app
-
-__all__ = ["Options", "build_app"]
+`custody.web.app.build_app(store, options)` makes the application, `custody.web.serving.Server` runs it.
+"""

@@ -15,6 +15,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, generate_la
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from custody.engine.watch import NOTHING, Watch
 from custody.model.errors import CustodyError
 from custody.model.job import Answer, Change, Job
 
@@ -25,9 +26,10 @@ SECONDS = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 60, 300, 1800, 7200)
 
 
 class Telling:
-    """A worker's listener (see custody.engine.watch) that counts."""
+    """A worker's listener that counts, and passes on what it hears."""
 
-    def __init__(self) -> None:
+    def __init__(self, also: Watch = NOTHING) -> None:
+        self._also = also
         self.registry = CollectorRegistry()
         self._settled = Counter(
             "custody_jobs_settled", "Moves that workers made", ["kind", "state", "outcome"], registry=self.registry
@@ -42,20 +44,24 @@ class Telling:
         self._lock = threading.Lock()
 
     def started(self, job: Job) -> None:
+        self._also.started(job)
         with self._lock:
             self._began[job.id] = time.monotonic()
 
     def settled(self, job: Job, change: Change, answer: Answer) -> None:
+        self._also.settled(job, change, answer)
         if not answer.done:
             self._refused.labels(job.kind).inc()
         self._settled.labels(job.kind, job.state, change.outcome).inc()
         self._ended(job)
 
     def lost(self, job: Job, reason: str) -> None:
+        self._also.lost(job, reason)
         self._lost.labels(job.kind).inc()
         self._ended(job)
 
     def trouble(self, error: CustodyError) -> None:
+        self._also.trouble(error)
         self._troubles.labels(error.code).inc()
 
     def _ended(self, job: Job) -> None:

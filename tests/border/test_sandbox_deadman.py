@@ -164,9 +164,7 @@ time.sleep(60)
     assert not (here.work / "started").exists()
 
 
-def test_a_child_missed_by_the_first_look_is_found_by_the_second(
-    here: Box, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_child_missed_by_the_first_look_is_found_by_the_second(here: Box, monkeypatch: pytest.MonkeyPatch) -> None:
     running = here.start("true")
     running.wait(5)
     while running._watched():  # its deadman has written the end, but is not gone yet

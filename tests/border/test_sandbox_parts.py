@@ -45,9 +45,7 @@ def test_nothing_is_mounted_writable_but_the_work_folder() -> None:
 
 def test_the_root_becomes_read_only_after_everything_is_in_it() -> None:
     made = arguments(secrets={"token": b"12345678"}, script="x", argv=())
-    last = max(
-        place for place, word in enumerate(made) if word in ("--ro-bind-data", "--tmpfs", "--bind", "--proc")
-    )
+    last = max(place for place, word in enumerate(made) if word in ("--ro-bind-data", "--tmpfs", "--bind", "--proc"))
     assert last < len(made) - 1 - made[::-1].index("--remount-ro")
     secret = made.index("/run/secrets/token")
     assert made[secret - 3 : secret] == ["0400", "--ro-bind-data", "7"]
@@ -158,9 +156,7 @@ def test_a_group_knows_if_memory_ran_out(tmp_path: Path, file: str, text: str, e
     assert cgroup.Group((tmp_path,)).ran_out_of_memory() is expected
 
 
-def test_a_large_folder_is_counted_a_little_at_a_time(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_large_folder_is_counted_a_little_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("custody.border.disk._STEP", 10)
     for number in range(25):
         (tmp_path / str(number)).write_bytes(b"x" * 4096)

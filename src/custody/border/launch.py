@@ -66,9 +66,7 @@ class Launched:
     def _bound(self) -> bool:
         """bwrap's first process loads the filter right after it has bound its life to its parent's."""
         with suppress(FileNotFoundError):
-            return (
-                not seccomp.program() or "\nSeccomp:\t2" in Path(f"/proc/{self.init.pid}/status").read_text()
-            )
+            return not seccomp.program() or "\nSeccomp:\t2" in Path(f"/proc/{self.init.pid}/status").read_text()
         return False
 
     def abandon(self) -> None:

@@ -34,9 +34,7 @@ from custody.model.errors import BadInput, CustodyError, NotFound, Refused, Unav
 
 _LENGTH = struct.Struct("<I")
 _ANSWER_WITHIN = 60.0
-_ERRORS: dict[str, type[CustodyError]] = {
-    kind.__name__: kind for kind in (BadInput, NotFound, Refused, Unavailable)
-}
+_ERRORS: dict[str, type[CustodyError]] = {kind.__name__: kind for kind in (BadInput, NotFound, Refused, Unavailable)}
 _BOOT = "import sys; sys.path.append(sys.argv[1]); from custody.border.nursery import main; main()"
 
 
@@ -208,9 +206,7 @@ def _take_charge(spec: Spec, folder: Path, parents: Mapping[str, Path]) -> str:
     try:
         folder.mkdir(mode=0o700)
     except OSError as error:
-        raise Unavailable(
-            f"cannot be made: {error.strerror}", code="sandbox.state", where=str(folder)
-        ) from error
+        raise Unavailable(f"cannot be made: {error.strerror}", code="sandbox.state", where=str(folder)) from error
     os.chdir(folder)
     lock = os.open("lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     fcntl.flock(lock, fcntl.LOCK_EX)
@@ -221,9 +217,7 @@ def _take_charge(spec: Spec, folder: Path, parents: Mapping[str, Path]) -> str:
 
 
 def _taken(name: str) -> None:
-    raise Refused(
-        f"there is already a sandbox named {name}", code="sandbox.exists", hint="find it, or remove it"
-    )
+    raise Refused(f"there is already a sandbox named {name}", code="sandbox.exists", hint="find it, or remove it")
 
 
 def _as_dict(end: End) -> dict[str, Any]:

@@ -73,9 +73,7 @@ def _staged(opened: Mapping[Path, int]) -> dict[Path, str]:
 
 
 def _mount(source: str, target: str, kind: str, flags: int, options: str = "") -> None:
-    _call(
-        _libc.mount(source.encode(), target.encode(), kind.encode() or None, flags, options.encode() or None)
-    )
+    _call(_libc.mount(source.encode(), target.encode(), kind.encode() or None, flags, options.encode() or None))
 
 
 def _call(result: int) -> None:

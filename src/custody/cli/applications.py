@@ -34,14 +34,16 @@ def _applications(store: Store, config: Path | None) -> tuple[Sequence[Kind], Se
     from custody.cli.config import find
     from custody.ingest import serving as ingest
     from custody.ingest.setup import open_world
+    from custody.web.bulk import kinds as bulk_kinds
     from custody.workflows import serving as workflows
 
+    bulk = bulk_kinds(store, machines())
     found = find(config)
     if found is None:
-        return (), ()
+        return bulk, ()
     world = open_world(store, found.ingest, found.home)
     shop = workflows.open_shop(store, found.workflows, found.home)
-    return (*ingest.kinds(world), *workflows.kinds(shop)), workflows.chores(store)
+    return (*bulk, *ingest.kinds(world), *workflows.kinds(shop)), workflows.chores(store)
 
 
 def _kinds_of(path: Path) -> list[Kind]:

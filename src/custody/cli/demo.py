@@ -8,12 +8,20 @@ import socket
 import threading
 from pathlib import Path
 from types import FrameType
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from custody import __version__
+from custody.cli import running
+from custody.cli.applications import machines
 from custody.model.errors import Unavailable
+
+if TYPE_CHECKING:
+    from custody.ingest.world import World
+    from custody.stores import Store
+    from custody.web.serving import Server
+    from custody.web.telling import Telling
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 FIRST_PORT = 7337
@@ -37,6 +45,8 @@ def demo(
     from custody.demo.stories import reset as start_over
     from custody.engine import Serving, Settings, Worker
     from custody.stores import open_store
+    from custody.web.bulk import kinds as bulk_kinds
+    from custody.web.telling import Telling
 
     if reset:
         start_over(folder)
@@ -44,20 +54,36 @@ def demo(
     with open_store(f"sqlite:///{folder.resolve() / 'custody.db'}") as store:
         deposits = Deposits.open(store, folder.resolve(), _port(folder))
         deposits.begin()
-        worker = Worker(store, Serving(tuple(deposits.kinds())), Settings(threads=threads, lease=5))
+        kinds = (*deposits.kinds(), *bulk_kinds(store, machines()))
+        telling = Telling()
+        worker = Worker(store, Serving(kinds), Settings(threads=threads, lease=5), telling)
 
         def stop(_signal: int, _frame: FrameType | None) -> None:
             worker.stop()
 
         signal.signal(signal.SIGTERM, stop)
         signal.signal(signal.SIGINT, stop)
-        _greet(folder, deposits.server.url)
         if until_idle:
+            _greet(folder, deposits.server.url)
             worker.run_until_quiet()
         else:
+            dashboard = _dashboard(store, folder, deposits.world, telling)
+            _greet(folder, deposits.server.url, dashboard.url)
             threading.Thread(target=_watch_for_mending, args=(folder, deposits), daemon=True).start()
             worker.run_forever()
+            dashboard.stop()
         deposits.server.stop()
+
+
+def _dashboard(store: Store, folder: Path, world: World, telling: Telling) -> Server:
+    """At the usual port, or the next free one; back when it has answered."""
+    from custody.web.app import Options, build_app
+    from custody.web.links import read_secret
+    from custody.web.serving import Server
+
+    secret = read_secret(folder / "custody.secret")
+    options = Options(secret, demo=True, machines=machines(), world=world, who=running.me(), telling=telling)
+    return Server(build_app(store, options), port=FIRST_PORT, tries=MOST_PORTS).start()
 
 
 def _watch_for_mending(folder: Path, deposits: object) -> None:
@@ -100,11 +126,12 @@ def _is_free(port: int) -> bool:
     return True
 
 
-def _greet(folder: Path, server: str) -> None:
+def _greet(folder: Path, server: str, dashboard: str = "") -> None:
     here = os.path.relpath(folder)
+    look = f"\n  Dashboard   {dashboard}/\n  API         {dashboard}/api/v1/openapi.json\n" if dashboard else ""
     print(
         f"""custody {__version__} · data in {here} (SQLite) · demo mode: loopback only, no login
-
+{look}
   A depositor's web server is at {server}. She hands in 12 objects: two have wrong digests,
   one file is missing. Another depositor's collection is frozen while the map room moves house.
 

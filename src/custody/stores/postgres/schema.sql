@@ -261,6 +261,19 @@ create table inv_file (
 );
 create index inv_file_digest on inv_file (sha256);
 
+create table token (
+    id bigint generated always as identity primary key,
+    hash text collate "C" not null,             -- SHA-256 of the secret, which is nowhere else
+    name text collate "C" not null,             -- who it is: the agent in the history
+    roles text collate "C" not null,            -- space-separated
+    collections text collate "C" not null,      -- space-separated, or * for all
+    login bigint,                               -- the token a session was opened with
+    created bigint not null,
+    expires bigint not null,
+    revoked bigint
+);
+create unique index token_hash on token (hash);
+
 create table archive (
     name text collate "C" primary key,
     system text not null,                       -- svn, git

@@ -249,6 +249,19 @@ create table inv_file (
 ) strict, without rowid;
 create index inv_file_digest on inv_file (sha256);
 
+create table token (
+    id integer primary key autoincrement,
+    hash text not null,                         -- SHA-256 of the secret, which is nowhere else
+    name text not null,                         -- who it is: the agent in the history
+    roles text not null,                        -- space-separated
+    collections text not null,                  -- space-separated, or * for all
+    login integer,                              -- the token a session was opened with
+    created integer not null,
+    expires integer not null,
+    revoked integer
+) strict;
+create unique index token_hash on token (hash);
+
 create table archive (
     name text primary key,
     system text not null,                       -- svn, git

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -27,7 +28,13 @@ from ingest.bench import Archive, archive
 
 SECRET = b"a secret of thirty-two bytes, no less"
 TABLES = Machines(MACHINES)
-TITLES = ("Field notebook", "Map <script>alert(1)</script>", "=cmd()|' /C calc'!A0", "Lettres à une sœur", "Tide tables")
+TITLES = (
+    "Field notebook",
+    "Map <script>alert(1)</script>",
+    "=cmd()|' /C calc'!A0",
+    "Lettres à une sœur",
+    "Tide tables",
+)
 
 
 @dataclass
@@ -63,13 +70,18 @@ class House:
         return self.secrets[who]
 
     def worker(self) -> Worker:
-        serving = Serving(
-            (*kinds(self.archive.world, Backoff(first=0.01)), *bulk.kinds(self.archive.store, TABLES))
-        )
+        serving = Serving((*kinds(self.archive.world, Backoff(first=0.01)), *bulk.kinds(self.archive.store, TABLES)))
         return Worker(self.archive.store, serving, Settings(threads=2), self.site.options.telling)
 
     def work(self) -> None:
-        self.worker().run_until_quiet()
+        """Until nothing can be done, and nothing becomes due by itself."""
+        store = self.archive.store
+        while True:
+            self.worker().run_until_quiet()
+            waiting = [job.due for job in store.queue.every() if job.due]
+            if not waiting:
+                return
+            time.sleep(max(0.0, (min(waiting) - store.now()) / 1e6))
 
     def depositors_page(self) -> str:
         return link(SECRET, self.archive.batch(self.papers))

@@ -23,11 +23,17 @@ STORES = ("memory", "file", "postgres")
 
 EMPTY = """
 do $$
-declare names text;
+declare
+    name text;
+    n integer;
 begin
-    select string_agg(format('%I', tablename), ', ') into names from pg_tables
-    where schemaname = 'public' and tablename not in ('schema_version', 'satisfies');
-    if names is not null then execute 'truncate ' || names || ' restart identity'; end if;
+    for name in select tablename from pg_tables
+        where schemaname = 'public' and tablename not in ('schema_version', 'satisfies')
+    loop
+        execute format('select count(*) from (select 1 from %I limit 1000) as first', name) into n;
+        if n = 1000 then execute format('truncate %I', name);
+        elsif n > 0 then execute format('delete from %I', name); end if;
+    end loop;
 end $$;
 """
 

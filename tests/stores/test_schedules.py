@@ -195,7 +195,13 @@ def test_a_dropped_schedule_is_gone_and_its_history_stays(store: Store) -> None:
     assert [event.type for event in store.records.events("schedule/nightly")] == ["set", "dropped"]
 
 
-BAD = [("61 * * * *", "UTC"), ("every 0s", "UTC"), ("soon", "UTC"), ("* * * * *", "Mars/Olympus"), ("0 0 31 2 *", "UTC")]
+BAD = [
+    ("61 * * * *", "UTC"),
+    ("every 0s", "UTC"),
+    ("soon", "UTC"),
+    ("* * * * *", "Mars/Olympus"),
+    ("0 0 31 2 *", "UTC"),
+]
 
 
 @pytest.mark.parametrize(("spec", "zone"), BAD)

@@ -77,7 +77,7 @@ def _failed(kind: Kind, claim: Claim, outcome: Failed, facts: Mapping[str, Any],
     return Change(
         job.id, job.state, to, "failed", "failure", claim.holder, kind.machine.is_working(to), kind.machine.end(to),
         claim.token, move, detail={"reason": outcome.reason, **outcome.detail}, keep=outcome.keep, code=outcome.code,
-        facts={**facts, **outcome.keep}, then=outcome.then, events=outcome.events, open=_own_count(claim),
+        facts={**facts, **outcome.keep}, then=outcome.then, events=outcome.events,
     )  # fmt: skip
 
 
@@ -96,7 +96,7 @@ def _waited(claim: Claim, outcome: Wait, facts: Mapping[str, Any], move: str) ->
     return Change(
         job.id, job.state, job.state, "waited", "none", claim.holder, True, None, claim.token, move,
         detail={"why": outcome.why, "again_in": outcome.seconds}, keep=outcome.keep, facts={**facts, **outcome.keep},
-        delay=outcome.seconds, attempts=-1,
+        delay=outcome.seconds, attempts=-1, needs=outcome.needs,
     )  # fmt: skip
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from custody.model.event import NewEvent
+from custody.model.graph import Edge
 from custody.model.item import NewItem
 from custody.model.job import NewJob
 
@@ -50,10 +51,11 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Nothing is wrong, but not now. The attempt is given back."""
+    """Nothing is wrong, but not now: for some seconds, or until other jobs have ended. The attempt is given back."""
 
     seconds: float
     why: str
+    needs: Sequence[Edge] = ()
     keep: Facts = field(default_factory=dict)
 
 

@@ -10,7 +10,7 @@ from custody.model.job import Answer, Change, Claim, Job, NewJob
 from custody.stores import graph, items
 from custody.stores.history import write_event
 from custody.stores.rows import Row, Tx, dumps, hold_from, job_from
-from custody.stores.submit import Submitted, microseconds, submit
+from custody.stores.submit import Submitted, add_needs, microseconds, submit
 
 LAST = "\U0010ffff"
 """Sorts after every text."""
@@ -115,6 +115,7 @@ def follow(tx: Tx, change: Change, job: Job, was_open: bool) -> None:
     if change.then:
         submit(tx, change.then, change.move, change.agent)
     items.record(tx, change.items, change.events, change.agent)
+    add_needs(tx, job.id, change.needs)
     if change.ended:
         graph.after_end(tx, job, was_open)
     elif not was_open:

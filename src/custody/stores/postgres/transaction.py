@@ -1,10 +1,14 @@
 """One transaction, its retries, and what is done when its answer gets lost.
 
 A transaction tells us its id before it does anything. If the connection breaks while the commit is under way,
-nobody can know from here whether it happened; but the server knows, for ever, how the transaction with that id
-ended. So the verb connects again and asks: *committed* makes the value it had computed the answer, *aborted*
-lets it run again, and while the old session still lingers it is ended first. No caller ever sees "perhaps",
-unless the server stays away for longer than `PATIENCE`.
+nobody can know from here whether it happened; but the server knows how the transaction with that id ended. So
+the verb connects again and asks: *committed* makes the value it had computed the answer, *aborted* lets it run
+again, and while the old session still lingers it is ended first. No caller ever sees "perhaps", unless the server
+stays away for longer than `PATIENCE`.
+
+A server that has crashed meanwhile gives the ids of transactions that never reached its disk a second time. So
+after a crash *committed* may be said of a stranger, and counts only if something that our transaction wrote is
+there. What leaves no trace (a renewal, a tick, a number drawn) is simply done again.
 """
 
 from __future__ import annotations
@@ -12,6 +16,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import psycopg
@@ -22,6 +27,7 @@ from custody.stores.clock import Clock
 from custody.stores.postgres.connection import Connection, broken, translate
 from custody.stores.postgres.pool import Pool
 from custody.stores.postgres.texts import SERVER_TIME, texts
+from custody.stores.postgres.wire import CUT
 from custody.stores.rows import Row, Tx
 
 T = TypeVar("T")
@@ -34,6 +40,48 @@ PATIENCE = 30.0
 AGAIN = (errors.DeadlockDetected, errors.SerializationFailure)
 _BEGIN = f"begin; select pg_current_xact_id()::text, {SERVER_TIME}"
 _LOOK = "begin isolation level repeatable read read only; set local plan_cache_mode = auto"
+
+
+MOST_TRACES = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Traces:
+    """What only this transaction can have written: its moves, and its events of what makes no moves."""
+
+    moves: set[str] = field(default_factory=set)
+    events: set[tuple[str, int]] = field(default_factory=set)
+
+    def note(self, name: str, values: Mapping[str, Any]) -> None:
+        moves = values.get("move") or values.get("moves")
+        if moves and len(self.moves) < MOST_TRACES:
+            self.moves.add(moves.split(CUT, 1)[0])
+        elif name == "insert_event" and len(self.events) < MOST_TRACES:
+            self.events.add((values["subject"], values["seq"]))
+
+    def are_there(self, db: Connection, at: int) -> bool:
+        sought = {"moves": list(self.moves), "subjects": [subject for subject, _ in self.events],
+                  "seqs": [seq for _, seq in self.events], "at": at}  # fmt: skip
+        return bool(db.execute(_TRACES, sought).fetchall())
+
+
+_TRACES = """
+    select 1 from event
+    where id > (select coalesce(max(id), 0) - 1000000 from event) and move = any(%(moves)s::text[])
+    union all select 1 from job where move = any(%(moves)s::text[])
+    union all select 1 from event join unnest(%(subjects)s::text[], %(seqs)s::bigint[]) as sought (subject, seq)
+        using (subject, seq) where at = %(at)s
+    limit 1"""
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A transaction that is under way: its id and its time, and the session it runs in."""
+
+    id: str
+    time: int
+    life: str
+    pid: int
 
 
 class PostgresTx:
@@ -49,6 +97,7 @@ class PostgresTx:
     ) -> None:
         self.db, self.statements, self.new_move = db, statements, new_move
         self._own_time, self._time = own_time, time_
+        self.traces = Traces()
 
     @property
     def now(self) -> int:
@@ -59,6 +108,7 @@ class PostgresTx:
     def run(self, name: str, /, **values: Any) -> list[Row]:
         if self._own_time is not None:
             values["now"] = self._own_time
+        self.traces.note(name, values)
         try:
             cursor = self.db.execute(self.statements[name], values)
         except psycopg.DataError as error:
@@ -101,8 +151,8 @@ class Transactions:
     def _once(self, db: Connection, work: Callable[[PostgresTx], T]) -> T:
         own = self._clock.now() if self._clock else None
         try:
-            transaction, server_time = _begin(db)
-            tx = PostgresTx(db, texts(own is not None, True), self._new_move, own, server_time if own is None else own)
+            begun = _begin(db)
+            tx = PostgresTx(db, texts(own is not None, True), self._new_move, own, begun.time if own is None else own)
             value = work(tx)
         except BaseException as error:
             raise _undone(db, error) from error
@@ -111,7 +161,7 @@ class Transactions:
         except psycopg.Error as error:
             if not broken(db):
                 raise translate(error) from error
-            if not self._committed(transaction, db.info.backend_pid, error):
+            if not self._committed(begun, tx, error):
                 raise _Vanished from error
         return value
 
@@ -125,13 +175,13 @@ class Transactions:
             raise _undone(db, error) from error
         return value
 
-    def _committed(self, transaction: str, pid: int, lost: Exception) -> bool:
+    def _committed(self, begun: Begun, tx: PostgresTx, lost: Exception) -> bool:
         """Find out how a transaction ended whose answer we never got."""
         stop_at = time.monotonic() + PATIENCE
         while time.monotonic() < stop_at:
             try:
                 with self._pool.connection() as db:
-                    how = how_it_ended(db, transaction, pid)
+                    how = how_it_ended(db, begun, lambda: tx.traces.are_there(db, tx.now))
             except (CustodyError, psycopg.OperationalError):
                 how = None  # still away
             if how in ("committed", "aborted"):
@@ -142,7 +192,7 @@ class Transactions:
             f"the connection was lost during a commit and PostgreSQL stayed away for {PATIENCE:.0f} s",
             code="store.unknown",
             hint="look at the job before doing it again",
-            transaction=transaction,
+            transaction=begun.id,
         ) from lost
 
 
@@ -150,11 +200,11 @@ class _Vanished(Exception):
     """The connection broke and nothing was written."""
 
 
-def _begin(db: Connection) -> tuple[str, int]:
+def _begin(db: Connection) -> Begun:
     cursor = db.execute(_BEGIN)
     cursor.nextset()
     transaction, server_time = cursor.fetchall()[0]
-    return transaction, server_time
+    return Begun(transaction, server_time, db.life, db.info.backend_pid)
 
 
 def _undone(db: Connection, error: BaseException) -> BaseException:
@@ -170,15 +220,19 @@ def _undone(db: Connection, error: BaseException) -> BaseException:
     return translate(error) if isinstance(error, Exception) else error
 
 
-def how_it_ended(db: Connection, transaction: str, pid: int) -> str | None:
-    """"committed", "aborted", or None while it has not ended; then its session, which may not have noticed that
-    we are gone, is ended with all its locks."""
+def how_it_ended(db: Connection, begun: Begun, left_traces: Callable[[], bool]) -> str | None:
+    """ "committed", "aborted", or None while it has not ended."""
     try:
-        row = db.execute(
-            "select pg_xact_status(%(id)s::xid8), (select pg_terminate_backend(pid) from pg_stat_activity"
-            " where pid = %(pid)s and backend_xid = %(id)s::xid8::xid)",
-            {"id": transaction, "pid": pid},
-        ).fetchone()
-    except errors.InvalidParameterValue:
-        return "aborted"  # a number not yet given out here: the server that took over never saw it
-    return row[0] if row and row[0] != "in progress" else None
+        how: str | None = db.execute("select pg_xact_status(%s::xid8)", (begun.id,)).fetchall()[0][0]
+    except errors.InvalidParameterValue:  # "in the future": it never reached the disk, and its id is free again
+        return "aborted"
+    if db.life != begun.life:
+        return "committed" if how == "committed" and left_traces() else "aborted"
+    if how == "in progress":
+        # The old session may not have noticed that we are gone: it is ended, with its locks.
+        db.execute(
+            "select pg_terminate_backend(pid) from pg_stat_activity where pid = %s and backend_xid = %s::xid8::xid",
+            (begun.pid, begun.id),
+        )
+        return None
+    return how

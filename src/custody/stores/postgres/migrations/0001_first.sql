@@ -89,27 +89,30 @@ create table event (
 create unique index event_subject on event (subject, seq);
 
 create table sealed (
-    event bigint primary key,                   -- event.id
-    block bigint not null,
-    place bigint not null,
     subject text collate "C" not null,
     seq bigint not null,
-    salt text not null,
-    body_hash text not null,
-    leaf text not null
+    block bigint not null,
+    position bigint not null,                  -- within the block, from 0
+    body text not null,                         -- hash of salt and body
+    salt text,                                  -- gone once the body was erased
+    leaf text not null,
+    primary key (subject, seq)
 );
-create index sealed_block on sealed (block, place);
-create unique index sealed_subject on sealed (subject, seq);
+create index sealed_block on sealed (block, position);
 
 create table block (
-    number bigint primary key,
-    at bigint not null,
-    size bigint not null,
-    total bigint not null,
-    root text not null,
+    number bigint primary key,                 -- of two sealers one wins
+    origin text not null,
+    algorithm text not null,
     previous text not null,
-    head text not null,                         -- the signed head, as published
-    algorithm text not null
+    root text not null,
+    count bigint not null,
+    total bigint not null,
+    at bigint not null,
+    complete bigint not null,
+    frontier text not null,
+    signature text not null,
+    last_event bigint not null                 -- the highest event.id in it: where to look for unsealed ones
 );
 
 create table lease (

@@ -17,7 +17,7 @@ from custody.border.fetch import Fetcher
 from custody.border.folder import Folder
 from custody.model.errors import BadInput, CustodyError, LeaseLost, Refused, Unavailable, Unsafe
 
-from .server import Request, Server, ranged, range_start, reply
+from .server import Request, Server, range_start, ranged, reply
 
 MakeFetcher = Callable[..., Fetcher]
 BODY = b"0123456789" * 1000

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -323,7 +323,7 @@ with Folder(sys.argv[2]) as folder, Fetcher(Policy.local(int(sys.argv[3]))) as f
 
 
 @pytest.fixture
-def stalling(server: Server) -> Iterator[threading.Event]:
+def stalling(server: Server) -> threading.Event:
     """A file of which 200,000 bytes come, and then nothing until the client is gone."""
     gone = threading.Event()
 
@@ -336,7 +336,7 @@ def stalling(server: Server) -> Iterator[threading.Event]:
         return False
 
     server.routes["/x"] = route
-    yield gone
+    return gone
 
 
 def test_a_download_killed_in_the_middle_goes_on_in_another_process(

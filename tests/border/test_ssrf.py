@@ -43,27 +43,32 @@ DNS: dict[str, list[str]] = {
     "nowhere.example": [],
 }
 
-LITERALS_V4 = """
+
+def _words(text: str) -> list[str]:
+    return text.split()
+
+
+LITERALS_V4 = _words("""
 0.0.0.0 0.1.2.3 10.0.0.1 10.255.255.255 100.64.0.1 100.100.100.200 100.127.255.255 127.0.0.1 127.0.0.2
 127.1.2.3 127.255.255.255 168.63.129.16 169.254.0.1 169.254.169.254 169.254.170.2 172.16.0.1 172.31.255.255
 192.0.0.1 192.0.0.8 192.0.0.170 192.0.0.192 192.0.2.1 192.31.196.1 192.52.193.1 192.88.99.1 192.168.0.1
 192.168.255.255 192.175.48.1 198.18.0.1 198.19.255.255 198.51.100.1 203.0.113.1 224.0.0.1 224.0.0.251
 239.255.255.255 240.0.0.1 255.255.255.255
-""".split()
+""")
 
-LITERALS_V6 = """
+LITERALS_V6 = _words("""
 :: ::1 ::2 ::127.0.0.1 ::7f00:1 ::ffff:127.0.0.1 ::ffff:7f00:1 ::ffff:93.184.215.14 ::ffff:0:127.0.0.1
 64:ff9b::127.0.0.1 64:ff9b::7f00:1 64:ff9b:1::1 100::1 2001::1 2001:0:7f00:1:: 2001:2::1 2001:10::1
 2001:20::1 2001:1::1 2001:db8::1 2002:7f00:1:: 2002:a9fe:a9fe::1 2620:4f:8000::1 3ffe::1 3fff::1 4000::1
 5f00::1 fc00::1 fd00:ec2::254 fd20:ce::254 fe80::1 fe80::a9fe:a9fe fec0::1 ff00::1 ff02::1 ff0e::1
-""".split()
+""")
 
 # Spellings of an address that some resolver understands.
-NUMBERS = """
+NUMBERS = _words("""
 0 1 127 2130706433 017700000001 0x7f000001 0X7F000001 0x7f.1 0x7f.0.0.1 127.1 127.0.1 0177.1 0177.0.0.1
 0177.0.0.01 127.0.0.01 00127.0.0.1 127.0.0.0x1 127.0.0.1.5 1.2.3.256 256.1.1.1 999999999999 0x 0x7f 3232235521
 0xa9fea9fe 2852039166 0251.0376.0251.0376 169.254.43518 1.2.3.4.0x5 example.127
-""".split()
+""")
 
 SPELLINGS: list[tuple[str, str]] = [
     *((f"https://{address}/x", FORBIDDEN) for address in LITERALS_V4),
@@ -218,7 +223,7 @@ def test_no_spelling_gets_us_to_connect(url: str, code: str, folder: Folder) -> 
 def test_no_redirect_gets_us_to_connect(url: str, code: str, folder: Folder) -> None:
     recorder = Recorder(script=[reply(b"", 302, Location=url.encode().decode("latin-1"))])
 
-    with recorder.fetcher(ONCE) as fetcher, pytest.raises((CustodyError)) as caught:
+    with recorder.fetcher(ONCE) as fetcher, pytest.raises(CustodyError) as caught:
         fetcher.download("http://good.example/start", folder, "x")
 
     # Some are harmless as a redirect: relative, or only a fragment added, or not a header at all.
@@ -229,7 +234,13 @@ def test_no_redirect_gets_us_to_connect(url: str, code: str, folder: Folder) -> 
         assert caught.value.code == code
 
 
-@pytest.mark.parametrize("address", ["8.8.8.8", "93.184.215.14", "1.1.1.1", "100.63.255.255", "100.128.0.1", "172.15.0.1", "172.32.0.1", "192.0.1.1", "223.255.255.255", "168.63.129.17"])  # fmt: skip
+PUBLIC_V4 = _words("""
+8.8.8.8 93.184.215.14 1.1.1.1 100.63.255.255 100.128.0.1 172.15.0.1 172.32.0.1 192.0.1.1 223.255.255.255
+168.63.129.17 11.0.0.0 126.255.255.255 128.0.0.0 169.253.255.255 169.255.0.0 192.167.255.255 192.169.0.0
+""")
+
+
+@pytest.mark.parametrize("address", PUBLIC_V4)
 def test_public_addresses_are_connected_to(address: str, folder: Folder) -> None:
     recorder = Recorder(script=[reply(b"hello")])
 

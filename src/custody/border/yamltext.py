@@ -95,7 +95,7 @@ class YamlReader:
             raise self._fault("yaml.anchor", "an anchor (&…) is not accepted", event)
         if getattr(event, "ctag", None) is not None:
             raise self._fault("yaml.tag", "a tag (!…) is not accepted", event)
-        if depth > self._depth:
+        if depth > self._depth and isinstance(event, (SequenceStartEvent, MappingStartEvent)):
             raise self._fault("yaml.depth", f"nested more than {self._depth} deep", event)
         self._nodes += 1
         if self._nodes > NODES:

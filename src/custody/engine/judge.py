@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from custody.engine.kinds import Kind
@@ -50,9 +51,12 @@ def poison(claim: Claim) -> Failed:
     )
 
 
-def revoked(kind: Kind, claim: Claim, how: str, facts: Mapping[str, Any], move: str) -> Change:
-    """The one thing a revoked holder may still say: that its work is dead."""
-    return _signalled(kind, claim, how, REVOKED[how], {"why": "its work was stopped"}, facts, move)
+def revoked(
+    kind: Kind, claim: Claim, how: str, facts: Mapping[str, Any], move: str, keep: Mapping[str, Any] | None = None
+) -> Change:
+    """The one thing a revoked holder may still say: that its work is dead. What it left behind is kept."""
+    change = _signalled(kind, claim, how, REVOKED[how], {"why": "its work was stopped"}, facts, move)
+    return replace(change, keep=keep, facts={**facts, **keep}) if keep else change
 
 
 def _may_try_again(kind: Kind, claim: Claim) -> bool:

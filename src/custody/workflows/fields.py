@@ -71,7 +71,7 @@ class Fields:
             if reader is None:
                 self.faults.add(key.at, f"unknown key {key.value!r}", self._guess(key.value))
             elif isinstance(node, Text) and node.plain and node.value in ("", "~", "null"):
-                self.faults.add(node.at, f"{key.value!r} has no value")
+                self.faults.add(key.at, f"{key.value!r} has no value")
             else:
                 try:
                     values[key.value] = reader(self, node)

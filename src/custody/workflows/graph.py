@@ -119,7 +119,7 @@ def _refs(found: Iterable[Arrow]) -> list[Ref]:
     return list(dict.fromkeys(ref for arrow in found for ref in (arrow.on, arrow.to)))
 
 
-_STEP_X, _STEP_Y, _BOX_X, _BOX_Y, _TOP, _LEFT = 190, 52, 140, 30, 44, 16
+_STEP_X, _STEP_Y, _BOX_X, _BOX_Y, _TOP, _LEFT = 190, 52, 140, 30, 44, 28
 _STYLE = (
     "text{font:12px sans-serif;fill:currentColor}rect{fill:none;stroke:currentColor;rx:6}"
     ".waits{stroke:currentColor;fill:none}.cancels{stroke:#b35900;fill:none;stroke-dasharray:5 3}"
@@ -136,7 +136,7 @@ def as_svg(found: Sequence[Arrow], states: Mapping[Ref, str] | None = None) -> s
     refs = _refs(found)
     revisions = sorted({ref.revision for ref in refs})
     columns = list(range(revisions[0], revisions[-1] + 1)) if _few_gaps(revisions) else revisions
-    rows = [COMMIT, *dict.fromkeys(ref.task for ref in sorted(refs) if ref.task != COMMIT)]
+    rows = list(dict.fromkeys((COMMIT, *(arrow.to.task for arrow in found), *(ref.task for ref in refs))))
     spots = {ref: _spot(columns.index(ref.revision), rows.index(ref.task)) for ref in refs}
     width, height = _LEFT * 2 + _STEP_X * len(columns), _TOP + _STEP_Y * len(rows)
     title = f"Revisions {revisions[0]} to {revisions[-1]}" if revisions else "No revisions"
@@ -174,8 +174,11 @@ def _line(arrow: Arrow, spots: Mapping[Ref, tuple[int, int]]) -> str:
     first, second = (arrow.to, arrow.on) if cancels else (arrow.on, arrow.to)
     (x1, y1), (x2, y2) = spots[first], spots[second]
     middle = _BOX_Y // 2
-    if x1 == x2:
+    if x1 == x2 and abs(y1 - y2) == _STEP_Y:
         path = f"M{x1 + 12} {y1 + _BOX_Y}V{y2}" if y1 < y2 else f"M{x1 + 12} {y1}V{y2 + _BOX_Y}"
+    elif x1 == x2:  # around the boxes in between
+        y1, y2 = y1 + middle, y2 + middle
+        path = f"M{x1} {y1}C{x1 - 24} {y1} {x1 - 24} {y2} {x1} {y2}"
     else:
         start, end = (x1 + _BOX_X, x2) if x1 < x2 else (x1, x2 + _BOX_X)
         bend = 30 if start < end else -30

@@ -31,7 +31,9 @@ def migrate(db: Connection) -> None:
 
 
 def version_of(db: Connection) -> int:
-    if db.execute("select to_regclass('schema_version')").fetchall()[0][0] is None:
+    # Not to_regclass: it may answer from a cache that has not heard of a table made while we waited for the lock.
+    known = "select 1 from pg_tables where schemaname = any (current_schemas(false)) and tablename = 'schema_version'"
+    if not db.execute(known).fetchall():
         return 0
     version: int | None = db.execute("select max(version) from schema_version").fetchall()[0][0]
     return version or 0

@@ -256,6 +256,18 @@ def date_a_block_back(archive: Archive, random: Random) -> Clue:
     return "block-forged", f"block {number}"
 
 
+def date_a_block_beyond_what_can_be_hashed(archive: Archive, random: Random) -> Clue:
+    number = some_block(archive, random)
+    archive.blocks[number] = replace(archive.blocks[number], at=2**54)
+    return "block-forged", f"block {number}"
+
+
+def date_a_block_beyond_any_calendar(archive: Archive, random: Random) -> Clue:
+    number = some_block(archive, random)
+    archive.blocks[number] = replace(archive.blocks[number], at=2**62)
+    return "signature", f"block {number}"
+
+
 def change_the_running_tree(archive: Archive, random: Random) -> Clue:
     number = some_block(archive, random)
     block = archive.blocks[number]
@@ -380,6 +392,8 @@ ATTACKS: tuple[Attack, ...] = (
     delete_the_last_block_but_not_its_leaves,
     count_one_event_fewer,
     date_a_block_back,
+    date_a_block_beyond_what_can_be_hashed,
+    date_a_block_beyond_any_calendar,
     change_the_running_tree,
     use_the_signature_of_another_block,
     drop_a_signature,

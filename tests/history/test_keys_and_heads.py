@@ -79,6 +79,22 @@ def test_a_key_is_not_read_through_a_link(tmp_path: Path) -> None:
         make_key(tmp_path / "seal.key", NAME)
 
 
+def test_a_key_is_not_read_from_a_pipe(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "seal.key", 0o600)
+    with pytest.raises(Unsafe, match="not a plain file"):
+        load_key(tmp_path / "seal.key", NAME)
+
+
+def test_a_new_key_is_on_disk_before_anything_is_signed_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[int] = []
+    real = os.fsync
+    monkeypatch.setattr(os, "fsync", lambda file: (synced.append(os.fstat(file).st_size), real(file)))
+    make_key(tmp_path / "seal.key", NAME)
+    assert synced == [(tmp_path / "seal.key").stat().st_size]
+
+
 def test_a_file_without_an_ed25519_key_is_refused(tmp_path: Path) -> None:
     with pytest.raises(NotFound):
         load_key(tmp_path / "none.key", NAME)
@@ -96,6 +112,9 @@ def test_a_name_that_would_break_a_head_is_refused(tmp_path: Path, name: str) ->
     with pytest.raises(BadInput, match="cannot name a history"):
         make_key(tmp_path / "seal.key", name)
     assert not (tmp_path / "seal.key").exists()
+    make_key(tmp_path / "seal.key", NAME)
+    with pytest.raises(BadInput, match="cannot name a history"):
+        load_key(tmp_path / "seal.key", name)
 
 
 def test_a_public_key_travels_as_one_line() -> None:
@@ -232,6 +251,12 @@ def test_what_is_not_quite_a_head_is_no_head(text: str) -> None:
     assert [head for head in heads_in(text) if head.signed_by([SIGNER.public])] == []
     with pytest.raises(BadInput, match="expected one head"):
         read_head(str(HEAD) + "\n" + str(HEAD))
+
+
+@pytest.mark.parametrize("end", ["", "\n", "\n\n"])
+def test_lines_that_nobody_signed_are_no_head(end: str) -> None:
+    assert list(heads_in(HEAD.text.decode() + end)) == []
+    assert list(standalone_verifier.heads_in(HEAD.text.decode() + end)) == []
 
 
 def test_times_keep_their_microseconds() -> None:

@@ -85,6 +85,12 @@ def test_a_hole_of_any_size_is_one_fault() -> None:
     assert len(archive.verify().faults) < 10
 
 
+def test_rows_in_the_wrong_order_are_a_mistake_of_the_caller_and_not_a_fault() -> None:
+    archive = past(4)
+    with pytest.raises(ValueError, match="out of order"):
+        verify(reversed(archive.rows()), archive.in_order(), keys=[SIGNER.public])
+
+
 # --- erasure ---
 
 

@@ -114,7 +114,7 @@ def load_key(path: Path, name: str) -> Signer:
     """The key in this file, if the file is ours and nobody else can read it."""
     _check_name(name)
     try:
-        file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+        file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)  # or a pipe would keep us waiting
     except FileNotFoundError as error:
         raise NotFound("no signing key here", where=str(path), hint="make one with `custody init`") from error
     except OSError as error:

@@ -290,10 +290,7 @@ PERIOD: Final = re.compile(r"(\d{4})(?:-(\d\d))?")
 def _microseconds(text: str, zone: tzinfo) -> int:
     """Any ISO 8601 time, with or without fractions, colons and zone; a year or month means its beginning."""
     period = PERIOD.fullmatch(text)
-    if period:
-        found = datetime(int(period[1]), int(period[2] or 1), 1, tzinfo=zone)
-    else:
-        found = datetime.fromisoformat(text)
+    found = datetime.fromisoformat(f"{period[1]}-{period[2] or '01'}-01" if period else text)
     if found.tzinfo is None:
         found = found.replace(tzinfo=zone)
     return (found - EPOCH) // timedelta(microseconds=1)

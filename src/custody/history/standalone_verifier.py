@@ -234,7 +234,10 @@ def is_signed(head: dict[str, Any], keys: list[tuple[str, bytes, bytes]]) -> boo
 def head_of(block: dict[str, Any]) -> dict[str, Any]:
     """The head a block was published with."""
     tree = folded([bytes.fromhex(each) for each in block["frontier"]])
-    at = datetime(1970, 1, 1, tzinfo=timezone.utc) + timedelta(microseconds=block["at"])  # noqa: UP017 (old Pythons)
+    try:
+        at = datetime(1970, 1, 1, tzinfo=timezone.utc) + timedelta(microseconds=block["at"])  # noqa: UP017 (old Pythons)
+    except OverflowError as error:
+        raise CannotRead("a time that no calendar has") from error
     lines = [block["origin"], block["number"], base64.b64encode(tree).decode()]
     lines += [f"algorithm {block['algorithm']}", f"events {block['total']}"]
     lines += [f"sealed {at:%Y-%m-%dT%H:%M:%S.%f}Z"]
@@ -371,10 +374,8 @@ class Checker:
         except CannotRead as error:
             self.fault("block-forged", f"block {block['number']}", f"cannot be read: {error}")
         self.block, self.leaves, self.is_open = block, [], True
-        if block["number"] in self.wanted:
-            self.trees[block["number"]] = head_of(block)
-        if self.every:
-            self.check_signature(block)
+        if self.every or block["number"] in self.wanted:
+            self.check_head(block)
 
     def follows(self, block: dict[str, Any]) -> None:
         before = self.block
@@ -406,13 +407,20 @@ class Checker:
         elif root(self.leaves).hex() != self.block["root"]:
             self.fault("block-changed", where, "its events, or their order, are not those it was sealed over")
 
-    def check_signature(self, block: dict[str, Any]) -> None:
-        if not is_signed(head_of(block), self.keys):
+    def check_head(self, block: dict[str, Any]) -> None:
+        """The head this block was published with: kept for the witnesses, and its signature checked."""
+        try:
+            head = head_of(block)
+            holds = is_signed(head, self.keys)
+            self.trees[block["number"]] = head
+        except CannotRead:
+            holds = False
+        if not holds:
             self.fault("signature", f"block {block['number']}", "not signed by a known key")
 
     def finish(self) -> None:
-        if self.block and not self.every:
-            self.check_signature(self.block)
+        if self.block and not self.every and self.block["number"] not in self.wanted:
+            self.check_head(self.block)
         for head in self.heads:
             self.check_witness(head)
         for subject, seq in self.erased:

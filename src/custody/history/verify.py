@@ -242,9 +242,9 @@ class _Pass:
 
     def without_leaf(self, row: Row) -> None:
         """An event that no block has: not sealed yet, or its leaf was taken away."""
-        event = row[1]
-        if event is None:
-            return
+        leaf, event = row
+        if leaf is not None or event is None:
+            raise ValueError("rows out of order: those with a leaf come first")
         self.report.events += 1
         self.report.unsealed += 1
         link = self.links.setdefault(event.subject, _Link(0, START, -(2**63)))
@@ -267,16 +267,21 @@ class _Pass:
             self.fault("block-changed", where, "its events, or their order, are not those it was sealed over")
         try:
             self.follows(block, where)
-            head = block.head
-            if not head.signed_by(self.keys):
-                self.fault("signature", where, FAULTS["signature"])
-            self.compare(head, where)
-            self.report.head = head
-        except (BadInput, OverflowError) as refusal:
+        except BadInput as refusal:
             self.fault("block-forged", where, f"cannot be read: {refusal}")
+        try:
+            self.signed(block.head, where)
+        except OverflowError:  # a time that no calendar has
+            self.fault("signature", where, FAULTS["signature"])
         self.previous = block
         if block.complete:
             self.floor = max(self.floor, block.at - self.tolerance)
+
+    def signed(self, head: Head, where: str) -> None:
+        if not head.signed_by(self.keys):
+            self.fault("signature", where, FAULTS["signature"])
+        self.compare(head, where)
+        self.report.head = head
 
     def follows(self, block: Block, where: str) -> None:
         before = self.previous

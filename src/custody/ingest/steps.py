@@ -126,7 +126,7 @@ def storing(work: Work, world: World) -> Outcome:
         if busy.code != "object.busy":
             raise
         return Wait(0.2, "another job is writing a version of the same object")
-    return Passed({"version": stored.version}, keep={"version": stored.version})
+    return Passed({"version": stored.version}, keep={"version": stored.version, "folder": str(stored.folder)})
 
 
 def recording(work: Work, world: World) -> Outcome:
@@ -154,7 +154,8 @@ def recording(work: Work, world: World) -> Outcome:
     )
     item = NewItem(
         ark, frozenset({"object"}), profile.name, fingerprint=work.facts["digest_of_manifest"],
-        detail={"title": about.title, "version": version, "node": profile.storage.node, "files": len(files)},
+        detail={"title": about.title, "version": version, "node": profile.storage.node, "files": len(files),
+                "folder": work.facts.get("folder", "")},
     )  # fmt: skip
     told = {"version": version, "job": work.job.id, "batch": work.job.parent, "files": len(files)}
     return Passed(told, items=[item], events=[NewEvent(ark, "ingested", detail=told)])

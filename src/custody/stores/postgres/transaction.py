@@ -1,10 +1,14 @@
 """One transaction, its retries, and what is done when its answer gets lost.
 
 A transaction tells us its id before it does anything. If the connection breaks while the commit is under way,
-nobody can know from here whether it happened; but the server knows, for ever, how the transaction with that id
-ended. So the verb connects again and asks: *committed* makes the value it had computed the answer, *aborted*
-lets it run again, and while the old session still lingers it is ended first. No caller ever sees "perhaps",
-unless the server stays away for longer than `PATIENCE`.
+nobody can know from here whether it happened; but the server knows how the transaction with that id ended. So
+the verb connects again and asks: *committed* makes the value it had computed the answer, *aborted* lets it run
+again, and while the old session still lingers it is ended first. No caller ever sees "perhaps", unless the server
+stays away for longer than `PATIENCE`.
+
+A server that has crashed meanwhile gives the ids of transactions that never reached its disk a second time. So
+after a restart *committed* may be said of a stranger, and counts only if what our transaction wrote is there. What
+leaves no trace (a renewal, a tick, a number drawn) is simply done again.
 """
 
 from __future__ import annotations
@@ -12,6 +16,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import psycopg
@@ -22,6 +27,7 @@ from custody.stores.clock import Clock
 from custody.stores.postgres.connection import Connection, broken, translate
 from custody.stores.postgres.pool import Pool
 from custody.stores.postgres.texts import SERVER_TIME, texts
+from custody.stores.postgres.wire import CUT
 from custody.stores.rows import Row, Tx
 
 T = TypeVar("T")
@@ -32,8 +38,34 @@ PATIENCE = 30.0
 """Seconds for which a lost commit is asked about before the verb gives up."""
 
 AGAIN = (errors.DeadlockDetected, errors.SerializationFailure)
-_BEGIN = f"begin; select pg_current_xact_id()::text, {SERVER_TIME}"
+_BEGIN = f"begin; select pg_current_xact_id()::text, {SERVER_TIME}, pg_postmaster_start_time()::text"
 _LOOK = "begin isolation level repeatable read read only; set local plan_cache_mode = auto"
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """What to look for when it is not certain that a transaction was committed."""
+
+    move: str = ""
+    subject: str = ""
+    seq: int = 0
+
+    @classmethod
+    def of(cls, name: str, values: Mapping[str, Any]) -> Trace | None:
+        moves = values.get("move") or values.get("moves")
+        if moves:
+            return cls(move=moves.split(CUT, 1)[0])
+        return cls(subject=values["subject"], seq=values["seq"]) if name == "insert_event" else None
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A transaction that is under way: its id, its time, and since when its server runs."""
+
+    id: str
+    time: int
+    life: str
+    pid: int
 
 
 class PostgresTx:
@@ -49,6 +81,7 @@ class PostgresTx:
     ) -> None:
         self.db, self.statements, self.new_move = db, statements, new_move
         self._own_time, self._time = own_time, time_
+        self.trace: Trace | None = None  # something that only this transaction can have written
 
     @property
     def now(self) -> int:
@@ -59,6 +92,7 @@ class PostgresTx:
     def run(self, name: str, /, **values: Any) -> list[Row]:
         if self._own_time is not None:
             values["now"] = self._own_time
+        self.trace = Trace.of(name, values) or self.trace
         try:
             cursor = self.db.execute(self.statements[name], values)
         except psycopg.DataError as error:
@@ -101,8 +135,8 @@ class Transactions:
     def _once(self, db: Connection, work: Callable[[PostgresTx], T]) -> T:
         own = self._clock.now() if self._clock else None
         try:
-            transaction, server_time = _begin(db)
-            tx = PostgresTx(db, texts(own is not None, True), self._new_move, own, server_time if own is None else own)
+            begun = _begin(db)
+            tx = PostgresTx(db, texts(own is not None, True), self._new_move, own, begun.time if own is None else own)
             value = work(tx)
         except BaseException as error:
             raise _undone(db, error) from error
@@ -111,7 +145,7 @@ class Transactions:
         except psycopg.Error as error:
             if not broken(db):
                 raise translate(error) from error
-            if not self._committed(transaction, db.info.backend_pid, error):
+            if not self._committed(begun, tx, error):
                 raise _Vanished from error
         return value
 
@@ -125,13 +159,13 @@ class Transactions:
             raise _undone(db, error) from error
         return value
 
-    def _committed(self, transaction: str, pid: int, lost: Exception) -> bool:
+    def _committed(self, begun: Begun, tx: PostgresTx, lost: Exception) -> bool:
         """Find out how a transaction ended whose answer we never got."""
         stop_at = time.monotonic() + PATIENCE
         while time.monotonic() < stop_at:
             try:
                 with self._pool.connection() as db:
-                    how = _how_it_ended(db, transaction, pid)
+                    how = _how_it_ended(db, begun, tx)
             except (CustodyError, psycopg.OperationalError):
                 how = None  # still away
             if how in ("committed", "aborted"):
@@ -142,7 +176,7 @@ class Transactions:
             f"the connection was lost during a commit and PostgreSQL stayed away for {PATIENCE:.0f} s",
             code="store.unknown",
             hint="look at the job before doing it again",
-            transaction=transaction,
+            transaction=begun.id,
         ) from lost
 
 
@@ -150,11 +184,11 @@ class _Vanished(Exception):
     """The connection broke and nothing was written."""
 
 
-def _begin(db: Connection) -> tuple[str, int]:
+def _begin(db: Connection) -> Begun:
     cursor = db.execute(_BEGIN)
     cursor.nextset()
-    transaction, server_time = cursor.fetchall()[0]
-    return transaction, server_time
+    transaction, server_time, life = cursor.fetchall()[0]
+    return Begun(transaction, server_time, life, db.info.backend_pid)
 
 
 def _undone(db: Connection, error: BaseException) -> BaseException:
@@ -170,11 +204,37 @@ def _undone(db: Connection, error: BaseException) -> BaseException:
     return translate(error) if isinstance(error, Exception) else error
 
 
-def _how_it_ended(db: Connection, transaction: str, pid: int) -> str | None:
-    # The old session may not have noticed that we are gone: it is ended, with its locks, unless it has ended.
-    row = db.execute(
-        "select pg_xact_status(%(id)s::xid8), (select pg_terminate_backend(pid) from pg_stat_activity"
-        " where pid = %(pid)s and backend_xid = %(id)s::xid8::xid)",
-        {"id": transaction, "pid": pid},
-    ).fetchone()
+def _how_it_ended(db: Connection, begun: Begun, tx: PostgresTx) -> str | None:
+    restarted = db.execute("select pg_postmaster_start_time()::text").fetchall()[0][0] != begun.life
+    how = how_it_ended(db, begun.id, begun.pid)
+    if restarted:  # numbers that never reached the disk are given out again: only a trace of ours proves it
+        return "committed" if how == "committed" and _is_there(db, tx) else "aborted"
+    return how
+
+
+def how_it_ended(db: Connection, transaction: str, pid: int) -> str | None:
+    """ "committed", "aborted", or None while it has not ended; then its session, which may not have noticed that
+    we are gone, is ended with all its locks."""
+    try:
+        row = db.execute(
+            "select pg_xact_status(%(id)s::xid8), (select pg_terminate_backend(pid) from pg_stat_activity"
+            " where pid = %(pid)s and backend_xid = %(id)s::xid8::xid)",
+            {"id": transaction, "pid": pid},
+        ).fetchone()
+    except errors.InvalidParameterValue:
+        return "aborted"  # a number not yet given out here: the server that took over never saw it
     return row[0] if row and row[0] != "in progress" else None
+
+
+def _is_there(db: Connection, tx: PostgresTx) -> bool:
+    if tx.trace is None:
+        return False
+    sought = {"move": tx.trace.move, "subject": tx.trace.subject, "seq": tx.trace.seq, "at": tx.now}
+    return bool(db.execute(_TRACE_OF_MOVE if tx.trace.move else _TRACE_OF_EVENT, sought).fetchall())
+
+
+_TRACE_OF_MOVE = (
+    "select 1 from event where id > (select coalesce(max(id), 0) - 1000000 from event) and move = %(move)s"
+    " union all select 1 from job where move = %(move)s limit 1"
+)
+_TRACE_OF_EVENT = "select 1 from event where subject = %(subject)s and seq = %(seq)s and at = %(at)s"

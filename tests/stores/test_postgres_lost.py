@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Callable, Iterator
 
 import psycopg
@@ -12,8 +14,13 @@ from custody.model.event import NewEvent
 from custody.model.item import NewItem
 from custody.model.job import Claim, NewJob
 from custody.stores import Store, open_store
+from custody.stores.history import write_note
 from custody.stores.postgres import transaction
+from custody.stores.postgres.connection import Address, Connection, connect
 from custody.stores.recount import recount
+from custody.stores.rows import Tx
+from custody.stores.submit import submit as submit_in
+from rig.need import need
 from rig.postgres import Postgres
 from rig.proxy import Proxy
 from stores.acts import moved, submit, take, take_one, worked
@@ -160,20 +167,76 @@ def test_what_nobody_can_know_is_called_unknown(far: Store, proxy: Proxy, monkey
     assert refused.value.code == "store.unknown"
 
 
+def begin(url: str) -> tuple[Connection, transaction.Begun]:
+    """A transaction under way in a session of its own."""
+    db = connect(Address.of(url))
+    db.execute("begin")
+    ((number,),) = db.execute("select pg_current_xact_id()::text").fetchall()
+    return db, transaction.Begun(number, 0, db.life, db.info.backend_pid)
+
+
 def test_a_session_that_lingers_is_ended_before_its_work_is_done_again(near: Store) -> None:
     """A network that went silent: the old session still holds its locks, and would hold them for ever."""
     job = submit(near)
-    lingering = psycopg.connect(near.url.partition("?")[0])
+    lingering, begun = begin(near.url)
     lingering.execute("update job set lane = 'left behind' where id = %s", (job,))
-    ((number,),) = lingering.execute("select pg_current_xact_id()::text").fetchall()
-    with psycopg.connect(near.url.partition("?")[0], autocommit=True) as db:
-        assert transaction.how_it_ended(db, str(number), lingering.info.backend_pid) is None
-        until(lambda: transaction.how_it_ended(db, str(number), lingering.info.backend_pid) == "aborted")
+    with connect(Address.of(near.url)) as db:
+        assert transaction.how_it_ended(db, begun, lambda: True) is None
+        until(lambda: transaction.how_it_ended(db, begun, lambda: True) == "aborted")
     lingering.close()
     assert near.queue.move(moved(near.queue.get(job), "cancel")).done
 
 
 def test_a_transaction_the_server_has_never_heard_of_was_not_committed(near: Store) -> None:
     """As after a failover to a server that had not received it yet."""
-    with psycopg.connect(near.url.partition("?")[0], autocommit=True) as db:
-        assert transaction.how_it_ended(db, str(2**40 + 1000), 1) == "aborted"
+    with connect(Address.of(near.url)) as db:
+        begun = transaction.Begun(str(2**40 + 1000), 0, db.life, 1)
+        assert transaction.how_it_ended(db, begun, lambda: True) == "aborted"
+
+
+@pytest.mark.parametrize("crash", ["the server", "one session"])
+def test_after_a_crash_a_number_may_be_a_strangers_and_only_traces_count(crash: str) -> None:
+    need("postgresql")
+    server = Postgres(fast=True)
+    server.start()
+    db, begun = begin(server.url() + "?unsafe=1")
+    db.execute("commit")
+    if crash == "the server":
+        server.stop("immediate")
+        server.start()
+    else:
+        os.kill(db.info.backend_pid, signal.SIGKILL)
+        until(lambda: not _answers(server.url()))
+        until(lambda: _answers(server.url()))
+    db.close()
+    with connect(Address.of(server.url() + "?unsafe=1")) as later:
+        # If it was committed is not the question here, but that nobody believes it without a trace.
+        assert transaction.how_it_ended(later, begun, lambda: False) == "aborted"
+    server.remove()
+
+
+def _answers(url: str) -> bool:
+    try:
+        psycopg.connect(url).close()
+    except psycopg.OperationalError:
+        return False
+    return True
+
+
+WRITES: dict[str, Callable[[Tx], object]] = {
+    "jobs": lambda tx: submit_in(tx, [NewJob("letter")], "a-move"),
+    "a note": lambda tx: write_note(tx, "door", "opened", "ann", {}),
+}
+
+
+@pytest.mark.parametrize("what", WRITES)
+def test_what_a_transaction_wrote_is_found_again(near: Store, what: str) -> None:
+    def work(tx: Tx) -> tuple[transaction.Traces, int]:
+        assert isinstance(tx, transaction.PostgresTx)
+        WRITES[what](tx)
+        return tx.traces, tx.now
+
+    traces, at = near.db.write(work)
+    with connect(Address.of(near.url)) as db:
+        assert traces.are_there(db, at)
+        assert not transaction.Traces({"another"}, {("door", 9)}).are_there(db, at)

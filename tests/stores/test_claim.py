@@ -226,6 +226,8 @@ def test_a_held_job_is_not_claimed_until_it_is_released(store: Store) -> None:
     job = submit(store)
     assert order(store, job, "hold").done
     assert take(store) == []
+    assert take(store, state="held") == []
+    assert store.queue.claim_jobs([job], "ann", 30) == []
 
     assert order(store, job, "release").done
     assert take_one(store).id == job

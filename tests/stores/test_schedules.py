@@ -13,6 +13,7 @@ import pytest
 from custody.model.errors import BadInput, NotFound
 from custody.model.schedule import Schedule, slots
 from custody.stores import Store
+from custody.stores.timetable import advance
 from stores.acts import finish, state
 from stores.clock import HandClock
 
@@ -148,6 +149,15 @@ def test_two_schedulers_at_once_make_one_run_per_slot(
     assert sum(made) == 10
     assert outcomes(store) == ["ran"] * 10
     assert len(store.queue.list()) == 10
+
+
+def test_a_scheduler_that_looked_before_another_ran_takes_no_slot(store: Store, clock: HandClock) -> None:
+    hourly(store, overlap="allow")
+    seen = store.schedules.get("nightly")
+    clock.advance(seconds=3600)
+    assert store.schedules.run_due() == 1
+    assert store.db.write(lambda tx: advance(tx, seen, "late")) == 0
+    assert outcomes(store) == ["ran"]
 
 
 def test_putting_the_same_schedule_again_forgets_no_slot(store: Store, clock: HandClock) -> None:

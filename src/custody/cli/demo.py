@@ -87,10 +87,13 @@ def _dashboard(store: Store, folder: Path, world: World, telling: Telling) -> Se
     """At the usual port, or the next free one; back when it has answered."""
     from custody.web.app import Options, build_app
     from custody.web.links import read_secret
+    from custody.web.pages.all_sections import SECTIONS
     from custody.web.serving import Server
 
     secret = read_secret(folder / "custody.secret")
-    options = Options(secret, demo=True, machines=machines(), world=world, who=running.me(), telling=telling)
+    options = Options(
+        secret, demo=True, machines=machines(), world=world, who=running.me(), telling=telling, sections=SECTIONS
+    )
     return Server(build_app(store, options), port=FIRST_PORT, tries=MOST_PORTS).start()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -30,6 +31,14 @@ class Clock:
 @pytest.fixture
 def clock() -> Clock:
     return Clock()
+
+
+@pytest.fixture
+def memory_folder() -> Iterator[Path]:
+    """A folder in memory if there is one: for tests that make thousands of commits and cut the power by hand."""
+    shared = Path("/dev/shm")
+    with tempfile.TemporaryDirectory(dir=shared if os.access(shared, os.W_OK) else None) as folder:
+        yield Path(folder)
 
 
 @pytest.fixture(scope="session")
@@ -61,8 +70,8 @@ def make(request: pytest.FixtureRequest, folder: Path, clock: Clock) -> Callable
     """What opens the store of this test once more, as another process would."""
     if request.param == "files":
         return lambda: Files(folder / "blobs", clock)
+    server = request.getfixturevalue("azurite_server")
     from custody.channels.azure import Azure
 
-    server = request.getfixturevalue("azurite_server")
     container = "t" + os.urandom(8).hex()
     return lambda: Azure.connect(server.connection, container)

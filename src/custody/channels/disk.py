@@ -1,8 +1,8 @@
 """Writing to a disk so that it is still there after a crash.
 
-Three promises, used by `files.py` and by nobody who can live with less: what `append` wrote is on the disk
-when it returns, `replace` swings a whole file or leaves the old one, `locked` lets one thread of one process
-in at a time. A killed process leaves no lock behind, because the kernel closes its files.
+What `append` wrote is on the disk when it returns, `replace` swings a whole file or leaves the old one, and
+`locked` lets one thread of one process in at a time; a killed process leaves no lock behind, because the
+kernel closes its files. `add` and `remove` promise nothing about a crash: their callers can lose either.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import fcntl
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 
@@ -48,6 +48,19 @@ def replace(path: Path, data: bytes) -> None:
         os.close(handle)
     os.replace(beside, path)
     sync_folder(path.parent)
+
+
+def add(path: Path, data: bytes, *, anew: bool) -> None:
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | (os.O_TRUNC if anew else 0), 0o644)
+    try:
+        _write(handle, data, os.fstat(handle).st_size)
+    finally:
+        os.close(handle)
+
+
+def remove(path: Path) -> None:
+    with suppress(FileNotFoundError):
+        os.unlink(path)
 
 
 def make_folder(path: Path) -> None:

@@ -97,8 +97,8 @@ class Files:
             state = State(secrets.token_hex(8), etag, number, sum(sizes), ids, sizes, facts, now, kept)
             self._save(shelf, state)
             if old and old.number != number:
-                shelf.content(old.number).unlink(missing_ok=True)
-            shelf.path("staged").unlink(missing_ok=True)
+                disk.remove(shelf.content(old.number))
+            disk.remove(shelf.path("staged"))
             return etag
 
     def delete(self, name: str, *, if_match: str = "", lease: str = "") -> None:
@@ -179,7 +179,7 @@ class Files:
         with self._locked(name) as shelf, suppress(FileNotFoundError):
             path = shelf.path("staged")
             if self._now() - path.stat().st_mtime > STAGED_LIVES:
-                path.unlink()
+                disk.remove(path)
 
     def _note_read(self, shelf: Shelf) -> None:
         now = self._now()
@@ -215,7 +215,7 @@ class Files:
             self._need(shelf)
             if _lease(shelf).get("id") != lease:
                 raise Leased("this lease is no longer current", where=name)
-            shelf.path("lease").unlink()
+            disk.remove(shelf.path("lease"))
 
     def _check_lease(self, shelf: Shelf, lease: str) -> None:
         if self._holder(shelf) != lease:
@@ -292,7 +292,7 @@ def _write_content(shelf: Shelf, ids: tuple[str, ...], old: State | None) -> tup
         number, offset, sizes = (old.number + 1 if old else 1), 0, ()
         data = _gather(shelf, ids, (shelf.blocks(old) if old else {}) | staged)
         # Left by a crash after an earlier rewrite; as it goes now, there is never more than one.
-        shelf.content(number - 2).unlink(missing_ok=True)
+        disk.remove(shelf.content(number - 2))
     disk.append(shelf.content(number), offset, b"".join(data))
     return number, sizes + tuple(map(len, data))
 

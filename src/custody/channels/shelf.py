@@ -16,6 +16,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import struct
 import zlib
 from collections.abc import Sequence
 from contextlib import suppress
@@ -24,9 +25,10 @@ from pathlib import Path
 from typing import Any, Self
 
 from custody.channels import disk
-from custody.channels.blobs import Facts
+from custody.channels.blobs import BlocksMissing, Facts
 from custody.model.errors import BadInput
 
+_RECORD = struct.Struct("<IIB")  # check sum, size of the block, length of its id; then the id, then the block
 _TURN = slice(9, 25)  # where a state file's own random name stands: {"turn":"0123456789abcdef"
 
 
@@ -110,57 +112,55 @@ class Shelf:
     def clear_away(self, state: State) -> None:
         """Remove the files of a blob whose state says that it is gone; that state goes last."""
         for number in range(state.number - 1, state.number + 2):
-            self.content(number).unlink(missing_ok=True)
+            disk.remove(self.content(number))
         for kind in ("staged", "lease", "read", "state"):
-            self.path(kind).unlink(missing_ok=True)
+            disk.remove(self.path(kind))
 
-    # --- Staged blocks: a head that names the commit they follow, then one record after the other ---
+    # --- Staged blocks: a line that names the commit they follow, then one record after the other ---
 
     def add_staged(self, state: State | None, ids: Sequence[str], blocks: Sequence[bytes]) -> None:
         """Not synced: a staged block that a crash takes away is missed by the commit, which then refuses."""
-        widths = {len(one.encode()) for one in ids} | (
-            {len(state.ids[0].encode())} if state and state.ids else set()
-        )
+        names = [one.encode() for one in ids]
+        widths = {len(one) for one in names} | {len(one.encode()) for one in (state.ids[:1] if state else ())}
         base = _base(state)
-        path, found = self.path("staged"), b""
-        with suppress(FileNotFoundError), open(path, "rb") as file:
-            found = file.readline()
+        found = _first_line(self.path("staged"))
         if found.startswith(base):
-            widths.add(int(found.split()[1]))
+            widths.add(int(found[len(base) :]))
         if len(widths) > 1:
-            raise BadInput(
-                "block ids of one blob must have one length", code="blob.block-id", where=self.name
-            )
+            raise BadInput("block ids of one blob have one length", code="blob.block-id", where=self.name)
+        head = b"" if found.startswith(base) else b"%b%d\n" % (base, widths.pop())
         records = [
-            b"%08x %d %b\n%b" % (zlib.crc32(b), len(b), i.encode(), b)
-            for i, b in zip(ids, blocks, strict=True)
+            _RECORD.pack(zlib.crc32(block), len(block), len(one)) + one + block
+            for one, block in zip(names, blocks, strict=True)
         ]
-        if not found.startswith(base):
-            records.insert(0, b"%b%d\n" % (base, widths.pop()))
-        with open(path, "ab" if found.startswith(base) else "wb") as file:
-            file.write(b"".join(records))
+        disk.add(self.path("staged"), head + b"".join(records), anew=bool(head))
 
     def staged(self, state: State | None) -> dict[str, bytes]:
-        """Blocks staged since the last commit. A file that does not read to its end is worth nothing."""
+        """Blocks staged since the last commit."""
         try:
             data = self.path("staged").read_bytes()
         except FileNotFoundError:
             return {}
         if not data.startswith(_base(state)):
             return {}
-        found, start = {}, data.index(b"\n") + 1
-        while start < len(data):
-            head, _, _ = data[start : start + 100].partition(b"\n")
-            check, _, rest = head.partition(b" ")
-            size, _, one = rest.partition(b" ")
-            block = data[start + len(head) + 1 :][: int(size)] if size.isdigit() else b""
-            if not size.isdigit() or len(block) != int(size) or b"%08x" % zlib.crc32(block) != check:
-                self.path("staged").unlink()
-                return {}
-            found[one.decode()] = block
-            start += len(head) + 1 + len(block)
+        found, place = {}, data.index(b"\n") + 1
+        while place < len(data):
+            check, size, width = _RECORD.unpack_from(data.ljust(place + _RECORD.size, b"\0"), place)
+            place += _RECORD.size + width + size
+            block = data[place - size : place]
+            if place > len(data) or zlib.crc32(block) != check:
+                # Half of what somebody staged. Going on without it would commit old blocks for new ones.
+                disk.remove(self.path("staged"))
+                raise BlocksMissing("staged blocks are damaged", where=self.name, hint="stage them again")
+            found[data[place - size - width : place - size].decode()] = block
         return found
 
 
 def _base(state: State | None) -> bytes:
     return b"%b " % (state.etag if state else "none").encode()
+
+
+def _first_line(path: Path) -> bytes:
+    with suppress(FileNotFoundError), open(path, "rb") as file:
+        return file.readline()
+    return b""

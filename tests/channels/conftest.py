@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from channels import azurite
+from channels.memory import Memory
 from custody.channels.blobs import Blobs
 from custody.channels.files import Files
 
@@ -35,7 +36,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 def memory_folder() -> Iterator[Path]:
-    """A folder in memory if there is one: for tests that make thousands of commits and cut the power by hand."""
+    """A folder in memory, if there is such: for tests that make thousands of commits."""
     shared = Path("/dev/shm")
     with tempfile.TemporaryDirectory(dir=shared if os.access(shared, os.W_OK) else None) as folder:
         yield Path(folder)
@@ -56,7 +57,7 @@ def azurite_server() -> Iterator[azurite.Azurite]:
     server.stop()
 
 
-@pytest.fixture(params=["files", "azure"])
+@pytest.fixture(params=["files", "azure", "memory"])
 def blobs(request: pytest.FixtureRequest, tmp_path: Path, clock: Clock) -> Blobs:
     return make(request, tmp_path, clock)()
 
@@ -68,6 +69,9 @@ def files(tmp_path: Path, clock: Clock) -> Files:
 
 def make(request: pytest.FixtureRequest, folder: Path, clock: Clock) -> Callable[[], Blobs]:
     """What opens the store of this test once more, as another process would."""
+    if request.param == "memory":
+        memory = Memory(clock)
+        return lambda: memory
     if request.param == "files":
         return lambda: Files(folder / "blobs", clock)
     server = request.getfixturevalue("azurite_server")

@@ -300,7 +300,7 @@ def _write_content(shelf: Shelf, ids: tuple[str, ...], old: State | None) -> tup
 def _gather(shelf: Shelf, ids: tuple[str, ...], found: Mapping[str, bytes]) -> list[bytes]:
     missing = [one for one in ids if one not in found]
     if missing:
-        raise BlocksMissing(f"{len(missing)} blocks were not staged", where=f"{shelf.name}#{missing[0]}")
+        raise BlocksMissing(f"{len(missing)} blocks were not staged", where=shelf.name, block=missing[0])
     return [found[one] for one in ids]
 
 

@@ -40,7 +40,8 @@ def _delete_some(tree: Tree, waiting: list[str], deleted_at: str) -> tuple[int, 
         return 0, 0
     if place.high:
         leaf = tree.with_tier(leaf)
-    group = [key for key in waiting if place.holds(key)]
+    limit = place.limit(leaf, waiting[0])
+    group = [key for key in waiting if key < limit] if limit else waiting
     plan, gone = without(tree, leaf, group, deleted_at)
     if gone:
         commit_leaf(tree, leaf, replace(leaf, ids=plan.ids), plan.blocks, place.parent)

@@ -102,7 +102,9 @@ def _visit_index(tree: Tree, place: Place, index: Index, survey: Survey) -> None
     good = fences[:1] == (place.low,) and all(low < high for low, high in pairwise(fences))
     if not good:
         survey.add("index.order", index.name)
-    for position, (low, high) in enumerate(pairwise((*fences, place.high))):
+    rising = sorted(range(len(fences)), key=lambda position: fences[position])
+    limits = pairwise((*sorted(fences), place.high))
+    for position, (low, high) in zip(rising, limits, strict=True):
         child = Place((*place.path, (index, position)), tree.prefix + index.entries[position].blob, low, high)
         good &= _walk(tree, child, survey)
     if not good:
@@ -178,7 +180,8 @@ def _mend_index(tree: Tree, name: str, place: Place) -> None:
         leaf = commit_leaf(tree, None, Leaf(tree.fresh_name("leaf", place.low), ""), {}, name)
         kept[place.low] = Entry(place.low, tree.short(leaf.name))
     parent = place.path[-1][0].name if place.path else ""
-    commit_index(tree, index, name, [kept[fence] for fence in sorted(kept)], parent, index.moved)
+    anew = replace(index, entries=())  # trust none of its blocks
+    commit_index(tree, anew, name, [kept[fence] for fence in sorted(kept)], parent, index.moved)
 
 
 def _is_there(tree: Tree, name: str) -> bool:

@@ -49,6 +49,10 @@ class Place:
     def holds(self, key: str) -> bool:
         return not self.high or key < self.high
 
+    def limit(self, leaf: Leaf, key: str) -> str:
+        """Where the ids end that share a leaf with this one. A seal knows better than an outdated index."""
+        return leaf.end if key < leaf.end else self.high
+
     @property
     def parent(self) -> str:
         return self.path[-1][0].name

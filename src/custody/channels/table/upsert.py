@@ -69,9 +69,9 @@ def _write_some(tree: Tree, waiting: list[Message], mark: str) -> tuple[int, boo
         return 0, False
     place, leaf = spot
     beyond = bool(leaf.end) and first >= leaf.end
-    limit = place.high if beyond else leaf.end or place.high
+    limit = place.limit(leaf, first)
     group = [message for message in waiting if message.key < limit] if limit else waiting
-    marks = not place.high and len(group) == len(waiting)  # it goes last, and into the last leaf
+    marks = bool(mark) and not place.high and len(group) == len(waiting)  # last, and into the last leaf
     if leaf.moved and beyond:
         return _write_leaf(tree, place, leaf, [], leaf.mark)[0], False
     if beyond:
@@ -95,6 +95,8 @@ def _write_leaf(tree: Tree, place: Place, leaf: Leaf, group: list[Message], mark
     elif len(plan.ids) <= room:
         if new != leaf or plan.blocks:
             commit_leaf(tree, leaf, new, plan.blocks, place.parent)
+        elif not tree.current(leaf):  # nothing to do, as far as we remember
+            raise Changed("the leaf has changed", where=leaf.name)
     else:
         # Full at the end: fill it up and seal it. It is never written again and may cool down; the rest of
         # the page finds the seal and opens the next leaf.

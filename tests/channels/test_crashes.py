@@ -109,6 +109,36 @@ def test_a_writer_that_is_overtaken_at_any_call_loses_nothing_and_takes_nothing(
                 assert [one.id for one in writer.between()] == sorted(sure)
 
 
+@pytest.mark.parametrize("what", ["insert", "edit", "delete"])
+@pytest.mark.parametrize("order", ORDERS)
+def test_a_small_change_at_any_call_of_a_large_one_is_not_undone(order: str, what: str, clock: Clock) -> None:
+    settings = Settings(capacity=4, fanout=4)
+    batches = pages(order, 40, 5)
+    for first in (1, 2, 5):
+        store = Memory(clock)
+        for page in batches[:first]:
+            Table(store, CHANNEL, settings).upsert(page)
+        written = sorted(one for page in batches[:first] for one in ids(page))
+        for at in count():
+            copy = store.copy()
+            other = Table(copy, CHANNEL, settings)
+            near = min(written, key=lambda one: abs(one - ids(batches[first])[0]))
+            small = {
+                "insert": lambda other=other, near=near: other.upsert([{"id": str(near + 1)}]),
+                "edit": lambda other=other, near=near: other.upsert([{"id": str(near), "content": "edited"}]),
+                "delete": lambda other=other, near=near: other.delete([near]),
+            }
+            interrupted = Interrupted(copy, at, small[what])
+            Table(interrupted, CHANNEL, settings).upsert(batches[first])  # type: ignore[arg-type]
+            if not interrupted.done:
+                break
+            sure = {*written, *ids(batches[first])}
+            sure = sure | {near + 1} if what == "insert" else sure - {near} if what == "delete" else sure
+            found = {one.id: one for one in Table(copy, CHANNEL, settings).between()}
+            assert set(found) == sure
+            assert what != "edit" or found[near].message["content"] == "edited"
+
+
 @pytest.mark.parametrize("how", ["lost-answer", "refused"])
 @pytest.mark.parametrize("order", ORDERS)
 def test_a_call_without_an_answer_is_resolved_by_looking(order: str, how: str, clock: Clock) -> None:

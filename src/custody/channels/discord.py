@@ -118,7 +118,7 @@ class Discord:
         """The bytes behind an attachment's link. The token is not shown there."""
         if urlsplit(url).netloc not in self.media_hosts:
             raise Unsafe("not a place where Discord keeps files", code="discord.host", where=url)
-        self.sleep(self.slots.take())
+        self._wait(self.slots.take(), url)
         try:
             with self.http.stream("GET", url, headers={"User-Agent": AGENT}) as answer:
                 if answer.status_code == 404:

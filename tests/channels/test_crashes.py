@@ -77,6 +77,38 @@ def test_a_crash_at_any_call_loses_nothing(
     assert Table(store, CHANNEL, settings).check() == []
 
 
+@pytest.mark.parametrize("order", ORDERS)
+def test_a_second_crash_while_mending_the_first_loses_nothing(order: str, clock: Clock) -> None:
+    settings = Settings(capacity=4, fanout=4)
+    store, before = Memory(clock), list[int]()
+    for turn, page in enumerate(pages(order, 18, 6)):
+        mark, points = f"page {turn}", 0
+        for first in count():
+            broken = store.copy()
+            faulty = Faulty(broken, first, "crash-before", CHANGES)
+            try:
+                Table(faulty, CHANNEL, settings).upsert(page, mark)  # type: ignore[arg-type]
+            except Crash:
+                pass
+            if not faulty.failed:
+                store = broken
+                break
+            for second in count():
+                copy = broken.copy()
+                again = Faulty(copy, second, "crash-before", CHANGES)
+                try:
+                    Table(again, CHANNEL, settings).upsert(page, mark)  # type: ignore[arg-type]
+                except Crash:
+                    pass
+                after = Table(copy, CHANNEL, settings)
+                look(copy, settings, before + (ids(page) if after.mark == mark else []), ids(page))
+                if not again.failed:
+                    break
+                points += 1
+        assert points > 10
+        before += ids(page)
+
+
 @pytest.mark.parametrize("packing", [1, 3])
 @pytest.mark.parametrize("order", ORDERS)
 def test_a_writer_that_is_overtaken_at_any_call_loses_nothing_and_takes_nothing(
@@ -137,6 +169,36 @@ def test_a_small_change_at_any_call_of_a_large_one_is_not_undone(order: str, wha
             found = {one.id: one for one in Table(copy, CHANNEL, settings).between()}
             assert set(found) == sure
             assert what != "edit" or found[near].message["content"] == "edited"
+
+
+def test_an_entry_squeezed_into_an_index_that_is_being_copied_is_not_lost(clock: Clock) -> None:
+    """The other writer splits a leaf nearby, which fits into the index that we are about to replace."""
+    settings = Settings(capacity=4, fanout=4)
+    batches = pages("newest first", 60, 5)
+    squeezed = 0
+    for first in range(4, 10):
+        store = Memory(clock)
+        for page in batches[:first]:
+            Table(store, CHANNEL, settings).upsert(page)
+        written = [one for page in batches[:first] for one in ids(page)]
+        nearby = sorted(written, key=lambda one: abs(one - ids(batches[first])[0]))[2:20:7]
+        for near in nearby:
+            for at in count():
+                copy = store.copy()
+                other = Table(copy, CHANNEL, settings)
+                extra = [near + 1, near + 2, near + 3]
+                interrupted = Interrupted(
+                    copy,
+                    at,
+                    lambda other=other, extra=extra: other.upsert([{"id": str(one)} for one in extra]),
+                )
+                Table(interrupted, CHANNEL, settings).upsert(batches[first])  # type: ignore[arg-type]
+                if not interrupted.done:
+                    break
+                squeezed += 1
+                found = [one.id for one in Table(copy, CHANNEL, settings).between()]
+                assert found == sorted([*written, *ids(batches[first]), *extra])
+    assert squeezed > 100
 
 
 @pytest.mark.parametrize("how", ["lost-answer", "refused"])

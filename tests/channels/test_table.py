@@ -643,6 +643,25 @@ def test_ids_of_any_size_in_any_order_are_found(ids: list[int], capacity: int) -
         assert found.message["n"] == one
 
 
+def test_a_writer_with_an_old_memory_writes_what_was_deleted_since(clock: Clock) -> None:
+    store, table = planted(clock)
+    Table(store, CHANNEL, SMALL).delete([message_id(n) for n in (1, 59)])
+    table.upsert([message(1)])
+    table.upsert([message(59)])
+    assert len(contents(Table(store, CHANNEL, SMALL))) == 60
+
+
+def test_a_reader_with_an_old_memory_sees_what_was_written_since(clock: Clock) -> None:
+    store, table = planted(clock, 3)
+    reader = Table(store, CHANNEL, SMALL)
+    assert list(reader.between(message_id(10), message_id(20))) == []
+    table.upsert([message(12)])
+    assert [one.id for one in reader.between(message_id(10), message_id(20))] == [message_id(12)]
+    table.upsert([message(n) for n in range(13, 30)])
+    assert len(list(reader.between(message_id(10), message_id(20)))) == 8
+    assert reader.search(message_id(29)) is not None
+
+
 def test_a_reader_with_an_old_memory_notices_a_removed_table(clock: Clock) -> None:
     store, table = planted(clock)
     reader = Table(store, CHANNEL, SMALL)

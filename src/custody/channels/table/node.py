@@ -46,7 +46,11 @@ class Message:
         """A message as the service gave it, every field kept; the id is moved to the front of the line."""
         number = parse(raw["id"])
         kept = {"id": str(number)} | {name: value for name, value in raw.items() if name != "id"}
-        return cls(block_id(number), json.dumps(kept, ensure_ascii=False, separators=(",", ":")).encode())
+        try:
+            line = json.dumps(kept, ensure_ascii=False, separators=(",", ":")).encode()
+        except UnicodeEncodeError:  # half a character, which only an escape can carry
+            line = json.dumps(kept, separators=(",", ":")).encode()
+        return cls(block_id(number), line)
 
 
 @dataclass(frozen=True, slots=True)

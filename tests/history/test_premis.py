@@ -185,6 +185,13 @@ def test_an_erased_body_is_told_as_erased(premis3: etree.XMLSchema) -> None:
     assert texts(document, "eventDetail") == ["agent and detail were erased, as erasures#1 says"]
 
 
+def test_what_is_not_known_is_left_out_instead_of_written_empty() -> None:
+    bare = premis_document([replace(EVENT, agent="Ann", detail={})], origin=NAME)
+    for name in ("eventDetailInformation", "eventOutcomeDetail", "agentType", "agentVersion", "linkingAgentRole"):
+        assert texts(bare, name) == []
+    assert texts(premis_document([ODD["only a detail"]], origin=NAME), "eventOutcomeDetailNote") == []
+
+
 def test_a_report_is_structured_and_its_reason_is_also_told_in_words() -> None:
     document = premis_document([EVENT], origin=NAME)
     assert texts(document, "eventOutcomeDetailNote") == ["2 of 9 differ"]

@@ -317,6 +317,15 @@ def test_premis_2_2_of_an_older_framework_is_read(premis2: etree.XMLSchema) -> N
     ]
 
 
+def test_what_we_exported_comes_in_again_with_its_detail_and_its_origin() -> None:
+    (event,) = read_premis(premis_document([EVENT], origin=NAME)).events
+    source = {"identifier": ["custody", f"{NAME}/{ITEM}#3"], "at": "2026-02-25T06:13:20.123456Z", "outcome": "fail"}
+    detail = {"reason": "2 of 9 differ", "premis": source}
+    assert new_events(event) == [NewEvent("ark:/99999/fk4x", "fixity check", "failure", "checksum-checker 1.2", detail)]
+    (job,) = read_premis(premis_document([replace(EVENT, subject="job/12")], origin=NAME)).events
+    assert new_events(job) == []
+
+
 def one(inside: str, *, namespace: str = "http://www.loc.gov/premis/v3", **parts: str) -> str:
     at = parts.get("at", "2026-03-01T00:00:00Z")
     return (

@@ -6,6 +6,7 @@ import inspect
 from pathlib import Path
 from typing import Any
 
+import apsw
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
@@ -15,6 +16,9 @@ from custody.stores.recount import recount
 from stateful.machine import Comparison
 from stateful.mutants import MUTANTS, Caught, Mutant
 from stores.clock import HandClock
+
+MUTANT_IS_BROKEN = (KeyboardInterrupt, apsw.SQLError, NameError, AttributeError, TypeError)
+"""A mutant that does not run at all is noticed by everything, and shows nothing."""
 
 
 def run(caught: Caught, folder: Path, mutant: Mutant | None = None) -> None:
@@ -34,7 +38,7 @@ def run(caught: Caught, folder: Path, mutant: Mutant | None = None) -> None:
 def turns_red(caught: Caught, folder: Path, mutant: Mutant) -> bool:
     try:
         run(caught, folder, mutant)
-    except KeyboardInterrupt:
+    except MUTANT_IS_BROKEN:
         raise
     except BaseException:  # pytest's own failures are not Exceptions
         return True

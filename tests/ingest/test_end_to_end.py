@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -238,3 +240,49 @@ def test_a_deleted_job_is_listed_as_deleted_and_lets_the_batch_report(home: Arch
     assert home.batch(batch).state == "completed"
     counts = home.report(batch)["counts"]
     assert counts == {"completed": 2, "failed": 0, "deleted": 1}
+
+
+def tar_of(files: dict[str, bytes]) -> bytes:
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w:gz") as tar:
+        for name, data in files.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(data)
+            tar.addfile(member, io.BytesIO(data))
+    return out.getvalue()
+
+
+def test_a_container_becomes_one_object_with_its_files(home: Archive) -> None:
+    url = home.put("box.tar.gz", tar_of({"a.txt": b"a", "deep/b.txt": b"b"}))
+    batch = home.submit(url, filename="box.tar.gz", title="A box")
+    home.run()
+    (job,) = home.jobs(batch)
+    assert job.state == "completed"
+    names = {file.name for file in home.world.inventory.files(job.facts["primary"], 1)}
+    assert {"producer/a.txt", "producer/deep/b.txt"} <= names
+    assert not any("box.tar.gz" in name for name in names)
+
+
+@pytest.mark.parametrize("name", ["../outside.txt", "/etc/passwd", "mrt-owner.txt"])
+def test_a_container_that_would_do_harm_fails_and_names_the_member(home: Archive, name: str) -> None:
+    batch = home.submit(home.put("box.tar.gz", tar_of({"a.txt": b"a", name: b"x"})), filename="box.tar.gz")
+    home.run()
+    (job,) = home.jobs(batch)
+    assert job.state == "failed"
+    assert name.rsplit("/", 1)[-1] in home.store.records.events(job.subject)[-1].detail["reason"]
+    assert not (home.home / "outside.txt").exists()
+
+
+def test_a_bag_is_recognised_and_a_broken_one_fails(home: Archive) -> None:
+    digest = hashlib.sha256(b"hello").hexdigest()
+    bag = {
+        "bag/bagit.txt": b"BagIt-Version: 1.0\nTag-File-Character-Encoding: UTF-8\n",
+        "bag/manifest-sha256.txt": f"{digest}  data/hello.txt\n".encode(),
+        "bag/data/hello.txt": b"hello",
+    }
+    good = home.submit(home.put("good.tar.gz", tar_of(bag)), filename="good.tar.gz")
+    bad = home.submit(home.put("bad.tar.gz", tar_of(bag | {"bag/data/hello.txt": b"HELLO"})), filename="bad.tar.gz")
+    home.run()
+    (sound,), (broken,) = home.jobs(good), home.jobs(bad)
+    assert sound.state == "completed"
+    assert (broken.state, broken.code) == ("failed", "bag.digest")

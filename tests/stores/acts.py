@@ -162,6 +162,14 @@ def subscribe(store: Store, robot: str, trigger: Trigger, **facts: Any) -> None:
     store.db.write(lambda tx: tx.run("set_subscription", robot=robot, trigger=text, facts=dumps(facts)))
 
 
+def execute(tx: Any, sql: str, values: Mapping[str, Any] | None = None) -> list[Any]:
+    """Any statement at all, in this transaction: what no user of the store can do, but its tests must."""
+    if hasattr(tx, "statements"):  # PostgreSQL
+        cursor = tx.db.execute(sql, values)
+        return list(cursor) if cursor.description else []
+    return list(tx._db.execute(sql, values))
+
+
 def _change(job: Job, signal: str, machine: Machine, *, token: int | None, **more: Any) -> Change:
     to = job.state if signal == "wait" else machine.next(job.state, signal, job.last_passed)
     type_, outcome = TOLD[signal]

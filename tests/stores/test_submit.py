@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from custody.model.errors import BadInput, KeyConflict, NotFound
+from custody.model.errors import BadInput, KeyConflict, NotFound, Unavailable
 from custody.model.graph import Edge
 from custody.model.job import Filter, Job, NewJob
-from custody.stores import Store
+from custody.stores import Store, open_store
 from stores.acts import BATCH, finish, order, settle, state, submit, take, take_one, types
 from stores.clock import HandClock
 
@@ -209,7 +210,7 @@ LISTED: dict[str, tuple[Filter, list[int]]] = {
     "a code": (Filter(code="broken"), [2]),
     "a lane": (Filter(lane="north"), [1]),
     "a collection": (Filter(collection="maps"), [3]),
-    "children of a job": (Filter(parent=1), [4]),
+    "children of a job": (Filter(parent=-1), [4]),  # of the first
     "two things at once": (Filter(kind="robot/*", collection="maps"), [3]),
     "nothing": (Filter(kind="parcel", collection="maps"), []),
 }
@@ -220,8 +221,9 @@ def test_a_list_holds_what_its_filter_says(store: Store, where: Filter, expected
     first = submit(store, lane="north")
     made = [first, submit(store), submit(store, "robot/a", collection="maps"), submit(store, "robot/b", parent=first)]
     finish(store, made[1], "fail")
+    asked = replace(where, parent=first) if where.parent else where
 
-    assert [made.index(job.id) + 1 for job in store.queue.list(where)] == expected
+    assert [made.index(job.id) + 1 for job in store.queue.list(asked)] == expected
 
 
 def test_lists_come_in_pages_that_neither_repeat_nor_leave_out(store: Store) -> None:
@@ -241,3 +243,16 @@ def test_counts_say_how_many_stand_where(store: Store) -> None:
     order(store, submit(store, "letter"), "hold")
 
     assert list(store.queue.counts()) == [("letter", "held", 1), ("parcel", "failed", 1), ("parcel", "queued", 2)]
+
+
+def test_a_closed_store_says_so_and_may_be_closed_again(url: str, clock: HandClock) -> None:
+    store = open_store(url, clock)
+    job = submit(store)
+    state(store, job)
+    store.close()
+
+    for ask in (lambda: submit(store), lambda: store.queue.get(job)):
+        with pytest.raises(Unavailable) as refusal:
+            ask()
+        assert refusal.value.code == "store.closed"
+    store.close()

@@ -14,26 +14,23 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
 
 from custody.border import answers
 from custody.border.addresses import Resolver, system_resolver
+from custody.border.client import Client
 from custody.border.digests import Digests, mismatch, read_digests
 from custody.border.folder import Folder, disk_errors
 from custody.border.names import folded, safe_parts
 from custody.border.partial import PARTIALS, Partial
 from custody.border.policy import Policy
-from custody.border.pool import Connector, Pool, connect
+from custody.border.pool import Connector, connect
 from custody.border.spread import spread
-from custody.border.urls import Target, follow, read_url
+from custody.border.urls import Target, read_url
 from custody.border.waiting import Cancel, Watch
-from custody.border.wire import Head, Piece, Stale, Wire
 from custody.model.errors import BadInput, CustodyError, LeaseLost, NotFound, Refused, Unavailable
-
-_ANSWER_BYTES = 64 << 10  # of the answer to a callback are kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,15 +54,6 @@ class Fetched:
     resumed: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What a server said, after redirects."""
-
-    head: Head
-    target: Target
-    body: Iterator[Piece]
-
-
 Tell = Callable[[Wanted, Fetched | CustodyError], None]
 
 
@@ -74,14 +62,13 @@ class Fetcher:
 
     def __init__(self, policy: Policy, *, resolver: Resolver = system_resolver, connector: Connector = connect) -> None:
         self.policy = policy
-        self._pool = Pool(policy, resolver, connector)
+        self._client = Client(policy, resolver, connector)
 
     def head(self, url: str, *, cancel: Cancel | None = None) -> int | None:
         """The size of a file, if the server tells. Only a URL that is not allowed is an error here."""
         target = read_url(url, self.policy)
-        watch = Watch(cancel, 2 * self.policy.answer_seconds + self.policy.connect_seconds, target.shown)
         try:
-            return self._size(target, watch)
+            return self._client.size(target, self._short_watch(target, cancel))
         except CustodyError as error:
             if error.code.startswith("url.") or _asks_to_stop(error):
                 raise
@@ -162,25 +149,10 @@ class Fetcher:
     ) -> tuple[int, bytes]:
         """Send a callback, once: its status and the beginning of its answer. Redirects are not followed."""
         target = read_url(url, self.policy)
-        watch = Watch(cancel, 2 * self.policy.answer_seconds + self.policy.connect_seconds, target.shown)
-        answers.check_fields(fields, target)
-        wire = self._pool.take(target, watch, fresh=True)
-        try:
-            head = wire.ask("POST", target, watch, fields, body)
-            if not 200 <= head.status < 300:
-                raise answers.status_error(head, target)
-            watch.phase(self.policy.answer_seconds, "http.silent", "the server does not finish its answer")
-            answer = b""
-            for piece in wire.body(head, target, watch):
-                answer += bytes(piece[: _ANSWER_BYTES - len(answer)])
-                if len(answer) == _ANSWER_BYTES:
-                    break
-            return head.status, answer
-        finally:
-            self._pool.give(wire)
+        return self._client.post(target, self._short_watch(target, cancel), body, fields)
 
     def close(self) -> None:
-        self._pool.close()
+        self._client.close()
 
     def __enter__(self) -> Fetcher:
         return self
@@ -189,6 +161,10 @@ class Fetcher:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    def _short_watch(self, target: Target, cancel: Cancel | None) -> Watch:
+        """For questions whose answer has no long body."""
+        return Watch(cancel, 2 * self.policy.answer_seconds + self.policy.connect_seconds, target.shown)
 
     def _host_of(self, url: str) -> tuple[str, str, int] | None:
         try:
@@ -254,7 +230,7 @@ class Fetcher:
     ) -> None:
         """One request, for the bytes that are still missing."""
         fields = answers.range_fields(partial.length, partial.marks, bool(digests))
-        with self._answer("GET", target, watch, fields) as answer:
+        with self._client.answer("GET", target, watch, fields) as answer:
             head = answer.head
             try:
                 whole = answers.whole_size(head, partial.length, target, resuming=bool(fields))
@@ -276,62 +252,6 @@ class Fetcher:
                 partial.write(piece)
             if whole is not None and partial.length != whole:
                 raise answers.cut_short(whole - partial.length, target)
-
-    def _size(self, target: Target, watch: Watch) -> int | None:
-        with self._answer("HEAD", target, watch) as answer:
-            for _ in answer.body:
-                pass
-            if answer.head.status == 200 and (size := answers.told_size(answer.head, answer.target)) is not None:
-                return size
-            if answer.head.status in (404, 410, 429, 503):
-                return None
-        # Many servers refuse HEAD, or sign their URLs for GET only.
-        with self._answer("GET", target, watch, {"Range": "bytes=0-0"}) as answer:
-            if answer.head.status == 206:
-                return answers.content_range(answer.head, answer.target)[1]
-            if answer.head.status == 200:
-                return answers.told_size(answer.head, answer.target)
-        return None
-
-    @contextmanager
-    def _answer(
-        self, method: str, target: Target, watch: Watch, fields: Mapping[str, str] | None = None
-    ) -> Iterator[Answer]:
-        """Ask, follow redirects, and lend the answer; the connection goes back afterwards."""
-        for _ in range(self.policy.redirects + 1):
-            wire, head = self._asked(method, target, watch, fields)
-            try:
-                if head.status < 300:
-                    yield Answer(head, target, wire.body(head, target, watch))
-                    return
-                wire.drain(head, target, watch)
-                if head.status not in answers.REDIRECTS:
-                    yield Answer(head, target, iter(()))
-                    return
-            finally:
-                self._pool.give(wire)
-            target = follow(target, answers.location(head, target), self.policy)
-        raise Refused(
-            f"the server redirects more than {self.policy.redirects} times",
-            code="url.too_many_redirects",
-            where=target.shown,
-        )
-
-    def _asked(self, method: str, target: Target, watch: Watch, fields: Mapping[str, str] | None) -> tuple[Wire, Head]:
-        wire = self._pool.take(target, watch)
-        try:
-            return wire, wire.ask(method, target, watch, fields)
-        except Stale:
-            self._pool.give(wire)
-        except BaseException:
-            self._pool.give(wire)
-            raise
-        wire = self._pool.take(target, watch, fresh=True)
-        try:
-            return wire, wire.ask(method, target, watch, fields)
-        except BaseException:
-            self._pool.give(wire)
-            raise
 
 
 def _either(cancel: Cancel | None, stop: Cancel) -> Cancel:

@@ -146,6 +146,7 @@ class Folder:
                 shutil.rmtree(name, dir_fd=self._fd)
             else:
                 os.unlink(name, dir_fd=self._fd)
+        self._touched = {()}
 
     def doubt(self, name: str) -> None:
         """This name was made by somebody who may have died before settling: `settle` shall do it."""
@@ -159,8 +160,8 @@ class Folder:
                 try:
                     with disk_errors("/".join(parts)), self._above((*parts, "")) as folder:
                         os.fsync(folder)
-                except NotFound:
-                    pass  # removed since
+                except (NotFound, Refused):
+                    pass  # removed since, and perhaps a file has its name now
 
     def close(self) -> None:
         if self._fd >= 0:

@@ -46,11 +46,12 @@ class Partial:
         self._open()
 
     def write(self, piece: bytes | memoryview) -> None:
-        self._digests.update(piece)
         view = memoryview(piece)
         with disk_errors(self.name):
+            # At its place, whatever a write that failed half-way has left there.
             while view:
-                view = view[os.write(self._file, view) :]
+                view = view[os.pwrite(self._file, view, self.length + len(piece) - len(view)) :]
+        self._digests.update(piece)
         self.length += len(piece)
         if self.length - self._noted >= NOTE_EVERY:
             self._write_note()
@@ -59,7 +60,6 @@ class Partial:
         """Forget the bytes so far."""
         with disk_errors(self.name):
             os.ftruncate(self._file, 0)
-            os.lseek(self._file, 0, os.SEEK_SET)
         self.length = self.resumed = self._noted = 0
         self.marks = {}
         self._digests = Digests(self._algorithms)
@@ -70,6 +70,7 @@ class Partial:
     def finish(self) -> None:
         """The file is whole: put it on the disk and give it its name; `Folder.settle` makes that last."""
         with disk_errors(self.name):
+            os.ftruncate(self._file, self.length)
             os.fsync(self._file)
         self._folder.move(self._path, self.name)
         self._forget_note()
@@ -139,8 +140,6 @@ class Partial:
             return self.restart()
         if self._digests.values()[ALWAYS] != note.get(ALWAYS):
             return self.restart()
-        os.ftruncate(self._file, length)
-        os.lseek(self._file, length, os.SEEK_SET)
         self.length = self.resumed = self._noted = length
         self.marks = _as_marks(note.get("marks"))
 

@@ -32,6 +32,7 @@ class Watch:
 
     def phase(self, seconds: float, code: str, sentence: str) -> None:
         """From now on the present phase has this long."""
+        self._slow = (0, 0.0)
         self._phase_until = time.monotonic() + seconds
         self._phase = (code, sentence)
 

@@ -171,6 +171,7 @@ class Wire:
                 if self._silent:
                     raise Stale
                 raise Unavailable("the server closed without an answer", code="net.lost", where=target.shown)
+            watch.arrived(0)  # a header that comes byte by byte must not take for ever
             self._silent = False
             self._received += more
         if end > limit:

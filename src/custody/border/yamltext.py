@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ruamel.yaml import YAML
-from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.error import MarkedYAMLError
 from ruamel.yaml.events import (
     AliasEvent,
     DocumentStartEvent,
@@ -74,8 +74,9 @@ class YamlReader:
             problem = shown(str(error.problem or error.context or "it cannot be read"), 200)
             line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
             raise fault("yaml.syntax", problem, self._where, line, column) from error
-        except (YAMLError, ValueError) as error:
-            # A character that YAML does not have; ruamel tells no line then.
+        except Exception as error:
+            # Characters YAML does not have, for which ruamel knows no line; escapes beyond Unicode, which it
+            # does not catch. Whatever it stumbles over is the text's fault.
             raise fault("yaml.syntax", shown(str(error).partition("\n")[0], 200), self._where) from error
 
     def _node(self, event: Event, depth: int) -> Any:
@@ -95,7 +96,7 @@ class YamlReader:
             raise self._fault("yaml.anchor", "an anchor (&…) is not accepted", event)
         if getattr(event, "ctag", None) is not None:
             raise self._fault("yaml.tag", "a tag (!…) is not accepted", event)
-        if depth > self._depth:
+        if depth > self._depth and isinstance(event, (SequenceStartEvent, MappingStartEvent)):
             raise self._fault("yaml.depth", f"nested more than {self._depth} deep", event)
         self._nodes += 1
         if self._nodes > NODES:

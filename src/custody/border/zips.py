@@ -157,8 +157,10 @@ def _read_local(source: BinaryIO, entry: _Entry) -> int:
     if (flags ^ entry.flags) & _SAME_FLAGS or method != entry.method:
         raise refusal("unsafe", "is packed otherwise than the directory says", entry.name)
     size, packed, _, _ = zip64_values(extras(extra, raw), (size, packed, 0, 0), raw)
-    found, expected = (crc, packed, size), (entry.crc, entry.packed, entry.size)
-    if found != expected and not (flags & _DESCRIPTOR and not any(found)):
+    # With a descriptor behind the bytes, what was not known yet is zero here.
+    unknown = (0,) if flags & _DESCRIPTOR else ()
+    said = zip((crc, packed, size), (entry.crc, entry.packed, entry.size), strict=True)
+    if any(here != there and here not in unknown for here, there in said):
         raise refusal("unsafe", "has another size or checksum than the directory says", entry.name)
     return entry.offset + _LOCAL.size + len(raw) + len(extra)
 

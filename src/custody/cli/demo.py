@@ -8,12 +8,20 @@ import socket
 import threading
 from pathlib import Path
 from types import FrameType
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from custody import __version__
+from custody.cli import running
+from custody.cli.applications import machines
 from custody.model.errors import Unavailable
+
+if TYPE_CHECKING:
+    from custody.ingest.world import World
+    from custody.stores import Store
+    from custody.web.serving import Server
+    from custody.web.telling import Telling
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 FIRST_PORT = 7337
@@ -33,31 +41,60 @@ def demo(
 
     Kill it as rudely as you like and start it again: it goes on where it stopped.
     """
+    from custody.demo.book import Book
+    from custody.demo.line import Line
     from custody.demo.stories import Deposits
     from custody.demo.stories import reset as start_over
     from custody.engine import Serving, Settings, Worker
     from custody.stores import open_store
+    from custody.web.bulk import kinds as bulk_kinds
+    from custody.web.telling import Telling
 
     if reset:
         start_over(folder)
     folder.mkdir(parents=True, exist_ok=True)
     with open_store(f"sqlite:///{folder.resolve() / 'custody.db'}") as store:
         deposits = Deposits.open(store, folder.resolve(), _port(folder))
+        line = Line.open(store, folder.resolve())
+        book = Book.open(store, folder.resolve())
         deposits.begin()
-        worker = Worker(store, Serving(tuple(deposits.kinds())), Settings(threads=threads, lease=5))
+        line.begin()
+        if book:
+            book.begin()
+        kinds = (*deposits.kinds(), *line.kinds(), *(book.kinds() if book else ()), *bulk_kinds(store, machines()))
+        chores = (*line.chores(), *(book.chores() if book else ()))
+        telling = Telling()
+        worker = Worker(store, Serving(kinds, chores), Settings(threads=threads, lease=5), telling)
 
         def stop(_signal: int, _frame: FrameType | None) -> None:
             worker.stop()
 
         signal.signal(signal.SIGTERM, stop)
         signal.signal(signal.SIGINT, stop)
-        _greet(folder, deposits.server.url)
         if until_idle:
+            _greet(folder, deposits.server.url, book is not None)
             worker.run_until_quiet()
         else:
+            dashboard = _dashboard(store, folder, deposits.world, telling)
+            _greet(folder, deposits.server.url, book is not None, dashboard.url)
             threading.Thread(target=_watch_for_mending, args=(folder, deposits), daemon=True).start()
             worker.run_forever()
+            dashboard.stop()
         deposits.server.stop()
+
+
+def _dashboard(store: Store, folder: Path, world: World, telling: Telling) -> Server:
+    """At the usual port, or the next free one; back when it has answered."""
+    from custody.web.app import Options, build_app
+    from custody.web.links import read_secret
+    from custody.web.pages.all_sections import SECTIONS
+    from custody.web.serving import Server
+
+    secret = read_secret(folder / "custody.secret")
+    options = Options(
+        secret, demo=True, machines=machines(), world=world, who=running.me(), telling=telling, sections=SECTIONS
+    )
+    return Server(build_app(store, options), port=FIRST_PORT, tries=MOST_PORTS).start()
 
 
 def _watch_for_mending(folder: Path, deposits: object) -> None:
@@ -100,13 +137,22 @@ def _is_free(port: int) -> bool:
     return True
 
 
-def _greet(folder: Path, server: str) -> None:
+def _greet(folder: Path, server: str, book: bool, dashboard: str = "") -> None:
     here = os.path.relpath(folder)
+    archive = (
+        "custody archive graph My-Project        revisions and tasks of the book"
+        if book
+        else "(install git to see an archive)"
+    )
+    look = f"\n  Dashboard   {dashboard}/\n  API         {dashboard}/api/v1/openapi.json\n" if dashboard else ""
     print(
         f"""custody {__version__} · data in {here} (SQLite) · demo mode: loopback only, no login
-
-  A depositor's web server is at {server}. She hands in 12 objects: two have wrong digests,
-  one file is missing. Another depositor's collection is frozen while the map room moves house.
+{look}
+  Deposits   at {server} a depositor hands in 12 objects: two have wrong digests, one file
+             is missing. Another's collection is frozen while the map room moves house.
+  Archive    a book is being written; each revision indexes it and builds it, a newer build
+             replaces one still being made.
+  Robots     whatever is stored has its digests and formats checked; all of it is sealed.
 
 Try, in another terminal:
   export CUSTODY_STORE=sqlite:///{here}/custody.db
@@ -114,8 +160,10 @@ Try, in another terminal:
   custody job failures                    what went wrong, by cause
   custody job why 1                       why something waits
   custody hold list                       what is frozen, by whom
-  ls {here}/outbox                        what the depositors were told
-  touch {here}/depositor/mended           she puts the missing page back …
+  {archive}
+  custody robot matrix                    which item has had which events
+  ls {here}/outbox               what the depositors were told
+  touch {here}/depositor/mended  she puts the missing page back …
   custody job resume --cause http.404     … and you let the job go on
 
 Ctrl-C stops it. Start it again and it goes on where it was. (kill -9 it: nothing is lost.)

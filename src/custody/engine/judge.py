@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from custody.engine.kinds import Kind
 from custody.model.errors import CustodyError, Unavailable
 from custody.model.job import Change, Claim
-from custody.model.outcome import Failed, Hold, Outcome, Passed, Wait
+from custody.model.outcome import Facts, Failed, Hold, Outcome, Passed, Wait
 
 REVOKED = {"cancel": "cancelled", "supersede": "superseded"}
 MOST_TRACEBACK = 8_000
@@ -50,9 +51,12 @@ def poison(claim: Claim) -> Failed:
     )
 
 
-def revoked(kind: Kind, claim: Claim, how: str, move: str) -> Change:
-    """The one thing a revoked holder may still say: that its work is dead."""
-    return _signalled(kind, claim, how, REVOKED[how], {"why": "its work was stopped"}, move)
+def revoked(
+    kind: Kind, claim: Claim, how: str, move: str, facts: Mapping[str, Any] | None = None, keep: Facts | None = None
+) -> Change:
+    """The one thing a revoked holder may still say: that its work is dead. What it left behind is kept."""
+    change = _signalled(kind, claim, how, REVOKED[how], {"why": "its work was stopped"}, move)
+    return replace(change, keep=keep, facts=_all_facts(facts or {}, keep)) if keep else change
 
 
 def _may_try_again(kind: Kind, claim: Claim) -> bool:
@@ -67,7 +71,7 @@ def _passed(kind: Kind, claim: Claim, outcome: Passed, facts: Mapping[str, Any],
         kind.machine.is_working(to), kind.machine.end(to), claim.token, move, detail=outcome.detail, keep=outcome.keep,
         facts=_all_facts(facts, outcome.keep), then=outcome.then, items=outcome.items, events=outcome.events,
         priority=outcome.priority, lane=outcome.lane, place=outcome.place, last_passed=job.state,
-        open=_own_count(claim),
+        open=_own_count(claim), remove=outcome.forget,
     )  # fmt: skip
 
 
@@ -96,7 +100,7 @@ def _waited(claim: Claim, outcome: Wait, facts: Mapping[str, Any], move: str) ->
     return Change(
         job.id, job.state, job.state, "waited", "none", claim.holder, True, None, claim.token, move,
         detail={"why": outcome.why, "again_in": outcome.seconds}, keep=outcome.keep,
-        facts=_all_facts(facts, outcome.keep), delay=outcome.seconds, attempts=-1,
+        facts=_all_facts(facts, outcome.keep), delay=outcome.seconds, attempts=-1, needs=outcome.needs,
     )  # fmt: skip
 
 

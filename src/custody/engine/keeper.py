@@ -41,7 +41,7 @@ class Keeper:
         """Start keeping; `asked_at` is when the claim was sent."""
         with self._lock:
             for work in works:
-                self._held[work.claim.id] = (work, Trust(asked_at, self._seconds))
+                self._held[work.claim.id] = (work, self._trust(work, asked_at))
 
     def drop(self, work: Work) -> None:
         with self._lock:
@@ -81,7 +81,12 @@ class Keeper:
     def _confirm(self, work: Work, asked_at: float) -> None:
         with self._lock:
             if work.claim.id in self._held:
-                self._held[work.claim.id] = (work, Trust(asked_at, self._seconds))
+                self._held[work.claim.id] = (work, self._trust(work, asked_at))
+
+    def _trust(self, work: Work, asked_at: float) -> Trust:
+        trust = Trust(asked_at, self._seconds)
+        work.trusted_until = trust.must_stop_at()
+        return trust
 
     def _stop_unconfirmed(self) -> None:
         now = self._clock()

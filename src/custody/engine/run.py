@@ -47,7 +47,8 @@ def conclude(kind: Kind, work: Work, outcome: Outcome, chance: float, move: str)
     if work.lost:
         return None
     if work.stop_reason in ("cancel", "supersede"):
-        return revoked(kind, work.claim, work.stop_reason, move)
+        keep = {} if isinstance(outcome, Hold) else outcome.keep
+        return revoked(kind, work.claim, work.stop_reason, move, work.facts, keep)
     if work.stop_reason == "shutdown" and isinstance(outcome, Failed):
         return None  # it was we who stopped it: that is no failure of the work
     if not isinstance(outcome, Hold) and outcome.keep and not work.is_sure_of_its_facts():

@@ -16,6 +16,7 @@ from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from custody.engine.chores import Chores
 from custody.engine.keeper import Keeper
 from custody.engine.kinds import Kind, Serving
 from custody.engine.passes import run_pass
@@ -75,6 +76,7 @@ class Worker:
         self.holder = f"{socket.gethostname()}:{os.getpid()}:{store.new_move()[:6]}"
         self._rng, self._clock = rng or random.Random(), clock
         self._keeper = Keeper(store.queue, self.settings.lease, clock)
+        self._chores = Chores(store, serving.chores, self.holder, watch)
         self._settler = Settler(store, serving, self._settled, self._lost)
         self._ready: deque[Work] = deque()
         self._change = threading.Condition()
@@ -137,6 +139,7 @@ class Worker:
         self._give_back(self._keeper.held())
         self._settler.close()
         self._keeper.close()
+        self._chores.close()
         self._forget_me()
 
     def run_until_idle(self, most: int = 1_000_000) -> int:
@@ -290,6 +293,7 @@ class Worker:
         if self.settings.schedules and self._is_time("schedules", 1.0):
             self.store.schedules.run_due(self.holder)
         self._passes(now=False)
+        self._chores.run_due()
         if self._is_time("beat", BEAT_SECONDS):
             self._beat()
 

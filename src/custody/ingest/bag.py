@@ -164,7 +164,7 @@ def _path(given: str, version: str, where: str, faults: list[BagFault]) -> str:
     path = given.removeprefix("./")
     if version == "1.0":
         path = _ESCAPED.sub(lambda found: chr(int(found[1], 16)), path)
-    if any(part in {"", ".", ".."} for part in path.split("/")) or "\\" in path or path.startswith("~"):
+    if any(part in {"", ".", ".."} for part in path.split("/")) or "\\" in path:
         faults.append(BagFault("bag.path", where, f"{given!r} is not a path below the bag"))
         return ""
     return path

@@ -15,6 +15,7 @@ from custody.border.names import safe_parts
 from custody.border.unpack import unpack
 from custody.engine.work import Work
 from custody.ingest import describing, manifest, notices
+from custody.ingest.bag import check_bag, find_bag
 from custody.ingest.digests import digest_file
 from custody.ingest.inventory import Entry, File
 from custody.ingest.manifest_form import OBJECT, Row
@@ -125,7 +126,7 @@ def storing(work: Work, world: World) -> Outcome:
         if busy.code != "object.busy":
             raise
         return Wait(0.2, "another job is writing a version of the same object")
-    return Passed({"version": stored.version}, keep={"version": stored.version})
+    return Passed({"version": stored.version}, keep={"version": stored.version, "folder": str(stored.folder)})
 
 
 def recording(work: Work, world: World) -> Outcome:
@@ -153,7 +154,8 @@ def recording(work: Work, world: World) -> Outcome:
     )
     item = NewItem(
         ark, frozenset({"object"}), profile.name, fingerprint=work.facts["digest_of_manifest"],
-        detail={"title": about.title, "version": version, "node": profile.storage.node, "files": len(files)},
+        detail={"title": about.title, "version": version, "node": profile.storage.node, "files": len(files),
+                "folder": work.facts.get("folder", "")},
     )  # fmt: skip
     told = {"version": version, "job": work.job.id, "batch": work.job.parent, "files": len(files)}
     return Passed(told, items=[item], events=[NewEvent(ark, "ingested", detail=told)])
@@ -290,10 +292,28 @@ def _unpack_container(work: Work, world: World, folder: Path, producer: Path) ->
         return _download_failure(faults)
     with Folder(producer) as target:
         target.clear()
-        unpack(box / row.name, target)
+        unpack(box / row.name, target, cancel=lambda: work.stopped)
+    for path in _files_below(producer):
+        check_name(path.relative_to(producer).as_posix())
+    unsound = _bag_faults(producer)
+    if unsound:
+        return unsound
     (box / row.name).unlink()
     box.rmdir()
     return Passed(keep={"space_needed": _size_below(folder)})
+
+
+def _bag_faults(producer: Path) -> Failed | None:
+    """A bag brings its own digests: they must be right."""
+    found = find_bag(producer)
+    if found is None:
+        return None
+    faults = check_bag(found).faults
+    if not faults:
+        return None
+    return Failed(
+        faults[0].code, f"the bag is not sound: {faults[0]}", detail={"faults": [str(each) for each in faults[:50]]}
+    )
 
 
 def _size_below(folder: Path) -> int:

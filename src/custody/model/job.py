@@ -171,6 +171,7 @@ class Change:
     then: Sequence[NewJob] = ()
     items: Sequence[NewItem] = ()
     events: Sequence[NewEvent] = ()
+    needs: Sequence[Edge] = ()  # more to wait for, found out while working
     delay: float = 0
     priority: int | None = None
     lane: str | None = None

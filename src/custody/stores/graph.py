@@ -160,6 +160,16 @@ def _supersede_older(tx: Tx, job: Job, news: News) -> None:
         tx.run("count_up", id=job.id, by=waits_for)
 
 
+def supersede(tx: Tx, older: Job, by: int) -> None:
+    """End an instance that another job has made pointless; while it runs, ask it to stop."""
+    news = News()
+    if older.holder is None:
+        _end_quietly(tx, older, "superseded", f"superseded by job {by}", news)
+    else:
+        revoke(tx, older, "supersede", ENGINE, f"superseded by job {by}")
+    spread(tx, news)
+
+
 def revoke(tx: Tx, job: Job, how: str, agent: str, why: str) -> Job | None:
     """Ask a leased job's holder to stop; None when it had been asked already."""
     for row in tx.run("revoke", id=job.id, revoked=how):

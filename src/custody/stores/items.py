@@ -59,14 +59,17 @@ def append(tx: Tx, event: NewEvent, agent: str) -> int:
     event_id = write_event(
         tx, item_subject(item.id), seq, event.type, event.outcome, event.agent or agent, event.detail
     )
-    tx.run("set_latest", item=item.id, type=event.type, seq=seq, outcome=event.outcome)
-    wake_robots(tx, item, event.type)
+    # A change that came while the work was under way was not looked at: the event is older than it.
+    seen = event.seen if event.seen is not None and event.seen < item.changed else seq
+    tx.run("set_latest", item=item.id, type=event.type, seq=seq, outcome=event.outcome, seen=seen)
+    missed = seen < item.changed
+    wake_robots(tx, item, event.type, "" if missed else event.robot)
     return event_id
 
 
-def wake_robots(tx: Tx, item: Item, event_type: str | None) -> None:
+def wake_robots(tx: Tx, item: Item, event_type: str | None, teller: str = "") -> None:
     """Ask only the triggers that this news can change; a ready item is a job of kind robot/NAME."""
-    interested = [robot for robot in subscriptions(tx) if _concerns(robot[1], event_type)]
+    interested = [robot for robot in subscriptions(tx) if robot[0] != teller and _concerns(robot[1], event_type)]
     if not interested:
         return
     fresh, latest = _locked(tx, item.id), latest_from(tx.run("latest", item=item.id))

@@ -10,7 +10,7 @@ from custody.model.job import Answer, Change, Claim, Job, NewJob
 from custody.stores import graph, items
 from custody.stores.history import write_event
 from custody.stores.rows import Row, Tx, dumps, hold_from, job_from
-from custody.stores.submit import Submitted, microseconds, submit
+from custody.stores.submit import Submitted, add_needs, microseconds, submit
 
 LAST = "\U0010ffff"
 """Sorts after every text."""
@@ -112,9 +112,12 @@ def _was_open(tx: Tx, job_id: int) -> bool:
 
 def follow(tx: Tx, change: Change, job: Job, was_open: bool) -> None:
     """What a move brings with it: new jobs, items and events, and the news for those who wait."""
+    if change.remove:
+        forget(tx, job)  # first: its key is free for what may come of its own events
     if change.then:
         submit(tx, change.then, change.move, change.agent)
     items.record(tx, change.items, change.events, change.agent)
+    add_needs(tx, job.id, change.needs)
     if change.ended:
         graph.after_end(tx, job, was_open)
     elif not was_open:
@@ -123,8 +126,6 @@ def follow(tx: Tx, change: Change, job: Job, was_open: bool) -> None:
         graph.became_ready(tx, job)
     if change.open and job.open == 0:
         graph.leave_when_empty(tx, job.id)
-    if change.remove:
-        forget(tx, job)
 
 
 def forget(tx: Tx, job: Job) -> None:

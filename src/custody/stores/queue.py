@@ -115,6 +115,17 @@ class SqlQueue:
 
         return self._db.write(work)
 
+    def supersede(self, line: str, task: str, before: int, by: int) -> int:
+        """Make older instances of another task pointless; answers how many still run and were asked to stop."""
+
+        def work(tx: Tx) -> int:
+            older = [job_from(row) for row in tx.run("older_instances", line=line, task=task, position=before)]
+            for job in older:
+                graph.supersede(tx, job, by)
+            return sum(job.holder is not None for job in older)
+
+        return self._db.write(work)
+
     def delete(self, job_id: int, agent: str, why: str) -> bool:
         """Remove a job that nobody is working on; its events stay. False when it is not there any more."""
         move = self._db.new_move()

@@ -34,7 +34,12 @@ class Fault:
 
 def recount(store: Store) -> list[Fault]:
     """Every fault there is; an empty list when all is well."""
-    return store.db.read(lambda tx: [*_recounted(tx), *_refolded(tx)])
+    return store.db.read(faults)
+
+
+def faults(tx: Tx) -> list[Fault]:
+    """The same, inside a transaction."""
+    return [*_recounted(tx), *_refolded(tx)]
 
 
 def _recounted(tx: Tx) -> Iterator[Fault]:

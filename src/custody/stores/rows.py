@@ -87,7 +87,7 @@ def item_from(row: Row) -> Item:
 
 
 def latest_from(rows: Sequence[Row]) -> dict[str, Latest]:
-    return {type_: Latest(type_, seq, outcome) for type_, seq, outcome in rows}
+    return {type_: Latest(type_, seq, outcome, seen) for type_, seq, outcome, seen in rows}
 
 
 def hold_from(row: Row) -> HeldBy:

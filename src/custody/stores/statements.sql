@@ -35,6 +35,10 @@ job.unmet, job.due, job.payload, job.facts, job.attempts, job.crashes, job.retri
 job.open, job.when_empty, job.line, job.task, job.position, job.supersedes, job.token, job.seq, job.move,
 job.holder, job.until, job.suspect, job.revoked, job.code, job.created, job.changed
 
+-- fragment: block_columns
+block.number, block.origin, block.algorithm, block.previous, block.root, block.count, block.total, block.at,
+block.complete, block.frontier, block.signature, block.last_event
+
 -- fragment: event_columns
 event.id, event.subject, event.seq, event.type, event.outcome, event.agent, event.at, event.detail, event.token,
 event.move
@@ -205,6 +209,7 @@ delete from edge where job = :id
 -- name: insert_edge
 insert into edge (job, target, wants, otherwise, met) values (:job, :target, :wants, :otherwise, :met)
 on conflict (job, target) do nothing
+returning job
 
 -- name: wait_for_end
 -- One more thing to wait for, though an earlier edge to the same job may have been met long ago.
@@ -472,14 +477,14 @@ where id > :after and (:collection = '' or collection = :collection)
 order by id limit :limit
 
 -- name: set_latest
-insert into latest (item, type, seq, outcome) values (:item, :type, :seq, :outcome)
-on conflict (item, type) do update set seq = excluded.seq, outcome = excluded.outcome
+insert into latest (item, type, seq, outcome, seen) values (:item, :type, :seq, :outcome, :seen)
+on conflict (item, type) do update set seq = excluded.seq, outcome = excluded.outcome, seen = excluded.seen
 
 -- name: delete_latest
 delete from latest where item = :item and type = :type
 
 -- name: latest
-select type, seq, outcome from latest where item = :item
+select type, seq, outcome, seen from latest where item = :item
 
 -- name: set_subscription
 insert into subscription (robot, trigger, facts) values (:robot, :trigger, :facts)
@@ -587,23 +592,60 @@ where job.id > :after and job.id <= :last order by job.id, event.seq
 -- name: unsealed
 -- Events not yet in any block: by absence, not by range, so one that committed late is never passed over.
 select {event_columns} from event
-where not exists (select 1 from sealed where sealed.event = event.id) and event.id > :after
+where event.id > :after
+  and not exists (select 1 from sealed where sealed.subject = event.subject and sealed.seq = event.seq)
 order by event.id limit :limit
 
--- name: last_leaf
-select leaf, seq from sealed where subject = :subject order by seq desc limit 1
+-- name: tip
+select seq, leaf from sealed where subject = :subject order by seq desc limit 1
 
 -- name: insert_sealed
-insert into sealed (event, block, place, subject, seq, salt, body_hash, leaf)
-values (:event, :block, :place, :subject, :seq, :salt, :body_hash, :leaf)
+insert into sealed (subject, seq, block, position, body, salt, leaf)
+values (:subject, :seq, :block, :position, :body, :salt, :leaf)
 
 -- name: insert_block
--- The number is the key: of two sealers one wins.
-insert into block (number, at, size, total, root, previous, head, algorithm)
-values (:number, :at, :size, :total, :root, :previous, :head, :algorithm)
+insert into block (number, origin, algorithm, previous, root, count, total, at, complete, frontier, signature, last_event)
+values (:number, :origin, :algorithm, :previous, :root, :count, :total, :at, :complete, :frontier, :signature, :last_event)
+on conflict (number) do nothing
+returning number
 
 -- name: last_block
-select number, at, size, total, root, previous, head, algorithm from block order by number desc limit 1
+select {block_columns} from block order by number desc limit 1
+
+-- name: block
+select {block_columns} from block where number = :number
+
+-- name: blocks
+select {block_columns} from block where number > :after order by number limit :limit
+
+-- name: sealed_before
+-- The newest block that is old enough: no transaction that began before it is still open.
+select last_event from block where at < :before order by number desc limit 1
+
+-- name: sealed_events
+-- Leaves with their events, in the order of sealing; an event that is gone leaves its place empty.
+select sealed.subject, sealed.seq, sealed.block, sealed.position, sealed.body, sealed.salt, sealed.leaf, {event_columns}
+from sealed left join event on event.subject = sealed.subject and event.seq = sealed.seq
+where sealed.block > :block or (sealed.block = :block and sealed.position > :position)
+order by sealed.block, sealed.position limit :limit
+
+-- name: unsealed_in_order
+select {event_columns} from event
+where (event.subject > :subject or (event.subject = :subject and event.seq > :seq))
+  and not exists (select 1 from sealed where sealed.subject = event.subject and sealed.seq = event.seq)
+order by event.subject, event.seq limit :limit
+
+-- name: leaf
+select subject, seq, block, position, body, salt, leaf from sealed where subject = :subject and seq = :seq
+
+-- name: leaves_of_block
+select leaf from sealed where block = :block order by position
+
+-- name: erase_body
+update event set agent = '', detail = '{}' where subject = :subject and seq = :seq returning id
+
+-- name: erase_salt
+update sealed set salt = null where subject = :subject and seq = :seq
 
 -- name: list_jobs
 -- Jobs that match, by id. An empty parameter matches everything.

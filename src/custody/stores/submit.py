@@ -64,6 +64,18 @@ def submit_one(tx: Tx, new: NewJob, move: str, agent: str) -> Submitted:
     return Submitted(job_id, True)
 
 
+def add_needs(tx: Tx, job_id: int, needs: Sequence[Edge]) -> None:
+    """A job that found out while being worked on what it must wait for."""
+    for edge in sorted(needs, key=lambda edge: edge.on):
+        rows = tx.run("share_job", id=edge.on)
+        met = not rows or satisfied(edge.wants, rows[0][0])
+        added = tx.run(
+            "insert_edge", job=job_id, target=edge.on, wants=edge.wants, otherwise=edge.otherwise, met=int(met)
+        )
+        if added and not met:
+            tx.run("count_up", id=job_id, by=1)
+
+
 def _is_met(tx: Tx, new: NewJob, edge: Edge) -> bool:
     rows = tx.run("share_job", id=edge.on)
     if rows:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from itertools import dropwhile
 
 from custody.model.job import Claim, HeldBy, Job
 from custody.stores.postgres.wire import numbers
@@ -11,7 +12,7 @@ from custody.stores.rows import Row, Tx, hold_from, job_from
 
 
 def claim_many(tx: Tx, queues: Sequence[str], holder: str, lease: int, limit: int, move: str) -> list[Claim]:
-    """A fair share from each queue; what some could not fill is taken from those that could."""
+    """A few from each queue in turn; what one cannot fill is left to those after it."""
     rows: list[Row] = []
     asked = list(dict.fromkeys(queues))
     while asked:
@@ -25,9 +26,10 @@ def claim_many(tx: Tx, queues: Sequence[str], holder: str, lease: int, limit: in
 
 
 def _full(queues: Sequence[str], taken: Sequence[Row], share: int) -> list[str]:
-    """Those that gave all they were asked for, and may have more."""
+    """Those behind one that had too little, and that may have more."""
     gave = Counter(f"{kind}|{state}|{place}|{lane}" for _, kind, _, state, _, _, lane, place, *_ in taken)
-    return [queue for queue in queues if gave[queue] == share]
+    behind = dropwhile(lambda queue: gave[queue] == share, queues)
+    return [queue for queue in behind if gave[queue] == share]
 
 
 def _claims(tx: Tx, rows: Sequence[Row], holder: str) -> list[Claim]:

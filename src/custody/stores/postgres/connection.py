@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
 import psycopg
@@ -19,7 +19,12 @@ from psycopg.types.numeric import Int8Dumper
 
 from custody.model.errors import BadInput, CustodyError, Unavailable, Unsafe
 
-Connection: TypeAlias = psycopg.Connection[tuple[Any, ...]]
+
+class Connection(psycopg.Connection[tuple[Any, ...]]):
+    """A session with the server; `life` says since when that server has run without a crash."""
+
+    life: str = ""
+
 
 CONNECT_SECONDS = 10
 SETTINGS: Mapping[str, str] = {
@@ -60,7 +65,7 @@ def _yes(given: Mapping[str, str], name: str, default: str) -> bool:
 def connect(address: Address) -> Connection:
     """A checked connection; each statement is its own transaction until it says `begin`."""
     try:
-        db = psycopg.connect(address.conninfo, autocommit=True, connect_timeout=CONNECT_SECONDS)
+        db = Connection.connect(address.conninfo, autocommit=True, connect_timeout=CONNECT_SECONDS)
     except psycopg.OperationalError as error:
         raise down(error) from error
     except psycopg.ProgrammingError as error:
@@ -68,9 +73,10 @@ def connect(address: Address) -> Connection:
     try:
         # One type for every whole number: a statement is then prepared once, not once per size of its values.
         db.adapters.register_dumper(int, Int8Dumper)
-        for name, value in SETTINGS.items():
-            db.execute("select set_config(%s, %s, false)", (name, value))
+        settings = ", ".join(["set_config(%s, %s, false)"] * len(SETTINGS))
+        db.execute(f"select {settings}", [word for setting in SETTINGS.items() for word in setting])
         check_server(db, address.unsafe)
+        db.life = db.execute(LIFE).fetchall()[0][0]
     except psycopg.Error as error:
         db.close()
         raise translate(error) from error
@@ -79,6 +85,9 @@ def connect(address: Address) -> Connection:
         raise
     return db
 
+
+# One process that crashes takes all sessions with it, but not the postmaster; the statistics begin anew.
+LIFE = "select pg_postmaster_start_time()::text || coalesce((select stats_reset::text from pg_stat_bgwriter), '')"
 
 FORGETFUL = {
     "fsync": "what it acknowledged would not survive a power cut",

@@ -16,6 +16,7 @@ from custody.stores.postgres.notify import Messenger
 from custody.stores.postgres.pool import Pool
 from custody.stores.postgres.settling import settle_many
 from custody.stores.postgres.submitting import Order, submit_many
+from custody.stores.postgres.together import Together
 from custody.stores.postgres.transaction import Transactions
 from custody.stores.rows import Tx
 from custody.stores.submit import Submitted
@@ -32,6 +33,7 @@ class PostgresDatabase:
         self._transactions = Transactions(self._pool, clock, new_move)
         self._messenger = Messenger(self.address)
         self.bell = self._messenger.bell
+        self._submits = Together(self._submit)
         with self._pool.connection() as db:
             migrate(db)
 
@@ -45,7 +47,9 @@ class PostgresDatabase:
         return self._transactions.now()
 
     def submit(self, jobs: list[NewJob], move: str, agent: str) -> list[Submitted]:
-        orders = [Order(job, move, agent) for job in jobs]
+        return self._submits.do([Order(job, move, agent) for job in jobs])
+
+    def _submit(self, orders: list[Order]) -> list[Submitted]:
         return self.write(lambda tx: submit_many(tx, orders))
 
     def claim(self, queues: list[str], holder: str, lease: int, limit: int, move: str) -> list[Claim]:

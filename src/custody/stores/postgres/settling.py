@@ -35,7 +35,9 @@ def settle_many(tx: Tx, changes: Sequence[Change]) -> list[Answer]:
 
 def _travels(change: Change) -> bool:
     removed_at_work = change.remove and not change.ended
-    return change.token is not None and not change.retries and fits(change.move) and not removed_at_work
+    reported = change.remove and (change.items or change.events)  # its key must be free before its events are told
+    alone = change.retries or change.needs or removed_at_work or reported
+    return change.token is not None and fits(change.move) and not alone
 
 
 def _answer(tx: Tx, change: Change, travelled: bool, row: Row | None) -> Answer:

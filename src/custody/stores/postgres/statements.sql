@@ -187,3 +187,7 @@ returning job.id, job.unmet, job.ended, job.line
 -- name: forget_many
 with gone as (delete from edge where job = any(:ids::bigint[]))
 delete from job where id = any(:ids::bigint[]) and {unleased}
+
+-- name: settings
+-- What our promises rest on, as it is set now; every database keeps this under its own names.
+select name, setting from pg_settings where name in ('fsync', 'full_page_writes', 'synchronous_commit') order by name

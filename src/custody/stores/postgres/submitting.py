@@ -10,7 +10,7 @@ import itertools
 import json
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from custody.model.job import Job, NewJob
 from custody.stores import graph
@@ -109,7 +109,8 @@ class _Shapes:
         if number is None:
             number = self._numbers[shape] = len(self._rows)
             common = {name: value for name, value in columns(job, 0, "").items() if name in _SHAPE}
-            self._rows.append(common | {"number": number, "agent": order.agent, "detail": dumps(first_detail(job))})
+            detail = dumps(first_detail(replace(job, key=None, facts={})))
+            self._rows.append(common | {"number": number, "agent": order.agent, "detail": detail})
         return number
 
     def text(self) -> str:

@@ -7,8 +7,8 @@ again, and while the old session still lingers it is ended first. No caller ever
 stays away for longer than `PATIENCE`.
 
 A server that has crashed meanwhile gives the ids of transactions that never reached its disk a second time. So
-after a restart *committed* may be said of a stranger, and counts only if what our transaction wrote is there. What
-leaves no trace (a renewal, a tick, a number drawn) is simply done again.
+after a crash *committed* may be said of a stranger, and counts only if something that our transaction wrote is
+there. What leaves no trace (a renewal, a tick, a number drawn) is simply done again.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import psycopg
@@ -38,29 +38,45 @@ PATIENCE = 30.0
 """Seconds for which a lost commit is asked about before the verb gives up."""
 
 AGAIN = (errors.DeadlockDetected, errors.SerializationFailure)
-_BEGIN = f"begin; select pg_current_xact_id()::text, {SERVER_TIME}, pg_postmaster_start_time()::text"
+_BEGIN = f"begin; select pg_current_xact_id()::text, {SERVER_TIME}"
 _LOOK = "begin isolation level repeatable read read only; set local plan_cache_mode = auto"
 
 
+MOST_TRACES = 100
+
+
 @dataclass(frozen=True, slots=True)
-class Trace:
-    """What to look for when it is not certain that a transaction was committed."""
+class Traces:
+    """What only this transaction can have written: its moves, and its events of what makes no moves."""
 
-    move: str = ""
-    subject: str = ""
-    seq: int = 0
+    moves: set[str] = field(default_factory=set)
+    events: set[tuple[str, int]] = field(default_factory=set)
 
-    @classmethod
-    def of(cls, name: str, values: Mapping[str, Any]) -> Trace | None:
+    def note(self, name: str, values: Mapping[str, Any]) -> None:
         moves = values.get("move") or values.get("moves")
-        if moves:
-            return cls(move=moves.split(CUT, 1)[0])
-        return cls(subject=values["subject"], seq=values["seq"]) if name == "insert_event" else None
+        if moves and len(self.moves) < MOST_TRACES:
+            self.moves.add(moves.split(CUT, 1)[0])
+        elif name == "insert_event" and len(self.events) < MOST_TRACES:
+            self.events.add((values["subject"], values["seq"]))
+
+    def are_there(self, db: Connection, at: int) -> bool:
+        sought = {"moves": list(self.moves), "subjects": [subject for subject, _ in self.events],
+                  "seqs": [seq for _, seq in self.events], "at": at}  # fmt: skip
+        return bool(db.execute(_TRACES, sought).fetchall())
+
+
+_TRACES = """
+    select 1 from event
+    where id > (select coalesce(max(id), 0) - 1000000 from event) and move = any(%(moves)s::text[])
+    union all select 1 from job where move = any(%(moves)s::text[])
+    union all select 1 from event join unnest(%(subjects)s::text[], %(seqs)s::bigint[]) as sought (subject, seq)
+        using (subject, seq) where at = %(at)s
+    limit 1"""
 
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """A transaction that is under way: its id, its time, and since when its server runs."""
+    """A transaction that is under way: its id and its time, and the session it runs in."""
 
     id: str
     time: int
@@ -81,7 +97,7 @@ class PostgresTx:
     ) -> None:
         self.db, self.statements, self.new_move = db, statements, new_move
         self._own_time, self._time = own_time, time_
-        self.trace: Trace | None = None  # something that only this transaction can have written
+        self.traces = Traces()
 
     @property
     def now(self) -> int:
@@ -92,7 +108,7 @@ class PostgresTx:
     def run(self, name: str, /, **values: Any) -> list[Row]:
         if self._own_time is not None:
             values["now"] = self._own_time
-        self.trace = Trace.of(name, values) or self.trace
+        self.traces.note(name, values)
         try:
             cursor = self.db.execute(self.statements[name], values)
         except psycopg.DataError as error:
@@ -165,7 +181,7 @@ class Transactions:
         while time.monotonic() < stop_at:
             try:
                 with self._pool.connection() as db:
-                    how = _how_it_ended(db, begun, tx)
+                    how = how_it_ended(db, begun, lambda: tx.traces.are_there(db, tx.now))
             except (CustodyError, psycopg.OperationalError):
                 how = None  # still away
             if how in ("committed", "aborted"):
@@ -187,8 +203,8 @@ class _Vanished(Exception):
 def _begin(db: Connection) -> Begun:
     cursor = db.execute(_BEGIN)
     cursor.nextset()
-    transaction, server_time, life = cursor.fetchall()[0]
-    return Begun(transaction, server_time, life, db.info.backend_pid)
+    transaction, server_time = cursor.fetchall()[0]
+    return Begun(transaction, server_time, db.life, db.info.backend_pid)
 
 
 def _undone(db: Connection, error: BaseException) -> BaseException:
@@ -204,14 +220,14 @@ def _undone(db: Connection, error: BaseException) -> BaseException:
     return translate(error) if isinstance(error, Exception) else error
 
 
-def _how_it_ended(db: Connection, begun: Begun, tx: PostgresTx) -> str | None:
-    restarted = db.execute("select pg_postmaster_start_time()::text").fetchall()[0][0] != begun.life
+def how_it_ended(db: Connection, begun: Begun, left_traces: Callable[[], bool]) -> str | None:
+    """ "committed", "aborted", or None while it has not ended."""
     try:
         how: str | None = db.execute("select pg_xact_status(%s::xid8)", (begun.id,)).fetchall()[0][0]
     except errors.InvalidParameterValue:  # "in the future": it never reached the disk, and its id is free again
         return "aborted"
-    if restarted:
-        return "committed" if how == "committed" and _is_there(db, tx) else "aborted"
+    if db.life != begun.life:
+        return "committed" if how == "committed" and left_traces() else "aborted"
     if how == "in progress":
         # The old session may not have noticed that we are gone: it is ended, with its locks.
         db.execute(
@@ -220,17 +236,3 @@ def _how_it_ended(db: Connection, begun: Begun, tx: PostgresTx) -> str | None:
         )
         return None
     return how
-
-
-def _is_there(db: Connection, tx: PostgresTx) -> bool:
-    if tx.trace is None:
-        return False
-    sought = {"move": tx.trace.move, "subject": tx.trace.subject, "seq": tx.trace.seq, "at": tx.now}
-    return bool(db.execute(_TRACE_OF_MOVE if tx.trace.move else _TRACE_OF_EVENT, sought).fetchall())
-
-
-_TRACE_OF_MOVE = (
-    "select 1 from event where id > (select coalesce(max(id), 0) - 1000000 from event) and move = %(move)s"
-    " union all select 1 from job where move = %(move)s limit 1"
-)
-_TRACE_OF_EVENT = "select 1 from event where subject = %(subject)s and seq = %(seq)s and at = %(at)s"

@@ -91,9 +91,8 @@ def test_it_stops_when_it_is_told_to(own: House) -> None:
 @pytest.mark.parametrize(("collection", "status"), [("", 400), ("maps", 400), ("papers", 202)])
 def test_a_scoped_operator_acts_only_within_a_collection_of_theirs(own: House, collection: str, status: int) -> None:
     mine, foreign = parcels(own, 2, collection="papers"), parcels(own, 2, collection="maps")
-    given = {
-        "action": "hold", "filter": {"kind": "parcel", "collection": collection}, "why": "x", "dry_run": False, "count": 2,
-    }  # fmt: skip
+    where = {"kind": "parcel", "collection": collection}
+    given = {"action": "hold", "filter": where, "why": "x", "dry_run": False, "count": 2}
     assert own.client("operator/papers").post("/api/v1/bulk", json=given).status_code == status
     own.work()
     assert {own.archive.store.queue.get(number).state for number in foreign} == {"queued"}

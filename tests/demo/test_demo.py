@@ -78,7 +78,7 @@ def test_reset_begins_again_and_touches_nothing_that_is_not_a_demo(tmp_path: Pat
     mine = tmp_path / "custody-demo" / "precious.txt"
     mine.parent.mkdir()
     mine.write_text("keep")
-    from custody.demo.stories import reset
+    from custody.demo.together import reset
 
     reset(mine.parent)
     assert mine.exists(), "a folder that no demo made is left alone"

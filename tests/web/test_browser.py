@@ -1,4 +1,4 @@
-"""The dashboard in a real browser: light and dark, with and without scripts, by keyboard, and nothing leaves loopback."""
+"""The dashboard in a real browser: light and dark, with and without scripts, by keyboard; nothing leaves loopback."""
 
 from __future__ import annotations
 
@@ -67,6 +67,7 @@ def faults(axe: Any, page: Page, only: dict[str, Any] | None = None) -> list[str
     return [f"{each['id']}: {each['nodes'][0]['html'][:200]}" for each in found.response["violations"]]
 
 
+LISTENING = "window.htmx && (document.querySelector('#stream')._htmx || {}).sse"
 COLOURS = {"type": "rule", "values": ["color-contrast", "link-in-text-block"]}
 
 
@@ -184,7 +185,7 @@ def test_focus_is_always_seen_and_never_behind_the_header(served: tuple[House, s
             """() => { const here = document.activeElement, box = here.getBoundingClientRect(),
             top = document.querySelector('.top').getBoundingClientRect().bottom, style = getComputedStyle(here);
             return {tag: here.outerHTML.slice(0, 80), hidden: !here.closest('.top, .skip') && box.bottom <= top,
-            ring: style.outlineStyle !== 'none' && parseFloat(style.outlineWidth) >= 2, size: Math.max(box.width, box.height)}; }"""
+            ring: style.outlineStyle !== 'none' && parseFloat(style.outlineWidth) >= 2}; }"""
         )
         seen.add(found["tag"])
         if found["tag"].startswith("<body"):
@@ -204,9 +205,7 @@ def test_news_arrives_by_itself_and_leaves_the_focus_where_it_is(served: tuple[H
         page.reload()
     page.goto(f"{url}/")
     page.locator("#station-pending a").focus()
-    page.wait_for_function(
-        "window.htmx && document.querySelector('#stream')._htmx && document.querySelector('#stream')._htmx.sse"
-    )
+    page.wait_for_function(LISTENING)
     house.archive.store.queue.hold("lane", "live", "ada", "to be seen at once")
     page.wait_for_selector("text=to be seen at once")
     assert page.evaluate("document.activeElement.closest('li').id") == "station-pending"
@@ -219,9 +218,7 @@ def test_what_is_being_read_does_not_move_and_a_pause_is_kept(served: tuple[Hous
     made = window(browser)
     page = made.page
     page.goto(f"{url}/jobs")
-    page.wait_for_function(
-        "window.htmx && document.querySelector('#stream')._htmx && document.querySelector('#stream')._htmx.sse"
-    )
+    page.wait_for_function(LISTENING)
     page.keyboard.press("j")
     here = page.evaluate("document.activeElement.textContent")
     house.archive.store.queue.submit_one(NewJob("parcel", {"title": "Late arrival"}))

@@ -20,6 +20,7 @@ from custody.cli.applications import machines
 from custody.model.errors import Unavailable
 
 if TYPE_CHECKING:
+    from custody.demo.together import Stories
     from custody.ingest.world import World
     from custody.stores import Store
     from custody.web.serving import Server
@@ -43,12 +44,9 @@ def demo(
 
     Kill it as rudely as you like and start it again: it goes on where it stopped.
     """
-    from custody.demo.book import Book
-    from custody.demo.chat import Chat
-    from custody.demo.line import Line
-    from custody.demo.stories import Deposits
-    from custody.demo.stories import reset as start_over
-    from custody.engine import Serving, Settings, Worker
+    from custody.demo.together import Stories
+    from custody.demo.together import reset as start_over
+    from custody.engine import Settings, Worker
     from custody.stores import open_store
     from custody.web.bulk import kinds as bulk_kinds
     from custody.web.telling import Telling
@@ -57,25 +55,11 @@ def demo(
         start_over(folder)
     folder.mkdir(parents=True, exist_ok=True)
     with open_store(f"sqlite:///{folder.resolve() / 'custody.db'}") as store:
-        deposits = Deposits.open(store, folder.resolve(), _port(folder))
-        line = Line.open(store, folder.resolve())
-        book = Book.open(store, folder.resolve())
-        chat = Chat.open(store, folder.resolve())
-        deposits.begin()
-        line.begin()
-        chat.begin()
-        if book:
-            book.begin()
-        kinds = (
-            *deposits.kinds(),
-            *line.kinds(),
-            *chat.kinds(),
-            *(book.kinds() if book else ()),
-            *bulk_kinds(store, machines()),
-        )
-        chores = (*line.chores(), *chat.chores(), *(book.chores() if book else ()))
+        stories = Stories.open(store, folder.resolve(), _port(folder))
+        stories.begin()
         telling = Telling()
-        worker = Worker(store, Serving(kinds, chores), Settings(threads=threads, lease=5), telling)
+        serving = stories.serving(bulk_kinds(store, machines()))
+        worker = Worker(store, serving, Settings(threads=threads, lease=5), telling)
 
         def stop(_signal: int, _frame: FrameType | None) -> None:
             worker.stop()
@@ -83,16 +67,15 @@ def demo(
         signal.signal(signal.SIGTERM, stop)
         signal.signal(signal.SIGINT, stop)
         if until_idle:
-            _greet(folder, deposits.server.url, book is not None)
+            _greet(folder, stories)
             worker.run_until_quiet()
         else:
-            dashboard = _dashboard(store, folder, deposits.world, telling)
-            _greet(folder, deposits.server.url, book is not None, dashboard.url)
-            threading.Thread(target=_watch_for_mending, args=(folder, deposits), daemon=True).start()
+            dashboard = _dashboard(store, folder, stories.deposits.world, telling)
+            _greet(folder, stories, dashboard.url)
+            threading.Thread(target=stories.watch_for_mending, daemon=True).start()
             worker.run_forever()
             dashboard.stop()
-        deposits.server.stop()
-        chat.stop()
+        stories.stop()
 
 
 def _dashboard(store: Store, folder: Path, world: World, telling: Telling) -> Server:
@@ -107,18 +90,6 @@ def _dashboard(store: Store, folder: Path, world: World, telling: Telling) -> Se
         secret, demo=True, machines=machines(), world=world, who=running.me(), telling=telling, sections=SECTIONS
     )
     return Server(build_app(store, options), port=FIRST_PORT, tries=MOST_PORTS).start()
-
-
-def _watch_for_mending(folder: Path, deposits: object) -> None:
-    """The file `mended` in the depositor's folder is how another terminal puts the missing page back."""
-    from custody.demo.stories import Deposits
-
-    assert isinstance(deposits, Deposits)
-    mended = folder / "depositor" / "mended"
-    while True:
-        if mended.exists() and deposits.server.faults:
-            deposits.mend()
-        threading.Event().wait(0.5)
 
 
 def _port(folder: Path) -> int:
@@ -149,19 +120,19 @@ def _is_free(port: int) -> bool:
     return True
 
 
-def _greet(folder: Path, server: str, book: bool, dashboard: str = "") -> None:
+def _greet(folder: Path, stories: Stories, dashboard: str = "") -> None:
     here = os.path.relpath(folder)
     path = "" if shutil.which("custody") else f"export PATH={Path(sys.executable).parent}:$PATH; "
     archive = (
         "custody archive graph My-Project        revisions and tasks of the book"
-        if book
+        if stories.book
         else "(install git to see an archive)"
     )
     look = f"\n  Dashboard   {dashboard}/\n  API         {dashboard}/api/v1/openapi.json\n" if dashboard else ""
     print(
         f"""custody {__version__} · data in {here} (SQLite) · demo mode: loopback only, no login
 {look}
-  Deposits   at {server} a depositor hands in 12 objects: two have wrong digests, one file
+  Deposits   at {stories.deposits.server.url} a depositor hands in 12 objects: two have wrong digests, one file
              is missing. Another's collection is frozen while the map room moves house.
   Archive    a book is being written; each revision indexes it and builds it, a newer build
              replaces one still being made.

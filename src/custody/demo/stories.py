@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -94,8 +93,3 @@ class Deposits:
         """The depositor puts the missing file back."""
         (self.home / "depositor" / "mended").touch()
         self.server.mend()
-
-
-def reset(home: Path) -> None:
-    if (home / "demo-port").exists():
-        shutil.rmtree(home)

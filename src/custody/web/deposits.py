@@ -15,6 +15,7 @@ from custody.ingest.states import BATCH_KIND, JOB_KIND
 from custody.ingest.submission import Submission, submit
 from custody.model.errors import BadInput, NotFound
 from custody.model.job import Filter, Job
+from custody.stores.rows import Tx
 from custody.web import words
 from custody.web.caller import Caller
 from custody.web.listing import children
@@ -28,6 +29,7 @@ FORM: Final[Mapping[str, str]] = {
     "notification": "notification", "note": "note",
 }  # fmt: skip
 ROWS_SHOWN = 12
+MOST_LOOKED_AT = 200
 PIECE = 1 << 20
 
 
@@ -133,6 +135,24 @@ def progress(site: Site, batch: int) -> Mapping[str, int]:
     for state, ended, leased, count in rows:
         counts[words.look_of_state(state, ended, bool(leased))] += count
     return counts
+
+
+def brief(site: Site, batch: int) -> Mapping[str, int]:
+    """The same for a list of batches: of very many open jobs only some are looked at, the rest count as waiting."""
+
+    def look(tx: Tx) -> Mapping[str, int]:
+        ends = {ended: int(count) for ended, count in tx.run("web_child_ends", parent=batch)}
+        counts = dict.fromkeys(("done", "failed", "held", "running", "waiting", "cancelled"), 0)
+        left = ends.pop(None, 0)
+        for ended, count in ends.items():
+            counts[words.look_of_state("", ended, False)] += count
+        seen = tx.run("web_open_children", parent=batch, limit=MOST_LOOKED_AT) if left else []
+        for state, leased in seen:
+            counts[words.look_of_state(state, None, bool(leased))] += 1
+        counts["waiting"] += left - len(seen)
+        return counts
+
+    return site.store.db.read(look)
 
 
 def parts(counts: Mapping[str, int]) -> Sequence[Part]:

@@ -27,6 +27,10 @@ with recursive step (state) as (
     from step where step.state is not null)
 select state from step where state is not null
 
+-- name: web_jobs
+-- The newest jobs of all kinds.
+select {job_columns} from job where id < :before and {web_rest} order by id desc limit :limit
+
 -- name: web_jobs_at
 -- The newest jobs of a kind in a state.
 select {job_columns} from job
@@ -59,6 +63,14 @@ select code, count(*), min(id) from job where parent = :parent and ended = 'fail
 -- name: web_child_progress
 -- How a parent's children stand: those with a holder are being worked on.
 select state, ended, holder is not null, count(*) from job where parent = :parent group by state, ended, holder is not null
+
+-- name: web_child_ends
+-- The same in brief, for a list of many parents: read from the index alone.
+select ended, count(*) from job where parent = :parent group by ended
+
+-- name: web_open_children
+-- A look at some of those that have not ended.
+select state, holder is not null from job where parent = :parent and ended is null limit :limit
 
 -- name: web_first_at
 -- The job that came first of those in a state, unless it is being worked on.

@@ -106,5 +106,5 @@ def delete(request: Request, job: Number, why: Text = "") -> Response:
 
 @router.get("/api/v1/failures")
 def failures(request: Request, limit: Limit = 100) -> Response:
-    """Failed jobs grouped by cause: fix once, resume together."""
-    return formats.as_json({"failures": site_of(request).store.queue.failures(limit)})
+    """Failed jobs grouped by cause, the largest group first: fix once, resume together."""
+    return formats.as_json({"failures": site_of(request).glance.failures()[:limit]})

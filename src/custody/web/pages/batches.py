@@ -42,7 +42,7 @@ def read_list(asked: Asked) -> View:
     page = listing.jobs(site.store, site.machines, asked.caller, where, query)
     rows = []
     for job in page.rows:
-        counts = deposits.progress(site, job.id)
+        counts = deposits.brief(site, job.id)
         rows.append((job, deposits.parts(counts), deposits.sentence(counts)))
     values = {
         "rows": rows, "tabs": TABS, "profiles": deposits.profiles(site, asked.caller),

@@ -91,7 +91,7 @@ def _deleted(asked: Asked, number: int) -> View:
 
 
 def read_failures(asked: Asked) -> View:
-    groups = asked.site.store.queue.failures(200)
+    groups = asked.site.glance.failures()
     values = {"groups": groups, "live": True}
     return View("Failures by cause", values, {"failures": groups}, lambda: groups)
 

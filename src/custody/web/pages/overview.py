@@ -55,7 +55,7 @@ def _newest(asked: Asked, kind: str) -> Sequence[Job]:
 
 
 def _group(site: Site, job: Job) -> tuple[Job, Sequence[deposits.Part], str]:
-    counts = deposits.progress(site, job.id)
+    counts = deposits.brief(site, job.id)
     return job, deposits.parts(counts), deposits.sentence(counts)
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from custody.ingest.manifest_form import Row
 from custody.ingest.operating import ask_for_update
-from custody.model.errors import Refused, StateConflict
+from custody.model.errors import BadInput, Refused, StateConflict
 from custody.model.job import Fold, fold
 from ingest.bench import Archive
 
@@ -115,6 +115,18 @@ def test_failing_in_pending_is_final_and_says_so(home: Archive) -> None:
     assert (job.state, job.code) == ("rejected", "name.unsafe")
     with pytest.raises(StateConflict, match="cannot resume"):
         home.operator.resume(job.id)
+
+
+def test_a_digest_is_read_as_manifests_write_it_and_a_bad_one_is_refused_at_once(home: Archive) -> None:
+    staged = home.world.staging.put([b"letter"], "letter.txt").url
+    right = hashlib.sha256(b"letter").hexdigest().upper()
+    batch = home.submit(staged, type="file", filename="letter.txt", digest_type="SHA-256", digest_value=right)
+    home.run()
+    assert home.batch(batch).state == "completed"
+    with pytest.raises(BadInput, match="is not a sha-256 digest"):
+        home.submit(staged, type="file", filename="letter.txt", digest_type="sha-256", digest_value="abc")
+    with pytest.raises(BadInput, match="unknown digest algorithm"):
+        home.submit(staged, type="file", filename="letter.txt", digest_type="crc", digest_value="abc")
 
 
 def test_a_payload_that_is_not_what_the_depositor_says_is_rejected(home: Archive) -> None:

@@ -249,7 +249,8 @@ def _refusals(where: str) -> Iterator[None]:
     try:
         yield
     except HttpResponseError as error:
-        code = str(getattr(error.error_code, "value", error.error_code) or "")
+        told = getattr(error, "error_code", "")  # set by the storage client, unknown to the core library
+        code = str(getattr(told, "value", told) or "")
         kind = Leased if code.startswith("Lease") else _REFUSALS.get(code)
         if kind is None:
             kind = NoBlob if error.status_code == 404 and not code else Unavailable

@@ -60,6 +60,16 @@ def overlapping() -> bytes:
     return zip_of(first, Z(b"inner", b"x" * 50, method=0, central={"offset": 35}))
 
 
+def two_readings() -> bytes:
+    """A zip in whose comment another one ends, of which the first one is a member."""
+    member = Z(b"a", b"x" * 10, method=0, flags=8)
+    start = zip_of(member)[:31]
+    rest_length = 16 + 46 + 1 + 22
+    first = zip_of(member, end={"comment_length": rest_length})[31:]
+    outer = Z(b"a", first, method=0, flags=8)
+    return start + zip_of(outer)[31:]
+
+
 HOSTILE_ZIPS: dict[str, tuple[bytes, str]] = {
     # names
     **{
@@ -97,7 +107,7 @@ HOSTILE_ZIPS: dict[str, tuple[bytes, str]] = {
     "a name in an unknown encoding": (zip_of(Z(b"\x82\xa0.txt")), UNSAFE),
     "a name that is not UTF-8": (zip_of(Z(b"\xff", flags=1 << 11)), UNSAFE),
     "a second name in an extra field": (
-        zip_of(Z(b"a.txt", extra=extra(0x7075, b"\1" + zlib.crc32(b"a.txt").to_bytes(4, "little") + b"../x"))),
+        zip_of(Z(b"a.txt", extra=extra(0x7075, b"\1" + zlib.crc32(b"a.txt").to_bytes(4, "little") + b"b.txt"))),
         UNSAFE,
     ),
     "a second name with a wrong checksum": (zip_of(Z(b"a.txt", extra=extra(0x7075, b"\1\0\0\0\0x"))), UNSAFE),
@@ -150,6 +160,7 @@ HOSTILE_ZIPS: dict[str, tuple[bytes, str]] = {
     "bytes after the end": (zip_of(A, after=b"more"), CORRUPT),
     "a second zip after the first": (zip_of(A) + zip_of(B), UNSAFE),
     "two ends": (zip_of(A, comment=struct.pack("<4sHHHHIIH", b"PK\5\6", 0, 0, 0, 0, 0, 0, 0)), UNSAFE),
+    "two ends that are both right": (two_readings(), UNSAFE),
     "two members in the same bytes": (quine_overlap(), UNSAFE),
     "a member inside another": (overlapping(), UNSAFE),
     "an offset past the end": (zip_of(A, Z(central={"offset": 10_000})), UNSAFE),
@@ -160,7 +171,7 @@ HOSTILE_ZIPS: dict[str, tuple[bytes, str]] = {
     "a directory of a wrong size": (zip_of(A, end={"length": 10}), UNSAFE),
     "a directory elsewhere": (zip_of(A, end={"offset": 0}), UNSAFE),
     "a directory entry with a wrong sign": (zip_of(Z(central={"sign": b"PK\x09\x09"})), CORRUPT),
-    "no members, but bytes": (b"PK\x05\x06junk" + zip_of(), UNSAFE),
+    "no members, but bytes": (zip_of(before=b"PK\x05\x06junk"), UNSAFE),
     "no end": (zip_of(A)[:-22], CORRUPT),
     "cut short": (zip_of(A, B)[:-5], CORRUPT),
     "only a beginning": (zip_of(A)[:40], CORRUPT),
@@ -360,6 +371,12 @@ def test_a_hostile_container_is_refused_and_leaves_nothing(data: bytes, code: st
     assert folder.is_empty()
     assert sorted(str(path) for path in outside.rglob("*")) == before
     assert len(os.listdir("/proc/self/fd")) == descriptors
+
+
+def test_a_refusal_says_which_of_the_rules_was_broken(folder: Folder) -> None:
+    for data, word in ((overlapping(), "overlaps"), (quine_overlap(), "overlaps"), (two_readings(), "two ends")):
+        with pytest.raises(BadInput, match=word):
+            unpack(io.BytesIO(data), folder, SMALL)
 
 
 @pytest.mark.parametrize("cut", range(1, 60))

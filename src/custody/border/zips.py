@@ -108,8 +108,6 @@ def _entry(fields: tuple[int, ...], raw: bytes, extra: bytes, limits: UnpackLimi
     if disk:
         raise refusal("unsupported", "is on another disk", name)
     _check_mode(mode >> 16, name)
-    if method == _STORED and packed != size:
-        raise refusal("corrupt", f"is stored, but with {packed} and {size} bytes", name)
     return _Entry(raw, name, flags, method, crc, packed, size, offset)
 
 

@@ -90,6 +90,20 @@ def test_a_socket_can_be_mounted_and_talked_to_without_any_network(here: Box, tm
     assert running.wait(10) == running.end()
 
 
+def test_work_and_state_may_be_where_mounts_are_staged(tmp_path: Path) -> None:
+    if os.geteuid() != 0 or not Path("/mnt").is_dir():
+        pytest.skip("only root stages mounts")
+    place = Path(f"/mnt/custody-test-{os.getpid()}")
+    (place / "work").mkdir(parents=True)
+    try:
+        with Sandboxes(place / "state") as sandboxes:
+            running = sandboxes.start(Spec(name="x", work=place / "work", script="echo made > out"))
+            assert running.wait(10) == running.end()
+        assert (place / "work/out").read_text() == "made\n"
+    finally:
+        subprocess.run(["rm", "-rf", str(place)], check=True)
+
+
 def test_a_missing_command_is_told_apart_from_a_failing_one(here: Box) -> None:
     missing, _ = here.run(argv=("no-such-command",))
     failing, _ = here.run(argv=("false",))

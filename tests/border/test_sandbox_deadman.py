@@ -234,7 +234,7 @@ def test_no_moment_of_the_start_is_a_bad_one_to_lose_the_deadman(here: Box) -> N
         if running is not None:
             running.stop(0)
         here.sandboxes._sweep()
-        assert here.left_behind()["processes"] == []
+        assert here.left_behind() == {"processes": [], "groups": [], "mounts": []}
         assert [name for name in os.listdir(here.sandboxes.root) if name.startswith(".")] == []
 
 

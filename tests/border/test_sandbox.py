@@ -90,6 +90,20 @@ def test_a_socket_can_be_mounted_and_talked_to_without_any_network(here: Box, tm
     assert running.wait(10) == running.end()
 
 
+def test_work_and_state_may_be_where_mounts_are_staged(tmp_path: Path) -> None:
+    if os.geteuid() != 0 or not Path("/mnt").is_dir():
+        pytest.skip("only root stages mounts")
+    place = Path(f"/mnt/custody-test-{os.getpid()}")
+    (place / "work").mkdir(parents=True)
+    try:
+        with Sandboxes(place / "state") as sandboxes:
+            running = sandboxes.start(Spec(name="x", work=place / "work", script="echo made > out"))
+            assert running.wait(10) == running.end()
+        assert (place / "work/out").read_text() == "made\n"
+    finally:
+        subprocess.run(["rm", "-rf", str(place)], check=True)
+
+
 def test_a_missing_command_is_told_apart_from_a_failing_one(here: Box) -> None:
     missing, _ = here.run(argv=("no-such-command",))
     failing, _ = here.run(argv=("false",))
@@ -189,12 +203,27 @@ def test_many_may_ask_at_once_and_all_are_answered(here: Box) -> None:
     assert answers == [True] * 480
 
 
+def test_guests_who_come_after_the_output_was_closed_do_not_disturb_the_end(here: Box) -> None:
+    """They get the descriptors that the pipes had."""
+    running = here.start("echo all of it; exec >&- 2>&-; sleep 0.5; exit 4")
+    _await(running, b"all of it")
+    time.sleep(0.1)
+    guests = [running._connect() for _ in range(6)]
+    end = running.wait(10)
+    for guest in guests:
+        assert guest is not None
+        guest.close()
+    assert end is not None
+    assert (end.reason, end.code, running.output()) == ("exited", 4, b"all of it\n")
+
+
 def test_the_dead_are_buried(here: Box) -> None:
     """Not every machine has a first process that does it."""
-    before = _unburied()
     for _ in range(5):
-        here.run("setsid sleep 60 & true")
-    assert _unburied() <= before
+        running = here.start("setsid sleep 60 & true")
+        assert running.wait(10) is not None
+        first = json.loads((running.folder / "pids.json").read_text())["pid"]
+        assert not Path(f"/proc/{first}").exists()
 
 
 def test_a_name_is_used_once(here: Box) -> None:
@@ -353,11 +382,6 @@ with Sandboxes(here / "state") as sandboxes:
 left = [p.pid for p in processes.all_processes() if f"{MARK}=".encode() in processes.environment(p.pid)]
 print(json.dumps({"ok": [ok.ok, said], "host": host.ok, "bomb": [limited.ok, tried], "left": left}))
 """
-
-
-def _unburied() -> set[str]:
-    lines = subprocess.run(["ps", "-eo", "pid,stat,comm"], capture_output=True, text=True, check=True).stdout
-    return {line.split()[0] for line in lines.splitlines() if " Z" in line and "bwrap" in line}
 
 
 def _open(folder: Path) -> Path:

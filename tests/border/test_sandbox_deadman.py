@@ -171,9 +171,10 @@ def test_a_child_missed_by_the_first_look_is_found_by_the_second(here: Box, monk
         time.sleep(0.001)
     token = json.loads((running.folder / "spec.json").read_text())["token"]
     missed = subprocess.Popen(["sleep", "60"], env={"CUSTODY_SANDBOX": token})
-    real, looks = processes.all_processes, iter([[], []])
-    monkeypatch.setattr("custody.border.sandbox.processes.all_processes", lambda: next(looks, None) or real())
-    next(looks)
+    real, looks = processes.all_processes, [iter(())]
+    monkeypatch.setattr(
+        "custody.border.sandbox.processes.all_processes", lambda: looks.pop() if looks else real()
+    )
     (running.folder / "end.json").unlink()
     end = running.end()
     assert end is not None
@@ -193,6 +194,14 @@ def test_stop_works_even_if_the_deadman_does_not(here: Box, monkeypatch: pytest.
     finally:
         os.kill(deadman, signal.SIGCONT)
     assert running.wait(5) is not None
+
+
+def test_a_deadman_has_a_session_of_its_own(here: Box) -> None:
+    """So that a Ctrl-C, or a signal to the worker's group, is not for it."""
+    running = here.start("sleep 60")
+    deadman = processes.look(_deadman(running))
+    assert deadman is not None
+    assert deadman.session == deadman.pid
 
 
 def test_a_deadman_told_to_terminate_stops_its_sandbox_in_good_order(here: Box) -> None:
@@ -223,7 +232,7 @@ def test_no_moment_of_the_start_is_a_bad_one_to_lose_the_deadman(here: Box) -> N
         if running is not None:
             running.stop(0)
         here.sandboxes._sweep()
-        assert here.left_behind()["processes"] == []
+        assert here.left_behind() == {"processes": [], "groups": [], "mounts": []}
         assert [name for name in os.listdir(here.sandboxes.root) if name.startswith(".")] == []
 
 

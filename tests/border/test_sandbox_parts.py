@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import socket
 import struct
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from custody.border import bwrap, cgroup, seccomp
+from custody.border import bwrap, cgroup, processes, seccomp
 from custody.border.confinement import Mount, Spec
+from custody.border.deadman import Deadman
 from custody.border.disk import Disk
 
 
@@ -169,6 +173,25 @@ def test_links_are_not_followed_when_a_folder_is_counted(tmp_path: Path) -> None
     (tmp_path / "big").write_bytes(b"x" * 1_000_000)
     (tmp_path / "work/link").symlink_to(tmp_path)
     assert not Disk(tmp_path / "work", limit=500_000, keep_free=1).too_full(1.0)
+
+
+def test_a_process_is_opened_only_if_it_is_the_one_that_was_meant() -> None:
+    this = processes.look(os.getpid())
+    assert this is not None
+    assert (this.pid, this.parent, this.session) == (os.getpid(), os.getppid(), os.getsid(0))
+    descriptor = processes.opened(this)
+    assert descriptor is not None
+    os.close(descriptor)
+    assert processes.opened(replace(this, started=this.started - 1)) is None
+
+
+def test_an_event_for_a_descriptor_of_yesterday_closes_nothing() -> None:
+    """A descriptor closed while events are handled may now be somebody else's, who has said nothing yet."""
+    guest, other = socket.socketpair()
+    guest.setblocking(False)
+    with guest, other:
+        Deadman.__new__(Deadman)._hear(guest)
+        assert guest.fileno() >= 0
 
 
 def _verdict(machine: str, arch: int, number: int, *arguments: int) -> int:

@@ -75,8 +75,9 @@ class Deadman:
         self._on: dict[int, Callable[[], object]] = {}
         self._bwrap_fd = os.pidfd_open(launched.bwrap.pid)
         self.watch(listener.fileno(), lambda: self._meet(listener))
-        self.watch(launched.out, lambda: self._read(launched.out, OUT))
-        self.watch(launched.err, lambda: self._read(launched.err, ERR))
+        self._pipes = {launched.out: OUT, launched.err: ERR}  # those still open; their numbers are used again
+        self.watch(launched.out, lambda: self._read(launched.out))
+        self.watch(launched.err, lambda: self._read(launched.err))
         self.watch(launched.init_fd, self._emptied)
         self.watch(self._bwrap_fd, self._reaped)
 
@@ -86,9 +87,9 @@ class Deadman:
                 if handle := self._on.get(descriptor):
                     handle()
             self._keep_time()
-        for descriptor, stream in ((self._it.out, OUT), (self._it.err, ERR)):
-            while descriptor in self._on:
-                self._read(descriptor, stream)
+        for descriptor in list(self._pipes):
+            while descriptor in self._pipes:
+                self._read(descriptor)
         return self._end()
 
     def stop(self, grace: float) -> None:
@@ -185,12 +186,13 @@ class Deadman:
 
     # Output.
 
-    def _read(self, descriptor: int, stream: str) -> None:
+    def _read(self, descriptor: int) -> None:
         data = os.read(descriptor, _PIECE)
         if data:
-            if self._printed.add(stream, data, now() - self._started):
+            if self._printed.add(self._pipes[descriptor], data, now() - self._started):
                 self._tell()
         else:
+            del self._pipes[descriptor]
             self._unwatch(descriptor)
             os.close(descriptor)
 

@@ -17,7 +17,6 @@ import ctypes
 import json
 import os
 import resource
-import signal
 import subprocess
 import time
 import zlib
@@ -33,7 +32,7 @@ from custody.model.errors import Unavailable
 
 FIRST_UID, UIDS = 1_900_000_000, 65_536  # far from people, services and containers
 MARK = "CUSTODY_SANDBOX"
-_PDEATHSIG, _SUBREAPER = 1, 36
+_SUBREAPER = 36
 _SETUP_WITHIN = 20.0
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -112,14 +111,6 @@ def _start(
     limits: Limits,
     uid: int | None,
 ) -> subprocess.Popen[bytes]:
-    parent = os.getpid()
-
-    def confine() -> None:
-        _libc.prctl(_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != parent:  # it died before we asked to die with it
-            os._exit(1)
-        _set_limits(0, limits, with_processes=uid is not None)
-
     try:
         return subprocess.Popen(
             argv,
@@ -134,7 +125,7 @@ def _start(
             user=uid,
             group=uid,
             extra_groups=None if uid is None else [],
-            preexec_fn=confine,  # noqa: PLW1509 -- a deadman has no threads
+            preexec_fn=lambda: _set_limits(limits, with_processes=uid is not None),  # noqa: PLW1509 -- a deadman has no threads
         )
     except FileNotFoundError as error:
         raise Unavailable(
@@ -142,7 +133,7 @@ def _start(
         ) from error
 
 
-def _set_limits(pid: int, limits: Limits, *, with_processes: bool) -> None:
+def _set_limits(limits: Limits, *, with_processes: bool) -> None:
     wanted = {
         resource.RLIMIT_CORE: 0,
         resource.RLIMIT_NOFILE: limits.open_files,
@@ -154,7 +145,7 @@ def _set_limits(pid: int, limits: Limits, *, with_processes: bool) -> None:
     if with_processes:
         wanted[resource.RLIMIT_NPROC] = limits.processes + 2  # bwrap counts as this user too
     for kind, value in wanted.items():
-        _set_limit(pid, kind, value)
+        _set_limit(0, kind, value)
 
 
 def _set_limit(pid: int, kind: int, value: int) -> None:

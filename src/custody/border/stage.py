@@ -56,9 +56,11 @@ def give_to(folder: Path, uid: int) -> None:
 
 def _staged(opened: Mapping[Path, int]) -> dict[Path, str]:
     """Bind each onto a small tmpfs that only this process and its children see."""
-    stage = next((place for place in _STAGES if os.path.isdir(place)), "")
+    in_use = [os.path.realpath(path) for path in (*opened, Path.cwd())]
+    free = [place for place in _STAGES if not any(path.startswith(f"{place}/") for path in in_use)]
+    stage = next((place for place in free if os.path.isdir(place)), "")
     if not stage:
-        raise Unavailable(f"none of {', '.join(_STAGES)} exists", code="sandbox.setup", hint="mkdir /mnt")
+        raise Unavailable(f"none of {', '.join(_STAGES)} is free", code="sandbox.setup", hint="mkdir /mnt")
     _mount("custody", stage, "tmpfs", _NOSUID | _NODEV, "mode=755,size=1m")
     found = {}
     for number, (path, descriptor) in enumerate(opened.items()):

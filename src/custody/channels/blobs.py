@@ -148,13 +148,11 @@ def check_ids(name: str, ids: Sequence[str]) -> None:
         raise BadInput(
             f"{len(ids)} blocks in one blob", code="blob.full", where=name, hint=f"at most {MOST_BLOCKS}"
         )
-    for width, one in {len(one.encode()): one for one in ids}.items():
-        if not 1 <= width <= LONGEST_ID:
-            raise BadInput("a block id has 1 to 64 bytes", code="blob.block-id", where=f"{name}#{one}")
-        if width != len(ids[0].encode()):
-            raise BadInput(
-                "block ids of one blob have one length", code="blob.block-id", where=f"{name}#{one}"
-            )
+    widths = set(map(len, ids if "".join(ids).isascii() else (one.encode() for one in ids)))
+    if len(widths) > 1:
+        raise BadInput("block ids of one blob have one length", code="blob.block-id", where=name)
+    if widths and not 1 <= widths.pop() <= LONGEST_ID:
+        raise BadInput("a block id has 1 to 64 bytes", code="blob.block-id", where=name)
 
 
 def check_facts(name: str, facts: Facts) -> None:

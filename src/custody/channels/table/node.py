@@ -32,6 +32,7 @@ from custody.model.errors import BadInput
 
 FIRST = block_id(0)
 
+_COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 _ID_FIRST = re.compile(rb'\{"id":"(\d+)"[,}]')
 _TOMBSTONE = re.compile(rb'\{"id":"(\d+)","deleted_at":"([^"]*)"\}')
 
@@ -45,9 +46,9 @@ class Message:
     def of(cls, raw: Mapping[str, Any]) -> Message:
         """A message as the service gave it, every field kept; the id is moved to the front of the line."""
         number = parse(raw["id"])
-        kept = {"id": str(number)} | {name: value for name, value in raw.items() if name != "id"}
+        kept = {"id": str(number), **raw, "id": str(number)}  # noqa: F601 - first place, and not overwritten
         try:
-            line = json.dumps(kept, ensure_ascii=False, separators=(",", ":")).encode()
+            line = _COMPACT.encode(kept).encode()
         except UnicodeEncodeError:  # half a character, which only an escape can carry
             line = json.dumps(kept, separators=(",", ":")).encode()
         return cls(block_id(number), line)

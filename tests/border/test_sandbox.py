@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from sandbox_rig import Box, box, need
 
 import custody
+from border.sandbox_rig import Box, box, need
 from custody.border import bwrap
 from custody.border.confinement import decode_spec, encode_spec
 from custody.border.sandbox import End, Limits, Mount, Running, Sandboxes, Spec, available

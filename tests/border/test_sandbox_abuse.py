@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sandbox_rig import Box, box
 
+from border.sandbox_rig import Box, box
 from custody.border import cgroup, seccomp
 from custody.border.sandbox import Limits
 

@@ -14,9 +14,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from sandbox_rig import Box, box, need
 
 import custody
+from border.sandbox_rig import Box, box, need
 from custody.border import processes
 from custody.border.launch import mark_of
 from custody.border.sandbox import Running, Sandboxes, Spec

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sandbox_rig import Box, box
 
+from border.sandbox_rig import Box, box
 from custody.border import output
 from custody.border.masking import MASK, Masker, patterns
 from custody.border.output import ERR, OUT, Follower, Gatherer, Recorder

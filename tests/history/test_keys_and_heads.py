@@ -89,8 +89,7 @@ def test_a_new_key_is_on_disk_before_anything_is_signed_with_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     synced: list[int] = []
-    real = os.fsync
-    monkeypatch.setattr(os, "fsync", lambda file: (synced.append(os.fstat(file).st_size), real(file)))
+    monkeypatch.setattr(os, "fsync", lambda file: synced.append(os.fstat(file).st_size))
     make_key(tmp_path / "seal.key", NAME)
     assert synced == [(tmp_path / "seal.key").stat().st_size]
 
@@ -168,6 +167,20 @@ def test_the_stand_alone_verifier_refuses_a_signature_counted_once_round_the_gro
     scalar = int.from_bytes(signature[32:], "little") + standalone_verifier.ORDER
     other = signature[:32] + scalar.to_bytes(32, "little")
     assert not standalone_verifier.ed25519_holds(public, other, message)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        (2).to_bytes(32, "little"),  # no x goes with this y
+        standalone_verifier.P.to_bytes(32, "little"),  # zero, written in a second way
+        (1 | 1 << 255).to_bytes(32, "little"),  # x is zero, yet called odd
+    ],
+)
+def test_the_stand_alone_verifier_takes_no_bytes_for_a_point_that_are_none(data: bytes) -> None:
+    with pytest.raises(ValueError, match="not a point"):
+        standalone_verifier.point_from(data)
+    assert not standalone_verifier.ed25519_holds(data, bytes(64), b"")
 
 
 def test_the_stand_alone_verifier_agrees_with_the_library_on_many_signatures() -> None:

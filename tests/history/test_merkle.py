@@ -93,6 +93,14 @@ def hexes(path: list[bytes]) -> list[str]:
     return [each.hex() for each in path]
 
 
+def alone_continues(before: bytes, old: int, top: bytes, new: int, path: list[bytes]) -> bool:
+    heads = ({"blocks": old, "tree": before}, {"blocks": new, "tree": top})
+    try:
+        return standalone_verifier.continues(*heads, path)
+    except (standalone_verifier.CannotRead, IndexError):
+        return False
+
+
 def test_the_root_over_nothing_is_the_hash_of_nothing() -> None:
     assert root([]) == EMPTY == sha256(b"").digest() == frontier_root(())
 
@@ -121,6 +129,10 @@ def test_every_leaf_of_every_small_tree_is_proved_and_no_other(size: int) -> Non
         steps = hexes(path)
         assert includes(top, size, index, FORTY[index], path)
         assert standalone_verifier.climbs(FORTY[index], size, index, steps, top)
+        assert not standalone_verifier.climbs(leaf(b"another"), size, index, steps, top)
+        assert not path or not standalone_verifier.climbs(FORTY[index], size, index, steps[:-1], top)
+        with pytest.raises(standalone_verifier.CannotRead):
+            standalone_verifier.climbs(FORTY[index], size, index, [*steps, EMPTY.hex()], top)
         assert not includes(top, size, index, leaf(b"another"), path)
         assert not includes(top, size, index, FORTY[index], [*path, EMPTY])
         assert not includes(top, size, index, FORTY[index], path[:-1]) or not path
@@ -139,6 +151,11 @@ def test_every_small_tree_is_shown_to_continue_each_before_it(new: int) -> None:
         assert not extends(before, old, leaf(b"forged"), new, path)
         assert not extends(before, old, top, new, [*path, EMPTY])
         assert not path or not extends(before, old, top, new, path[:-1])
+        assert alone_continues(before, old, top, new, path)
+        assert not alone_continues(leaf(b"forged"), old, top, new, path)
+        assert not alone_continues(before, old, leaf(b"forged"), new, path)
+        assert old == new or not alone_continues(before, old, top, new, [*path, EMPTY])
+        assert not path or not alone_continues(before, old, top, new, path[:-1])
         forged = [leaf(b"forged"), *FORTY[1:new]]
         lying = consistency_path(subtrees_of(forged), old, new)
         assert not extends(before, old, root(forged), new, lying)

@@ -185,6 +185,13 @@ def test_an_erased_body_is_told_as_erased(premis3: etree.XMLSchema) -> None:
     assert texts(document, "eventDetail") == ["agent and detail were erased, as erasures#1 says"]
 
 
+def test_what_is_not_known_is_left_out_instead_of_written_empty() -> None:
+    bare = premis_document([replace(EVENT, agent="Ann", detail={})], origin=NAME)
+    for name in ("eventDetailInformation", "eventOutcomeDetail", "agentType", "agentVersion", "linkingAgentRole"):
+        assert texts(bare, name) == []
+    assert texts(premis_document([ODD["only a detail"]], origin=NAME), "eventOutcomeDetailNote") == []
+
+
 def test_a_report_is_structured_and_its_reason_is_also_told_in_words() -> None:
     document = premis_document([EVENT], origin=NAME)
     assert texts(document, "eventOutcomeDetailNote") == ["2 of 9 differ"]
@@ -308,6 +315,15 @@ def test_premis_2_2_of_an_older_framework_is_read(premis2: etree.XMLSchema) -> N
             },
         )
     ]
+
+
+def test_what_we_exported_comes_in_again_with_its_detail_and_its_origin() -> None:
+    (event,) = read_premis(premis_document([EVENT], origin=NAME)).events
+    source = {"identifier": ["custody", f"{NAME}/{ITEM}#3"], "at": "2026-02-25T06:13:20.123456Z", "outcome": "fail"}
+    detail = {"reason": "2 of 9 differ", "premis": source}
+    assert new_events(event) == [NewEvent("ark:/99999/fk4x", "fixity check", "failure", "checksum-checker 1.2", detail)]
+    (job,) = read_premis(premis_document([replace(EVENT, subject="job/12")], origin=NAME)).events
+    assert new_events(job) == []
 
 
 def one(inside: str, *, namespace: str = "http://www.loc.gov/premis/v3", **parts: str) -> str:

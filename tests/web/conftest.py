@@ -16,6 +16,13 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
         yield made
 
 
+@pytest.fixture(scope="module")
+def empty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+    """An archive without deposits, for what is refused."""
+    with open_house(tmp_path_factory.mktemp("empty"), filled=False) as made:
+        yield made
+
+
 @pytest.fixture
 def own(tmp_path: Path) -> Iterator[House]:
     """An empty archive that a test may change as it likes."""

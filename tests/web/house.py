@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -73,7 +74,14 @@ class House:
         return Worker(self.archive.store, serving, Settings(threads=2), self.site.options.telling)
 
     def work(self) -> None:
-        self.worker().run_until_quiet()
+        """Until nothing can be done, and nothing becomes due by itself."""
+        store = self.archive.store
+        while True:
+            self.worker().run_until_quiet()
+            waiting = [job.due for job in store.queue.every() if job.due]
+            if not waiting:
+                return
+            time.sleep(max(0.0, (min(waiting) - store.now()) / 1e6))
 
     def depositors_page(self) -> str:
         return link(SECRET, self.archive.batch(self.papers))

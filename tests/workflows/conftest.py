@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from repositories import GitRepository, SvnRepository, need, wait_for
+
+from workflows.repositories import GitRepository, SvnRepository, need, wait_for
 
 SEED = b"""\
 - name: indexing

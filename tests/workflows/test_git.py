@@ -7,12 +7,12 @@ import threading
 from pathlib import Path
 
 import pytest
-from repositories import GitRepository
 
 from custody.model.errors import NotFound, Unavailable
 from custody.workflows.archive import Change, Entry, read_workflows
 from custody.workflows.git import GitArchive
 from custody.workflows.journal import Journal
+from workflows.repositories import GitRepository
 
 ZERO = "0" * 40
 

@@ -9,10 +9,10 @@ import time
 from pathlib import Path
 
 import pytest
-from repositories import GitRepository, SvnRepository
 
 from custody.model.errors import BadInput, NotFound, Refused
 from custody.workflows import hooks
+from workflows.repositories import GitRepository, SvnRepository
 
 
 class Listener:

@@ -7,11 +7,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from repositories import SvnRepository
 
 from custody.model.errors import BadInput, NotFound, Unavailable
 from custody.workflows.archive import Archive, Change, Entry, read_workflows
 from custody.workflows.svn import SvnArchive
+from workflows.repositories import SvnRepository
 
 
 @pytest.fixture(params=["path", "file", "svn"])

@@ -31,6 +31,7 @@ def serving(store: Store, config: Path | None, load: Sequence[Path], commands: S
 
 
 def _applications(store: Store, config: Path | None) -> tuple[Sequence[Kind], Sequence[Chore]]:
+    from custody.channels import serving as channels
     from custody.cli.config import find
     from custody.ingest import serving as ingest
     from custody.ingest.setup import open_world
@@ -43,7 +44,9 @@ def _applications(store: Store, config: Path | None) -> tuple[Sequence[Kind], Se
         return bulk, ()
     world = open_world(store, found.ingest, found.home)
     shop = workflows.open_shop(store, found.workflows, found.home)
-    return (*bulk, *ingest.kinds(world), *workflows.kinds(shop)), workflows.chores(store)
+    mirror = channels.open_mirror(store, found.channels, found.home)
+    kinds = (*bulk, *ingest.kinds(world), *workflows.kinds(shop), *(channels.kinds(mirror) if mirror else ()))
+    return kinds, (*workflows.chores(store), *(channels.chores(mirror) if mirror else ()))
 
 
 def _kinds_of(path: Path) -> list[Kind]:

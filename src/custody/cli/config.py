@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
+from custody.channels.serving import ChannelConfig
 from custody.ingest.setup import IngestConfig
 from custody.model.errors import BadInput
 from custody.workflows.serving import WorkflowConfig
@@ -22,6 +23,7 @@ class Config:
     store: str
     ingest: IngestConfig
     workflows: WorkflowConfig
+    channels: ChannelConfig
 
 
 def find(given: Path | None) -> Config | None:
@@ -39,7 +41,7 @@ def read(path: Path) -> Config:
         raise BadInput(f"cannot read it: {error.strerror}", where=str(path), code="config.file") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise BadInput(f"this is not TOML: {error}", where=str(path), code="config.toml") from error
-    unknown = set(values) - {"store", "ingest", "workflows"}
+    unknown = set(values) - {"store", "ingest", "workflows", "channels"}
     if unknown:
         raise BadInput(f"unknown key {', '.join(sorted(unknown))}", where=str(path), code="config.key")
     home = path.resolve().parent
@@ -48,6 +50,7 @@ def read(path: Path) -> Config:
         _store(values.get("store", ""), home),
         _part(IngestConfig, values.get("ingest", {}), "ingest", str(path)),
         _part(WorkflowConfig, values.get("workflows", {}), "workflows", str(path)),
+        _part(ChannelConfig, values.get("channels", {}), "channels", str(path)),
     )
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import socket
+import sys
 import threading
 from pathlib import Path
 from types import FrameType
@@ -42,6 +44,7 @@ def demo(
     Kill it as rudely as you like and start it again: it goes on where it stopped.
     """
     from custody.demo.book import Book
+    from custody.demo.chat import Chat
     from custody.demo.line import Line
     from custody.demo.stories import Deposits
     from custody.demo.stories import reset as start_over
@@ -57,12 +60,20 @@ def demo(
         deposits = Deposits.open(store, folder.resolve(), _port(folder))
         line = Line.open(store, folder.resolve())
         book = Book.open(store, folder.resolve())
+        chat = Chat.open(store, folder.resolve())
         deposits.begin()
         line.begin()
+        chat.begin()
         if book:
             book.begin()
-        kinds = (*deposits.kinds(), *line.kinds(), *(book.kinds() if book else ()), *bulk_kinds(store, machines()))
-        chores = (*line.chores(), *(book.chores() if book else ()))
+        kinds = (
+            *deposits.kinds(),
+            *line.kinds(),
+            *chat.kinds(),
+            *(book.kinds() if book else ()),
+            *bulk_kinds(store, machines()),
+        )
+        chores = (*line.chores(), *chat.chores(), *(book.chores() if book else ()))
         telling = Telling()
         worker = Worker(store, Serving(kinds, chores), Settings(threads=threads, lease=5), telling)
 
@@ -81,16 +92,20 @@ def demo(
             worker.run_forever()
             dashboard.stop()
         deposits.server.stop()
+        chat.stop()
 
 
 def _dashboard(store: Store, folder: Path, world: World, telling: Telling) -> Server:
     """At the usual port, or the next free one; back when it has answered."""
     from custody.web.app import Options, build_app
     from custody.web.links import read_secret
+    from custody.web.pages.all_sections import SECTIONS
     from custody.web.serving import Server
 
     secret = read_secret(folder / "custody.secret")
-    options = Options(secret, demo=True, machines=machines(), world=world, who=running.me(), telling=telling)
+    options = Options(
+        secret, demo=True, machines=machines(), world=world, who=running.me(), telling=telling, sections=SECTIONS
+    )
     return Server(build_app(store, options), port=FIRST_PORT, tries=MOST_PORTS).start()
 
 
@@ -136,6 +151,7 @@ def _is_free(port: int) -> bool:
 
 def _greet(folder: Path, server: str, book: bool, dashboard: str = "") -> None:
     here = os.path.relpath(folder)
+    path = "" if shutil.which("custody") else f"export PATH={Path(sys.executable).parent}:$PATH; "
     archive = (
         "custody archive graph My-Project        revisions and tasks of the book"
         if book
@@ -149,18 +165,20 @@ def _greet(folder: Path, server: str, book: bool, dashboard: str = "") -> None:
              is missing. Another's collection is frozen while the map room moves house.
   Archive    a book is being written; each revision indexes it and builds it, a newer build
              replaces one still being made.
+  Channel    three thousand messages are mirrored, no faster than is allowed.
   Robots     whatever is stored has its digests and formats checked; all of it is sealed.
 
 Try, in another terminal:
-  export CUSTODY_STORE=sqlite:///{here}/custody.db
+  {path}cd {here}
   custody job list                        where everything stands
   custody job failures                    what went wrong, by cause
   custody job why 1                       why something waits
   custody hold list                       what is frozen, by whom
   {archive}
   custody robot matrix                    which item has had which events
-  ls {here}/outbox               what the depositors were told
-  touch {here}/depositor/mended  she puts the missing page back …
+  custody channel list                    how far the channel has been mirrored
+  ls outbox                               what the depositors were told
+  touch depositor/mended                  she puts the missing page back …
   custody job resume --cause http.404     … and you let the job go on
 
 Ctrl-C stops it. Start it again and it goes on where it was. (kill -9 it: nothing is lost.)

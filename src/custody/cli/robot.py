@@ -19,7 +19,7 @@ from custody.robots.finding import find_robots
 from custody.robots.lint import lint as look_over
 from custody.robots.restart import restart as withdraw
 from custody.robots.restart import undo as take_back
-from custody.robots.robot import Robot
+from custody.robots.robot import Robot, sentence
 from custody.stores import Store, open_store
 from custody.stores.items import subscriptions
 
@@ -120,20 +120,6 @@ def list_(store: StoreUrl = running.DEFAULT_STORE, json: AsJson = False) -> None
         "records": lambda row: row[1].get("event"), "ready": lambda row: row[3], "when": lambda row: sentence(row[2]),
     }  # fmt: skip
     running.table(columns, rows, "no robots yet: custody robot run FILE")
-
-
-def sentence(trigger: Trigger) -> str:
-    """A trigger as one would say it."""
-    words = {
-        "types": "of type {}", "past": "that have had {}", "failed": "whose {} failed", "absent": "without {}",
-        "old": "whose {} is older than their last change", "items": "among {}",
-    }  # fmt: skip
-    parts = [
-        text.format(" and ".join(sorted(getattr(trigger, name))))
-        for name, text in words.items()
-        if getattr(trigger, name)
-    ]
-    return "items " + ", ".join(parts) if parts else "every item"
 
 
 @app.command()

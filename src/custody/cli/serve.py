@@ -44,6 +44,7 @@ def serve(
     from custody.stores import open_store
     from custody.web.app import Options, build_app
     from custody.web.links import read_secret
+    from custody.web.pages.all_sections import SECTIONS
     from custody.web.serving import Server
     from custody.web.telling import Telling
 
@@ -54,7 +55,7 @@ def serve(
         world = open_world(opened, found.ingest, found.home) if found else None
         options = Options(
             read_secret(secret or home / "custody.secret"), demo=demo, machines=machines(), world=world,
-            secure_cookie=secure, who=running.me(), telling=telling,
+            secure_cookie=secure, who=running.me(), telling=telling, sections=SECTIONS,
         )  # fmt: skip
         site = build_app(opened, options)
         server = Server(site, host, port).start()

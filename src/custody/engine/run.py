@@ -51,7 +51,7 @@ def conclude(kind: Kind, work: Work, outcome: Outcome, chance: float, move: str)
         return revoked(kind, work.claim, work.stop_reason, move, work.facts, keep)
     if work.stop_reason == "shutdown" and isinstance(outcome, Failed):
         return None  # it was we who stopped it: that is no failure of the work
-    if not work.is_sure_of_its_facts():
+    if not isinstance(outcome, Hold) and outcome.keep and not work.is_sure_of_its_facts():
         return None
     return judge(kind, work.claim, outcome, work.facts, chance, move)
 

@@ -107,3 +107,17 @@ def robot(
         return Robot(name, version, event, trigger, work, **options)
 
     return label
+
+
+def sentence(trigger: Trigger) -> str:
+    """A trigger as one would say it."""
+    words = {
+        "types": "of type {}", "past": "that have had {}", "failed": "whose {} failed", "absent": "without {}",
+        "old": "whose {} is older than their last change", "items": "among {}",
+    }  # fmt: skip
+    parts = [
+        text.format(" and ".join(sorted(getattr(trigger, name))))
+        for name, text in words.items()
+        if getattr(trigger, name)
+    ]
+    return "items " + ", ".join(parts) if parts else "every item"

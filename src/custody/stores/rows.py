@@ -31,12 +31,16 @@ class Tx(Protocol):
         ...
 
 
+# Made once: json.dumps would make one for every call, which takes as long as the work itself.
+_ENCODE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_keys=True, allow_nan=False).encode
+
+
 def dumps(value: Mapping[str, Any], where: str = "") -> str:
     """As JSON, the same for the same value; `where` is named if it cannot be."""
     if not value:
         return "{}"
     try:
-        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True, allow_nan=False)
+        text = _ENCODE(value)
         if is_text(text):
             return text
         problem = "it holds half a character"

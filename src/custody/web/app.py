@@ -51,7 +51,10 @@ def build_app(store: Store, options: Options) -> FastAPI:
         app.include_router(router)
     app.mount(words.static_address(), _Kept(directory=Path(__file__).parent / "static"), "static")
     problems.install(app)
-    app.add_middleware(Around, small=options.small_body, large=options.upload, is_upload=lambda path: path in UPLOADS)
+    app.add_middleware(
+        Around, small=options.small_body, large=options.upload, is_upload=lambda path: path in UPLOADS,
+        surprise=problems.surprise,
+    )  # fmt: skip
     return app
 
 

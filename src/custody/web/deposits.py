@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from email import message_from_bytes, policy
 from email.message import EmailMessage
 from typing import Any, BinaryIO, Final
 
+from custody.ingest.digests import algorithm, digest_value
 from custody.ingest.notices import DELIVER
 from custody.ingest.states import BATCH_KIND, JOB_KIND
 from custody.ingest.submission import Submission, submit
@@ -102,7 +103,15 @@ def hand_in(site: Site, caller: Caller, submission: Submission, key: str) -> tup
     check_profile(site, caller, submission.profile)
     if not submission.payload.startswith(("http://", "https://", "staged:")):
         raise BadInput("a payload is an http or https URL, or an upload", where="payload", code="submission.payload")
-    return submit(site.store, submission, f"{caller.name}/{key}" if key else None, caller.name)
+    return submit(site.store, _with_digest(submission), f"{caller.name}/{key}" if key else None, caller.name)
+
+
+def _with_digest(submission: Submission) -> Submission:
+    """A depositor's digest in the one form that is compared, or a refusal now rather than a failure later."""
+    if not (submission.digest_type and submission.digest_value):
+        return submission
+    which = algorithm(submission.digest_type)
+    return replace(submission, digest_type=which.name, digest_value=digest_value(which, submission.digest_value))
 
 
 def get(site: Site, caller: Caller, number: int) -> Job:

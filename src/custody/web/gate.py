@@ -15,12 +15,13 @@ from fastapi.routing import APIRoute
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import FormData
 
-from custody.model.errors import BadInput, Unsafe
+from custody.model.errors import BadInput, NotFound, Unsafe
 from custody.web.caller import Caller
 from custody.web.problems import Forbidden, Unknown
 from custody.web.rules import Rule
 from custody.web.site import Site, site_of
 
+HIGHEST = 2**62
 COOKIE = "custody_session"
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 FORWARDED = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip")
@@ -30,6 +31,7 @@ async def permit(request: Request) -> None:
     """Let the request through with its caller, or raise."""
     site = site_of(request)
     rule = rule_of(site.rules, request)
+    _check_numbers(request)
     caller = await run_in_threadpool(find_caller, site, request)
     request.state.caller = caller
     if request.method not in SAFE:
@@ -38,6 +40,12 @@ async def permit(request: Request) -> None:
         _check(rule, caller)
     if request.method not in SAFE and not is_api(request):
         await _check_form(request, caller)
+
+
+def _check_numbers(request: Request) -> None:
+    """No store has rows beyond this number, and none could be asked about one."""
+    if any(isinstance(part, int) and part > HIGHEST for part in request.path_params.values()):
+        raise NotFound("nothing has so high a number", code="not-found")
 
 
 def rule_of(rules: Mapping[str, Rule], request: Request) -> Rule:

@@ -9,6 +9,8 @@ from typing import Final
 
 from fastapi import HTTPException
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import Request
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 HEADERS: Final = {
@@ -27,16 +29,35 @@ SILENCE_SECONDS: Final = 30.0  # between two pieces of a body
 
 
 class Around:
-    def __init__(self, app: ASGIApp, small: int, large: int, is_upload: Callable[[str], bool]) -> None:
-        self.app, self.small, self.large, self.is_upload = app, small, large, is_upload
+    def __init__(
+        self,
+        app: ASGIApp,
+        small: int,
+        large: int,
+        is_upload: Callable[[str], bool],
+        surprise: Callable[[Request, Exception], Response],
+    ) -> None:
+        self.app, self.small, self.large, self.is_upload, self.surprise = app, small, large, is_upload, surprise
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
         scope["custody.id"] = secrets.token_hex(6)
-        limit = self._limit(scope)
-        await self.app(scope, _limited(scope, receive, limit), _with_headers(scope, send))
+        begun = False
+
+        async def write(message: Message) -> None:
+            nonlocal begun
+            begun = True
+            await _with_headers(scope, send)(message)
+
+        try:
+            await self.app(scope, _limited(scope, receive, self._limit(scope)), write)
+        except Exception as error:
+            if begun:
+                raise  # too late for an answer: the connection is cut
+            response = self.surprise(Request(scope), error)
+            await response(scope, receive, write)
 
     def _limit(self, scope: Scope) -> int:
         upload = "multipart/form-data" in Headers(scope=scope).get("content-type", "")

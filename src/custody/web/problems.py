@@ -34,6 +34,9 @@ TITLES = {
 }  # fmt: skip
 
 
+NOTHING = {"code": "", "where": "", "hint": ""}
+
+
 class Unknown(Exception):
     """No valid token came with the request."""
 
@@ -59,7 +62,7 @@ def problem(
     body |= {"detail": facts.get("message", title), "request": request.scope.get("custody.id", "")}
     body.pop("message", None)
     if wants_html(request):
-        return site_of(request).page(request, "error.html", {"problem": body, "title": title}, status)
+        return site_of(request).page(request, "error.html", {"problem": NOTHING | body, "title": title}, status)
     text = json.dumps(body, ensure_ascii=False, default=str)
     return Response(text, status, media_type="application/problem+json", headers=dict(headers or {}))
 
@@ -77,7 +80,6 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(HTTPException, _http)
     app.add_exception_handler(Unknown, _unknown)
     app.add_exception_handler(Forbidden, _forbidden)
-    app.add_exception_handler(Exception, _surprise)
 
 
 async def _custody(request: Request, error: Exception) -> Response:
@@ -112,7 +114,8 @@ async def _forbidden(request: Request, error: Exception) -> Response:
     return problem(request, 403, {"code": "role.missing", "message": f"this needs {error.needed}"})
 
 
-async def _surprise(request: Request, error: Exception) -> Response:
+def surprise(request: Request, error: Exception) -> Response:
+    """For what nobody foresaw; the story goes to the log, under the number that the client is told."""
     LOG.error("request %s failed", request.scope.get("custody.id", ""), exc_info=error)
     facts = {"code": "surprise", "message": "this is our mistake, not yours; the log has the whole story"}
     return problem(request, 500, facts)

@@ -50,7 +50,7 @@ class PostgresDatabase:
         return self._submits.do([Order(job, move, agent) for job in jobs])
 
     def _submit(self, orders: list[Order]) -> list[Submitted]:
-        return self.write(lambda tx: submit_many(tx, orders))
+        return self._transactions.write(lambda tx: submit_many(tx, orders))
 
     def claim(self, queues: list[str], holder: str, lease: int, limit: int, move: str) -> list[Claim]:
         return self.write(lambda tx: claim_many(tx, queues, holder, lease, limit, move))
@@ -60,7 +60,7 @@ class PostgresDatabase:
 
     def settle(self, changes: list[Change]) -> list[Answer]:
         try:
-            return self.write(lambda tx: settle_many(tx, changes))
+            return self._transactions.write(lambda tx: settle_many(tx, changes))
         except (BadInput, Refused, NotFound):
             # What one of them brings with it cannot be saved; one by one, only that one is refused.
             return self.write(lambda tx: moves.settle_each(tx, changes))

@@ -15,14 +15,15 @@ from typing import Any
 from custody.model.job import Answer, Change, Job
 from custody.stores import graph, items, moves
 from custody.stores.postgres.submitting import Order, submit_many
+from custody.stores.postgres.transaction import PostgresTx
 from custody.stores.postgres.wire import column, fits, numbers
-from custody.stores.rows import Row, Tx, dumps, job_from
+from custody.stores.rows import Row, dumps, job_from
 from custody.stores.submit import microseconds
 
 Shape = tuple[Any, ...]
 
 
-def settle_many(tx: Tx, changes: Sequence[Change]) -> list[Answer]:
+def settle_many(tx: PostgresTx, changes: Sequence[Change]) -> list[Answer]:
     """Each is done or refused by itself; the answers are in the order of the changes."""
     together: dict[int, Change] = {}
     for change in changes:
@@ -40,7 +41,7 @@ def _travels(change: Change) -> bool:
     return change.token is not None and fits(change.move) and not alone
 
 
-def _answer(tx: Tx, change: Change, travelled: bool, row: Row | None) -> Answer:
+def _answer(tx: PostgresTx, change: Change, travelled: bool, row: Row | None) -> Answer:
     if not travelled:
         return moves.settle(tx, change)
     return moves.explain_refusal(tx, change) if row is None else Answer(change.id, True, row[1])
@@ -49,7 +50,7 @@ def _answer(tx: Tx, change: Change, travelled: bool, row: Row | None) -> Answer:
 # The rows
 
 
-def _write_rows(tx: Tx, changes: Sequence[Change]) -> dict[int, Row]:
+def _write_rows(tx: PostgresTx, changes: Sequence[Change]) -> dict[int, Row]:
     """The rows that were moved, as (id, token, open, parent, line), by id."""
     groups: dict[Shape, list[Change]] = defaultdict(list)
     for change in changes:
@@ -67,7 +68,7 @@ def _shape(change: Change) -> Shape:
     )  # fmt: skip
 
 
-def _write_group(tx: Tx, group: list[Change]) -> list[Row]:
+def _write_group(tx: PostgresTx, group: list[Change]) -> list[Row]:
     group.sort(key=lambda change: change.id)
     first = group[0]
     return tx.run(
@@ -94,7 +95,7 @@ def _common_detail(change: Change) -> str:
 # What comes of them
 
 
-def _follow(tx: Tx, moved: Sequence[tuple[Change, Row]]) -> None:
+def _follow(tx: PostgresTx, moved: Sequence[tuple[Change, Row]]) -> None:
     """As `moves.follow`, in the same order: new jobs, items, those who waited, parents, removals."""
     orders = [Order(job.checked(), change.move, change.agent) for change, _ in moved for job in change.then]
     if orders:
@@ -113,7 +114,7 @@ def _follow(tx: Tx, moved: Sequence[tuple[Change, Row]]) -> None:
         tx.run("forget_many", ids=numbers(removed))
 
 
-def _tell(tx: Tx, moved: Sequence[tuple[Change, Row]]) -> None:
+def _tell(tx: PostgresTx, moved: Sequence[tuple[Change, Row]]) -> None:
     """Tell everyone who waited for one of these ends, and the parents."""
     ends: dict[str, list[int]] = defaultdict(list)
     for change, _ in moved:
@@ -137,7 +138,7 @@ def _tell(tx: Tx, moved: Sequence[tuple[Change, Row]]) -> None:
     graph.spread(tx, news)
 
 
-def _count_down(tx: Tx, met: Counter[int], news: graph.News) -> None:
+def _count_down(tx: PostgresTx, met: Counter[int], news: graph.News) -> None:
     if not met:
         return
     waiters = sorted(met)
@@ -148,5 +149,5 @@ def _count_down(tx: Tx, met: Counter[int], news: graph.News) -> None:
             graph.after_count(tx, _locked(tx, job_id), news)
 
 
-def _locked(tx: Tx, job_id: int) -> Job:
+def _locked(tx: PostgresTx, job_id: int) -> Job:
     return job_from(tx.run("lock_job", id=job_id)[0])

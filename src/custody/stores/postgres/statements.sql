@@ -72,9 +72,8 @@ E'\x1e'
 -- fragment: none
 E'\x1f'
 
--- name: submit_many
--- `given` draws the ids in the order of the request; the inserts go by key, so that two requests with the same
--- keys wait for each other in the same order.
+-- fragment: orders
+-- The jobs of a request, each with its shape; their ids are drawn here, in the order of the request.
 with shape as materialized (
     select * from json_to_recordset(:shapes) as shape (
         number int, kind text, state text, runnable smallint, ended text, lane text, place text, collection text,
@@ -83,25 +82,37 @@ given as materialized (
     select nextval('job_id_seq') as id, one.* from rows from (
         unnest(:numbers::int[]), string_to_table(:keys, {cut}, {none}), string_to_table(:payloads, {cut}),
         string_to_table(:facts, {cut}), string_to_table(:details, {cut}, {none}), string_to_table(:moves, {cut})
-    ) as one (number, key, payload, facts, detail, move)),
+    ) as one (number, key, payload, facts, detail, move))
+
+-- fragment: new_jobs
+insert into job (id, kind, key, state, runnable, ended, lane, place, collection, priority, unmet, due, payload, facts,
+    parent, open, when_empty, token, seq, move, created, changed)
+overriding system value
+select given.id, shape.kind, given.key, shape.state, shape.runnable, shape.ended, shape.lane, shape.place,
+    shape.collection, shape.priority, case when shape.delay > 0 then 1 else 0 end,
+    case when shape.delay > 0 then :now + shape.delay end, given.payload, coalesce(given.facts, '{}'), shape.parent,
+    shape.open, shape.when_empty, 1, 1, coalesce(given.move, :move), :now, :now
+from given join shape on shape.number = given.number
+
+-- fragment: first_events
+insert into event (subject, seq, type, outcome, agent, at, detail, token, move)
+select 'job/' || given.id, 1, 'submitted', 'none', shape.agent, :now, coalesce(given.detail, shape.detail), 1,
+    coalesce(given.move, :move)
+from given join shape on shape.number = given.number
+
+-- name: submit_many
+{orders}, made as ({new_jobs}), told as ({first_events})
+select id, true from given
+
+-- name: submit_keyed
+-- Only some may be new. The inserts go by key, so that two requests with the same keys wait for each other in
+-- the same order.
+{orders},
 made as (
-    insert into job (id, kind, key, state, runnable, ended, lane, place, collection, priority, unmet, due, payload,
-        facts, parent, open, when_empty, token, seq, move, created, changed)
-    overriding system value
-    select given.id, shape.kind, given.key, shape.state, shape.runnable, shape.ended, shape.lane, shape.place,
-        shape.collection, shape.priority, case when shape.delay > 0 then 1 else 0 end,
-        case when shape.delay > 0 then :now + shape.delay end, given.payload, coalesce(given.facts, '{}'),
-        shape.parent, shape.open, shape.when_empty, 1, 1, coalesce(given.move, :move), :now, :now
-    from given join shape on shape.number = given.number
-    order by given.key, given.id
+    {new_jobs} order by given.key, given.id
     on conflict (kind, key) where key is not null do nothing
     returning id),
-told as (
-    insert into event (subject, seq, type, outcome, agent, at, detail, token, move)
-    select 'job/' || given.id, 1, 'submitted', 'none', shape.agent, :now, coalesce(given.detail, shape.detail), 1,
-        coalesce(given.move, :move)
-    from given join made on made.id = given.id join shape on shape.number = given.number
-    order by given.id)
+told as ({first_events} join made on made.id = given.id order by given.id)
 select given.id, made.id is not null from given left join made on made.id = given.id order by given.id
 
 -- name: jobs_by_key

@@ -11,14 +11,16 @@ import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from custody.model.job import Job, NewJob
 from custody.stores import graph
+from custody.stores.postgres.transaction import PostgresTx
 from custody.stores.postgres.wire import column, fits, numbers
-from custody.stores.rows import Tx, dumps, job_from
+from custody.stores.rows import dumps, job_from
 from custody.stores.submit import Submitted, columns, first_detail, submit_one, the_earlier
 
-MOST = 5000
+MOST = 1000
 """Jobs in one statement; more are sent in several."""
 
 
@@ -31,46 +33,51 @@ class Order:
     agent: str
 
 
-def submit_many(tx: Tx, orders: Sequence[Order]) -> list[Submitted]:
+def submit_many(tx: PostgresTx, orders: Sequence[Order]) -> list[Submitted]:
     """All of them, in their order."""
     answers: list[Submitted] = []
-    for plain, run in itertools.groupby(orders, lambda order: _is_plain(order.job)):
-        if plain:
-            for start in range(0, len(some := list(run)), MOST):
-                answers += _submit_plain(tx, some[start : start + MOST])
+    for travels, run in itertools.groupby(orders, lambda order: _travels(order.job)):
+        if travels:
+            answers += _submit_together(tx, list(run))
         else:
             answers += [submit_one(tx, order.job, order.move, order.agent) for order in run]
     return answers
 
 
-def _is_plain(job: NewJob) -> bool:
+def _travels(job: NewJob) -> bool:
     return not job.needs and job.line is None and fits(job.key)
 
 
-def _submit_plain(tx: Tx, orders: Sequence[Order]) -> list[Submitted]:
-    shapes = _Shapes()
-    shape_of = [shapes.number(order) for order in orders]
-    jobs = [order.job for order in orders]
-    moves = {order.move for order in orders}
-    rows = tx.run(
-        "submit_many", shapes=shapes.text(), numbers=numbers(shape_of), keys=column([job.key for job in jobs]),
-        payloads=column([dumps(job.payload, "job payload") for job in jobs]),
-        facts=column([dumps(job.facts, "job facts") for job in jobs]) if any(job.facts for job in jobs) else None,
-        details=column([_own_detail(job) for job in jobs]), move=orders[0].move,
-        moves=column([order.move for order in orders]) if len(moves) > 1 else None,
-    )  # fmt: skip
+def _submit_together(tx: PostgresTx, orders: Sequence[Order]) -> list[Submitted]:
+    statement = "submit_keyed" if any(order.job.key is not None for order in orders) else "submit_many"
+    parts = (_values(orders[start : start + MOST]) for start in range(0, len(orders), MOST))
+    # While the server writes one part, the next is put together here.
+    rows = tx.stream(statement, parts) if len(orders) > MOST else tx.run(statement, **next(parts))
     answers = [Submitted(job_id, new) for job_id, new in rows]
     children = Counter(
-        job.parent
-        for job, answer in zip(jobs, answers, strict=True)
-        if answer.new and job.parent is not None and job.machine.end(job.start()) is None
+        order.job.parent
+        for order, answer in zip(orders, answers, strict=True)
+        if order.job.parent is not None and answer.new and order.job.machine.end(order.job.start()) is None
     )
     for parent in sorted(children):
         graph.count_child(tx, parent, children[parent])
     return answers if all(answer.new for answer in answers) else _with_earlier(tx, orders, answers)
 
 
-def _with_earlier(tx: Tx, orders: Sequence[Order], answers: list[Submitted]) -> list[Submitted]:
+def _values(orders: Sequence[Order]) -> dict[str, Any]:
+    shapes = _Shapes()
+    shape_of = [shapes.number(order) for order in orders]
+    jobs = [order.job for order in orders]
+    facts = [dumps(job.facts, "job facts") for job in jobs] if any(job.facts for job in jobs) else []
+    moves = [order.move for order in orders] if any(order.move != orders[0].move for order in orders) else []
+    return {
+        "shapes": shapes.text(), "numbers": numbers(shape_of), "keys": column([job.key for job in jobs]),
+        "payloads": column([dumps(job.payload, "job payload") for job in jobs]), "facts": column(facts),
+        "details": column([_own_detail(job) for job in jobs]), "move": orders[0].move, "moves": column(moves),
+    }  # fmt: skip
+
+
+def _with_earlier(tx: PostgresTx, orders: Sequence[Order], answers: list[Submitted]) -> list[Submitted]:
     """Put the jobs that had these keys before in the place of those that were not made."""
     known = [order.job for order, answer in zip(orders, answers, strict=True) if not answer.new]
     rows = tx.run("jobs_by_key", kinds=[job.kind for job in known], keys=[job.key for job in known])
@@ -81,7 +88,7 @@ def _with_earlier(tx: Tx, orders: Sequence[Order], answers: list[Submitted]) -> 
     ]
 
 
-def _one_earlier(tx: Tx, order: Order, earlier: Job | None) -> Submitted:
+def _one_earlier(tx: PostgresTx, order: Order, earlier: Job | None) -> Submitted:
     if earlier is None:  # deleted since
         return submit_one(tx, order.job, order.move, order.agent)
     return the_earlier(order.job, earlier)

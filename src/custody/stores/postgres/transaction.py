@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -106,15 +106,24 @@ class PostgresTx:
         return self._time
 
     def run(self, name: str, /, **values: Any) -> list[Row]:
+        cursor = self._send(name, values)
+        rows: list[Row] = [] if cursor.rownumber is None else cursor.fetchall()  # type: ignore[assignment]
+        return rows
+
+    def stream(self, name: str, many: Iterable[dict[str, Any]]) -> list[Row]:
+        """The rows of one statement with many values, which are asked for while the server is still at work."""
+        with self.db.pipeline():
+            cursors = [self._send(name, values) for values in many]
+        return [row for cursor in cursors for row in cursor.fetchall()]
+
+    def _send(self, name: str, values: dict[str, Any]) -> psycopg.Cursor[tuple[Any, ...]]:
         if self._own_time is not None:
             values["now"] = self._own_time
         self.traces.note(name, values)
         try:
-            cursor = self.db.execute(self.statements[name], values)
+            return self.db.execute(self.statements[name], values)
         except psycopg.DataError as error:
             raise translate(error) from error
-        rows: list[Row] = cursor.fetchall() if cursor.description else []  # type: ignore[assignment]
-        return rows
 
 
 class Transactions:

@@ -15,7 +15,7 @@ from custody.model.errors import BadInput, CustodyError, NotFound
 from custody.model.job import Filter
 from custody.web import acting, deposits, formats, links, listing, words
 from custody.web.gate import form_of
-from custody.web.problems import status_of
+from custody.web.problems import NOTHING, status_of
 from custody.web.showing import Asked, View, back, show
 from custody.web.site import caller_of, site_of
 
@@ -122,7 +122,7 @@ def _submit(request: Request) -> Response:
     except CustodyError as error:
         values = {
             "title": "Hand something in", "profiles": deposits.profiles(site, caller), "types": TYPES, "given": form,
-            "problem": error.as_dict(),
+            "problem": NOTHING | error.as_dict(),
         }  # fmt: skip
         return site.page(request, "new_batch.html", values, status_of(error))
     return back(request, f"/batches/{number}", f"Batch {number} is taken in.")

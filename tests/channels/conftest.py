@@ -1,0 +1,81 @@
+"""Blob stores for the tests of channels: each promise is tested on every store that is installed."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from channels import azurite
+from channels.memory import Memory
+from custody.channels.blobs import Blobs
+from custody.channels.files import Files
+
+
+class Clock:
+    """Time that a test moves by hand."""
+
+    def __init__(self) -> None:
+        self.now = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+    def __call__(self) -> datetime:
+        return self.now
+
+    def advance(self, **parts: float) -> None:
+        self.now += timedelta(**parts)
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def memory_folder() -> Iterator[Path]:
+    """A folder in memory, if there is such: for tests that make thousands of commits."""
+    shared = Path("/dev/shm")
+    with tempfile.TemporaryDirectory(dir=shared if os.access(shared, os.W_OK) else None) as folder:
+        yield Path(folder)
+
+
+@pytest.fixture(scope="session")
+def azurite_server() -> Iterator[azurite.Azurite]:
+    command = azurite.program()
+    try:
+        import azure.storage.blob  # noqa: F401
+    except ImportError:
+        command = None
+    if command is None:
+        say = pytest.fail if os.environ.get("CI") else pytest.skip
+        say("needs Azurite (npm package azurite) and the extra custody[azure]")
+    server = azurite.Azurite(str(command))
+    yield server
+    server.stop()
+
+
+@pytest.fixture(params=["files", "azure", "memory"])
+def blobs(request: pytest.FixtureRequest, tmp_path: Path, clock: Clock) -> Blobs:
+    return make(request, tmp_path, clock)()
+
+
+@pytest.fixture
+def files(tmp_path: Path, clock: Clock) -> Files:
+    return Files(tmp_path / "blobs", clock)
+
+
+def make(request: pytest.FixtureRequest, folder: Path, clock: Clock) -> Callable[[], Blobs]:
+    """What opens the store of this test once more, as another process would."""
+    if request.param == "memory":
+        memory = Memory(clock)
+        return lambda: memory
+    if request.param == "files":
+        return lambda: Files(folder / "blobs", clock)
+    server = request.getfixturevalue("azurite_server")
+    from custody.channels.azure import Azure
+
+    container = "t" + os.urandom(8).hex()
+    return lambda: Azure.connect(server.connection, container)

@@ -30,9 +30,7 @@ class Azurite:
         self.blob, self.queue, table = (free_port() for _ in range(3))
         ports = {"blob": self.blob, "queue": self.queue, "table": table}
         places = [
-            word
-            for kind, port in ports.items()
-            for word in (f"--{kind}Host", "127.0.0.1", f"--{kind}Port", str(port))
+            word for kind, port in ports.items() for word in (f"--{kind}Host", "127.0.0.1", f"--{kind}Port", str(port))
         ]
         flags = ["--silent", "--disableTelemetry", "--skipApiVersionCheck", "--location", str(self.folder)]
         self.process = subprocess.Popen([command, *flags, *places], stdout=subprocess.DEVNULL)

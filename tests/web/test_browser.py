@@ -97,7 +97,9 @@ LONG = {"events", "jobs"}  # a few rows are as good as many
 GROUND = "getComputedStyle(document.body).backgroundColor"
 
 
-def test_pages_for_those_who_are_not_let_in_are_accessible_too(served: tuple[House, str], browser: Browser, axe: Any) -> None:
+def test_pages_for_those_who_are_not_let_in_are_accessible_too(
+    served: tuple[House, str], browser: Browser, axe: Any
+) -> None:
     _, url = served
     made = window(browser)
     for path in ("/login", "/jobs/424242", "/nothing"):
@@ -202,7 +204,9 @@ def test_news_arrives_by_itself_and_leaves_the_focus_where_it_is(served: tuple[H
         page.reload()
     page.goto(f"{url}/")
     page.locator("#station-pending a").focus()
-    page.wait_for_function("window.htmx && document.querySelector('#stream')._htmx && document.querySelector('#stream')._htmx.sse")
+    page.wait_for_function(
+        "window.htmx && document.querySelector('#stream')._htmx && document.querySelector('#stream')._htmx.sse"
+    )
     house.archive.store.queue.hold("lane", "live", "ada", "to be seen at once")
     page.wait_for_selector("text=to be seen at once")
     assert page.evaluate("document.activeElement.closest('li').id") == "station-pending"
@@ -215,7 +219,9 @@ def test_what_is_being_read_does_not_move_and_a_pause_is_kept(served: tuple[Hous
     made = window(browser)
     page = made.page
     page.goto(f"{url}/jobs")
-    page.wait_for_function("window.htmx && document.querySelector('#stream')._htmx && document.querySelector('#stream')._htmx.sse")
+    page.wait_for_function(
+        "window.htmx && document.querySelector('#stream')._htmx && document.querySelector('#stream')._htmx.sse"
+    )
     page.keyboard.press("j")
     here = page.evaluate("document.activeElement.textContent")
     house.archive.store.queue.submit_one(NewJob("parcel", {"title": "Late arrival"}))

@@ -47,7 +47,7 @@ def test_a_hundred_listeners_share_one_look(own: House) -> None:
     class Counting:
         db = store.db
 
-        class records:  # noqa: N801
+        class records:
             @staticmethod
             def since(after: int, limit: int) -> object:
                 nonlocal looks

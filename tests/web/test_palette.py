@@ -43,8 +43,7 @@ def test_no_two_looks_have_nearly_the_same_colour(theme: int) -> None:
         rows = ((0.4124, 0.3576, 0.1805), (0.2126, 0.7152, 0.0722), (0.0193, 0.1192, 0.9505))
         x, y, z = (sum(a * b for a, b in zip(row, (red, green, blue), strict=True)) for row in rows)
         fx, fy, fz = (
-            value ** (1 / 3) if value > 0.008856 else 7.787 * value + 16 / 116
-            for value in (x / 0.9505, y, z / 1.089)
+            value ** (1 / 3) if value > 0.008856 else 7.787 * value + 16 / 116 for value in (x / 0.9505, y, z / 1.089)
         )
         return 116 * fy - 16, 500 * (fx - fy), 200 * (fy - fz)
 

@@ -255,9 +255,7 @@ def _refusals(where: str) -> Iterator[None]:
             kind = NoBlob if error.status_code == 404 and not code else Unavailable
         raise kind(_first_line(error), where=where, azure=code) from error
     except AzureError as error:
-        raise Unavailable(
-            _first_line(error), where=where, hint="is the storage account reachable?"
-        ) from error
+        raise Unavailable(_first_line(error), where=where, hint="is the storage account reachable?") from error
 
 
 def _first_line(error: AzureError) -> str:

@@ -291,8 +291,8 @@ MUTANTS: dict[str, Mutant] = {
     # supersession
     "the newer starts while the older runs": Mutant(
         "temporalio/deputy 175: the old run's children survive, and two write to one place",
-        sql("wait_for_end", "values (:job, :target, 'finished', 'wait', 0)",
-            "select :job, :target, 'finished', 'wait', 0 where 1 = 0"),
+        sql("need_more", "values (:job, :target, :wants, :otherwise, :met)",
+            "select :job, :target, :wants, :otherwise, :met where 1 = 0"),
         (by(test_supersession.test_a_running_older_one_is_told_to_stop_and_the_newer_waits_for_its_confirmed_end),),
     ),
     "an older one that comes late runs after the newer": Mutant(

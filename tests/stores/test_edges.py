@@ -263,6 +263,46 @@ def test_an_end_that_was_met_stays_met_when_the_job_is_resumed(store: Store) -> 
     assert store.queue.get(waiter).unmet == 0
 
 
+# found out while working
+
+
+def test_a_need_found_while_working_is_waited_for_and_the_attempt_given_back(store: Store) -> None:
+    paper, parcel = submit(store, "paper"), submit(store)
+    settle(store, take_job(store, parcel), "wait", needs=[Edge(paper), Edge(paper)])
+    assert (codes(store, parcel), store.queue.get(parcel).attempts) == (["needs"], 0)
+
+    finish(store, paper)
+    assert is_ready(store, parcel)
+
+
+def test_a_need_that_is_met_or_gone_is_not_waited_for(store: Store) -> None:
+    paper, string, parcel = submit(store, "paper"), submit(store, "string"), submit(store)
+    finish(store, paper)
+    store.queue.delete(string, "eva", "none left")
+    settle(store, take_job(store, parcel), "wait", needs=[Edge(paper), Edge(string)])
+    assert is_ready(store, parcel)
+
+
+def test_a_job_may_want_more_of_one_it_had_waited_for_before(store: Store) -> None:
+    paper = submit(store, "paper")
+    parcel = submit(store, needs=[Edge(paper, "finished")])
+    finish(store, paper, "fail")
+    settle(store, take_job(store, parcel), "wait", needs=[Edge(paper, "success")])
+    assert codes(store, parcel) == ["blocked"]
+
+    order(store, paper, "resume")
+    finish(store, paper)
+    assert is_ready(store, parcel)
+
+
+def test_a_need_found_too_late_skips_whoever_asked_for_it(store: Store) -> None:
+    paper, parcel = submit(store, "paper"), submit(store)
+    behind = submit(store, needs=[Edge(parcel, "success", "skip")])
+    finish(store, paper, "fail")
+    settle(store, take_job(store, parcel), "wait", needs=[Edge(paper, "success", "skip")])
+    assert states(store, parcel, behind) == ["skipped", "skipped"]
+
+
 # deletion
 
 

@@ -198,4 +198,5 @@ def test_postgresql_plans_use_the_index_of_what_is_ready_and_read_few_pages(stor
         assert any(node.get("Index Name") == index for node in found), f"{name}: {found}"
         assert not any(node["Node Type"] == "Seq Scan" and node["Relation Name"] == "job" for node in found), name
         pages = told["Plan"]["Shared Hit Blocks"] + told["Plan"]["Shared Read Blocks"]
-        assert pages < 60, f"{name} read {pages} pages"
+        # Whoever looks for the lost reads every lease: no index holds their ends, so that renewing one is cheap.
+        assert pages < (300 if name == "expired" else 60), f"{name} read {pages} pages"

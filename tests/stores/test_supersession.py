@@ -222,3 +222,14 @@ def test_a_newer_one_waits_again_for_an_older_one_that_it_had_once_seen_end(stor
     assert not is_ready(store, new)
     settle(store, claim, "supersede")
     assert is_ready(store, new)
+
+
+def test_a_job_may_make_older_instances_of_another_task_pointless(store: Store) -> None:
+    queued, running, newer = (build(store, position, supersedes=False) for position in (1, 2, 5))
+    claim = take_job(store, running)
+
+    assert store.queue.supersede("trunk", "book", 5, by=99) == 1
+    assert states(store, queued, newer) == ["superseded", "queued"]
+    assert store.queue.renew([claim], 30) == {running: "supersede"}
+    assert settle(store, claim, "supersede").done
+    assert store.queue.supersede("trunk", "book", 5, by=99) == 0

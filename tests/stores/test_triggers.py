@@ -174,3 +174,31 @@ def test_jobs_that_are_not_robots_are_never_woken_by_items(store: Store) -> None
     store.queue.submit([NewJob("parcel", key="a")])
     change()(store)
     assert len(store.queue.list()) == 1
+
+
+def test_a_change_that_came_while_a_robot_worked_makes_its_report_old(store: Store) -> None:
+    subscribe(store, "r", of(old="Checked"))
+    change()(store)
+    claim = take_one(store, "robot/r", lane="atlas")
+    looked_at = store.records.item("a").changed
+    change()(store)
+    settle(store, claim, events=[NewEvent("a", "Checked", seen=looked_at, robot="r")], remove=True)
+
+    again = store.queue.by_key("robot/r", "a")
+    assert again is not None, "what changed meanwhile has not been looked at"
+    settle(
+        store,
+        take_one(store, "robot/r", lane="atlas"),
+        events=[NewEvent("a", "Checked", seen=store.records.item("a").changed, robot="r")],
+        remove=True,
+    )
+    assert store.queue.list() == []
+
+
+def test_a_robots_own_report_is_no_news_to_itself(store: Store) -> None:
+    subscribe(store, "r", of(failed="Checked"))
+    change()(store)
+    happens("Checked", "failure")(store)
+    claim = take_one(store, "robot/r", lane="atlas")
+    settle(store, claim, events=[NewEvent("a", "Checked", "failure", robot="r")], remove=True)
+    assert store.queue.list() == [], "it would run for ever"

@@ -154,7 +154,8 @@ def _supersede_older(tx: Tx, job: Job, news: News) -> None:
         else:
             # Still running: it is told to stop, and the newer one starts only when it is confirmed dead.
             revoke(tx, older, "supersede", ENGINE, f"superseded by job {job.id}")
-            waits_for += len(tx.run("wait_for_end", job=job.id, target=older.id))
+            edge = {"job": job.id, "target": older.id, "wants": "finished", "otherwise": "wait", "met": 0}
+            waits_for += len(tx.run("need_more", **edge))
     tx.run("mark_superseding", id=job.id)
     if waits_for:
         tx.run("count_up", id=job.id, by=waits_for)

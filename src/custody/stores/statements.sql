@@ -209,12 +209,11 @@ delete from edge where job = :id
 -- name: insert_edge
 insert into edge (job, target, wants, otherwise, met) values (:job, :target, :wants, :otherwise, :met)
 on conflict (job, target) do nothing
-returning job
 
--- name: wait_for_end
+-- name: need_more
 -- One more thing to wait for, though an earlier edge to the same job may have been met long ago.
-insert into edge (job, target, wants, otherwise, met) values (:job, :target, 'finished', 'wait', 0)
-on conflict (job, target) do update set wants = excluded.wants, otherwise = excluded.otherwise, met = 0
+insert into edge (job, target, wants, otherwise, met) values (:job, :target, :wants, :otherwise, :met)
+on conflict (job, target) do update set wants = excluded.wants, otherwise = excluded.otherwise, met = excluded.met
 where edge.met = 1
 returning job
 

@@ -65,15 +65,20 @@ def submit_one(tx: Tx, new: NewJob, move: str, agent: str) -> Submitted:
 
 
 def add_needs(tx: Tx, job_id: int, needs: Sequence[Edge]) -> None:
-    """A job that found out while being worked on what it must wait for."""
+    """A job that found out while being worked on what it must wait for; what is gone is not waited for."""
+    in_vain: list[int] = []
     for edge in sorted(needs, key=lambda edge: edge.on):
         rows = tx.run("share_job", id=edge.on)
         met = not rows or satisfied(edge.wants, rows[0][0])
         added = tx.run(
-            "insert_edge", job=job_id, target=edge.on, wants=edge.wants, otherwise=edge.otherwise, met=int(met)
+            "need_more", job=job_id, target=edge.on, wants=edge.wants, otherwise=edge.otherwise, met=int(met)
         )
         if added and not met:
             tx.run("count_up", id=job_id, by=1)
+            if edge.otherwise == "skip" and rows[0][0] is not None:
+                in_vain.append(edge.on)
+    if in_vain:
+        skip(tx, job_from(tx.run("lock_job", id=job_id)[0]), f"needed job {in_vain[0]}, which had ended otherwise")
 
 
 def _is_met(tx: Tx, new: NewJob, edge: Edge) -> bool:

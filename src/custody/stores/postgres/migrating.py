@@ -25,9 +25,11 @@ def migrate(db: Connection) -> None:
                     db.execute(statement)
                 db.execute(f"insert into schema_version values (%s, {SERVER_TIME})", (number,))
         db.execute("select pg_advisory_unlock(%s)", (LOCK,))
-    except psycopg.Error as error:
+    except BaseException as error:
         db.close()  # and with it the lock
-        raise translate(error) from error
+        if isinstance(error, psycopg.Error):
+            raise translate(error) from error
+        raise
 
 
 def version_of(db: Connection) -> int:

@@ -5,7 +5,7 @@ happen in between (a pause longer than the lease, a lost answer, a crash, a jump
 is the real one; its clock, its chance and its move ids come from the seed, so the same seed gives the same history
 to the last byte. After every step the invariants are checked (see audit.py).
 
-    PYTHONPATH=src:tests python -m faults.simulator SEED     replays one seed and says what it saw
+    PYTHONPATH=src:tests python -m faults.simulator SEED [LAST]     replays one seed, or all up to another
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import random
 import sys
+import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -335,9 +336,15 @@ class Simulation:
     def trouble(self, error: CustodyError) -> None: ...
 
 
+def main(first: int, last: int) -> None:
+    began = time.monotonic()
+    for seed in range(first, last + 1):
+        simulation = Simulation(seed)
+        print(f"seed {seed}: {simulation.run()[:16]}, {simulation.steps} steps, {len(simulation.jobs)} jobs, "
+              f"{simulation.crashes} crashes, {simulation.jumps} jumps of the clock")  # fmt: skip
+        simulation.truth.close()
+    print(f"{(last - first + 1) / (time.monotonic() - began):.1f} seeds a second")
+
+
 if __name__ == "__main__":
-    simulation = Simulation(int(sys.argv[1]))
-    print(simulation.run())
-    print(
-        f"{simulation.steps} steps, {len(simulation.jobs)} jobs, {simulation.crashes} crashes, {simulation.jumps} jumps"
-    )
+    main(int(sys.argv[1]), int(sys.argv[-1]))

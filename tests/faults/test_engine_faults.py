@@ -19,6 +19,7 @@ from custody.model.job import Answer, Change, Claim, Job, NewJob
 from custody.model.machine import PLAIN
 from custody.model.outcome import Failed, Outcome, Passed
 from custody.stores import Store, open_store
+from custody.stores.sqlite.database import SqliteDatabase
 from faults.audit import audit
 from faults.processes import until
 from faults.verbs import VerbDatabase
@@ -257,6 +258,21 @@ def test_while_the_death_of_an_earlier_attempt_cannot_be_confirmed_nothing_is_be
     clock.advance(31)
     Worker(store, serving(handler, confirm_dead=confirm_dead)).run_until_idle()
     assert (store.queue.get(job).state, begun) == (("cancelled", []) if revoked else ("done", [job]))
+
+
+@pytest.mark.parametrize("spoilt", ['{"half', "[1, 2]", "", "5"])
+def test_one_spoilt_row_fails_alone_and_stops_nobody(store: Store, spoilt: str) -> None:
+    jobs = [submit(store, payload={"weight": 1}) for _ in range(20)]
+    assert isinstance(store.db, SqliteDatabase)
+    store.db._writer._db.execute("update job set payload = ? where id = ?", (spoilt, jobs[3]))
+
+    def handler(work: Work) -> Outcome:
+        return Passed({"weighs": work.payload["weight"]})
+
+    Worker(store, serving(handler, tries=1)).run_until_idle()
+    assert [job for job in jobs if store.queue.get(job).state != "done"] == [jobs[3]]
+    bad = store.queue.get(jobs[3])
+    assert (bad.state, bad.payload) == ("failed", {"unreadable": spoilt})
 
 
 # Answers that get lost

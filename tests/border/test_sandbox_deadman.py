@@ -172,9 +172,7 @@ def test_a_child_missed_by_the_first_look_is_found_by_the_second(here: Box, monk
     token = json.loads((running.folder / "spec.json").read_text())["token"]
     missed = subprocess.Popen(["sleep", "60"], env={"CUSTODY_SANDBOX": token})
     real, looks = processes.all_processes, [iter(())]
-    monkeypatch.setattr(
-        "custody.border.sandbox.processes.all_processes", lambda: looks.pop() if looks else real()
-    )
+    monkeypatch.setattr("custody.border.sandbox.processes.all_processes", lambda: looks.pop() if looks else real())
     (running.folder / "end.json").unlink()
     end = running.end()
     assert end is not None

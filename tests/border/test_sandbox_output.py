@@ -208,9 +208,7 @@ def test_a_full_disk_loses_output_but_says_so_and_goes_on(tmp_path: Path, monkey
     recorder.add(OUT, b"kept", 0.0)
     real = os.write
     monkeypatch.setattr(output.os, "write", lambda file, data: _full(real(file, data[:-1])))
-    bogus = (
-        output._HEADER.pack(99, 0, 0.0, 0, 5) + b"bogus"
-    )  # what is left of it must not be taken for a chunk
+    bogus = output._HEADER.pack(99, 0, 0.0, 0, 5) + b"bogus"  # what is left of it must not be taken for a chunk
     recorder.add(OUT, b"x" * 10 + bogus + b"y" * 36, 0.0)
     monkeypatch.setattr(output.os, "write", real)
     recorder.add(OUT, b"kept again", 0.0)

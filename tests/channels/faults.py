@@ -18,9 +18,7 @@ class Crash(BaseException):
 class Faulty:
     """`how` is crash-before, crash-after, lost-answer (it was done) or refused (it was not)."""
 
-    def __init__(
-        self, blobs: Blobs, at: int, how: str, only: frozenset[str] | set[str] = frozenset()
-    ) -> None:
+    def __init__(self, blobs: Blobs, at: int, how: str, only: frozenset[str] | set[str] = frozenset()) -> None:
         self.blobs, self.at, self.how, self.only = blobs, at, how, only
         self.calls: list[str] = []
         self.failed = False

@@ -120,9 +120,7 @@ def test_what_coverage_claims_was_fetched(ids: set[int], asks: list[tuple[bool, 
         fetched |= set(page.ids)
     assert {one for one in ids if coverage.covers(one)} <= fetched
     assert {one for one in ids if one <= coverage.prefix} <= fetched
-    assert all(
-        first.high <= second.low + 1 for first, second in zip(coverage.gaps, coverage.gaps[1:], strict=False)
-    )
+    assert all(first.high <= second.low + 1 for first, second in zip(coverage.gaps, coverage.gaps[1:], strict=False))
     for _ in range(200):
         if not coverage.gaps and not any(one > coverage.upto for one in ids):
             break

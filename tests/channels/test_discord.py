@@ -167,9 +167,7 @@ def test_a_channel_of_a_million_messages_is_computed_not_stored(rig: Rig) -> Non
         rig.world.message_id(big, 700_002),
     ]
     assert ids(client.messages(big.id, before=HIGHEST, limit=1)) == [rig.world.message_id(big, 999_999)]
-    assert (
-        World().message(big, 123_456) == World().message(big, 123_456) != World(seed=2).message(big, 123_456)
-    )
+    assert World().message(big, 123_456) == World().message(big, 123_456) != World(seed=2).message(big, 123_456)
 
 
 # --- Threads, forums, files ---
@@ -222,9 +220,9 @@ def test_a_file_is_there_until_its_link_ends_and_again_with_a_fresh_one(rig: Rig
 
 
 def test_a_link_says_when_it_ends() -> None:
-    assert expires(
-        "https://cdn.discordapp.com/attachments/1/2/a.png?ex=65d903de&is=65c68ede&hm=2"
-    ) == datetime(2024, 2, 23, 20, 45, 18, tzinfo=UTC)
+    assert expires("https://cdn.discordapp.com/attachments/1/2/a.png?ex=65d903de&is=65c68ede&hm=2") == datetime(
+        2024, 2, 23, 20, 45, 18, tzinfo=UTC
+    )
     assert expires("https://cdn.discordapp.com/attachments/1/2/a.png") is None
     assert expires("https://cdn.discordapp.com/a?ex=zzz") is None
 

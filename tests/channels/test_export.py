@@ -8,7 +8,7 @@ import shutil
 import subprocess
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import apsw
 import pytest
@@ -20,6 +20,9 @@ from custody.channels.export import write_html, write_jsonl, write_sqlite
 from custody.channels.standins.world import TEXT, World
 from custody.channels.table import Settings, Table
 from custody.model.errors import Refused
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
 
 NASTY = [
     "<script>alert(1)</script>",
@@ -72,9 +75,7 @@ def test_json_lines_can_be_archived_again(table: Table, tmp_path: Path, clock: C
     lines = (tmp_path / "out.jsonl").read_bytes().splitlines()
     again = Table(Memory(clock), 1)
     again.upsert([json.loads(line) for line in lines])
-    assert [one.versions for one in again.between()] == [
-        one.versions for one in table.between() if one.versions
-    ]
+    assert [one.versions for one in again.between()] == [one.versions for one in table.between() if one.versions]
 
 
 @pytest.fixture
@@ -92,9 +93,7 @@ def test_sqlite_has_every_message_and_every_version(database: apsw.Connection, t
     raw = rows(database, "select raw from message where raw is not null order by id")
     assert [json.loads(one) for one in raw] == [found.message for found in table.between() if found.versions]
     assert rows(database, "select number from version where message = ?", message_id(2_000_000)) == [1, 2]
-    assert rows(database, "select deleted_at from message where id = ?", message_id(2_000_001)) == [
-        "2026-03-02"
-    ]
+    assert rows(database, "select deleted_at from message where id = ?", message_id(2_000_001)) == ["2026-03-02"]
     assert rows(database, "pragma integrity_check") == ["ok"]
     assert rows(database, "select name from channel where id = 7") == ["general"]
     assert rows(database, "select count(*) from attachment") == [
@@ -109,14 +108,10 @@ def test_sqlite_has_every_message_and_every_version(database: apsw.Connection, t
 
 def test_sqlite_finds_words(database: apsw.Connection, table: Table) -> None:
     expected = [
-        found.id
-        for found in table.between()
-        if found.versions and "carbon" in str(found.message["content"]).split()
+        found.id for found in table.between() if found.versions and "carbon" in str(found.message["content"]).split()
     ]
     assert expected
-    question = (
-        "select message.id from text join message on message.id = text.rowid where text match ? order by 1"
-    )
+    question = "select message.id from text join message on message.id = text.rowid where text match ? order by 1"
     assert rows(database, question, "carbon") == expected
     assert rows(database, question, "日本語") == [message_id(1_000_005)]
     assert rows(database, question, "thoughts") == [message_id(2_000_000)]
@@ -190,9 +185,7 @@ def test_the_search_lists_have_every_word(folder: Path, table: Table) -> None:
         assert "\u2028" not in text
         found += json.loads(text[text.index(",") + 1 : text.rindex(")")])
     contents = [one.message["content"] for one in table.between() if one.versions]
-    expected = [
-        text.encode("utf-8", "replace").decode() for text in contents if isinstance(text, str) and text
-    ]
+    expected = [text.encode("utf-8", "replace").decode() for text in contents if isinstance(text, str) and text]
     assert [row[3] for row in found] == expected
 
 
@@ -200,6 +193,21 @@ def test_the_search_lists_have_every_word(folder: Path, table: Table) -> None:
 def test_the_search_script_is_a_script(folder: Path) -> None:
     for path in (*folder.glob("words-*.js"), folder / "search.js"):
         assert subprocess.run(["node", "--check", str(path)], capture_output=True).returncode == 0, path
+
+
+def test_a_browser_searches_the_pages_from_a_disk(folder: Path, page: Page) -> None:
+    trouble: list[str] = []
+    page.on("pageerror", lambda error: trouble.append(str(error)))
+    page.goto((folder / "index.html").as_uri())
+    page.fill("#words", "THOUGHTS second")
+    page.wait_for_selector("#hits li")
+    page.click("#hits li a")
+    assert page.url.endswith(f"page-00004.html#m{message_id(2_000_000)}")
+    assert page.locator("article:target .text").first.inner_text() == "second thoughts"
+    page.goto((folder / "index.html").as_uri() + f"#m={message_id(1_000_000)}")
+    page.wait_for_selector("article:target")
+    assert page.locator("article:target .text").inner_text() == NASTY[0]
+    assert trouble == []
 
 
 def test_attachments_link_to_where_they_are_kept(table: Table, tmp_path: Path) -> None:

@@ -112,9 +112,7 @@ def redo(files: Files, step: Step, new: bytes | None) -> None:
     list(files.list(""))
     left = {path.name for path in (files.root / "ch").rglob("*") if path.is_file()} - {"a.jsonl@read"}
     contents = {name for name in left if name.startswith("a@")}
-    assert [(files.root / "ch/7/leaf" / name).read_bytes() for name in contents] == (
-        [] if new is None else [new]
-    )
+    assert [(files.root / "ch/7/leaf" / name).read_bytes() for name in contents] == ([] if new is None else [new])
     assert left - contents <= {"a.jsonl@state", "a.jsonl@state~"}
 
 
@@ -177,15 +175,11 @@ def test_the_content_lies_on_the_disk_as_a_file_of_its_own(files: Files) -> None
     assert found.read_bytes() == b'{"id":"1"}\n{"id":"2"}\n'
 
 
-def test_appending_does_not_write_the_old_content_again(
-    files: Files, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_appending_does_not_write_the_old_content_again(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
     put(files, ("a", b"x" * 100_000))
     written: list[int] = []
     real = os.pwrite
-    monkeypatch.setattr(
-        disk.os, "pwrite", lambda fd, data, at: written.append(len(data)) or real(fd, data, at)
-    )
+    monkeypatch.setattr(disk.os, "pwrite", lambda fd, data, at: written.append(len(data)) or real(fd, data, at))
     put(files, ("b", b"y" * 1000), keep=("a",))
     assert sum(written) < 4000
 

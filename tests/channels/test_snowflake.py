@@ -38,9 +38,7 @@ def test_an_id_is_read_as_the_service_writes_it(text: str | int) -> None:
     assert str(parse(text)) == str(text)
 
 
-@pytest.mark.parametrize(
-    "text", ["", "-1", -1, "1.5", "1e3", " 1", "٣", "abc", str(HIGHEST + 1), HIGHEST + 1]
-)
+@pytest.mark.parametrize("text", ["", "-1", -1, "1.5", "1e3", " 1", "٣", "abc", str(HIGHEST + 1), HIGHEST + 1])
 def test_what_is_no_id_is_refused(text: str | int) -> None:
     with pytest.raises(BadInput):
         parse(text)

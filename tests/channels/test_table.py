@@ -61,9 +61,7 @@ class Counting:
 
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("capacity", [4, 16, 1000])
-def test_every_message_is_found_by_search_and_by_range(
-    memory_folder: Path, order: str, capacity: int
-) -> None:
+def test_every_message_is_found_by_search_and_by_range(memory_folder: Path, order: str, capacity: int) -> None:
     write_and_find(Files(memory_folder), order, capacity)
 
 
@@ -339,9 +337,7 @@ def test_writing_a_page_again_writes_nothing(clock: Clock) -> None:
     assert counting.calls["commit"] == counting.calls["stage"] == 0
 
 
-def test_bytes_written_are_less_than_three_times_the_messages(
-    files: Files, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_bytes_written_are_less_than_three_times_the_messages(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
     from custody.channels import disk
 
     written = 0
@@ -618,9 +614,7 @@ class Anything(RuleBasedStateMachine):
 
     @invariant()
     def all_are_there_once(self) -> None:
-        found = {
-            one.id: [json.loads(line)["content"] for line in one.versions] for one in self.reader.between()
-        }
+        found = {one.id: [json.loads(line)["content"] for line in one.versions] for one in self.reader.between()}
         assert list(found) == sorted(self.model)
         assert found == self.model
         assert {finding.code for finding in self.reader.check()} <= {"orphan", "split.unfinished"}

@@ -249,15 +249,14 @@ def _refusals(where: str) -> Iterator[None]:
     try:
         yield
     except HttpResponseError as error:
-        code = str(getattr(error.error_code, "value", error.error_code) or "")
+        told = getattr(error, "error_code", None)
+        code = str(getattr(told, "value", told) or "")
         kind = Leased if code.startswith("Lease") else _REFUSALS.get(code)
         if kind is None:
             kind = NoBlob if error.status_code == 404 and not code else Unavailable
         raise kind(_first_line(error), where=where, azure=code) from error
     except AzureError as error:
-        raise Unavailable(
-            _first_line(error), where=where, hint="is the storage account reachable?"
-        ) from error
+        raise Unavailable(_first_line(error), where=where, hint="is the storage account reachable?") from error
 
 
 def _first_line(error: AzureError) -> str:

@@ -137,17 +137,13 @@ _TAG_TEXT = re.compile(r"[A-Za-z0-9 +\-./:=_]*")
 def check_name(name: str) -> str:
     """Names are also paths on a disk: plain words between slashes, never `..`, never hidden."""
     if len(name) > 900 or not _NAME.fullmatch(name):
-        raise BadInput(
-            "not a blob name", code="blob.name", where=repr(name), hint="letters, digits, . _ - between /"
-        )
+        raise BadInput("not a blob name", code="blob.name", where=repr(name), hint="letters, digits, . _ - between /")
     return name
 
 
 def check_ids(name: str, ids: Sequence[str]) -> None:
     if len(ids) > MOST_BLOCKS:
-        raise BadInput(
-            f"{len(ids)} blocks in one blob", code="blob.full", where=name, hint=f"at most {MOST_BLOCKS}"
-        )
+        raise BadInput(f"{len(ids)} blocks in one blob", code="blob.full", where=name, hint=f"at most {MOST_BLOCKS}")
     widths = set(map(len, ids if "".join(ids).isascii() else (one.encode() for one in ids)))
     if len(widths) > 1:
         raise BadInput("block ids of one blob have one length", code="blob.block-id", where=name)

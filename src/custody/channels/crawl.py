@@ -64,9 +64,7 @@ class Coverage:
         known = page.proves()
         grown = self
         if page.ids and page.ids[-1] > self.upto:
-            grown = (
-                self.advance(page.ids[-1]) if known.low <= self.upto else self.gap(page.ids[0], page.ids[-1])
-            )
+            grown = self.advance(page.ids[-1]) if known.low <= self.upto else self.gap(page.ids[0], page.ids[-1])
         return grown.close(known.low, known.high)
 
     def advance(self, upto: int) -> Coverage:
@@ -78,9 +76,7 @@ class Coverage:
     def gap(self, first: int, upto: int) -> Coverage:
         """A page from `first` to `upto` was fetched, and nothing between it and what we had."""
         if not self.upto < first <= upto:
-            raise BadInput(
-                "this is not beyond what was fetched", code="crawl.coverage", where=f"{first}..{upto}"
-            )
+            raise BadInput("this is not beyond what was fetched", code="crawl.coverage", where=f"{first}..{upto}")
         return _bounded(replace(self, upto=upto, gaps=(*self.gaps, Gap(self.upto, first))))
 
     def close(self, low: int, high: int) -> Coverage:
@@ -88,9 +84,7 @@ class Coverage:
         left: list[Gap] = []
         for gap in self.gaps:
             pieces = (Gap(gap.low, min(gap.high, low + 1)), Gap(max(gap.low, high - 1), gap.high))
-            left += (
-                [piece for piece in pieces if piece.high - piece.low > 1] if _meet(gap, low, high) else [gap]
-            )
+            left += [piece for piece in pieces if piece.high - piece.low > 1] if _meet(gap, low, high) else [gap]
         return replace(self, gaps=tuple(left))
 
     # --- What it says ---

@@ -122,9 +122,7 @@ class Discord:
         try:
             with self.http.stream("GET", url, headers={"User-Agent": AGENT}) as answer:
                 if answer.status_code == 404:
-                    raise Gone(
-                        "the link has expired", where=url, hint="fetch the message again for a fresh one"
-                    )
+                    raise Gone("the link has expired", where=url, hint="fetch the message again for a fresh one")
                 if answer.status_code != 200:
                     raise Unavailable(f"the file server says {answer.status_code}", where=url)
                 yield from answer.iter_bytes(2**20)
@@ -192,9 +190,7 @@ class Discord:
                         raise Unavailable("an answer without end", code="discord.answer", where=path)
         except httpx2.RequestError as error:
             return _Answer(0, {}, None, f"no answer: {type(error).__name__} {error}")
-        return _Answer(
-            answer.status_code, dict(answer.headers), _parsed(data), f"Discord says {answer.status_code}"
-        )
+        return _Answer(answer.status_code, dict(answer.headers), _parsed(data), f"Discord says {answer.status_code}")
 
     def _limited(self, route: Route, answer: _Answer) -> float:
         """Remember whom a 429 is for; answers the seconds it asks for."""
@@ -202,9 +198,7 @@ class Discord:
         everybody = answer.body is None or answer.told("global") or answer.headers.get("x-ratelimit-global")
         if answer.headers.get("x-ratelimit-scope") != "shared":
             self.budget.spend()
-        if (
-            everybody
-        ):  # also a page of HTML: that is not the interface but the front door, for our whole address
+        if everybody:  # also a page of HTML: that is not the interface but the front door, for our whole address
             self.slots.pause(wait)
         else:
             self.buckets.close(route, wait)

@@ -21,9 +21,7 @@ def parse(text: str | int) -> int:
     """The number in an id as the service writes it: a decimal string."""
     number = int(text) if isinstance(text, int) or (text.isascii() and text.isdigit()) else -1
     if not 0 <= number <= HIGHEST:
-        raise BadInput(
-            "not a message or channel id", code="channel.id", where=repr(text), hint="a number below 2^63"
-        )
+        raise BadInput("not a message or channel id", code="channel.id", where=repr(text), hint="a number below 2^63")
     return number
 
 

@@ -91,9 +91,7 @@ class Preview:
     monthly: float  # what a month costs more, or less if negative
 
 
-def preview(
-    verdicts: Iterable[Verdict], prices: Mapping[Tier, Price], now: datetime, rules: Rules
-) -> Preview:
+def preview(verdicts: Iterable[Verdict], prices: Mapping[Tier, Price], now: datetime, rules: Rules) -> Preview:
     moves, size, once, early, monthly = 0, 0, 0.0, 0.0, 0.0
     for verdict in (one for one in verdicts if one.moves):
         blob, source, target = verdict.blob, prices[verdict.blob.facts.tier], prices[verdict.tier]

@@ -1,1 +1,66 @@
+"""`custody NOUN VERB`: one file per noun, imported only when it is used, so that help is instant."""
 
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+
+NOUNS = {
+    "demo": "the main jobs of this program on this machine, with nothing else installed",
+    "init": "a commented configuration to start from",
+    "batch": "deposits: submit, check, list, show, report, hold, resume",
+    "job": "pieces of work: submit, list, show, why, hold, release, resume, cancel, delete",
+    "hold": "pause a collection, a batch, a kind or a lane, and say why",
+    "archive": "versioned archives whose commits run their own workflow files",
+    "robot": "functions that wake when an item has had the right events",
+    "channel": "chat channels mirrored, searchable and incremental",
+    "item": "the things the archive keeps, and their whole history",
+    "event": "what happened, to whom, when",
+    "history": "seal, prove and verify what was recorded",
+    "schedule": "what becomes due, and when",
+    "lease": "who may act, and until when",
+    "worker": "run the work; see who runs it",
+    "store": "where it is all kept: info, migrate",
+    "serve": "API, dashboard and workers in one process",
+    "token": "who may use the API and the dashboard: create, list, revoke",
+    "doctor": "is everything as safe as it must be?",
+    "top": "a live view of the work, in the terminal",
+}
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """The program's entry point; ends the process with 0, 1, 2 or 3."""
+    given = sys.argv[1:] if arguments is None else arguments
+    if not given or given[0] in ("-h", "--help", "help"):
+        print(help_text())
+        raise SystemExit(0)
+    if given[0] in ("-V", "--version"):
+        from custody import __version__
+
+        print(f"custody {__version__}")
+        raise SystemExit(0)
+    if given[0] not in available():
+        print(f"custody: there is no noun {given[0]!r}\n\n{help_text()}", file=sys.stderr)
+        raise SystemExit(2)
+    from custody.cli.running import run
+
+    run(import_module(f"custody.cli.{given[0]}").app, given)
+
+
+def available() -> list[str]:
+    from importlib.util import find_spec
+
+    return [noun for noun in NOUNS if find_spec(f"custody.cli.{noun}")]
+
+
+def help_text() -> str:
+    rows = "\n".join(f"  {noun:<10}{NOUNS[noun]}" for noun in available())
+    return (
+        "usage: custody NOUN VERB …\n\n"
+        "A durable work engine for archives: what has happened to everything you keep,\n"
+        "and what remains to be done.\n\n"
+        f"{rows}\n\n"
+        "`custody NOUN --help` shows its verbs. Everything takes --json and --store URL\n"
+        "(or CUSTODY_STORE; sqlite:///custody.db unless told).\n"
+        "Exit codes: 0 done, or nothing to do · 1 the thing asked about failed · 2 could not · 3 refused"
+    )

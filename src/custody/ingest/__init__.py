@@ -1,1 +1,1 @@
-
+"""Ingest: deposits become preserved objects."""

@@ -24,9 +24,7 @@ class CustodyError(Exception):
 
     code = "error"
 
-    def __init__(
-        self, message: str, *, code: str = "", where: str = "", hint: str = "", **facts: Any
-    ) -> None:
+    def __init__(self, message: str, *, code: str = "", where: str = "", hint: str = "", **facts: Any) -> None:
         super().__init__(message)
         self.message = message
         self.code = code or type(self).code

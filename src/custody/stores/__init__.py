@@ -1,1 +1,29 @@
+"""Where things are kept. `open_store(url)` is the only chooser."""
 
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from custody.model.errors import BadInput
+from custody.stores.clock import Clock, SystemClock
+from custody.stores.sql import Store, random_move
+
+__all__ = ["Clock", "Store", "SystemClock", "open_store"]
+
+
+def open_store(url: str, clock: Clock | None = None, new_move: Callable[[], str] = random_move) -> Store:
+    """sqlite:///file.db, sqlite:////absolute/file.db, sqlite://:memory: or postgresql://…"""
+    if url.startswith("sqlite:"):
+        from custody.stores.sqlite.connection import file_of
+        from custody.stores.sqlite.database import SqliteDatabase
+
+        return Store.over(url, SqliteDatabase(file_of(url), clock or SystemClock(), new_move))
+    if url.startswith(("postgresql:", "postgres:")):
+        from custody.stores.postgres.database import PostgresDatabase
+
+        return Store.over(url, PostgresDatabase(url, clock, new_move))
+    raise BadInput(
+        f"cannot tell what kind of store {url!r} is",
+        code="store.url",
+        hint="sqlite:///custody.db or postgresql://user@host/database",
+    )

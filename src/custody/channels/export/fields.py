@@ -18,9 +18,7 @@ def text(value: object) -> str:
 
 
 def number(value: object) -> int | None:
-    return (
-        int(value) if isinstance(value, str | int) and str(value).isdecimal() and int(value) < 2**63 else None
-    )
+    return int(value) if isinstance(value, str | int) and str(value).isdecimal() and int(value) < 2**63 else None
 
 
 def author(raw: Raw) -> tuple[int | None, str]:

@@ -52,9 +52,7 @@ def write_html(
 ) -> int:
     """Write a folder that is not there yet, or is an earlier export; answers how many messages."""
     if folder.exists() and not (folder / "search.js").exists():
-        raise Refused(
-            "this folder is not an export", code="export.folder", where=str(folder), hint="name another"
-        )
+        raise Refused("this folder is not an export", code="export.folder", where=str(folder), hint="name another")
     pages = Environment(
         loader=PackageLoader(__name__.rpartition(".")[0]),
         autoescape=True,

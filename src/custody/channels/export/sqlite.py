@@ -71,9 +71,7 @@ def write_sqlite(found: Iterable[Found], path: Path, channel: int, name: str, ab
         while batch := list(islice(messages, BATCH)):
             _write(database, channel, batch)
             count += len(batch)
-        database.execute(
-            "insert into text(text) values('rebuild'); insert into text(text) values('optimize')"
-        )
+        database.execute("insert into text(text) values('rebuild'); insert into text(text) values('optimize')")
         database.execute("commit")
     finally:
         database.close()

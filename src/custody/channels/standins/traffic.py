@@ -84,9 +84,7 @@ class Traffic:
         self._second.used += 1
         if self._second.used > self.switches.global_limit:
             wait = self._second.began + 1 - now
-            return _limited(
-                wait, {"X-RateLimit-Scope": "global", "X-RateLimit-Global": "true"}, everybody=True
-            )
+            return _limited(wait, {"X-RateLimit-Scope": "global", "X-RateLimit-Global": "true"}, everybody=True)
         window = self._window(template, top)
         window.used += 1
         if window.used > self.switches.bucket_limit:

@@ -25,9 +25,7 @@ def _starts(old: Leaf | None, ids: tuple[str, ...], blocks: Mapping[str, bytes])
     if old and ids[: len(had)] == had and len(ids) == len(had) + len(blocks):  # only added at the end
         added = accumulate((len(blocks[one]) for one in ids[len(had) :]), initial=old.starts[-1])
         return (*old.starts[:-1], *added)
-    sizes = {
-        one: stop - start for one, (start, stop) in zip(had, pairwise(old.starts if old else ()), strict=True)
-    }
+    sizes = {one: stop - start for one, (start, stop) in zip(had, pairwise(old.starts if old else ()), strict=True)}
     sizes |= {one: len(data) for one, data in blocks.items()}
     return tuple(accumulate((sizes[one] for one in ids), initial=0))
 
@@ -38,9 +36,7 @@ def commit_index(
     new = Index.of(name, "", entries, moved)
     had = set(old.entries) if old else set()
     blocks = [entry.block() for entry in new.entries]
-    tree.blobs.stage(
-        name, [block for entry, block in zip(new.entries, blocks, strict=True) if entry not in had]
-    )
+    tree.blobs.stage(name, [block for entry, block in zip(new.entries, blocks, strict=True) if entry not in had])
     condition = old.etag if old else ""
     etag = tree.blobs.commit(
         name,

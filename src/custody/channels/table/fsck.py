@@ -89,9 +89,7 @@ def _walk(tree: Tree, place: Place, survey: Survey) -> bool:
             _visit_index(tree, place, tree.index(name), survey)
     except (NoBlob, BadInput) as error:
         survey.lost.append((place.low, place.high))
-        survey.add(
-            "child.missing" if place.path else "index.missing", name, error.message if place.path else ""
-        )
+        survey.add("child.missing" if place.path else "index.missing", name, error.message if place.path else "")
         return False
     survey.named.add(name)
     return True
@@ -118,11 +116,7 @@ def _visit_leaf(tree: Tree, place: Place, leaf: Leaf, survey: Survey) -> None:
         survey.bad_leaves[leaf.name] = place
     for (one, after), (start, stop) in zip(pairwise((*leaf.ids, "")), pairwise(leaf.starts), strict=True):
         known = _readable(content[start:stop])
-        if (
-            not known
-            or named(min(known), content[start:stop]) != one
-            or (after > one and max(known) >= after)
-        ):
+        if not known or named(min(known), content[start:stop]) != one or (after > one and max(known) >= after):
             survey.add("block.damaged", leaf.name, one)
         survey.messages += len(known)
     outside = [key for key in map(key_in, leaf.ids) if key < place.low or not place.holds(key)]

@@ -87,9 +87,7 @@ def _opened(tree: Tree, leaf: Leaf, positions: list[int]) -> dict[int, bytes]:
     return {at: data[leaf.starts[at] - offset : leaf.starts[at + 1] - offset] for at in positions}
 
 
-def _assembled(
-    leaf: Leaf, opened: dict[int, bytes], made: dict[int, dict[str, bytes]], packed: int, top: str
-) -> Plan:
+def _assembled(leaf: Leaf, opened: dict[int, bytes], made: dict[int, dict[str, bytes]], packed: int, top: str) -> Plan:
     """The list with opened blocks left out and made ones in their places, after the block they follow."""
     ids: list[str] = list(made.get(-1, ()))
     for at, one in enumerate(leaf.ids):

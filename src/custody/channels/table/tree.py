@@ -30,9 +30,7 @@ class Settings:
     def __post_init__(self) -> None:
         for name in ("capacity", "fanout"):
             if not 2 <= getattr(self, name) <= MOST_BLOCKS:
-                raise Unsafe(
-                    f"{name} is {getattr(self, name)}", code="table.setting", hint=f"2 to {MOST_BLOCKS}"
-                )
+                raise Unsafe(f"{name} is {getattr(self, name)}", code="table.setting", hint=f"2 to {MOST_BLOCKS}")
         if not 1 <= self.packing <= 1_000:
             raise Unsafe(f"packing is {self.packing}", code="table.setting", hint="1 to 1,000")
 

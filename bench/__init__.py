@@ -1,0 +1,1 @@
+"""Side-by-side benchmarks: one module each, run as python -m bench.NAME."""

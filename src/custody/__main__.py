@@ -1,0 +1,5 @@
+"""python -m custody"""
+
+from custody.cli import main
+
+main()

@@ -1,0 +1,255 @@
+"""custody batch: deposits."""
+
+from __future__ import annotations
+
+import sys
+import tarfile
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from custody.cli import running
+from custody.cli.config import Config, find
+from custody.cli.running import AsJson, Why
+from custody.cli.when import ago, moment
+from custody.ingest import manifest
+from custody.ingest.staging import Staging
+from custody.ingest.states import BATCH_KIND
+from custody.ingest.submission import TYPES, Submission
+from custody.ingest.submission import submit as submit_batch
+from custody.model.errors import BadInput, NotFound
+from custody.model.job import Filter, Job
+from custody.stores import Store, open_store
+
+app = running.noun("Deposits: submit, check, follow, report.")
+ConfigFile = Annotated[Path | None, typer.Option("--config", envvar="CUSTODY_CONFIG", help="custody.toml")]
+StoreUrl = Annotated[str, typer.Option("--store", envvar="CUSTODY_STORE", help="instead of the configuration's store")]
+Number = Annotated[int, typer.Argument(help="the batch's number")]
+
+
+@contextmanager
+def opened(config: Path | None, store: str) -> Iterator[tuple[Store, Config]]:
+    found = find(config)
+    if found is None:
+        raise BadInput("there is no custody.toml here", code="config.missing", hint="`custody init` writes one")
+    with open_store(store or found.store) as handle:
+        yield handle, found
+
+
+@app.command()
+def submit(
+    payload: Annotated[str, typer.Argument(help="a file, a folder (one object), or a URL")],
+    profile: Annotated[str, typer.Option(help="the collection's profile")],
+    type_: Annotated[str, typer.Option("--type", help=f"one of {', '.join(TYPES)}; guessed when left out")] = "",
+    title: str = "",
+    creator: str = "",
+    date: str = "",
+    local_id: Annotated[str, typer.Option(help="your own name for it; several with ;")] = "",
+    primary_id: Annotated[str, typer.Option(help="an ARK it already has")] = "",
+    update: Annotated[bool, typer.Option("--update", help="merge with the last version")] = False,
+    digest: Annotated[str, typer.Option(help="ALGORITHM:VALUE of the payload")] = "",
+    notification: Annotated[str, typer.Option(help="mail addresses instead of the profile's")] = "",
+    key: Annotated[str, typer.Option(help="the same key again gives the same batch")] = "",
+    note: str = "",
+    config: ConfigFile = None,
+    store: StoreUrl = "",
+    json: AsJson = False,
+) -> None:
+    """Hand something in. Answered when it is safely on disk; the work is done by a worker."""
+    algorithm, _, value = digest.partition(":")
+    with opened(config, store) as (handle, settings):
+        _check_profile(settings, profile)
+        url, filename = _stage(payload, settings)
+        submission = Submission(
+            profile, url, type_, filename, running.me(), update, algorithm, value, title, creator, date, local_id,
+            primary_id, notification, note, "custody cli",
+        )  # fmt: skip
+        number, new = submit_batch(handle, submission, key or None, running.me())
+    if json:
+        running.emit({"batch": number, "new": new})
+        return
+    print(f"batch {number}" + ("" if new else " (submitted before with this key)"))
+    print(f"  follow it: custody batch show {number}", file=sys.stderr)
+
+
+def _check_profile(settings: Config, name: str) -> None:
+    from custody.ingest.setup import read_profiles
+
+    known = read_profiles(settings.home / settings.ingest.profiles)
+    if name not in known:
+        raise BadInput(
+            f"there is no profile {name!r}",
+            code="profile.unknown",
+            where="--profile",
+            hint=f"known: {', '.join(known)}",
+        )
+
+
+def _stage(payload: str, settings: Config) -> tuple[str, str]:
+    """The payload's URL and file name; what lies on this machine is uploaded."""
+    if payload.startswith(("http://", "https://")):
+        return payload, payload.rsplit("/", 1)[-1]
+    path, staging = Path(payload), Staging(settings.home / settings.ingest.staging)
+    if path.is_dir():
+        with tempfile.NamedTemporaryFile(suffix=".tar") as box:
+            with tarfile.open(box.name, "w") as tar:
+                tar.add(path, arcname=".", filter=_only_files)
+            return staging.put_file(Path(box.name)).url.rsplit("/", 1)[0] + f"/{path.name}.tar", f"{path.name}.tar"
+    if not path.is_file():
+        raise BadInput(f"there is no file or folder {payload}", where="payload", code="submission.payload")
+    return staging.put_file(path).url, path.name
+
+
+def _only_files(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
+    if not (member.isfile() or member.isdir()):
+        raise BadInput(f"{member.name} is neither a file nor a folder", where="payload", hint="leave links out")
+    member.name = member.name.removeprefix("./")
+    return None if member.name in ("", ".") else member
+
+
+@app.command()
+def check(file: Annotated[Path, typer.Argument(help="a checkm manifest")], json: AsJson = False) -> None:
+    """A dry run: every fault of a manifest, not only the first. Nothing is submitted."""
+    from custody.ingest.steps import check_name
+
+    if not file.is_file():
+        raise BadInput(f"there is no file {file}", where="file")
+    with file.open("rb") as source:
+        found = manifest.check(source, check_name=check_name)
+    if json:
+        running.emit({"profile": found.kind.profile, "rows": found.rows, "ok": found.ok, "faults": found.faults})
+    else:
+        for fault in found.faults:
+            print(f"{'warning: ' if fault.warning else ''}{fault}")
+        what = "is fine" if found.ok else f"has {sum(not fault.warning for fault in found.faults)} faults"
+        print(f"{file} {what}: {found.kind.profile or 'no profile'}, {found.rows} rows can be read")
+    raise typer.Exit(0 if found.ok else 1)
+
+
+@app.command("list")
+def list_(
+    state: str = "",
+    profile: str = "",
+    after: int = 0,
+    limit: int = 50,
+    config: ConfigFile = None,
+    store: StoreUrl = "",
+    json: AsJson = False,
+) -> None:
+    """Batches, oldest first."""
+    with opened(config, store) as (handle, _):
+        batches = handle.queue.list(Filter(kind=BATCH_KIND, state=state, collection=profile), after, limit)
+        now = handle.now()
+    if json:
+        running.emit(batches)
+        return
+    columns = {
+        "batch": lambda job: job.id, "state": lambda job: job.state, "profile": lambda job: job.collection,
+        "jobs": lambda job: job.facts.get("jobs"), "open": lambda job: job.open or None,
+        "changed": lambda job: ago(job.changed, now) + " ago", "file": lambda job: job.payload.get("filename"),
+        "by": lambda job: job.payload.get("submitter"),
+    }  # fmt: skip
+    running.table(columns, batches, "no batches match")
+
+
+@app.command()
+def show(batch: Number, config: ConfigFile = None, store: StoreUrl = "", json: AsJson = False) -> None:
+    """One batch: its jobs by state, and what failed, with the rows of the manifest."""
+    with opened(config, store) as (handle, _):
+        found = _get(handle, batch)
+        counts = handle.queue.children(batch)
+        failed = [job for job in handle.queue.every(Filter(parent=batch, ended="failed"))][:20]
+        reasons = {job.id: _reason(handle, job) for job in failed}
+        events = list(handle.records.all_events(found.subject))
+    if json:
+        running.emit({"batch": found, "jobs": counts, "failed": failed, "events": events})
+        return
+    running.show(
+        [
+            ("batch", found.id), ("state", found.state), ("profile", found.collection),
+            ("file", found.payload.get("filename")), ("submitted", moment(found.created) + " UTC"),
+            ("by", found.payload.get("submitter")), ("why", _reason(handle, found) if found.ended == "failed" else ""),
+        ]
+    )  # fmt: skip
+    print()
+    running.table({"jobs": lambda row: row[1], "state": lambda row: row[0]}, counts, "no jobs yet")
+    if failed:
+        print()
+        columns = {
+            "row": lambda job: job.payload.get("line", job.payload.get("row")), "job": lambda job: job.id,
+            "file": lambda job: job.payload.get("filename"), "code": lambda job: job.code,
+            "reason": lambda job: reasons[job.id],
+        }  # fmt: skip
+        running.table(columns, failed, "")
+        codes = sorted({job.code or "" for job in failed})
+        print(f"\nwhen the cause is mended: custody job resume --cause {codes[0]}")
+
+
+def _reason(handle: Store, job: Job) -> str:
+    last = handle.records.events(job.subject, after=job.seq - 1)
+    return str(last[-1].detail.get("reason", "")) if last else ""
+
+
+def _get(handle: Store, number: int) -> Job:
+    job = handle.queue.get(number)
+    if job.kind != BATCH_KIND:
+        raise NotFound(f"{number} is a {job.kind} job, not a batch", hint="`custody batch list` shows the batches")
+    return job
+
+
+@app.command()
+def report(
+    batch: Number,
+    update: Annotated[bool, typer.Option("--update", help="send the depositor what has changed since")] = False,
+    config: ConfigFile = None,
+    store: StoreUrl = "",
+) -> None:
+    """The last report, as JSON; with --update, ask for a report of what has changed since."""
+    from custody.ingest.operating import ask_for_update
+
+    with opened(config, store) as (handle, settings):
+        found = _get(handle, batch)
+        if update:
+            ask_for_update(handle, found, running.me())
+            print(f"batch {batch} will report what has changed")
+            return
+        url = found.facts.get("report")
+        if not url:
+            raise NotFound(f"batch {batch} has not reported yet", hint=f"`custody job why {batch}`")
+        print(Staging(settings.home / settings.ingest.staging).path(url).read_text(), end="")
+
+
+@app.command()
+def release(batch: Number, why: Why = "", config: ConfigFile = None, store: StoreUrl = "") -> None:
+    """Let a held batch go on."""
+    from custody.cli.applications import machines
+    from custody.engine.commands import Operator
+
+    with opened(config, store) as (handle, _):
+        Operator(handle, machines(), running.me()).release(_get(handle, batch).id, why)
+    print(f"batch {batch} is released")
+
+
+@app.command()
+def delete(
+    batch: Number,
+    why: Why,
+    yes: Annotated[bool, typer.Option("--yes", help="do not ask")] = False,
+    config: ConfigFile = None,
+    store: StoreUrl = "",
+) -> None:
+    """Remove a batch that has failed, completed or is held, with its jobs. The history stays."""
+    from custody.ingest.cleaning import delete_batch
+    from custody.ingest.setup import open_world
+
+    with opened(config, store) as (handle, settings):
+        found = _get(handle, batch)
+        if not yes and found.state != "completed":
+            typer.confirm(f"The depositor will not be told. Delete batch {batch} ({found.state})?", abort=True)
+        world = open_world(handle, settings.ingest, settings.home)
+        count = delete_batch(handle, found, running.me(), why, world)
+    print(f"batch {batch} and its {count} jobs are deleted; their history stays")

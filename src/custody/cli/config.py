@@ -1,0 +1,78 @@
+"""custody.toml: one file that says where things are. Every mistake in it is named with its key."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, TypeVar
+
+from custody.channels.serving import ChannelConfig
+from custody.ingest.setup import IngestConfig
+from custody.model.errors import BadInput
+from custody.workflows.serving import WorkflowConfig
+
+NAME = "custody.toml"
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    home: Path  # the file's folder: paths in it are relative to this
+    store: str
+    ingest: IngestConfig
+    workflows: WorkflowConfig
+    channels: ChannelConfig
+
+
+def find(given: Path | None) -> Config | None:
+    """The configuration that was named, or the one in this folder."""
+    if given is not None:
+        return read(given)
+    here = Path(NAME)
+    return read(here) if here.is_file() else None
+
+
+def read(path: Path) -> Config:
+    try:
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise BadInput(f"cannot read it: {error.strerror}", where=str(path), code="config.file") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise BadInput(f"this is not TOML: {error}", where=str(path), code="config.toml") from error
+    unknown = set(values) - {"store", "ingest", "workflows", "channels"}
+    if unknown:
+        raise BadInput(f"unknown key {', '.join(sorted(unknown))}", where=str(path), code="config.key")
+    home = path.resolve().parent
+    return Config(
+        home,
+        _store(values.get("store", ""), home),
+        _part(IngestConfig, values.get("ingest", {}), "ingest", str(path)),
+        _part(WorkflowConfig, values.get("workflows", {}), "workflows", str(path)),
+        _part(ChannelConfig, values.get("channels", {}), "channels", str(path)),
+    )
+
+
+def _store(url: str, home: Path) -> str:
+    """A relative SQLite path is relative to the file, not to where one happens to stand."""
+    relative = url.removeprefix("sqlite:///")
+    if url.startswith("sqlite:///") and not relative.startswith("/"):
+        return f"sqlite:///{home / relative}"
+    return url or f"sqlite:///{home / 'custody.db'}"
+
+
+def _part(form: type[T], given: Mapping[str, Any], name: str, where: str) -> T:
+    """One table of the file as values; a key that means nothing is named."""
+    known = {field.name: field.default for field in fields(form)}  # type: ignore[arg-type]
+    for key in given:
+        if key not in known:
+            raise BadInput(
+                f"unknown key {name}.{key}", where=where, code="config.key", hint=f"known: {', '.join(sorted(known))}"
+            )
+    values: dict[str, Any] = {
+        key: Path(value) if isinstance(known[key], Path) else value for key, value in given.items()
+    }
+    if "nodes" in values:
+        values["nodes"] = {node: Path(path) for node, path in given["nodes"].items()}
+    return form(**values)

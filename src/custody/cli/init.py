@@ -1,0 +1,74 @@
+"""custody init: a commented configuration to start from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from custody.cli.config import NAME
+from custody.model.errors import Refused
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+
+CONFIG = """\
+# Custody: where things are. Paths are relative to this file.
+
+# One file on this machine; for several machines: "postgresql://user@host/database"
+store = "sqlite:///custody.db"
+
+[ingest]
+profiles = "profiles"      # a folder with one TOML file per collection
+staging = "staging"        # what was uploaded, kept by its digest
+work = "work"              # a folder per job while it is being worked on
+place = ""                 # name this machine's disk if other machines do not see it
+threshold = 0.05           # of the working disk is kept free
+outbox = "outbox"          # mail goes here as files, unless …
+# smtp = "mail.example.org:25"
+sender = "custody@localhost"
+
+[ingest.nodes]             # where objects are stored: OCFL storage roots, by name
+main = "storage"
+"""
+
+PROFILE = """\
+# A collection: its name is this file's name.
+description = "An example collection"
+owner = "ark:/99999/owner"
+
+[identifier]
+minter = "local"           # identifiers are minted here; or "ezid"
+naan = "99999"             # 99999 is for tests: ask for your own
+shoulder = "fk4"
+
+[storage]
+node = "main"
+
+[notification]
+addresses = ["archive@localhost"]
+confirm = false            # a mail already when a batch was taken in
+
+[fetch]
+schemes = ["https"]        # add "http" if you must
+# hosts = ["files.example.org"]
+"""
+
+
+@app.command()
+def init(
+    folder: Annotated[Path, typer.Argument(help="where")] = Path("."),
+    profile: Annotated[str, typer.Option(help="name of the first collection")] = "example",
+) -> None:
+    """Write custody.toml and a first collection profile, both with comments."""
+    target = folder / NAME
+    if target.exists():
+        raise Refused(f"{target} exists already", hint="it is left as it is")
+    (folder / "profiles").mkdir(parents=True, exist_ok=True)
+    target.write_text(CONFIG)
+    (folder / "profiles" / f"{profile}.toml").write_text(PROFILE)
+    print(f"{target} and {folder / 'profiles' / f'{profile}.toml'} are yours to edit.\n")
+    print("Then, in that folder:\n")
+    print(f"  custody batch submit some-file.pdf --profile {profile}")
+    print("  custody worker run --until-idle")
+    print("  custody batch list")

@@ -1,0 +1,59 @@
+"""custody item: the things the archive keeps."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from custody.cli import running
+from custody.cli.running import AsJson, StoreUrl
+from custody.cli.when import moment
+from custody.stores import open_store
+
+app = running.noun("The things the archive keeps, and their whole history.")
+
+
+@app.command("list")
+def list_(
+    collection: str = "",
+    type_: Annotated[str, typer.Option("--type")] = "",
+    after: Annotated[str, typer.Option(help="start after this id")] = "",
+    limit: int = 50,
+    store: StoreUrl = running.DEFAULT_STORE,
+    json: AsJson = False,
+) -> None:
+    """Items, by id."""
+    with open_store(store) as opened:
+        items = opened.records.items(after, limit, collection, type_)
+    if json:
+        running.emit(items)
+        return
+    columns = {
+        "item": lambda item: item.id, "types": lambda item: " ".join(sorted(item.types)),
+        "collection": lambda item: item.collection, "events": lambda item: item.seq,
+        "title": lambda item: item.detail.get("title"),
+    }  # fmt: skip
+    running.table(columns, items, "no items match")
+
+
+@app.command()
+def show(item: str, store: StoreUrl = running.DEFAULT_STORE, json: AsJson = False) -> None:
+    """One item, and everything that happened to it, whichever application did it."""
+    with open_store(store) as opened:
+        found, events = opened.records.item(item), list(opened.records.all_events(f"item/{item}"))
+    if json:
+        running.emit({"item": found, "events": events})
+        return
+    running.show(
+        [
+            ("item", found.id), ("types", " ".join(sorted(found.types))), ("collection", found.collection),
+            ("fingerprint", found.fingerprint), *sorted(found.detail.items()),
+        ]
+    )  # fmt: skip
+    print()
+    columns = {
+        "at (UTC)": lambda event: moment(event.at), "event": lambda event: event.type,
+        "outcome": lambda event: event.outcome, "by": lambda event: event.agent,
+    }  # fmt: skip
+    running.table(columns, events, "nothing has happened to it")

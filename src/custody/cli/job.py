@@ -1,0 +1,234 @@
+"""custody job: pieces of work."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from custody.cli import running
+from custody.cli.running import AsJson, StoreUrl, Why
+from custody.cli.when import ago, moment
+from custody.engine.commands import Operator
+from custody.model.errors import BadInput
+from custody.model.graph import Edge
+from custody.model.job import Filter, Job, NewJob
+from custody.stores import Store, open_store
+
+app = running.noun("Pieces of work.")
+Id = Annotated[int, typer.Argument(help="the job's number")]
+Ids = Annotated[list[int] | None, typer.Argument(help="numbers of jobs")]
+Cause = Annotated[str, typer.Option("--cause", help="every failed job with this code")]
+
+
+@app.command()
+def submit(
+    kind: Annotated[str, typer.Argument(help="what sort of work, such as parcel")],
+    payload: Annotated[str, typer.Argument(help="JSON, @file or - for standard input")] = "{}",
+    key: Annotated[str, typer.Option(help="the same key again gives the same job")] = "",
+    priority: Annotated[int, typer.Option(help="0 to 99, low first")] = 50,
+    delay: Annotated[float, typer.Option(help="seconds before it may start")] = 0,
+    lane: Annotated[str, typer.Option(help="lanes take turns")] = "",
+    needs: Annotated[list[int] | None, typer.Option(help="a job that must succeed first; may be repeated")] = None,
+    store: StoreUrl = running.DEFAULT_STORE,
+    json: AsJson = False,
+) -> None:
+    """Ask for a piece of work. Answered when it is safely on disk."""
+    job = NewJob(
+        kind, running.read_json(payload, "payload"), key=key or None, priority=priority, delay=delay, lane=lane,
+        needs=[Edge(on) for on in needs or []],
+    )  # fmt: skip
+    with open_store(store) as opened:
+        made = opened.queue.submit_one(job, running.me())
+    if json:
+        running.emit(made)
+    else:
+        print(f"job {made.id}" + ("" if made.new else " (submitted before with this key)"))
+
+
+@app.command("list")
+def list_(
+    kind: Annotated[str, typer.Option(help="a kind, or a prefix with *")] = "",
+    state: str = "",
+    code: Annotated[str, typer.Option(help="failed with this code")] = "",
+    after: Annotated[int, typer.Option(help="start after this number")] = 0,
+    limit: int = 50,
+    store: StoreUrl = running.DEFAULT_STORE,
+    json: AsJson = False,
+) -> None:
+    """Jobs, oldest first."""
+    with open_store(store) as opened:
+        jobs = opened.queue.list(Filter(kind=kind, state=state, code=code), after, limit)
+        now = opened.now()
+    if json:
+        running.emit(jobs)
+        return
+    columns = {
+        "job": lambda job: job.id, "kind": lambda job: job.kind, "state": _state, "prio": lambda job: job.priority,
+        "tries": lambda job: job.attempts, "changed": lambda job: ago(job.changed, now) + " ago",
+        "code": lambda job: job.code, "key": lambda job: job.key,
+    }  # fmt: skip
+    running.table(columns, jobs, "no jobs match")
+
+
+def _state(job: Job) -> str:
+    return f"{job.state}, running" if job.holder else job.state
+
+
+@app.command()
+def show(job: Id, store: StoreUrl = running.DEFAULT_STORE, json: AsJson = False) -> None:
+    """One job, and all that happened to it."""
+    with open_store(store) as opened:
+        found, events = opened.queue.get(job), list(opened.records.all_events(f"job/{job}"))
+    if json:
+        running.emit({"job": found, "events": events})
+        return
+    running.show(
+        [
+            ("job", found.id), ("kind", found.kind), ("key", found.key), ("state", _state(found)),
+            ("priority", found.priority), ("lane", found.lane), ("place", found.place),
+            ("collection", found.collection), ("parent", found.parent), ("attempts", found.attempts),
+            ("resumed", found.retries or None), ("code", found.code), ("holder", found.holder),
+            ("payload", dict(found.payload)), ("facts", dict(found.facts)), ("created", moment(found.created)),
+        ]
+    )  # fmt: skip
+    print()
+    columns = {
+        "at (UTC)": lambda event: moment(event.at), "event": lambda event: event.type,
+        "outcome": lambda event: event.outcome, "by": lambda event: event.agent,
+        "detail": lambda event: event.detail.get("reason") or event.detail.get("why") or event.detail.get("state"),
+    }  # fmt: skip
+    running.table(columns, events, "nothing happened yet")
+
+
+@app.command()
+def why(
+    job: Id,
+    place: Annotated[str, typer.Option(help="as a worker of this place sees it")] = "",
+    store: StoreUrl = running.DEFAULT_STORE,
+    json: AsJson = False,
+) -> None:
+    """Why it is not running, since when, and what would clear it."""
+    with open_store(store) as opened:
+        reasons, now = opened.queue.why(job, place), opened.now()
+    if json:
+        running.emit(reasons)
+        return
+    for reason in reasons:
+        since = f" (for {ago(reason.since, now)})" if reason.since else ""
+        print(f"job {job}: {reason.text}{since}\n  until: {reason.clears}")
+
+
+@app.command()
+def hold(job: Id, why: Why, store: StoreUrl = running.DEFAULT_STORE) -> None:
+    """Keep a job from starting until it is released."""
+    with open_store(store) as opened:
+        _operator(opened).hold(job, why)
+    print(f"job {job} is held")
+
+
+@app.command()
+def release(
+    jobs: Ids = None,
+    collection: Annotated[str, typer.Option(help="every held job of this collection")] = "",
+    why: Why = "",
+    store: StoreUrl = running.DEFAULT_STORE,
+) -> None:
+    """Let held jobs go on."""
+    with open_store(store) as opened:
+        operator = _operator(opened)
+        _each(
+            opened,
+            jobs,
+            Filter(state="held", collection=collection),
+            lambda id_: operator.release(id_, why),
+            "released",
+        )
+
+
+@app.command()
+def resume(jobs: Ids = None, cause: Cause = "", why: Why = "", store: StoreUrl = running.DEFAULT_STORE) -> None:
+    """Let failed jobs go on after the last state that passed."""
+    with open_store(store) as opened:
+        operator = _operator(opened)
+        _each(opened, jobs, Filter(ended="failed", code=cause), lambda id_: operator.resume(id_, why), "resumed")
+
+
+@app.command()
+def cancel(job: Id, why: Why, store: StoreUrl = running.DEFAULT_STORE) -> None:
+    """End a job; a worker that has it is asked to stop and to confirm."""
+    with open_store(store) as opened:
+        answer = _operator(opened).cancel(job, why)
+    print(f"job {job}: {answer.why or 'cancelled'}")
+
+
+@app.command()
+def delete(job: Id, why: Why, store: StoreUrl = running.DEFAULT_STORE) -> None:
+    """Remove a job that has ended or is held. Its history stays."""
+    with open_store(store) as opened:
+        deleted = _operator(opened).delete(job, why)
+    print(f"job {job} is deleted; its history stays" if deleted else f"job {job}: nothing to do, it is not there")
+
+
+@app.command()
+def accept(job: Id, why: Why, store: StoreUrl = running.DEFAULT_STORE) -> None:
+    """Let those who wait for a failed job go on all the same."""
+    with open_store(store) as opened:
+        _operator(opened).accept(job, why)
+    print(f"job {job} is accepted")
+
+
+@app.command()
+def prioritise(
+    job: Id,
+    priority: Annotated[int, typer.Argument(help="0 to 99, low first")],
+    why: Why = "",
+    store: StoreUrl = running.DEFAULT_STORE,
+) -> None:
+    """Move a job forward or back in its queue."""
+    with open_store(store) as opened:
+        _operator(opened).prioritise(job, priority, why)
+    print(f"job {job} has priority {priority}")
+
+
+@app.command()
+def failures(store: StoreUrl = running.DEFAULT_STORE, json: AsJson = False) -> None:
+    """Failed jobs grouped by cause: fix once, then `custody job resume --cause CODE`."""
+    with open_store(store) as opened:
+        groups, now = opened.queue.failures(), opened.now()
+    if json:
+        running.emit(groups)
+        return
+    columns = {
+        "jobs": lambda group: group.count, "code": lambda group: group.code, "kind": lambda group: group.kind,
+        "such as": lambda group: f"job {group.newest}", "newest": lambda group: ago(group.at, now) + " ago",
+    }  # fmt: skip
+    running.table(columns, groups, "nothing has failed")
+
+
+def _operator(store: Store) -> Operator:
+    from custody.cli.applications import machines
+
+    return Operator(store, machines(), running.me())
+
+
+def _each(store: Store, jobs: list[int] | None, where: Filter, act: object, done: str) -> None:
+    """Do one thing to the named jobs, or to everything that a filter matches."""
+    assert callable(act)
+    if jobs:
+        for job in jobs:
+            act(job)
+            print(f"job {job} is {done}")
+        return
+    if not (where.code or where.collection):
+        raise BadInput("say which jobs", hint="job numbers, or --cause / --collection")
+    refused = 0
+    count = 0
+    for job, problem in _operator(store).every(where, act):
+        count += not problem
+        refused += bool(problem)
+        if problem:
+            print(f"job {job}: {problem}")
+    print(f"{count} jobs {done}" + (f", {refused} refused" if refused else ""))
+    if refused:
+        raise typer.Exit(1)

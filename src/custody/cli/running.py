@@ -1,0 +1,123 @@
+"""Running a noun's commands: options that all share, errors in words, exit codes."""
+
+from __future__ import annotations
+
+import getpass
+import json
+import os
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, is_dataclass
+from typing import Annotated, Any, NoReturn
+
+import typer
+
+from custody.model.errors import BadInput, CustodyError, Refused
+
+DEFAULT_STORE = "sqlite:///custody.db"
+
+StoreUrl = Annotated[str, typer.Option("--store", envvar="CUSTODY_STORE", help="where things are kept")]
+AsJson = Annotated[bool, typer.Option("--json", help="for programs")]
+Why = Annotated[str, typer.Option("--why", help="the reason, for the history")]
+
+
+def noun(help_: str) -> typer.Typer:
+    app = typer.Typer(help=help_, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+    app.callback(help=help_)(_several_verbs)
+    return app
+
+
+def _several_verbs() -> None:
+    """Keeps a noun with a single verb a noun."""
+
+
+def run(app: typer.Typer, arguments: list[str]) -> NoReturn:
+    """Run `app`, tell errors in words, and end the process."""
+    try:
+        app(arguments[1:], prog_name=f"custody {arguments[0]}")
+    except CustodyError as error:
+        tell_error(error, "--json" in arguments)
+        sys.exit(3 if isinstance(error, Refused) else 2)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader of our output has left
+        sys.exit(0)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    sys.exit(0)
+
+
+def tell_error(error: CustodyError, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps({"error": error.as_dict()}, ensure_ascii=False))
+        return
+    where = f"{error.where}: " if error.where else ""
+    print(f"custody: {where}{error.message}", file=sys.stderr)
+    if error.hint:
+        print(f"  {error.hint}", file=sys.stderr)
+
+
+def me() -> str:
+    """Who is asking, for the history."""
+    return os.environ.get("CUSTODY_WHO") or getpass.getuser()
+
+
+def read_json(text: str, where: str) -> dict[str, Any]:
+    """A JSON object from an option, or from a file (@name), or standard input (-)."""
+    if text == "-":
+        text = sys.stdin.read()
+    elif text.startswith("@"):
+        try:
+            with open(text[1:], encoding="utf-8") as file:
+                text = file.read()
+        except OSError as error:
+            raise BadInput(f"cannot read {text[1:]}: {error.strerror}", where=where) from error
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        raise BadInput(f"this is not JSON: {error}", where=where, hint="""'{"name": "value"}'""") from error
+    if not isinstance(value, dict):
+        raise BadInput("a JSON object is needed", where=where, hint="""'{"name": "value"}'""")
+    return value
+
+
+def plain(value: Any) -> Any:
+    """Values as JSON has them."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return plain(asdict(value))
+    if isinstance(value, Mapping):
+        return {str(key): plain(part) for key, part in value.items()}
+    if isinstance(value, set | frozenset):
+        return sorted(value)
+    if isinstance(value, list | tuple):
+        return [plain(part) for part in value]
+    return value
+
+
+def emit(value: Any) -> None:
+    print(json.dumps(plain(value), ensure_ascii=False, indent=2))
+
+
+def table(columns: Mapping[str, Callable[[Any], Any]], rows: Iterable[Any], empty: str) -> None:
+    """A table for people; what they see when there is nothing is a sentence."""
+    texts = [[_cell(get(row)) for get in columns.values()] for row in rows]
+    if not texts:
+        print(empty)
+        return
+    heads = list(columns)
+    widths = [max(len(head), *(len(row[i]) for row in texts)) for i, head in enumerate(heads)]
+    for row in [heads, *texts]:
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+
+
+def _cell(value: Any) -> str:
+    if value is None or value == "":
+        return "-"
+    return str(value).replace("\n", " ")
+
+
+def show(pairs: Sequence[tuple[str, Any]]) -> None:
+    """One thing, a line per fact."""
+    width = max(len(name) for name, _ in pairs)
+    for name, value in pairs:
+        if value not in (None, "", {}, ()):
+            print(f"{name.ljust(width)}  {_cell(value)}")

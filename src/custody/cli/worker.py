@@ -1,0 +1,78 @@
+"""custody worker: run the work; see who runs it."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+from types import FrameType
+from typing import Annotated
+
+import typer
+
+from custody.cli import running
+from custody.cli.running import AsJson, StoreUrl
+from custody.cli.when import ago
+from custody.stores import open_store
+
+app = running.noun("Run the work; see who runs it.")
+
+
+@app.command()
+def run(
+    kinds: Annotated[
+        list[str] | None, typer.Option("--kind", help="only this kind, or kind:state; may be repeated")
+    ] = None,
+    load: Annotated[
+        list[Path] | None, typer.Option(help="a Python file with KINDS = [Kind(…)]; may be repeated")
+    ] = None,
+    exec_: Annotated[
+        list[str] | None, typer.Option("--exec", help="KIND=COMMAND: payload as JSON on its standard input")
+    ] = None,
+    threads: Annotated[int, typer.Option(help="how many jobs at once")] = 4,
+    lease: Annotated[float, typer.Option(help="seconds a claim lasts without renewal")] = 30,
+    poll: Annotated[float, typer.Option(help="seconds between looks when nothing wakes us")] = 1,
+    grace: Annotated[float, typer.Option(help="seconds for work to finish on SIGTERM")] = 20,
+    place: Annotated[str, typer.Option(help="the name of this machine's working disk")] = "",
+    until_idle: Annotated[bool, typer.Option("--until-idle", help="end when there is nothing left to do")] = False,
+    wake: Annotated[bool, typer.Option(help="listen for wake-ups between polls")] = True,
+    config: Annotated[Path | None, typer.Option(envvar="CUSTODY_CONFIG", help="custody.toml")] = None,
+    log: Annotated[bool, typer.Option(help="structured log on standard error")] = True,
+    store: StoreUrl = running.DEFAULT_STORE,
+) -> None:
+    """Claim jobs and work on them until told to stop (SIGTERM or Ctrl-C)."""
+    from custody.cli.applications import serving
+    from custody.cli.telling import Logging
+    from custody.engine import Settings, Worker
+    from custody.engine.watch import NOTHING
+
+    with open_store(store) as opened:
+        serves = serving(opened, config, load or [], exec_ or [])
+        serves = serves.only(kinds) if kinds else serves
+        settings = Settings(threads=threads, lease=lease, poll=poll, grace=grace, place=place, wake=wake)
+        worker = Worker(opened, serves, settings, Logging() if log else NOTHING)
+
+        def stop(_signal: int, _frame: FrameType | None) -> None:
+            worker.stop()
+
+        signal.signal(signal.SIGTERM, stop)
+        signal.signal(signal.SIGINT, stop)
+        if until_idle:
+            worker.run_until_quiet()
+        else:
+            worker.run_forever()
+
+
+@app.command("list")
+def list_(store: StoreUrl = running.DEFAULT_STORE, json: AsJson = False) -> None:
+    """Workers seen within the last half minute."""
+    with open_store(store) as opened:
+        workers, now = opened.workers(), opened.now()
+    if json:
+        running.emit(workers)
+        return
+    columns = {
+        "worker": lambda worker: worker.id, "place": lambda worker: worker.place,
+        "up": lambda worker: ago(worker.started, now), "seen": lambda worker: ago(worker.seen, now) + " ago",
+        "serves": lambda worker: ", ".join(p.replace("|", ":").strip(":") for p in worker.serves.split("\n")),
+    }  # fmt: skip
+    running.table(columns, workers, "no worker has been seen lately: custody worker run")

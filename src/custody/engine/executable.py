@@ -1,0 +1,67 @@
+"""Any executable as a handler: payload as JSON on standard input, facts in variables, the exit code is the outcome.
+
+    0    passed; a JSON object on the last line of its output is kept as facts
+    75   not now (EX_TEMPFAIL): tried again with growing pauses
+    …    failed, with the end of its error output as the reason
+
+The command runs in a process group of its own, in the worker's environment: for code of one's own. Foreign code
+belongs in a sandbox (see the workflows application).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Sequence
+from typing import Any
+
+from custody.engine.kinds import Kind
+from custody.engine.work import Work
+from custody.model.outcome import Failed, Outcome, Passed
+
+NOT_NOW = 75
+MOST_TOLD = 2_000
+
+
+def executable(kind: str, command: Sequence[str]) -> Kind:
+    """A kind of job that is worked on by running `command`."""
+
+    def handler(work: Work) -> Outcome:
+        return run(command, work)
+
+    return Kind(kind, handler)
+
+
+def run(command: Sequence[str], work: Work) -> Outcome:
+    job = work.job
+    facts = {"CUSTODY_JOB": str(job.id), "CUSTODY_KIND": job.kind, "CUSTODY_ATTEMPT": str(job.attempts)}
+    try:
+        process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            env={**os.environ, **facts}, start_new_session=True, errors="replace",
+        )  # fmt: skip
+    except OSError as error:
+        return Failed("command.start", f"cannot start {command[0]}: {error.strerror}")
+    work.on_stop(lambda: _kill(process))
+    out, err = process.communicate(json.dumps(dict(job.payload)))
+    if process.returncode == 0:
+        return Passed(keep=_facts(out), detail={"output": out[-MOST_TOLD:]} if out else {})
+    told = err.strip()[-MOST_TOLD:] or f"exit code {process.returncode}"
+    return Failed(f"exit.{process.returncode}", told, transient=process.returncode == NOT_NOW)
+
+
+def _facts(output: str) -> dict[str, Any]:
+    last = output.strip().rsplit("\n", 1)[-1]
+    try:
+        value = json.loads(last)
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _kill(process: subprocess.Popen[str]) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)

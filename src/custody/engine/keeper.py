@@ -1,0 +1,113 @@
+"""The keeper: renews what this worker holds, and stops work whose lease is gone. See model/lease.py.
+
+The only place where a lease is found lost. Trust is measured from *before* the renewal was sent, on this
+process's own monotonic clock, so a slow answer shortens it; after two thirds of the lease without a confirmed
+renewal the work is stopped, before anyone else can hold it.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+from custody.engine.work import Work
+from custody.model.lease import Trust
+from custody.ports import Queue
+
+RETRY_SECONDS = 0.2
+
+
+class Keeper:
+    def __init__(self, queue: Queue, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._queue, self._seconds, self._clock = queue, seconds, clock
+        self._held: dict[int, tuple[Work, Trust]] = {}
+        self._lock = threading.Lock()
+        self._awake = threading.Event()
+        self._closing = False
+        self._thread = threading.Thread(target=self._loop, name="custody-keeper", daemon=True)
+        self.losses = 0
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def close(self) -> None:
+        self._closing = True
+        self._awake.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def add(self, works: list[Work], asked_at: float) -> None:
+        """Start keeping; `asked_at` is when the claim was sent."""
+        with self._lock:
+            for work in works:
+                self._held[work.claim.id] = (work, self._trust(work, asked_at))
+
+    def drop(self, work: Work) -> None:
+        with self._lock:
+            held = self._held.get(work.claim.id)
+            if held and held[0] is work:
+                del self._held[work.claim.id]
+
+    def held(self) -> list[Work]:
+        with self._lock:
+            return [work for work, _ in self._held.values()]
+
+    def beat(self) -> float:
+        """Renew what is due, stop what is lost; answers the seconds until the next look."""
+        now = self._clock()
+        with self._lock:
+            due = [(work, trust) for work, trust in self._held.values() if trust.renew_at() <= now]
+        if due:
+            self._renew([work for work, _ in due])
+        self._stop_unconfirmed()
+        return self._pause()
+
+    def _renew(self, works: list[Work]) -> None:
+        asked_at = self._clock()
+        try:
+            answers = self._queue.renew([work.claim for work in works], self._seconds)
+        except Exception:
+            return  # unknown: trust simply goes on running out, and the next beat asks again
+        for work in works:
+            answer = answers.get(work.claim.id)
+            if answer == "lost":
+                self._lose(work, "lost")
+                continue
+            self._confirm(work, asked_at)
+            if answer is not None:
+                work.stop(answer)  # revoked: the work must die, and its holder must say so
+
+    def _confirm(self, work: Work, asked_at: float) -> None:
+        with self._lock:
+            if work.claim.id in self._held:
+                self._held[work.claim.id] = (work, self._trust(work, asked_at))
+
+    def _trust(self, work: Work, asked_at: float) -> Trust:
+        trust = Trust(asked_at, self._seconds)
+        work.trusted_until = trust.must_stop_at()
+        return trust
+
+    def _stop_unconfirmed(self) -> None:
+        now = self._clock()
+        with self._lock:
+            late = [work for work, trust in self._held.values() if trust.must_stop_at() <= now]
+        for work in late:
+            self._lose(work, "unconfirmed")
+
+    def _lose(self, work: Work, reason: str) -> None:
+        self.losses += 1
+        self.drop(work)
+        work.stop(reason)
+
+    def _pause(self) -> float:
+        with self._lock:
+            if not self._held:
+                return self._seconds / 3
+            soonest = min(min(trust.renew_at(), trust.must_stop_at()) for _, trust in self._held.values())
+        return max(RETRY_SECONDS / 4, min(soonest - self._clock(), RETRY_SECONDS if soonest < self._clock() else 60.0))
+
+    def _loop(self) -> None:
+        while not self._closing:
+            self._awake.wait(min(self.beat(), self._seconds / 6))
+            self._awake.clear()

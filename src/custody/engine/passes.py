@@ -1,0 +1,67 @@
+"""Passes: a kind may look at all its waiting jobs at once instead of at each by itself.
+
+One process at a time decides, under a named lease. It says what becomes of some jobs; the others are untouched
+and uncharged. What it decided is claimed and settled like any other work, so a pass that was overtaken
+can do no harm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from custody.engine.judge import judge
+from custody.engine.kinds import Kind, Serving
+from custody.engine.settler import Finished, Settler
+from custody.engine.work import Work
+from custody.model.job import Answer, Change, Claim, Filter
+from custody.model.outcome import Hold, Outcome
+from custody.ports import Store
+
+MOST_JOBS = 10_000
+
+
+def run_pass(store: Store, kind: Kind, holder: str, seconds: float, chance: Callable[[], float]) -> int:
+    """Decide once over all that wait; answers how many jobs moved."""
+    if kind.decide is None:
+        raise TypeError(f"{kind.kind} in state {kind.state} has no pass")
+    if not store.queue.ready_queues(kind.prefix, limit=1):
+        return 0
+    lease = store.leases.claim(f"pass/{kind.kind}/{kind.state}", holder, seconds)
+    if lease is None:
+        return 0
+    try:
+        waiting = [job for job in store.queue.every(Filter(kind=kind.kind, state=kind.state)) if not job.holder]
+        chosen = kind.decide([job for job in waiting[:MOST_JOBS] if job.unmet == 0])
+        store.leases.renew(lease, seconds)  # decided too slowly: someone else may be deciding
+        return _settle(store, kind, holder, seconds, chosen, chance)
+    finally:
+        store.leases.settle(lease)
+
+
+def _settle(
+    store: Store, kind: Kind, holder: str, seconds: float, chosen: Mapping[int, Outcome], chance: Callable[[], float]
+) -> int:
+    claims = store.queue.claim_jobs(sorted(chosen), holder, seconds)
+    finished = [
+        Finished(
+            Work(claim, store.queue),
+            judge(kind, claim, _held_or(kind, claim, chosen[claim.id]), claim.job.facts, chance(), store.new_move()),
+        )
+        for claim in claims
+    ]
+    moved = 0
+
+    def heard(_work: Work, _change: Change, answer: Answer) -> None:
+        nonlocal moved
+        moved += answer.done
+
+    settler = Settler(store, Serving((kind,)), heard, lambda work: None)
+    while finished:
+        finished = settler.attempt(finished)
+    return moved
+
+
+def _held_or(kind: Kind, claim: Claim, outcome: Outcome) -> Outcome:
+    if claim.hold is not None and kind.machine.allows(claim.job.state, "hold"):
+        return Hold(f"{claim.hold.scope} {claim.hold.name} is held by {claim.hold.who}: {claim.hold.why}")
+    return outcome

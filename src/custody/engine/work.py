@@ -1,0 +1,103 @@
+"""What a handler is given: the claimed job, and the few things it may do besides returning an outcome."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from custody.model.errors import CustodyError, LeaseLost, Unavailable
+from custody.model.job import Claim, Job, NewJob
+from custody.ports import Queue
+
+
+class Work:
+    """One claim being worked on."""
+
+    def __init__(self, claim: Claim, queue: Queue) -> None:
+        self.claim = claim
+        self._queue = queue
+        self._facts = dict(claim.job.facts)
+        self._unsure = False  # an answer got lost: something may have been kept
+        self._stopped = threading.Event()
+        self._on_stop: list[Callable[[], None]] = []
+        self._lock = threading.Lock()
+        self.stop_reason = ""
+        self.trusted_until = 0.0  # on the monotonic clock: how long the lease is known to be ours; set by the keeper
+
+    @property
+    def job(self) -> Job:
+        return self.claim.job
+
+    @property
+    def payload(self) -> Mapping[str, Any]:
+        return self.claim.job.payload
+
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        """What earlier states and attempts have kept, and this one so far."""
+        return self._facts
+
+    def keep(self, **facts: Any) -> None:
+        """Save facts now, under this claim's token: what must not be done twice, such as minting an identifier."""
+        self.spawn((), **facts)
+
+    def spawn(self, children: Sequence[NewJob], **facts: Any) -> list[int]:
+        """Submit jobs and save facts in one transaction: a walk through many rows can go on where it stopped."""
+        if self.lost:
+            raise LeaseLost(f"job {self.job.id} is no longer ours ({self.stop_reason})")
+        self._look_again()
+        merged = {**self._facts, **facts}
+        try:
+            made = self._queue.keep(self.claim, merged, facts, children, self.claim.holder)
+        except Unavailable:
+            self._unsure = True
+            raise
+        self._facts = merged
+        return [job.id for job in made]
+
+    def is_sure_of_its_facts(self) -> bool:
+        """False when it cannot be found out what has been kept: then nothing may be said, and the lease ends."""
+        try:
+            self._look_again()
+        except CustodyError:
+            self.stop("unknown")
+        return not self._unsure
+
+    def _look_again(self) -> None:
+        if self._unsure:
+            self._facts = dict(self._queue.get(self.job.id).facts)
+            self._unsure = False
+
+    # Stopping: asked for by the keeper, obeyed by the handler, or by whatever `on_stop` kills.
+
+    @property
+    def stopped(self) -> bool:
+        return self._stopped.is_set()
+
+    @property
+    def lost(self) -> bool:
+        """The lease is gone: whatever this work says now will be refused."""
+        return self.stop_reason in ("lost", "unconfirmed")
+
+    def stop(self, reason: str) -> None:
+        with self._lock:
+            if self._stopped.is_set():
+                return
+            self.stop_reason = reason
+            self._stopped.set()
+            callbacks = list(self._on_stop)
+        for callback in callbacks:
+            callback()
+
+    def on_stop(self, callback: Callable[[], None]) -> None:
+        """Call this when the work must stop; at once if it must already."""
+        with self._lock:
+            if not self._stopped.is_set():
+                self._on_stop.append(callback)
+                return
+        callback()
+
+    def wait(self, seconds: float) -> bool:
+        """Sleep, but not beyond being stopped; True when stopped."""
+        return self._stopped.wait(seconds)

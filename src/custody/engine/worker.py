@@ -1,0 +1,364 @@
+"""The one worker loop: claim a few, run them, settle together, go on.
+
+Polling is level-triggered: whatever is ready in the store will be found, with or without wake-ups. The loop
+claims no more than its threads will soon need: a buffer sized from how long the work takes, given back on
+shutdown. Running inline (`run_until_idle`) is the same loop in one thread, for tests, simulations and scripts.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import socket
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from custody.engine.chores import Chores
+from custody.engine.keeper import Keeper
+from custody.engine.kinds import Kind, Serving
+from custody.engine.passes import run_pass
+from custody.engine.run import run
+from custody.engine.settler import Finished, Settler
+from custody.engine.watch import NOTHING, Watch
+from custody.engine.work import Work
+from custody.model.errors import CustodyError
+from custody.model.job import Answer, Change, Claim
+from custody.ports import Store
+
+BUFFER_SECONDS = 0.05  # of work kept at hand
+MOST_BUFFERED = 500
+EXPIRY_SECONDS = 0.5  # between looks for vanished holders
+BEAT_SECONDS = 5.0  # between signs of life, which only people read
+LISTEN_SECONDS = 0.02  # between looks for commits of other processes
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    threads: int = 4
+    lease: float = 30.0  # seconds
+    poll: float = 1.0  # seconds between looks when nothing wakes us
+    grace: float = 20.0  # seconds for work to finish at shutdown
+    place: str = ""  # jobs pinned to other places are left alone
+    wake: bool = True  # wake-ups are a hint: with False everything still completes
+    schedules: bool = True  # also turn due schedules into jobs
+
+
+@dataclass(slots=True)
+class Pace:
+    """How long a job takes, as a running mean: decides how many are kept at hand."""
+
+    seconds: float = 0.01
+    samples: int = 0
+
+    def add(self, seconds: float) -> None:
+        self.samples += 1
+        self.seconds += (seconds - self.seconds) * max(0.05, 1 / self.samples)
+
+    def buffer(self, threads: int) -> int:
+        return threads + min(MOST_BUFFERED, int(BUFFER_SECONDS * threads / max(self.seconds, 1e-6)))
+
+
+class Worker:
+    def __init__(
+        self,
+        store: Store,
+        serving: Serving,
+        settings: Settings | None = None,
+        watch: Watch = NOTHING,
+        rng: random.Random | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.store, self.serving, self.settings, self.watch = store, serving, settings or Settings(), watch
+        # A random part per start: a restarted process never inherits leases by its name.
+        self.holder = f"{socket.gethostname()}:{os.getpid()}:{store.new_move()[:6]}"
+        self._rng, self._clock = rng or random.Random(), clock
+        self._keeper = Keeper(store.queue, self.settings.lease, clock)
+        self._chores = Chores(store, serving.chores, self.holder, watch)
+        self._settler = Settler(store, serving, self._settled, self._lost)
+        self._ready: deque[Work] = deque()
+        self._change = threading.Condition()
+        self._busy: Counter[str] = Counter()  # claimed and not yet settled, by prefix
+        self._suspect: Work | None = None
+        self._pace = Pace()
+        self._stopping = False
+        self._threads: list[threading.Thread] = []
+        self._cursors: dict[str, str] = {}
+        self._next: dict[str, float] = {}
+        self.settled_count = 0
+
+    # The life of a worker
+
+    def run_forever(self) -> None:
+        """Until `stop` is called from elsewhere (a signal handler, another thread)."""
+        self.start()
+        try:
+            while not self._stopping:
+                heard = self.store.heard()
+                try:
+                    claimed = self._cycle()
+                except Exception as error:  # the next look may find better times; nothing is lost by waiting
+                    self._trouble(error, "the worker's loop")
+                    claimed = 0
+                    time.sleep(min(1.0, self.settings.poll))
+                if not claimed:
+                    self._wait(heard)
+        finally:
+            self.shut_down()
+
+    def start(self) -> None:
+        if self.settings.wake:
+            self.store.listen()
+        self._keeper.start()
+        self._settler.start()
+        for number in range(self.settings.threads):
+            thread = threading.Thread(target=self._hand, name=f"custody-hand-{number}", daemon=True)
+            thread.start()
+            self._threads.append(thread)
+
+    def stop(self) -> None:
+        """Ask for a graceful end: nothing new is claimed, work finishes or is given back."""
+        self._stopping = True
+        self.store.wake()
+
+    def shut_down(self) -> None:
+        self._stopping = True
+        with self._change:
+            unstarted, self._ready = list(self._ready), deque()
+            self._change.notify_all()
+        self._give_back(unstarted)
+        deadline = time.monotonic() + self.settings.grace
+        while (running := self._keeper.held()) and time.monotonic() < deadline:
+            with self._change:
+                self._change.wait(0.05)
+        for work in running:
+            work.stop("shutdown")
+        self._settle_last_words()
+        self._give_back(self._keeper.held())
+        self._settler.close()
+        self._keeper.close()
+        self._chores.close()
+        self._forget_me()
+
+    def run_until_idle(self, most: int = 1_000_000) -> int:
+        """Work on everything that can be claimed now, in this thread; answers how many were settled."""
+        before, count = self.settled_count, 0
+        while count < most:
+            self._housekeeping()
+            claimed = self._claim(max(1, self.settings.threads)) + self._claim_suspect()
+            if not claimed and not self._passes(now=True):
+                break
+            while self._ready:
+                self._work(self._ready.popleft(), inline=True)
+            count += claimed
+        return self.settled_count - before
+
+    def run_until_quiet(self) -> None:
+        """With all threads, until nothing is claimable, running, or about to become due."""
+        self.start()
+        try:
+            nothing = 0
+            while not self._stopping and nothing < 2:  # what was just settled may be claimable again: look twice
+                busy = self._cycle() or self._keeper.held() or self._passes(now=True)
+                nothing = 0 if busy else nothing + 1
+                time.sleep(0.002)
+        finally:
+            self.shut_down()
+
+    # Claiming
+
+    def _cycle(self) -> int:
+        self._housekeeping()
+        room = self._pace.buffer(self.settings.threads) - len(self._keeper.held())
+        claimed = self._claim(room) + self._claim_suspect()
+        if not claimed and room <= 0:
+            with self._change:
+                self._change.wait(0.01)
+            return 1  # there may be more: look again at once
+        return claimed
+
+    def _claim(self, room: int) -> int:
+        claimed = 0
+        for kind in self.serving.handled():
+            share = min(room - claimed, self._allowed(kind))
+            if share > 0:
+                asked_at = self._clock()
+                claims = self.store.queue.claim(self._queues(kind), self.holder, self.settings.lease, share)
+                claimed += self._take(claims, asked_at)
+        return claimed
+
+    def _queues(self, kind: Kind) -> list[str]:
+        """Queues with ready work that this worker may take, going round from where it stopped last time."""
+        after = self._cursors.get(kind.prefix, "")
+        found = self.store.queue.ready_queues(kind.prefix, after)
+        if after:
+            found += [queue for queue in self.store.queue.ready_queues(kind.prefix) if queue <= after]
+        self._cursors[kind.prefix] = found[0] if len(found) > 1 else ""
+        return [queue for queue in found if self._is_mine(queue, kind)]
+
+    def _is_mine(self, queue: str, kind: Kind) -> bool:
+        _, state, place, _ = queue.split("|", 3)
+        return state == kind.state and place in ("", self.settings.place)
+
+    def _allowed(self, kind: Kind) -> int:
+        limit = kind.at_once or MOST_BUFFERED + self.settings.threads
+        return limit - self._busy[kind.prefix]
+
+    def _claim_suspect(self) -> int:
+        """One job whose holder vanished, one at a time: if it kills us too, it is known to be the one."""
+        if self._suspect is not None or not self._is_time("expiry", EXPIRY_SECONDS):
+            return 0
+        asked_at = self._clock()
+        while claim := self.store.queue.claim_expired(self._suspect_prefixes(), self.holder, self.settings.lease):
+            self._next["expiry"] = 0.0  # where one vanished there may be more
+            if self.serving.of(claim.job).handler or claim.job.revoked:
+                return self._take([claim], asked_at, alone=True)
+            self.store.queue.release([claim])  # a pass will decide about it again
+        return 0
+
+    def _suspect_prefixes(self) -> tuple[str, ...]:
+        # A pinned job's prefix ends in its place; ours and nobody's are the ones we may take.
+        kinds = [(kind, place) for kind in self.serving.kinds for place in {"", self.settings.place}]
+        return tuple(kind.prefix if kind.kind.endswith("*") else f"{kind.prefix}{place}|" for kind, place in kinds)
+
+    def _take(self, claims: list[Claim], asked_at: float, alone: bool = False) -> int:
+        """Theirs to be worked on from now on, whatever becomes of the claims that follow."""
+        works = [Work(claim, self.store.queue) for claim in claims]
+        prefixes = [self.serving.of(work.job).prefix for work in works]
+        self._keeper.add(works, asked_at)
+        with self._change:
+            self._busy.update(prefixes)
+            if alone:
+                self._suspect = works[0]
+                self._ready.appendleft(works[0])  # it has waited for a whole lease already, and others wait behind it
+            else:
+                self._ready.extend(works)
+            self._change.notify_all()
+        return len(works)
+
+    # Working
+
+    def _hand(self) -> None:
+        while True:
+            with self._change:
+                while not self._ready and not self._stopping:
+                    self._change.wait()
+                if not self._ready:
+                    return
+                work = self._ready.popleft()
+            self._work(work)
+
+    def _work(self, work: Work, inline: bool = False) -> None:
+        started = time.monotonic()
+        kind = self.serving.of(work.job)
+        self.watch.started(work.job)
+        change = run(kind, work, self._rng.random(), self.store.new_move())
+        self._pace.add(time.monotonic() - started)
+        if change is None:
+            self._lost(work)
+        elif inline:
+            self._settler.settle([Finished(work, change)])
+        else:
+            self._settler.put(work, change)
+
+    def _settled(self, work: Work, change: Change, answer: Answer) -> None:
+        self.watch.settled(work.job, change, answer)
+        self.settled_count += answer.done
+        self._leave(work)
+
+    def _lost(self, work: Work) -> None:
+        """Nothing can be said about it any more."""
+        if work.stop_reason == "shutdown":
+            self._give_back([work])
+            return
+        self.watch.lost(work.job, work.stop_reason)
+        if work.stop_reason in ("", "lost"):  # it was refused a renewal, or to keep a fact
+            self._settler.note_refusal(work, "renewed", "lease.lost", "someone else has claimed or moved it")
+        self._leave(work)
+
+    def _leave(self, work: Work) -> None:
+        self._keeper.drop(work)
+        with self._change:
+            self._busy[self.serving.of(work.job).prefix] -= 1
+            if self._suspect is work:
+                self._suspect = None
+            self._change.notify_all()
+
+    # Between claims
+
+    def _housekeeping(self) -> None:
+        self.store.queue.tick()
+        if self.settings.schedules and self._is_time("schedules", 1.0):
+            self.store.schedules.run_due(self.holder)
+        self._passes(now=False)
+        self._chores.run_due()
+        if self._is_time("beat", BEAT_SECONDS):
+            self._beat()
+
+    def _passes(self, now: bool) -> int:
+        """Let kinds that look at all their jobs at once do so, when it is time or at once; how many jobs moved."""
+        return sum(
+            self._pass(kind)
+            for kind in self.serving.passes()
+            if self._is_time(f"pass {kind.prefix}", kind.every) or now
+        )
+
+    def _pass(self, kind: Kind) -> int:
+        try:
+            return run_pass(self.store, kind, self.holder, self.settings.lease, self._rng.random)
+        except Exception as error:  # one kind's trouble is not that of the others
+            self._trouble(error, f"the pass over {kind.kind} in state {kind.state}")
+            return 0
+
+    def _trouble(self, error: Exception, where: str) -> None:
+        if not isinstance(error, CustodyError):
+            error = CustodyError(f"{type(error).__name__}: {error}", code="surprise", where=where)
+        self.watch.trouble(error)
+
+    def _beat(self) -> None:
+        serves = "\n".join(self.serving.prefixes())
+        self.store.sign_of_life(self.holder, socket.gethostname(), os.getpid(), self.settings.place, serves)
+
+    def _is_time(self, what: str, seconds: float) -> bool:
+        now = self._clock()
+        if now < self._next.get(what, now):
+            return False
+        self._next[what] = now + seconds
+        return True
+
+    def _wait(self, heard: tuple[int, int]) -> None:
+        """Until something may have changed, here or in another process, or the poll interval is over."""
+        until = time.monotonic() + self.settings.poll
+        while not self._stopping and (left := until - time.monotonic()) > 0:
+            pause = min(LISTEN_SECONDS, left)
+            if self._suspect is None and self._next.get("expiry") == 0.0:
+                return  # the last one that was left behind is done with, and there may be more
+            if not self.settings.wake:
+                with self._change:
+                    self._change.wait(pause)
+            elif self.store.wait(heard, pause):
+                return
+
+    # The end
+
+    def _give_back(self, works: list[Work]) -> None:
+        try:
+            self.store.queue.release([work.claim for work in works])
+        except CustodyError as error:
+            self.watch.trouble(error)  # then their leases simply end
+        for work in works:
+            self._leave(work)
+
+    def _settle_last_words(self) -> None:
+        patience = time.monotonic() + 2.0
+        while self._keeper.held() and time.monotonic() < patience:
+            with self._change:
+                self._change.wait(0.05)
+
+    def _forget_me(self) -> None:
+        try:
+            self.store.farewell(self.holder)
+        except CustodyError as error:
+            self.watch.trouble(error)

@@ -1,0 +1,122 @@
+"""A batch is a job too: it becomes one job per object, waits until the last of them has ended, and reports.
+
+Fanning out goes in chunks, each one transaction that also remembers how far it came: killed at any row, the next
+worker goes on with the row after it. The batch counts itself among its open jobs until it is done with that, so
+that it cannot report too early.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+
+from custody.border.folder import Folder
+from custody.engine.work import Work
+from custody.ingest import manifest, notices
+from custody.ingest.manifest_form import BATCHES, KINDS, Kind, Row
+from custody.ingest.staging import is_staged, name_in
+from custody.ingest.steps import check_name
+from custody.ingest.submission import PROFILE_OF, first_priority, guess_type, row_jobs, single_job
+from custody.ingest.world import World
+from custody.model.errors import CustodyError
+from custody.model.job import NewJob
+from custody.model.outcome import Failed, Outcome, Passed
+
+CHUNK = 500
+MOST_FAULTS = 50
+SNIFFED = 64 << 10
+
+
+def pending(work: Work, world: World) -> Outcome:
+    """Fan out: one job for each object of the submission."""
+    submission = work.payload
+    profile = world.profile(submission["profile"])
+    payload = work.facts.get("payload") or _fixed(work, world)
+    type_ = submission.get("type") or _guess(work, world, payload)
+    if type_ not in PROFILE_OF or type_ == "object-manifest":
+        return _one_object(work, type_, payload, profile.priority)
+    kind = next(kind for kind in BATCHES if kind.profile == PROFILE_OF[type_])
+    with world.staging.open(payload) as source:
+        checked = manifest.check(source, check_name=check_name, kinds=(kind,), at_most=MOST_FAULTS)
+    if not checked.ok:
+        faults = [str(fault) for fault in checked.faults if not fault.warning]
+        return Failed("manifest.faulty", faults[0], detail={"faults": faults[:MOST_FAULTS]})
+    if not checked.rows:
+        return Failed("batch.empty", "the manifest lists nothing")
+    priority = profile.priority if profile.priority is not None else first_priority(checked.rows)
+    _spawn(work, world, payload, kind, priority)
+    told = {"jobs": checked.rows}
+    return Passed(told, keep={"jobs": checked.rows}, then=notices.queued(work, world, checked.rows))
+
+
+def reporting(work: Work, world: World) -> Outcome:
+    """Tell the depositor, once, what became of every job; keep what was told."""
+    return notices.report(work, world, update=False)
+
+
+def update_reporting(work: Work, world: World) -> Outcome:
+    """Tell the depositor what has changed since."""
+    return notices.report(work, world, update=True)
+
+
+def _one_object(work: Work, type_: str, payload: str, priority: int | None) -> Outcome:
+    job = single_job(work.job.id, work.payload, type_, payload, 5 if priority is None else priority)
+    if not work.facts.get("fanned"):
+        work.spawn([job], fanned=1)
+    return Passed({"jobs": 1}, keep={"jobs": 1})
+
+
+def _spawn(work: Work, world: World, payload: str, kind: Kind, priority: int) -> None:
+    done = int(work.facts.get("fanned", 0))
+    with world.staging.open(payload) as source:
+        rows: Iterator[Row] = manifest.read(source, check_name=check_name, kinds=(kind,))
+        jobs = row_jobs(work.job.id, work.payload, rows, kind.row_is, priority)
+        waiting: Iterator[NewJob] = islice(jobs, done, None)
+        while chunk := list(islice(waiting, CHUNK)):
+            done += len(chunk)
+            work.spawn(chunk, fanned=done)
+
+
+def _fixed(work: Work, world: World) -> str:
+    """The payload's URL; a manifest's bytes are kept, so that every later look sees the same rows."""
+    url = str(work.payload["payload"])
+    if is_staged(url) or not _may_be_manifest(work):
+        return url
+    scratch = world.disk.folder(work.job)
+    scratch.mkdir(parents=True, exist_ok=True)
+    try:
+        with Folder(scratch) as folder:
+            fetcher = world.fetchers[work.payload["profile"]]
+            fetcher.download(url, folder, "payload", cancel=lambda: work.stopped)
+        staged = world.staging.put_file(scratch / "payload").url.replace("/payload", f"/{name_in(url)}")
+    finally:
+        world.disk.remove(work.job)
+    work.keep(payload=staged)
+    return staged
+
+
+def _may_be_manifest(work: Work) -> bool:
+    type_ = work.payload.get("type", "")
+    return type_ in PROFILE_OF or (not type_ and str(work.payload["payload"]).endswith((".checkm", ".txt")))
+
+
+def _guess(work: Work, world: World, payload: str) -> str:
+    name = work.payload.get("filename") or name_in(payload)
+    return guess_type(name, _profile_named(world, payload) if is_staged(payload) else "")
+
+
+def _profile_named(world: World, payload: str) -> str:
+    """The manifest profile that the first lines name, if they do."""
+    with world.staging.open(payload) as source:
+        head = source.read(SNIFFED)
+    if not head.lstrip(b"\xef\xbb\xbf").startswith(b"#%checkm"):
+        return ""
+    for line in head.decode("utf-8", "replace").splitlines():
+        for kind in KINDS:
+            if line.startswith("#%profile") and line.rstrip().endswith(f"/{kind.profile}"):
+                return kind.profile
+    return ""
+
+
+def refusal(error: CustodyError) -> Failed:
+    return Failed(error.code, str(error))

@@ -1,0 +1,58 @@
+"""Cleaning up: batches that were completed or deleted long enough ago go, with their jobs and folders.
+
+Deleting is idempotent and complete at any crash: jobs first, each with its folder, then the batch. The history of
+all of them stays.
+"""
+
+from __future__ import annotations
+
+import shutil
+
+from custody.engine.work import Work
+from custody.ingest.states import BATCH_KIND
+from custody.ingest.world import World
+from custody.model.errors import Refused
+from custody.model.job import Filter, Job
+from custody.model.outcome import Outcome, Passed
+from custody.stores import Store
+
+CLEAN = "ingest/clean"
+DAY = 86_400_000_000
+KEEP_DAYS = 30
+
+
+def clean(work: Work, world: World) -> Outcome:
+    """Remove completed batches older than `days`, and working folders whose job is gone."""
+    days = float(work.payload.get("days", KEEP_DAYS))
+    before = world.store.now() - int(days * DAY)
+    old = [job for job in world.store.queue.every(Filter(kind=BATCH_KIND, state="completed")) if job.changed < before]
+    for batch in old:
+        delete_batch(world.store, batch, "cleaning", f"completed more than {days:g} days ago", world)
+    return Passed({"batches": len(old), "folders": _remove_orphans(world)})
+
+
+def delete_batch(store: Store, batch: Job, who: str, why: str, world: World | None = None) -> int:
+    """A batch and all its jobs; answers how many jobs went with it."""
+    if batch.ended is None and batch.state != "held":
+        raise Refused(
+            f"batch {batch.id} is {batch.state}: it can be deleted when it has ended or is held",
+            code="state.conflict",
+        )
+    count = 0
+    for job in store.queue.every(Filter(parent=batch.id)):
+        if world is not None:
+            world.disk.remove(job)
+        count += store.queue.delete(job.id, who, why)
+    store.queue.delete(batch.id, who, why)
+    return count
+
+
+def _remove_orphans(world: World) -> int:
+    """Folders of jobs that completed or are gone: a crash between the last step's two halves leaves one."""
+    removed = 0
+    for number, path in list(world.disk.folders()):
+        job = next(iter(world.store.queue.list(after=number - 1, limit=1)), None)
+        if job is None or job.id != number or job.ended == "passed":
+            shutil.rmtree(path, ignore_errors=True)
+            removed += 1
+    return removed

@@ -1,0 +1,109 @@
+"""Describing an object in its working folder: the system files, and the manifest that storage is handed."""
+
+from __future__ import annotations
+
+import hashlib
+import mimetypes
+import os
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from urllib.parse import quote
+
+from custody.engine.work import Work
+from custody.ingest import describe, manifest
+from custody.ingest.describe import Deposit, Description
+from custody.ingest.digests import digest_file
+from custody.ingest.manifest_form import STORAGE, Row
+from custody.ingest.manifest_write import write_storage
+from custody.ingest.staging import name_in
+from custody.ingest.world import World
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+MANIFEST = "mrt-manifest.txt"
+DEPOSITORS_OWN = frozenset({"mrt-erc.txt", "mrt-dc.xml", "mrt-delete.txt", "mrt-datacite.xml", "mrt-embargo.txt"})
+"""Names of ours that a depositor may use, because they are addressed to us."""
+
+
+def moment(microseconds: int) -> datetime:
+    return EPOCH + timedelta(microseconds=microseconds)
+
+
+def description(work: Work, folder: Path) -> Description:
+    """What is known of the object: the depositor's own records go before the form and the manifest."""
+    payload, producer = work.payload, folder / "producer"
+    given = Description(
+        primary=work.facts.get("primary", ""), local_ids=tuple(payload.get("local_ids", ())),
+        creator=payload.get("creator", ""), title=payload.get("title", "") or payload.get("filename", ""),
+        date=payload.get("date", ""),
+    )  # fmt: skip
+    own_dc, own_erc = producer / "mrt-dc.xml", producer / "mrt-erc.txt"
+    dc = describe.read_dublin_core(own_dc.read_bytes()) if own_dc.is_file() else {}
+    erc = describe.read_erc(own_erc.read_text("utf-8")) if own_erc.is_file() else Description()
+    return describe.merged(given, dc, erc)
+
+
+def write_system_files(work: Work, world: World, primary: str, producer: str, system: str) -> str:
+    """Write our files beside the depositor's, and the manifest of all of them; answers the content's fingerprint.
+
+    Written anew by every attempt: they depend only on what is kept and on the depositor's files.
+    """
+    folder = world.disk.folder(work.job)
+    about = description(work, folder)
+    (folder / system).mkdir(exist_ok=True)
+    for name, text in describe.system_files(about, _deposit(work, world, primary)).items():
+        _write(folder / system / name, text)
+    rows = [_row(number, path, folder) for number, path in enumerate(_files(folder), start=1)]
+    _write(folder / system / MANIFEST, "".join(write_storage(rows)))
+    mine = (f"{row.digest} {row.name}\n" for row in rows if row.name.startswith(f"{producer}/"))
+    return hashlib.sha256("".join(mine).encode()).hexdigest()
+
+
+def stored_rows(folder: Path) -> Iterator[Row]:
+    """Every file that goes to storage, as processing wrote it down, and the manifest itself."""
+    path = folder / "system" / MANIFEST
+    with path.open("rb") as source:
+        yield from manifest.read(source, check_name=lambda name: None, kinds=(STORAGE,), where=MANIFEST)
+    yield _row(0, path, folder)
+
+
+def deletes(folder: Path) -> tuple[str, ...]:
+    """Files that an update takes out, as the depositor's mrt-delete.txt lists them."""
+    listed = folder / "producer" / "mrt-delete.txt"
+    return describe.read_deletes(listed.read_text("utf-8")) if listed.is_file() else ()
+
+
+def _deposit(work: Work, world: World, primary: str) -> Deposit:
+    payload, profile = work.payload, world.profile(work.payload["profile"])
+    return Deposit(
+        batch=str(work.job.parent or 0), job=str(work.job.id), submitted=moment(work.job.created),
+        file=payload.get("filename") or name_in(payload["payload"]), type=payload["type"], profile=profile.name,
+        collections=profile.collections or (profile.name,), storage_service="ocfl", storage_node=profile.storage.node,
+        owner=profile.owner, supplied_identifier=payload.get("primary_id", ""),
+        digest_type=payload.get("digest_type", ""), digest_value=payload.get("digest_value", ""),
+        note=payload.get("note", ""),
+    )  # fmt: skip
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    for part in ("producer", "system"):
+        for path in sorted((folder / part).rglob("*")):
+            if path.is_file() and path.name != MANIFEST:
+                yield path
+
+
+def _row(number: int, path: Path, folder: Path) -> Row:
+    name = path.relative_to(folder).as_posix()
+    digest = digest_file(path, ["sha256"])["sha256"]
+    mime = mimetypes.guess_type(name)[0] or "application/octet-stream"
+    url = f"file:{quote(str(path))}"
+    return Row(number, url, name, "sha256", digest, path.stat().st_size, mime=mime)
+
+
+def _write(path: Path, text: str) -> None:
+    scratch = path.with_name(f".{path.name}.new")
+    with scratch.open("w", encoding="utf-8", newline="") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    scratch.rename(path)

@@ -1,0 +1,135 @@
+"""The inventory: what has been recorded, readable at once. Recording the same version twice is recording it once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from custody.model.errors import NotFound, Refused
+from custody.stores import Store
+from custody.stores.rows import Tx
+
+
+@dataclass(frozen=True, slots=True)
+class Object:
+    ark: str
+    owner: str
+    collection: str
+    node: str
+    title: str
+    creator: str
+    date: str
+    version: int
+    created: int
+    changed: int
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    name: str
+    sha256: str
+    size: int
+    mime: str
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    version: int
+    job: int
+    batch: int
+    files: int
+    bytes: int
+    recorded: int
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One version of one object, to be recorded."""
+
+    ark: str
+    owner: str
+    collection: str
+    node: str
+    title: str
+    creator: str
+    date: str
+    version: int
+    job: int
+    batch: int
+    local_ids: Sequence[str]
+    files: Sequence[File]
+
+
+class Inventory:
+    def __init__(self, store: Store) -> None:
+        self._db = store.db
+
+    def ark_of(self, owner: str, local_ids: Sequence[str]) -> str | None:
+        """The object that goes by these local ids; refuses ids of two different objects."""
+
+        def look(tx: Tx) -> dict[str, str]:
+            found = {name: tx.run("inv_ark_of", owner=owner, local_id=name) for name in local_ids}
+            return {name: rows[0][0] for name, rows in found.items() if rows}
+
+        known = self._db.read(look)
+        if len(set(known.values())) > 1:
+            told = ", ".join(f"{name} is {ark}" for name, ark in sorted(known.items()))
+            raise Refused(f"these local ids belong to different objects: {told}", code="identifier.ambiguous")
+        return next(iter(known.values()), None)
+
+    def reserve(self, owner: str, local_ids: Sequence[str], ark: str) -> None:
+        """These names are this object's, from now on; refused when one is another's."""
+
+        def work(tx: Tx) -> None:
+            for name in sorted(local_ids):
+                tx.run("inv_reserve", owner=owner, local_id=name, ark=ark)
+                whose = tx.run("inv_ark_of", owner=owner, local_id=name)[0][0]
+                if whose != ark:
+                    raise Refused(f"local id {name} belongs to {whose}, not to {ark}", code="identifier.mismatch")
+
+        self._db.write(work)
+
+    def record(self, entry: Entry) -> None:
+        def work(tx: Tx) -> None:
+            tx.run(
+                "inv_put_object", ark=entry.ark, owner=entry.owner, collection=entry.collection, node=entry.node,
+                title=entry.title, creator=entry.creator, date=entry.date, version=entry.version,
+            )  # fmt: skip
+            size = sum(file.size for file in entry.files)
+            tx.run(
+                "inv_put_version", ark=entry.ark, version=entry.version, job=entry.job, batch=entry.batch,
+                files=len(entry.files), bytes=size,
+            )  # fmt: skip
+            for file in entry.files:
+                tx.run(
+                    "inv_put_file", ark=entry.ark, version=entry.version, name=file.name, digest=file.sha256,
+                    size=file.size, mime=file.mime,
+                )  # fmt: skip
+
+        self._db.write(work)
+
+    def get(self, ark: str) -> Object:
+        rows = self._db.read(lambda tx: tx.run("inv_object", ark=ark))
+        if not rows:
+            raise NotFound(f"the inventory has no object {ark}", code="object.unknown")
+        return Object(*rows[0])
+
+    def list(self, collection: str = "", after: str = "", limit: int = 100) -> Sequence[Object]:
+        rows = self._db.read(lambda tx: tx.run("inv_objects", collection=collection, after=after, limit=limit))
+        return [Object(*row) for row in rows]
+
+    def versions(self, ark: str) -> Sequence[Version]:
+        return [Version(*row) for row in self._db.read(lambda tx: tx.run("inv_versions", ark=ark))]
+
+    def local_ids(self, ark: str) -> Sequence[str]:
+        return [row[0] for row in self._db.read(lambda tx: tx.run("inv_local_ids", ark=ark))]
+
+    def files(self, ark: str, version: int, page: int = 1000) -> Iterator[File]:
+        after = ""
+        while rows := self._files(ark, version, after, page):
+            yield from rows
+            after = rows[-1].name
+
+    def _files(self, ark: str, version: int, after: str, limit: int) -> Sequence[File]:
+        rows = self._db.read(lambda tx: tx.run("inv_files", ark=ark, version=version, after=after, limit=limit))
+        return [File(*row) for row in rows]

@@ -1,0 +1,168 @@
+"""Mail to depositors: the message, and two ways to send it.
+
+A message is one delivery with one Message-ID, however often it is tried: a mail system that gets it twice
+can tell, and so can the outbox folder. Text from depositors is only ever body text or an attachment.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import smtplib
+import ssl
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from email.message import EmailMessage
+from email.policy import SMTP
+from email.utils import format_datetime
+from pathlib import Path
+from typing import Protocol
+from urllib.parse import quote
+
+from custody.ingest.report import Delta, Report, as_csv, as_json, as_text, update_as_text
+from custody.model.errors import BadInput, Refused, Unavailable
+
+MOST_RECIPIENTS = 50
+_ADDRESS = re.compile(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*")
+_MESSAGE_ID = re.compile(r"<[A-Za-z0-9._+=-]+@[A-Za-z0-9.-]+>")
+_TYPES = {".csv": ("text", "csv"), ".json": ("application", "json"), ".txt": ("text", "plain")}
+
+
+class Mail(Protocol):
+    """Sends a message, or raises: Unavailable if trying again may help, Refused if not."""
+
+    def __call__(self, message: EmailMessage) -> None: ...
+
+
+def check_address(address: str) -> str:
+    if not _ADDRESS.fullmatch(address) or len(address) > 254:
+        raise BadInput(f"{address!r} is not a mail address", code="mail.address")
+    return address
+
+
+def compose(
+    *,
+    sender: str,
+    recipients: Sequence[str],
+    subject: str,
+    text: str,
+    message_id: str,
+    date: datetime,
+    attachments: Mapping[str, str] | None = None,
+) -> EmailMessage:
+    """A message with text and files (`failed.csv` -> its content). `message_id` is the delivery's own."""
+    if not 1 <= len(recipients) <= MOST_RECIPIENTS:
+        raise BadInput(f"{len(recipients)} recipients, 1 to {MOST_RECIPIENTS} are allowed", code="mail.recipients")
+    if not _MESSAGE_ID.fullmatch(message_id):
+        raise BadInput(f"{message_id!r} is not a Message-ID", code="mail.message-id")
+    message = EmailMessage(policy=SMTP)
+    try:
+        message["From"] = check_address(sender)
+        message["To"] = ", ".join(check_address(each) for each in recipients)
+        message["Subject"] = subject
+    except ValueError as error:
+        raise BadInput(f"the mail's header cannot be written: {error}", code="mail.header") from error
+    message["Date"] = format_datetime(date)
+    message["Message-ID"] = message_id
+    message["Auto-Submitted"] = "auto-generated"
+    message["X-Auto-Response-Suppress"] = "All"
+    message.set_content(text)
+    for name, content in (attachments or {}).items():
+        main, sub = _TYPES.get(Path(name).suffix, ("application", "octet-stream"))
+        message.add_attachment(content.encode(), maintype=main, subtype=sub, filename=name)
+    return message
+
+
+def about_batch(
+    report: Report,
+    change: Delta | None = None,
+    *,
+    sender: str,
+    recipients: Sequence[str],
+    message_id: str,
+) -> EmailMessage:
+    """The report of a batch as a message; with a change, the update report."""
+    listed = (
+        report.outcomes
+        if change is None
+        else change.newly_completed + change.newly_unresolved + change.still_unresolved
+    )
+    again = "" if change is None else "Update: "
+    return compose(
+        sender=sender,
+        recipients=recipients,
+        subject=f"Ingest: {'OK' if report.ok else 'FAIL'} -- {again}Submission Processed: {report.batch.id}",
+        text=as_text(report) if change is None else update_as_text(change, report),
+        message_id=message_id,
+        date=report.made,
+        attachments={"report.csv": as_csv(listed), "report.json": as_json(report, change)},
+    )
+
+
+def to_outbox(folder: Path) -> Mail:
+    """Leaves each message as a file, named by its Message-ID: for the demo, and for a mail system that
+    collects. The same message twice is one file."""
+
+    def send(message: EmailMessage) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        name = quote(str(message["Message-ID"]).strip("<>"), safe="@+=")
+        target, part = folder / f"{name}.eml", folder / f".{name}.{os.getpid()}.part"
+        if target.exists():
+            return
+        with part.open("wb") as file:
+            file.write(message.as_bytes())
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(target)
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    return send
+
+
+def by_smtp(
+    host: str,
+    port: int,
+    *,
+    user: str = "",
+    password: str = "",
+    starttls: bool = False,
+    timeout: float = 30,
+    trust: ssl.SSLContext | None = None,
+) -> Mail:
+    """Hands each message to a mail server. A password is never sent without TLS."""
+    if user and not starttls:
+        raise BadInput("a mail password needs starttls", code="mail.password")
+
+    def send(message: EmailMessage) -> None:
+        try:
+            with contextlib.closing(smtplib.SMTP(host, port, timeout=timeout)) as server:
+                if starttls:
+                    server.starttls(context=trust or ssl.create_default_context())
+                if user:
+                    server.login(user, password)
+                refused = server.send_message(message)
+                server.quit()
+        except smtplib.SMTPRecipientsRefused as error:
+            raise _refused(error.recipients) from error
+        except smtplib.SMTPResponseException as error:
+            kind = Unavailable if error.smtp_code < 500 else Refused
+            raise kind(f"the mail server says {error.smtp_code}", code="mail.server") from error
+        except smtplib.SMTPNotSupportedError as error:
+            raise Refused(f"the mail server {host} cannot: {error}", code="mail.server") from error
+        except (smtplib.SMTPException, OSError) as error:
+            raise Unavailable(f"the mail server {host} does not answer: {error}", code="mail.server") from error
+        if refused:  # some recipients have it: sending again would give them a second one
+            raise _refused(refused, permanently=True)
+
+    return send
+
+
+def _refused(recipients: Mapping[str, tuple[int, bytes]], *, permanently: bool = False) -> Refused | Unavailable:
+    codes = {code for code, _ in recipients.values()}
+    kind = Unavailable if not permanently and max(codes) < 500 else Refused
+    return kind(f"the mail server refuses {', '.join(sorted(recipients))}", code="mail.recipients")

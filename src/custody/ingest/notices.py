@@ -1,0 +1,142 @@
+"""What ingest tells people and their programs: reports by mail, and signed callbacks.
+
+A report is made in the batch's own step and sent by a delivery job that is written in the same transaction as the
+move it announces: exactly once means one Message-ID. A callback is the step's own body: its failure fails the
+step, and every try carries the same id.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from email import message_from_bytes, policy
+from typing import Any
+
+from custody.engine.work import Work
+from custody.ingest import mail, webhook
+from custody.ingest import report as reports
+from custody.ingest.describing import moment
+from custody.ingest.profile import Profile
+from custody.ingest.report import Batch, Delta, Report
+from custody.ingest.report import Outcome as Line
+from custody.ingest.world import World
+from custody.model.job import Filter, Job, NewJob
+from custody.model.outcome import Failed, Outcome, Passed
+
+DELIVER = "deliver/mail"
+STATES = {"passed": reports.COMPLETED, "failed": reports.FAILED}
+
+
+def queued(work: Work, world: World, jobs: int) -> Sequence[NewJob]:
+    """A confirmation that the batch was taken in, if the profile asks for one."""
+    profile = world.profile(work.payload["profile"])
+    if not profile.notification.confirm:
+        return ()
+    text = f"Batch {work.job.id} was taken in: {jobs} object{'s' if jobs != 1 else ''} of {profile.name}.\n"
+    return _delivery(work, world, profile, "queued", f"Batch {work.job.id} was taken in", text, {})
+
+
+def report(work: Work, world: World, update: bool) -> Outcome:
+    """Every job exactly once; what was told is kept, and an update tells the difference to it."""
+    profile = world.profile(work.payload["profile"])
+    made = Report(_batch(work.job), moment(world.store.now()), tuple(_lines(work, world)))
+    change = reports.delta(_told_before(work, world), made) if update else None
+    round_ = int(work.facts.get("rounds", 0)) + 1
+    told = world.staging.put([json.dumps(reports.told(made)).encode()], "told.json").url
+    kept = {"told": told, "rounds": round_, "completed": made.count(reports.COMPLETED)}
+    text = reports.as_text(made) if change is None else reports.update_as_text(change, made)
+    attached = {"report.csv": reports.as_csv(made.outcomes), "report.json": reports.as_json(made, change)}
+    subject = f"{'OK' if made.ok else 'FAIL'}: batch {work.job.id} of {profile.name}"
+    kept["report"] = world.staging.put([attached["report.json"].encode()], "report.json").url
+    mails = _delivery(work, world, profile, f"report-{round_}", subject, text, attached)
+    counts = {state: made.count(state) for state in (reports.COMPLETED, reports.FAILED, reports.DELETED)}
+    if made.count(reports.FAILED):
+        failed = f"{counts['failed']} of {len(made.outcomes)} objects failed"
+        return Failed("batch.incomplete", failed, detail=counts | _delta_counts(change), keep=kept, then=mails)
+    return Passed(counts | _delta_counts(change), keep=kept, then=mails)
+
+
+def call_back(work: Work, world: World, profile: Profile) -> int:
+    """Tell the depositor's program about one object; the id is the same over all tries."""
+    facts = {
+        "job": work.job.id, "batch": work.job.parent, "ark": work.facts["primary"], "version": work.facts["version"],
+        "local_ids": list(work.payload.get("local_ids", [])), "profile": profile.name,
+    }  # fmt: skip
+    now = world.store.now()
+    body = webhook.body("object.ingested", moment(now), facts)
+    headers = webhook.sign(f"job-{work.job.id}", now // 1_000_000, body, world.secrets[profile.name])
+    fields = {**headers, "content-type": "application/json"}
+    status, _ = world.fetchers[profile.name].post(profile.callback.url, body, fields, cancel=lambda: work.stopped)
+    return status
+
+
+def deliver(work: Work, world: World) -> Outcome:
+    """Send one message; the same Message-ID each time."""
+    with world.staging.open(work.payload["message"]) as file:
+        message = message_from_bytes(file.read(), policy=policy.SMTP)
+    world.mail(message)
+    return Passed({"to": work.payload["to"]})
+
+
+def _batch(job: Job) -> Batch:
+    given = job.payload
+    return Batch(
+        str(job.id), given["profile"], given.get("submitter", ""), moment(job.created), given.get("filename", "")
+    )
+
+
+def _lines(work: Work, world: World) -> Iterator[Line]:
+    """What became of each row; a row whose job is gone was deleted by an operator."""
+    seen = set()
+    for job in world.store.queue.every(Filter(parent=work.job.id)):
+        seen.add(job.payload["row"])
+        yield _line(job, world)
+    for row in range(1, int(work.facts.get("jobs", 0)) + 1):
+        if row not in seen:
+            yield Line(f"row-{row}", reports.DELETED, row, reason="deleted by an operator")
+
+
+def _line(job: Job, world: World) -> Line:
+    given, kept = job.payload, job.facts
+    reason = ""
+    if job.ended == "failed":
+        last = world.store.records.events(job.subject, after=job.seq - 1)
+        reason = str(last[-1].detail.get("reason", "")) if last else ""
+    return Line(
+        job=str(job.id), state=STATES.get(job.ended or "", job.state), row=given.get("line", given["row"]),
+        name=given.get("filename", ""), title=given.get("title", ""), code=job.code or "", reason=reason,
+        ark=kept.get("primary", ""), version=kept.get("version"), size=kept.get("space_needed"),
+    )  # fmt: skip
+
+
+def _told_before(work: Work, world: World) -> dict[str, str]:
+    with world.staging.open(work.facts["told"]) as file:
+        before: dict[str, str] = json.load(file)
+    return before
+
+
+def _delta_counts(change: Delta | None) -> dict[str, int]:
+    if change is None:
+        return {}
+    return {
+        "newly_completed": len(change.newly_completed),
+        "newly_unresolved": len(change.newly_unresolved),
+        "still_unresolved": len(change.still_unresolved),
+    }
+
+
+def _delivery(
+    work: Work, world: World, profile: Profile, what: str, subject: str, text: str, attached: dict[str, str]
+) -> Sequence[NewJob]:
+    given = work.payload.get("notification", "")
+    addresses = [part.strip() for part in given.split(",") if part.strip()] or list(profile.notification.addresses)
+    if not addresses:
+        return ()
+    message_id = f"<batch-{work.job.id}-{what}@{world.sender.rpartition('@')[2]}>"
+    message = mail.compose(
+        sender=world.sender, recipients=addresses, subject=subject, text=text, message_id=message_id,
+        date=moment(world.store.now()), attachments=attached,
+    )  # fmt: skip
+    staged = world.staging.put([message.as_bytes()], "message.eml").url
+    facts: dict[str, Any] = {"message": staged, "to": addresses, "message_id": message_id}
+    return [NewJob(DELIVER, facts, key=message_id)]

@@ -1,0 +1,110 @@
+"""From a configuration to the world that the steps work in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from ipaddress import ip_network
+from pathlib import Path
+
+from custody.border.fetch import Fetcher
+from custody.border.policy import Policy
+from custody.ingest.disk import WorkingDisk
+from custody.ingest.ezid import Ezid
+from custody.ingest.inventory import Inventory
+from custody.ingest.mail import Mail, by_smtp, to_outbox
+from custody.ingest.noid import Noid
+from custody.ingest.ocfl_root import open_root
+from custody.ingest.profile import Profile, read_profile
+from custody.ingest.staging import Staging
+from custody.ingest.world import Minter, World
+from custody.model.errors import BadInput
+from custody.stores import Store
+from custody.stores.rows import Tx
+
+
+@dataclass(frozen=True, slots=True)
+class IngestConfig:
+    """The [ingest] part of custody.toml. Paths are relative to the file."""
+
+    profiles: Path = Path("profiles")
+    staging: Path = Path("staging")
+    work: Path = Path("work")
+    place: str = ""  # the name of this machine's working disk; empty when all machines share it
+    threshold: float = 0.05  # of the working disk is kept free
+    nodes: Mapping[str, Path] = field(default_factory=lambda: {"main": Path("storage")})
+    outbox: Path = Path("outbox")
+    smtp: str = ""  # host:port; empty: mail goes to the outbox folder
+    sender: str = "custody@localhost"
+
+
+def read_profiles(folder: Path) -> dict[str, Profile]:
+    """Every profile of a folder, by name."""
+    if not folder.is_dir():
+        raise BadInput(
+            f"there is no folder {folder}", code="profile.folder", hint="`custody init` makes one with an example"
+        )
+    return {path.stem: read_profile(path) for path in sorted(folder.glob("*.toml"))}
+
+
+def open_world(store: Store, config: IngestConfig, home: Path) -> World:
+    """Everything that the steps touch, as configured."""
+    profiles = read_profiles(home / config.profiles)
+    return World(
+        store=store,
+        profiles=profiles,
+        fetchers={name: Fetcher(policy_of(profile)) for name, profile in profiles.items()},
+        minters={name: _minter(store, profile, home) for name, profile in profiles.items()},
+        nodes={name: open_root((home / path).resolve()) for name, path in config.nodes.items()},
+        staging=Staging(home / config.staging),
+        disk=WorkingDisk(home / config.work, config.place, config.threshold),
+        inventory=Inventory(store),
+        mail=_mail(config, home),
+        sender=config.sender,
+        secrets={name: _secrets(profile, home) for name, profile in profiles.items()},
+    )
+
+
+def policy_of(profile: Profile) -> Policy:
+    """What may be fetched for a collection."""
+    fetch = profile.fetch
+    return Policy(
+        schemes=frozenset(fetch.schemes),
+        ports=frozenset(fetch.ports),
+        hosts=fetch.hosts,
+        networks=tuple(ip_network(each) for each in fetch.networks),
+        ca_file=fetch.ca_file or None,
+        max_bytes=profile.limits.file_size,
+    )
+
+
+def _minter(store: Store, profile: Profile, home: Path) -> Minter:
+    identifier = profile.identifier
+    if identifier.minter == "ezid":
+        password = (home / identifier.ezid_password_file).read_text().strip()
+        return Ezid(identifier.ezid_url, identifier.ezid_user, password, f"{identifier.naan}/{identifier.shoulder}")
+    counter = f"noid/{identifier.naan}/{identifier.shoulder}/{identifier.template}"
+    return Noid(identifier.naan, identifier.shoulder, identifier.template, partial(_next_number, store, counter))
+
+
+def _next_number(store: Store, counter: str) -> int:
+    """A number that no one else gets, now or ever."""
+
+    def take(tx: Tx) -> int:
+        return int(tx.run("bump", name=counter, by=1)[0][0]) - 1
+
+    return store.db.write(take)
+
+
+def _mail(config: IngestConfig, home: Path) -> Mail:
+    if not config.smtp:
+        return to_outbox(home / config.outbox)
+    host, _, port = config.smtp.partition(":")
+    return by_smtp(host, int(port or 25))
+
+
+def _secrets(profile: Profile, home: Path) -> Sequence[str]:
+    if not profile.callback.secret_file:
+        return ()
+    return [line.strip() for line in (home / profile.callback.secret_file).read_text().splitlines() if line.strip()]

@@ -1,0 +1,45 @@
+-- The inventory's statements, in the dialect that SQLite and PostgreSQL share.
+
+-- name: inv_ark_of
+select ark from inv_local where owner = :owner and local_id = :local_id
+
+-- name: inv_reserve
+-- One name, one object: whoever comes second is told whose it is.
+insert into inv_local (owner, local_id, ark) values (:owner, :local_id, :ark)
+on conflict (owner, local_id) do nothing
+
+-- name: inv_put_object
+-- Recording the same version again changes nothing but what is already so.
+insert into inv_object (ark, owner, collection, node, title, creator, date, version, created, changed)
+values (:ark, :owner, :collection, :node, :title, :creator, :date, :version, :now, :now)
+on conflict (ark) do update
+set title = excluded.title, creator = excluded.creator, date = excluded.date, node = excluded.node,
+    version = excluded.version, changed = excluded.changed
+where inv_object.version <= excluded.version
+
+-- name: inv_put_version
+insert into inv_version (ark, version, job, batch, files, bytes, recorded)
+values (:ark, :version, :job, :batch, :files, :bytes, :now)
+on conflict (ark, version) do nothing
+returning version
+
+-- name: inv_put_file
+insert into inv_file (ark, version, name, sha256, size, mime) values (:ark, :version, :name, :digest, :size, :mime)
+on conflict (ark, version, name) do nothing
+
+-- name: inv_object
+select ark, owner, collection, node, title, creator, date, version, created, changed from inv_object where ark = :ark
+
+-- name: inv_objects
+select ark, owner, collection, node, title, creator, date, version, created, changed from inv_object
+where ark > :after and (:collection = '' or collection = :collection) order by ark limit :limit
+
+-- name: inv_local_ids
+select local_id from inv_local where ark = :ark order by local_id
+
+-- name: inv_versions
+select version, job, batch, files, bytes, recorded from inv_version where ark = :ark order by version
+
+-- name: inv_files
+select name, sha256, size, mime from inv_file where ark = :ark and version = :version and name > :after
+order by name limit :limit

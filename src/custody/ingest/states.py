@@ -1,0 +1,70 @@
+"""The two tables of ingest: how an object's job and how a batch move.
+
+Read by the engine, the diagram in the docs, the CLI's choices and the test that walks the whole of it.
+`storing` is the deployed form of "call the storage endpoint": split off from processing so that a failure of
+storage is resumed without minting and describing again.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from custody.model.machine import AFTER_LAST_PASSED, Machine, Move
+
+JOB_KIND: Final = "ingest/job"
+BATCH_KIND: Final = "ingest/batch"
+
+STEPS: Final = (
+    "pending", "estimating", "provisioning", "downloading", "processing", "storing", "recording", "notify",
+)  # fmt: skip
+"""The working states of a job, in order."""
+
+JOB: Final = Machine(
+    name="ingest job",
+    start="pending",
+    working=frozenset(STEPS),
+    ends={"completed": "passed", "failed": "failed", "rejected": "failed"},
+    moves=(
+        # from             signal     to
+        Move("pending",      "pass",    "estimating"),
+        Move("pending",      "fail",    "rejected"),  # final: a new submission is required
+        Move("pending",      "hold",    "held"),
+        Move("held",         "release", "pending", by="admin"),
+        Move("estimating",   "pass",    "provisioning"),
+        Move("provisioning", "pass",    "downloading"),
+        Move("provisioning", "fail",    "failed"),
+        Move("downloading",  "pass",    "processing"),
+        Move("downloading",  "fail",    "failed"),
+        Move("processing",   "pass",    "storing"),
+        Move("processing",   "fail",    "failed"),
+        Move("storing",      "pass",    "recording"),
+        Move("storing",      "fail",    "failed"),
+        Move("recording",    "pass",    "notify"),
+        Move("recording",    "fail",    "failed"),
+        Move("notify",       "pass",    "completed"),
+        Move("notify",       "fail",    "failed"),
+        Move("failed",       "resume",  AFTER_LAST_PASSED, by="admin"),
+    ),
+)  # fmt: skip
+
+BATCH: Final = Machine(
+    name="ingest batch",
+    start="pending",
+    working=frozenset({"pending", "reporting", "update-reporting"}),
+    ends={"completed": "passed", "failed": "failed"},
+    moves=(
+        # from                 signal     to
+        Move("pending",          "pass",    "processing"),
+        Move("pending",          "fail",    "failed"),  # no rows, or a manifest that cannot be read
+        Move("pending",          "hold",    "held"),
+        Move("held",             "release", "pending", by="admin"),
+        Move("processing",       "empty",   "reporting", by="engine"),
+        Move("reporting",        "pass",    "completed"),
+        Move("reporting",        "fail",    "failed"),
+        Move("failed",           "report",  "update-reporting", by="admin"),
+        Move("update-reporting", "pass",    "completed"),
+        Move("update-reporting", "fail",    "failed"),
+    ),
+)  # fmt: skip
+
+MACHINES: Final = {JOB_KIND: JOB, BATCH_KIND: BATCH}

@@ -1,0 +1,342 @@
+"""The steps of a job: each takes its work and the world, and returns what happened.
+
+A step does not know the next state; the table in states.py does. Doing a step again is harmless in every one: what
+must not be done twice is kept at once, and what was written is found again by its name or its request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+from custody.border.fetch import Fetched, Wanted
+from custody.border.folder import Folder
+from custody.border.names import safe_parts
+from custody.border.unpack import unpack
+from custody.engine.work import Work
+from custody.ingest import describing, manifest, notices
+from custody.ingest.bag import check_bag, find_bag
+from custody.ingest.digests import digest_file
+from custody.ingest.inventory import Entry, File
+from custody.ingest.manifest_form import OBJECT, Row
+from custody.ingest.ocfl import Change, Given
+from custody.ingest.staging import is_staged, name_in
+from custody.ingest.world import World
+from custody.model.errors import BadInput, CustodyError, Refused, Unavailable
+from custody.model.event import NewEvent
+from custody.model.item import NewItem
+from custody.model.outcome import Failed, Outcome, Passed, Wait
+
+Step = Callable[[Work, World], Outcome]
+
+LEASE_SECONDS = 60.0
+LATER = 10  # added to the priority of a job whose size nobody knows, or that is very large
+PRODUCER, SYSTEM = "producer", "system"
+OURS = ("mrt-", "system/")
+
+
+def pending(work: Work, world: World) -> Outcome:
+    """Is what was handed in what the depositor says it is, and can it be read? Failing here is final."""
+    payload = work.payload
+    if payload["type"] != "object-manifest":
+        if is_staged(payload["payload"]):
+            _check_digest(world.staging.path(payload["payload"]), work)
+        return Passed()
+    staged = work.facts.get("manifest") or _stage_manifest(work, world)
+    if "manifest" not in work.facts:
+        work.keep(manifest=staged)
+    _check_digest(world.staging.path(staged), work)
+    with world.staging.open(staged) as source:
+        rows = sum(1 for _ in manifest.read(source, check_name=check_name, kinds=(OBJECT,), where=_where(work)))
+    if not rows:
+        return Failed("manifest.empty", "the manifest lists no files")
+    return Passed(detail={"files": rows}, keep={"files": rows})
+
+
+def estimating(work: Work, world: World) -> Outcome:
+    """How much room will it need? Never fails: what cannot be known runs later and says so."""
+    rows = list(_wanted_rows(work, world))
+    asked = [row.url for row in rows if row.size is None and not is_staged(row.url)]
+    fetcher = world.fetchers[work.payload["profile"]]
+    answers = iter(fetcher.head_many(asked, parallel=world.parallel, cancel=lambda: work.stopped))
+    told_or_staged = [_known_size(row, world) for row in rows]
+    sizes = [next(answers) if size is None else size for size in told_or_staged]
+    known = [size for size in sizes if isinstance(size, int)]
+    if len(known) < len(sizes):
+        unknown = {"unknown": len(sizes) - len(known), "known": sum(known)}
+        return Passed(unknown, keep={"space_needed": None}, priority=_later(work))
+    total = sum(known)
+    large = total > world.profile(work.payload["profile"]).limits.large
+    return Passed({"space_needed": total}, keep={"space_needed": total}, priority=_later(work) if large else None)
+
+
+def downloading(work: Work, world: World) -> Outcome:
+    """Fetch every file into the working folder, checked; any that cannot be had after its tries fails the job."""
+    folder = world.disk.folder(work.job)
+    producer = folder / PRODUCER
+    producer.mkdir(parents=True, exist_ok=True)
+    kind = work.payload["type"]
+    if kind == "container":
+        return _unpack_container(work, world, folder, producer)
+    rows = list(_wanted_rows(work, world))
+    faults = _fetch(rows, work, world, producer)
+    if faults:
+        return _download_failure(faults)
+    return Passed(keep={"space_needed": _size_below(folder)})
+
+
+def processing(work: Work, world: World) -> Outcome:
+    """Give the object its identifiers, describe it, and write down every file with its digest."""
+    profile = world.profile(work.payload["profile"])
+    names = list(work.payload.get("local_ids", []))
+    leases = []
+    try:
+        for name in sorted(names):
+            lease = world.store.leases.claim(f"localid/{profile.owner}/{name}", work.claim.holder, LEASE_SECONDS)
+            if lease is None:
+                return Wait(0.2, f"another job is looking up local id {name}")
+            leases.append(lease)
+        primary = _identify(work, world, names)
+    finally:
+        for lease in leases:
+            world.store.leases.settle(lease)
+    if isinstance(primary, Failed):
+        return primary
+    files = describing.write_system_files(work, world, primary, PRODUCER, SYSTEM)
+    return Passed(keep={"digest_of_manifest": files})
+
+
+def storing(work: Work, world: World) -> Outcome:
+    """Hand the object over to its storage node: a new version, or the one this very job made before."""
+    profile = world.profile(work.payload["profile"])
+    folder = world.disk.folder(work.job)
+    files = {row.name: Given(folder / row.name, {row.algorithm: row.digest}) for row in describing.stored_rows(folder)}
+    update = bool(work.payload.get("update"))
+    change = Change(
+        files=files,
+        request=f"job-{work.job.id}",
+        created=describing.moment(work.job.created),
+        message=f"batch {work.job.parent}, job {work.job.id}",
+        update=update,
+        deletes=describing.deletes(folder) if update else (),
+    )
+    try:
+        stored = world.node(profile).store(work.facts["primary"], change)
+    except Refused as busy:
+        if busy.code != "object.busy":
+            raise
+        return Wait(0.2, "another job is writing a version of the same object")
+    return Passed({"version": stored.version}, keep={"version": stored.version, "folder": str(stored.folder)})
+
+
+def recording(work: Work, world: World) -> Outcome:
+    """Write the object into the inventory; from now on it is an item that robots can act on."""
+    profile, ark = world.profile(work.payload["profile"]), work.facts["primary"]
+    folder = world.disk.folder(work.job)
+    about = describing.description(work, folder)
+    files = [File(row.name, row.digest, row.size or 0, row.mime) for row in describing.stored_rows(folder)]
+    version = work.facts["version"]
+    world.inventory.record(
+        Entry(
+            ark,
+            profile.owner,
+            profile.name,
+            profile.storage.node,
+            about.title,
+            about.creator,
+            about.date,
+            version,
+            work.job.id,
+            work.job.parent or 0,
+            list(about.local_ids),
+            files,
+        )
+    )
+    item = NewItem(
+        ark, frozenset({"object"}), profile.name, fingerprint=work.facts["digest_of_manifest"],
+        detail={"title": about.title, "version": version, "node": profile.storage.node, "files": len(files),
+                "folder": work.facts.get("folder", "")},
+    )  # fmt: skip
+    told = {"version": version, "job": work.job.id, "batch": work.job.parent, "files": len(files)}
+    return Passed(told, items=[item], events=[NewEvent(ark, "ingested", detail=told)])
+
+
+def notify(work: Work, world: World) -> Outcome:
+    """Tell whoever asked to be told; only now, when the object can be read. Then the working folder goes."""
+    profile = world.profile(work.payload["profile"])
+    if profile.callback.url:
+        status = notices.call_back(work, world, profile)
+        told = {"callback": status}
+    else:
+        told = {}
+    world.disk.remove(work.job)
+    return Passed(told)
+
+
+STEPS: dict[str, Step] = {
+    "pending": pending,
+    "estimating": estimating,
+    "downloading": downloading,
+    "processing": processing,
+    "storing": storing,
+    "recording": recording,
+    "notify": notify,
+}
+"""Provisioning is missing here because it is a pass: it looks at all that wait at once. See serving.py."""
+
+
+def check_name(name: str) -> None:
+    """A depositor's file name: safe to write below a folder, and none of ours."""
+    safe_parts(name)
+    if name.startswith(OURS) and name not in describing.DEPOSITORS_OWN:
+        raise BadInput(f"{name} is a name we use ourselves", code="name.reserved", hint="give the file another name")
+
+
+def _where(work: Work) -> str:
+    line = work.payload.get("line")
+    name = work.payload.get("filename") or name_in(work.payload["payload"])
+    return f"{name} (line {line} of the batch)" if line else name
+
+
+def _stage_manifest(work: Work, world: World) -> str:
+    """The manifest as it is now, kept: every later look must see the same bytes."""
+    url = work.payload["payload"]
+    if is_staged(url):
+        return str(url)
+    scratch = world.disk.folder(work.job)
+    scratch.mkdir(parents=True, exist_ok=True)
+    with Folder(scratch) as folder:
+        world.fetchers[work.payload["profile"]].download(url, folder, "manifest.checkm", cancel=lambda: work.stopped)
+    staged = world.staging.put_file(scratch / "manifest.checkm")
+    (scratch / "manifest.checkm").unlink()
+    return staged.url
+
+
+def _check_digest(path: Path, work: Work) -> None:
+    name, value = work.payload.get("digest_type"), work.payload.get("digest_value")
+    if not name:
+        return
+    found = digest_file(path, [name])[name]
+    if found.lower() != str(value).lower():
+        raise BadInput(
+            f"the {name} digest of the payload is {found}, not {value}",
+            code="digest.mismatch",
+            where=_where(work),
+            hint="the payload changed on its way, or the digest belongs to another file",
+            expected=value,
+            found=found,
+        )
+
+
+def _wanted_rows(work: Work, world: World) -> Iterator[Row]:
+    """The files to fetch: the rows of an object manifest, or the payload itself."""
+    payload = work.payload
+    if payload["type"] == "object-manifest":
+        with world.staging.open(work.facts["manifest"]) as source:
+            yield from manifest.read(source, check_name=check_name, kinds=(OBJECT,), where=_where(work))
+        return
+    yield Row(
+        line=payload.get("line", 1), url=payload["payload"],
+        name=payload.get("filename") or name_in(payload["payload"]), algorithm=payload.get("digest_type", ""),
+        digest=payload.get("digest_value", ""), size=payload.get("size"),
+    )  # fmt: skip
+
+
+def _known_size(row: Row, world: World) -> int | None:
+    """The size without asking anyone: told by the manifest, or staged here."""
+    return world.staging.path(row.url).stat().st_size if row.size is None and is_staged(row.url) else row.size
+
+
+def _later(work: Work) -> int:
+    return min(99, work.job.priority + LATER)
+
+
+def _fetch(rows: list[Row], work: Work, world: World, producer: Path) -> list[tuple[Row, CustodyError]]:
+    """Every file that is not there yet; answers the rows that could not be had."""
+    for row in rows:
+        if is_staged(row.url):
+            safe_parts(row.name)
+            world.staging.copy(row.url, producer / row.name)
+    remote = [row for row in rows if not is_staged(row.url)]
+    wanted = [Wanted(row.url, row.name, row.size, _digests(row)) for row in remote]
+    with Folder(producer) as folder:
+        fetcher = world.fetchers[work.payload["profile"]]
+        results = fetcher.download_many(wanted, folder, parallel=world.parallel, cancel=lambda: work.stopped)
+    return [(row, result) for row, result in zip(remote, results, strict=True) if not isinstance(result, Fetched)]
+
+
+def _digests(row: Row) -> dict[str, str]:
+    return {row.algorithm: row.digest} if row.algorithm else {}
+
+
+def _download_failure(faults: list[tuple[Row, CustodyError]]) -> Failed:
+    row, first = faults[0]
+    more = f", and {len(faults) - 1} more" if len(faults) > 1 else ""
+    listed = [
+        {"line": row.line, "file": row.name, "code": error.code, "why": str(error)} for row, error in faults[:100]
+    ]
+    return Failed(
+        first.code,
+        f"line {row.line}: {row.name} could not be fetched: {first}{more}",
+        transient=all(isinstance(error, Unavailable) for _, error in faults),
+        detail={"files": listed},
+    )
+
+
+def _unpack_container(work: Work, world: World, folder: Path, producer: Path) -> Outcome:
+    box = folder / "container"
+    box.mkdir(exist_ok=True)
+    row = next(_wanted_rows(work, world))
+    faults = _fetch([row], work, world, box)
+    if faults:
+        return _download_failure(faults)
+    with Folder(producer) as target:
+        target.clear()
+        unpack(box / row.name, target, cancel=lambda: work.stopped)
+    for path in _files_below(producer):
+        check_name(path.relative_to(producer).as_posix())
+    unsound = _bag_faults(producer)
+    if unsound:
+        return unsound
+    (box / row.name).unlink()
+    box.rmdir()
+    return Passed(keep={"space_needed": _size_below(folder)})
+
+
+def _bag_faults(producer: Path) -> Failed | None:
+    """A bag brings its own digests: they must be right."""
+    found = find_bag(producer)
+    if found is None:
+        return None
+    faults = check_bag(found).faults
+    if not faults:
+        return None
+    return Failed(
+        faults[0].code, f"the bag is not sound: {faults[0]}", detail={"faults": [str(each) for each in faults[:50]]}
+    )
+
+
+def _size_below(folder: Path) -> int:
+    return sum(path.lstat().st_size for path in _files_below(folder))
+
+
+def _files_below(folder: Path) -> Iterable[Path]:
+    return (path for path in sorted(folder.rglob("*")) if path.is_file() and not path.is_symlink())
+
+
+def _identify(work: Work, world: World, names: list[str]) -> str | Failed:
+    """The object's identifier: supplied, known by a local id, kept by an earlier attempt, or minted now."""
+    profile, supplied = world.profile(work.payload["profile"]), work.payload.get("primary_id", "")
+    known = world.inventory.ark_of(profile.owner, names)
+    if supplied and known and supplied != known:
+        return Failed(
+            "identifier.mismatch", f"local id {', '.join(names)} belongs to {known}, but {supplied} was supplied",
+            detail={"supplied": supplied, "found": known},
+        )  # fmt: skip
+    primary = work.facts.get("primary") or supplied or known
+    if not primary:
+        primary = world.minters[profile.name].mint(request=f"job-{work.job.id}")
+    if work.facts.get("primary") != primary:
+        work.keep(primary=primary)
+    world.inventory.reserve(profile.owner, names, primary)
+    return str(primary)

@@ -1,0 +1,133 @@
+"""Submissions: what a depositor hands in, as one light transaction; and the jobs it becomes.
+
+A submission is acknowledged when it is durable, and the same idempotency key again gives the same batch. What it
+contains is looked at later, by the batch's own job: one job per object, in chunks, so that a crash at any row
+goes on where it stopped.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from custody.ingest.manifest_form import CONTAINERS, Row
+from custody.ingest.states import BATCH, BATCH_KIND, JOB, JOB_KIND
+from custody.model.errors import BadInput
+from custody.model.job import NewJob
+from custody.stores import Store
+
+TYPES: Final = {
+    # the payload is …
+    "file": "one file, which is one object",
+    "container": "one zip or tar, whose files are one object",
+    "object-manifest": "a list of the files of one object",
+    "batch-manifest": "a list of object manifests",
+    "container-batch-manifest": "a list of containers",
+    "single-file-batch-manifest": "a list of files, each an object",
+}
+BATCHES: Final = frozenset({"batch-manifest", "container-batch-manifest", "single-file-batch-manifest"})
+PROFILE_OF: Final = {
+    "object-manifest": "mrt-ingest-manifest",
+    "batch-manifest": "mrt-batch-manifest",
+    "container-batch-manifest": "mrt-container-batch-manifest",
+    "single-file-batch-manifest": "mrt-single-file-batch-manifest",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """What was handed in. `payload` is a URL: a public one, or of bytes that were uploaded (staged:…)."""
+
+    profile: str
+    payload: str
+    type: str = ""  # one of TYPES; guessed when absent
+    filename: str = ""
+    submitter: str = ""
+    update: bool = False  # merge with the last version instead of replacing it
+    digest_type: str = ""
+    digest_value: str = ""
+    title: str = ""
+    creator: str = ""
+    date: str = ""
+    local_id: str = ""  # several are separated by ;
+    primary_id: str = ""
+    notification: str = ""  # overrides the profile's addresses
+    note: str = ""
+    user_agent: str = ""
+    rows: tuple[Mapping[str, Any], ...] = ()  # the list itself instead of a URL to it
+
+    def checked(self) -> Submission:
+        if self.type and self.type not in TYPES:
+            raise BadInput(
+                f"there is no type {self.type!r}", code="submission.type", where="type", hint=", ".join(TYPES)
+            )
+        if not self.payload and not self.rows:
+            raise BadInput("a submission needs a payload", code="submission.payload", where="payload")
+        if bool(self.digest_type) != bool(self.digest_value):
+            raise BadInput("a digest needs its type and its value", code="submission.digest", where="digestValue")
+        return self
+
+
+def submit(store: Store, submission: Submission, key: str | None, agent: str) -> tuple[int, bool]:
+    """The batch's number, and whether this submit made it."""
+    facts = {name: value for name, value in asdict(submission.checked()).items() if value}
+    batch = NewJob(
+        BATCH_KIND, facts, key=key, machine=BATCH, priority=5, lane=submission.profile, collection=submission.profile,
+        open=1, when_empty="reporting",
+    )  # fmt: skip
+    made = store.queue.submit_one(batch, agent)
+    return made.id, made.new
+
+
+def first_priority(objects: int) -> int:
+    """Large batches wait behind small ones: 1 → 5, 10 → 28, 1,000 → 74, at most 99."""
+    return max(0, min(99, int(10 * math.log(max(1, objects)) + 5)))
+
+
+def guess_type(filename: str, manifest_profile: str) -> str:
+    """What a payload is, from what its first lines or its name say."""
+    for name, profile in PROFILE_OF.items():
+        if profile == manifest_profile:
+            return name
+    return "container" if filename.lower().endswith(CONTAINERS) else "file"
+
+
+def single_job(batch: int, submission: Mapping[str, Any], type_: str, payload: str, priority: int) -> NewJob:
+    """The one job of a submission that is one object."""
+    facts = {
+        "payload": payload, "type": type_, "row": 1, "filename": submission.get("filename", ""),
+        "title": submission.get("title", ""), "creator": submission.get("creator", ""),
+        "date": submission.get("date", ""), "primary_id": submission.get("primary_id", ""),
+        "local_ids": _names(submission.get("local_id", "")), "digest_type": submission.get("digest_type", ""),
+        "digest_value": submission.get("digest_value", ""),
+    }  # fmt: skip
+    return _job(batch, submission, facts, priority)
+
+
+def row_jobs(
+    batch: int, submission: Mapping[str, Any], rows: Iterator[Row], type_: str, priority: int
+) -> Iterator[NewJob]:
+    """A job for each row of a batch's manifest."""
+    for number, row in enumerate(rows, start=1):
+        facts = {
+            "payload": row.url, "type": type_, "row": number, "line": row.line, "filename": row.name, "size": row.size,
+            "title": row.title, "creator": row.creator, "date": row.date, "primary_id": row.primary,
+            "local_ids": list(row.local_ids), "digest_type": row.algorithm, "digest_value": row.digest,
+        }  # fmt: skip
+        yield _job(batch, submission, facts, priority)
+
+
+def _job(batch: int, submission: Mapping[str, Any], facts: Mapping[str, Any], priority: int) -> NewJob:
+    common = {name: submission[name] for name in ("submitter", "update", "note") if submission.get(name)}
+    payload = {"profile": submission["profile"], **common, **{name: value for name, value in facts.items() if value}}
+    profile = str(submission["profile"])
+    return NewJob(
+        JOB_KIND, payload, key=f"{batch}/{facts['row']}", machine=JOB, priority=priority, lane=profile,
+        collection=profile, parent=batch,
+    )  # fmt: skip
+
+
+def _names(text: str) -> Sequence[str]:
+    return list(dict.fromkeys(part.strip() for part in text.split(";") if part.strip()))

@@ -1,0 +1,65 @@
+"""The world outside a step: everything that ingest touches besides its own job.
+
+Small protocols, so that a step can be tested by calling it, and each part replaced by configuration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from custody.border.fetch import Fetcher
+from custody.ingest.disk import WorkingDisk
+from custody.ingest.inventory import Inventory
+from custody.ingest.mail import Mail
+from custody.ingest.ocfl import Change, Stored
+from custody.ingest.profile import Profile
+from custody.ingest.staging import Staging
+from custody.model.errors import BadInput
+from custody.stores import Store
+
+
+class Minter(Protocol):
+    def mint(self, request: str) -> str:
+        """A new identifier; the same request again may give the same one."""
+        ...
+
+
+class Storage(Protocol):
+    def store(self, identifier: str, change: Change) -> Stored:
+        """Make the next version of an object; the same request again answers the version it made."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    store: Store
+    profiles: Mapping[str, Profile]
+    fetchers: Mapping[str, Fetcher]  # by profile: each has its own policy
+    minters: Mapping[str, Minter]  # by profile
+    nodes: Mapping[str, Storage]  # storage nodes, by name
+    staging: Staging
+    disk: WorkingDisk
+    inventory: Inventory
+    mail: Mail
+    sender: str = "custody@localhost"  # whom mail is from
+    secrets: Mapping[str, Sequence[str]] = field(default_factory=dict)  # callback secrets, by profile
+    parallel: int = 16  # downloads at once within one job
+
+    def profile(self, name: str) -> Profile:
+        try:
+            return self.profiles[name]
+        except KeyError:
+            known = ", ".join(sorted(self.profiles)) or "none"
+            raise BadInput(f"there is no profile {name!r}", code="profile.unknown", hint=f"known: {known}") from None
+
+    def node(self, profile: Profile) -> Storage:
+        try:
+            return self.nodes[profile.storage.node]
+        except KeyError:
+            raise BadInput(
+                f"profile {profile.name} stores on {profile.storage.node!r}, which is not configured",
+                code="storage.node",
+                hint=f"configured: {', '.join(sorted(self.nodes)) or 'none'}",
+            ) from None

@@ -1,0 +1,48 @@
+"""What the shared part of the store needs from a database: transactions, one clock, and the hot verbs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol, TypeVar
+
+from custody.model.job import Answer, Change, Claim, NewJob
+from custody.stores.rows import Tx
+from custody.stores.submit import Submitted
+from custody.stores.wake import Bell
+
+T = TypeVar("T")
+
+
+class Database(Protocol):
+    dialect: str
+    bell: Bell
+
+    def write(self, work: Callable[[Tx], T]) -> T:
+        """Run in one transaction; when this returns, it is on disk."""
+        ...
+
+    def read(self, work: Callable[[Tx], T]) -> T:
+        """Run in one consistent look that writes nothing."""
+        ...
+
+    def now(self) -> int:
+        """The store's time."""
+        ...
+
+    def new_move(self) -> str: ...
+
+    # The hot verbs are written once per database: only there does it matter how rows travel.
+
+    def submit(self, jobs: list[NewJob], move: str, agent: str) -> list[Submitted]: ...
+
+    def claim(self, queues: list[str], holder: str, lease: int, limit: int, move: str) -> list[Claim]: ...
+
+    def renew(self, claims: list[Claim], lease: int) -> dict[int, str]: ...
+
+    def settle(self, changes: list[Change]) -> list[Answer]: ...
+
+    def changed_elsewhere(self) -> int: ...
+
+    def listen(self) -> None: ...
+
+    def close(self) -> None: ...

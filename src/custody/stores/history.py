@@ -1,0 +1,42 @@
+"""Writing and reading events: appended, numbered without holes within their subject, never changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from custody.model.event import Event
+from custody.stores.rows import Tx, dumps, event_from
+
+
+def write_event(
+    tx: Tx,
+    subject: str,
+    seq: int,
+    type_: str,
+    outcome: str,
+    agent: str,
+    detail: Mapping[str, Any],
+    token: int = 0,
+    move: str = "",
+) -> int:
+    """Append one event; its number was taken from the subject's own row, in this transaction."""
+    rows = tx.run(
+        "insert_event", subject=subject, seq=seq, type=type_, outcome=outcome, agent=agent, detail=dumps(detail),
+        token=token, move=move,
+    )  # fmt: skip
+    return int(rows[0][0])
+
+
+def write_note(tx: Tx, subject: str, type_: str, agent: str, detail: Mapping[str, Any], outcome: str = "none") -> int:
+    """Append an event to a subject that has no row of its own: a hold, a schedule, the store."""
+    seq = tx.run("next_subject_seq", subject=subject)[0][0]
+    return write_event(tx, subject, seq, type_, outcome, agent, detail)
+
+
+def events_of(tx: Tx, subject: str, page: int = 1000) -> Iterator[Event]:
+    after = 0
+    while rows := tx.run("events", subject=subject, after=after, limit=page):
+        for row in rows:
+            yield event_from(row)
+        after = rows[-1][2]

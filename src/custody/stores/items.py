@@ -1,0 +1,110 @@
+"""Items and what happened to them; and the robots that may now act.
+
+Changes and events draw from one sequence per item, under the item's row lock, so "older than the last change"
+needs no clock and two events at the same moment both have their place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from custody.model.errors import BadInput, NotFound
+from custody.model.event import NewEvent, item_subject
+from custody.model.item import Item, NewItem
+from custody.model.job import NewJob
+from custody.model.trigger import Trigger, admits
+from custody.stores.history import write_event
+from custody.stores.rows import Tx, dumps, item_from, latest_from, loads
+from custody.stores.submit import submit_one
+
+CHANGED = "changed"
+
+
+def record(tx: Tx, new: Sequence[NewItem], events: Sequence[NewEvent], agent: str) -> None:
+    """Make or change items, then append events to them, then see who is interested."""
+    for item in sorted(new, key=lambda item: item.id):
+        put_item(tx, item, agent)
+    for event in sorted(events, key=lambda event: event.item):
+        append(tx, event, agent)
+
+
+def put_item(tx: Tx, new: NewItem, agent: str) -> Item:
+    """Make the item, or note that its content changed. An unchanged fingerprint is no change."""
+    tx.run("insert_item", id=new.id, types=_types(new.types), collection=new.collection, fingerprint="", detail="{}")
+    old = _locked(tx, new.id)
+    changed = new.changed and (not new.fingerprint or new.fingerprint != old.fingerprint)
+    seq = old.seq + 1
+    item = Item(
+        new.id, old.types | new.types, seq, seq if changed else old.changed, new.collection or old.collection,
+        new.fingerprint or old.fingerprint, {**old.detail, **new.detail},
+    )  # fmt: skip
+    if old.seq and item == replace(old, seq=seq):
+        return old  # nothing is new about it
+    tx.run(
+        "change_item", id=item.id, seq=seq, changed=item.changed, types=_types(item.types), collection=item.collection,
+        fingerprint=item.fingerprint, detail=dumps(item.detail),
+    )  # fmt: skip
+    told = {"types": sorted(item.types), "fingerprint": item.fingerprint, **new.detail}
+    write_event(tx, item_subject(item.id), seq, CHANGED if changed else "described", "none", agent, told)
+    wake_robots(tx, item, None)
+    return item
+
+
+def append(tx: Tx, event: NewEvent, agent: str) -> int:
+    """Append one event to an item; it becomes the newest of its type."""
+    item = _locked(tx, event.item)
+    seq = int(tx.run("number_item", id=item.id)[0][0])
+    event_id = write_event(
+        tx, item_subject(item.id), seq, event.type, event.outcome, event.agent or agent, event.detail
+    )
+    # A change that came while the work was under way was not looked at: the event is older than it.
+    seen = event.seen if event.seen is not None and event.seen < item.changed else seq
+    tx.run("set_latest", item=item.id, type=event.type, seq=seq, outcome=event.outcome, seen=seen)
+    missed = seen < item.changed
+    wake_robots(tx, item, event.type, "" if missed else event.robot)
+    return event_id
+
+
+def wake_robots(tx: Tx, item: Item, event_type: str | None, teller: str = "") -> None:
+    """Ask only the triggers that this news can change; a ready item is a job of kind robot/NAME."""
+    interested = [robot for robot in subscriptions(tx) if robot[0] != teller and _concerns(robot[1], event_type)]
+    if not interested:
+        return
+    fresh, latest = _locked(tx, item.id), latest_from(tx.run("latest", item=item.id))
+    for name, trigger, facts in interested:
+        if admits(trigger, fresh, latest):
+            submit_one(tx, ready_job(name, fresh, facts), tx.new_move(), "engine")
+
+
+def ready_job(robot: str, item: Item, facts: dict[str, Any]) -> NewJob:
+    """An item that is ready for a robot *is* a job, one per robot and item."""
+    return NewJob(
+        f"robot/{robot}", {"item": item.id}, key=item.id, lane=item.collection, collection=item.collection,
+        priority=facts.get("priority", 50),
+    )  # fmt: skip
+
+
+def subscriptions(tx: Tx) -> list[tuple[str, Trigger, dict[str, Any]]]:
+    return [
+        (robot, Trigger.from_dict(loads(trigger)), loads(facts)) for robot, trigger, facts, _ in tx.run("subscriptions")
+    ]
+
+
+def _concerns(trigger: Trigger, event_type: str | None) -> bool:
+    return trigger.watches_changes() if event_type is None else event_type in trigger.mentions()
+
+
+def _locked(tx: Tx, item_id: str) -> Item:
+    rows = tx.run("lock_item", id=item_id)
+    if not rows:
+        raise NotFound(f"there is no item {item_id}", code="item.unknown")
+    return item_from(rows[0])
+
+
+def _types(types: Iterable[str]) -> str:
+    for name in types:
+        if name.split() != [name]:
+            raise BadInput(f"{name!r} cannot be a type", code="item.type", where="item types", hint="one word each")
+    return f" {' '.join(sorted(types))} "

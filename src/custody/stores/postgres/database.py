@@ -1,0 +1,78 @@
+"""A PostgreSQL database as the store's database."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from custody.model.errors import BadInput, NotFound, Refused
+from custody.model.job import Answer, Change, Claim, NewJob
+from custody.stores import moves
+from custody.stores.clock import Clock
+from custody.stores.postgres.claiming import claim_many, renew_many
+from custody.stores.postgres.connection import Address
+from custody.stores.postgres.migrating import migrate
+from custody.stores.postgres.notify import Messenger
+from custody.stores.postgres.pool import Pool
+from custody.stores.postgres.settling import settle_many
+from custody.stores.postgres.submitting import Order, submit_many
+from custody.stores.postgres.together import Together
+from custody.stores.postgres.transaction import Transactions
+from custody.stores.rows import Tx
+from custody.stores.submit import Submitted
+
+T = TypeVar("T")
+
+
+class PostgresDatabase:
+    dialect = "postgres"
+
+    def __init__(self, url: str, clock: Clock | None, new_move: Callable[[], str]) -> None:
+        self.address, self.new_move = Address.of(url), new_move
+        self._pool = Pool(self.address)
+        self._transactions = Transactions(self._pool, clock, new_move)
+        self._messenger = Messenger(self.address)
+        self.bell = self._messenger.bell
+        self._submits = Together(self._submit)
+        with self._pool.connection() as db:
+            migrate(db)
+
+    def write(self, work: Callable[[Tx], T]) -> T:
+        return self._transactions.write(work)
+
+    def read(self, work: Callable[[Tx], T]) -> T:
+        return self._transactions.read(work)
+
+    def now(self) -> int:
+        return self._transactions.now()
+
+    def submit(self, jobs: list[NewJob], move: str, agent: str) -> list[Submitted]:
+        return self._submits.do([Order(job, move, agent) for job in jobs])
+
+    def _submit(self, orders: list[Order]) -> list[Submitted]:
+        return self._transactions.write(lambda tx: submit_many(tx, orders))
+
+    def claim(self, queues: list[str], holder: str, lease: int, limit: int, move: str) -> list[Claim]:
+        return self.write(lambda tx: claim_many(tx, queues, holder, lease, limit, move))
+
+    def renew(self, claims: list[Claim], lease: int) -> dict[int, str]:
+        return self.write(lambda tx: renew_many(tx, claims, lease))
+
+    def settle(self, changes: list[Change]) -> list[Answer]:
+        try:
+            return self._transactions.write(lambda tx: settle_many(tx, changes))
+        except (BadInput, Refused, NotFound):
+            # What one of them brings with it cannot be saved; one by one, only that one is refused.
+            return self.write(lambda tx: moves.settle_each(tx, changes))
+
+    def changed_elsewhere(self) -> int:
+        """Always the same: other processes ring through `listen`."""
+        return 0
+
+    def listen(self) -> None:
+        """Ring the bell when another process has done something."""
+        self._messenger.listen()
+
+    def close(self) -> None:
+        self._messenger.close()
+        self._pool.close()

@@ -1,0 +1,59 @@
+"""A small pool of connections: the last one used is the next one given, broken ones are dropped."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from psycopg.pq import TransactionStatus
+
+from custody.model.errors import Unavailable
+from custody.stores.postgres.connection import Address, Connection, broken, connect
+
+MOST_SPARE = 8
+
+
+class Pool:
+    """Never makes a caller wait: there are as many connections as transactions under way, and a few to spare."""
+
+    def __init__(self, address: Address) -> None:
+        self.address = address
+        self._lock = threading.Lock()
+        self._spare: list[Connection] = []
+        self._closed = False
+
+    @contextmanager
+    def connection(self) -> Iterator[Connection]:
+        db = self._take()
+        try:
+            yield db
+        finally:
+            self._give_back(db)
+
+    def drop_spare(self) -> None:
+        """The server went away: what is left in the pool is as dead as the one that found out."""
+        with self._lock:
+            spare, self._spare = self._spare, []
+        for db in spare:
+            db.close()
+
+    def close(self) -> None:
+        self._closed = True
+        self.drop_spare()
+
+    def _take(self) -> Connection:
+        with self._lock:
+            if self._closed:
+                raise Unavailable("the store is closed", code="store.closed")
+            if self._spare:
+                return self._spare.pop()
+        return connect(self.address)
+
+    def _give_back(self, db: Connection) -> None:
+        if not broken(db) and db.info.transaction_status == TransactionStatus.IDLE:
+            with self._lock:
+                if not self._closed and len(self._spare) < MOST_SPARE:
+                    self._spare.append(db)
+                    return
+        db.close()

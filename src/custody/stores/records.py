@@ -1,0 +1,73 @@
+"""Items and events, as users of the store see them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from custody.model.errors import BadInput, NotFound
+from custody.model.event import Event, NewEvent
+from custody.model.item import Item, Latest, NewItem
+from custody.stores import items
+from custody.stores.database import Database
+from custody.stores.history import write_note
+from custody.stores.rows import event_from, item_from, latest_from
+
+
+class SqlRecords:
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    def put(self, new: Sequence[NewItem], events: Sequence[NewEvent] = (), agent: str = "") -> None:
+        """Make or change items and append events to them, together."""
+        self._db.write(lambda tx: items.record(tx, new, events, agent))
+        self._db.bell.ring()
+
+    def append(self, event: NewEvent) -> int:
+        """Append one event to an item; answers its id."""
+        event_id = self._db.write(lambda tx: items.append(tx, event, event.agent))
+        self._db.bell.ring()
+        return event_id
+
+    def note(self, subject: str, type_: str, agent: str, **detail: object) -> int:
+        """Append an event to a subject that is neither a job nor an item."""
+        if subject.startswith(("job/", "item/")):
+            raise BadInput(f"{subject} numbers its own events", code="event.subject", hint="settle it, or append to it")
+        return self._db.write(lambda tx: write_note(tx, subject, type_, agent, detail))
+
+    def item(self, item_id: str) -> Item:
+        rows = self._db.read(lambda tx: tx.run("item", id=item_id))
+        if not rows:
+            raise NotFound(
+                f"there is no item {item_id}",
+                code="item.unknown",
+                hint="`custody item list` shows what there is",
+            )
+        return item_from(rows[0])
+
+    def latest(self, item_id: str) -> dict[str, Latest]:
+        return latest_from(self._db.read(lambda tx: tx.run("latest", item=item_id)))
+
+    def items(self, after: str = "", limit: int = 100, collection: str = "", type_: str = "") -> list[Item]:
+        word = f" {type_} " if type_ else ""
+        rows = self._db.read(lambda tx: tx.run("items", after=after, limit=limit, collection=collection, type=word))
+        return [item_from(row) for row in rows]
+
+    def events(self, subject: str, after: int = 0, limit: int = 1000) -> list[Event]:
+        """A subject's events in order."""
+        rows = self._db.read(lambda tx: tx.run("events", subject=subject, after=after, limit=limit))
+        return [event_from(row) for row in rows]
+
+    def all_events(self, subject: str) -> Iterator[Event]:
+        after = 0
+        while events := self.events(subject, after):
+            yield from events
+            after = events[-1].seq
+
+    def recent(self, before: int = 2**62, limit: int = 100) -> list[Event]:
+        """The newest events of all subjects, newest first."""
+        rows = self._db.read(lambda tx: tx.run("recent_events", before=before, limit=limit))
+        return [event_from(row) for row in rows]
+
+    def since(self, after: int, limit: int = 1000) -> list[Event]:
+        rows = self._db.read(lambda tx: tx.run("events_after", after=after, limit=limit))
+        return [event_from(row) for row in rows]

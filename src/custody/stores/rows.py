@@ -1,0 +1,102 @@
+"""Rows in, values out. JSON is text in both databases; times are integers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from typing import Any, Protocol
+
+from custody.model.errors import BadInput
+from custody.model.event import Event
+from custody.model.item import Item, Latest
+from custody.model.job import HeldBy, Job, is_text
+from custody.model.lease import Lease
+
+Row = Sequence[Any]
+
+
+class Tx(Protocol):
+    """One transaction: named statements, and one time."""
+
+    @property
+    def now(self) -> int: ...
+
+    def new_move(self) -> str:
+        """A random id for a move, by which it can be found again after a lost answer."""
+        ...
+
+    def run(self, name: str, /, **values: Any) -> list[Row]:
+        """The rows of a named statement."""
+        ...
+
+
+# Made once: json.dumps would make one for every call, which takes as long as the work itself.
+_ENCODE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_keys=True, allow_nan=False).encode
+
+
+def dumps(value: Mapping[str, Any], where: str = "") -> str:
+    """As JSON, the same for the same value; `where` is named if it cannot be."""
+    if not value:
+        return "{}"
+    try:
+        text = _ENCODE(value)
+        if is_text(text):
+            return text
+        problem = "it holds half a character"
+    except (TypeError, ValueError, RecursionError) as error:
+        problem = str(error)
+    raise BadInput(f"this cannot be kept as JSON: {problem}", code="value.json", where=where)
+
+
+_DECODE = json.JSONDecoder().raw_decode  # a third of the price of json.loads: we wrote the text ourselves
+
+
+def loads(text: str) -> dict[str, Any]:
+    value: dict[str, Any] = {} if text == "{}" else _DECODE(text)[0]
+    return value
+
+
+def job_from(row: Row) -> Job:
+    """In the order of the fragment job_columns, which is that of the fields."""
+    values = list(row)
+    values[RUNNABLE], values[SUPERSEDES], values[SUSPECT] = (
+        bool(row[RUNNABLE]),
+        bool(row[SUPERSEDES]),
+        bool(row[SUSPECT]),
+    )
+    values[PAYLOAD], values[FACTS] = loads(row[PAYLOAD]), loads(row[FACTS])
+    job = Job.__new__(Job)
+    for put, value in zip(_PUT, values, strict=True):
+        put(job, value)
+    return job
+
+
+_NAMES = [field.name for field in fields(Job)]
+RUNNABLE, PAYLOAD, FACTS, SUPERSEDES, SUSPECT = map(
+    _NAMES.index, ("runnable", "payload", "facts", "supersedes", "suspect")
+)
+# A frozen value's own constructor takes twice as long, and every claimed job passes through here.
+_PUT = [getattr(Job, name).__set__ for name in _NAMES]
+
+
+def event_from(row: Row) -> Event:
+    id_, subject, seq, type_, outcome, agent, at, detail, token, move = row
+    return Event(id_, subject, seq, type_, outcome, agent, at, loads(detail), token, move)
+
+
+def item_from(row: Row) -> Item:
+    id_, types, collection, seq, changed, fingerprint, detail = row
+    return Item(id_, frozenset(types.split()), seq, changed, collection, fingerprint, loads(detail))
+
+
+def latest_from(rows: Sequence[Row]) -> dict[str, Latest]:
+    return {type_: Latest(type_, seq, outcome, seen) for type_, seq, outcome, seen in rows}
+
+
+def hold_from(row: Row) -> HeldBy:
+    return HeldBy(*row)
+
+
+def lease_from(row: Row) -> Lease:
+    return Lease(*row)

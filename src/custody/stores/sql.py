@@ -1,0 +1,94 @@
+"""A store: one database, seen through the ports the engine needs."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+from types import TracebackType
+
+from custody.stores.database import Database
+from custody.stores.leases import SqlLeases
+from custody.stores.ledger import SqlLedger
+from custody.stores.queue import SqlQueue
+from custody.stores.records import SqlRecords
+from custody.stores.timetable import SqlSchedules
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerSeen:
+    """A worker's last sign of life. Nothing depends on it: a job's lease is all that counts."""
+
+    id: str
+    host: str
+    pid: int
+    place: str
+    serves: str
+    started: int
+    seen: int
+
+
+def random_move() -> str:
+    return secrets.token_hex(8)
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    url: str
+    db: Database
+    queue: SqlQueue
+    leases: SqlLeases
+    records: SqlRecords
+    schedules: SqlSchedules
+    ledger: SqlLedger
+
+    @classmethod
+    def over(cls, url: str, db: Database) -> Store:
+        return cls(url, db, SqlQueue(db), SqlLeases(db), SqlRecords(db), SqlSchedules(db), SqlLedger(db))
+
+    def now(self) -> int:
+        return self.db.now()
+
+    def settings(self) -> dict[str, str]:
+        """What the promises of this store rest on, as its database has it set now."""
+        return {name: value for name, value in self.db.write(lambda tx: tx.run("settings"))}
+
+    def new_move(self) -> str:
+        return self.db.new_move()
+
+    # Wake-ups, which are hints
+
+    def listen(self) -> None:
+        self.db.listen()
+
+    def wake(self) -> None:
+        self.db.bell.ring()
+
+    def heard(self) -> tuple[int, int]:
+        return self.db.bell.heard(), self.db.changed_elsewhere()
+
+    def wait(self, heard: tuple[int, int], seconds: float) -> bool:
+        return self.db.bell.wait(heard[0], seconds) or self.db.changed_elsewhere() != heard[1]
+
+    # Workers say that they live; only people read it
+
+    def sign_of_life(self, worker: str, host: str, pid: int, place: str, serves: str) -> None:
+        self.db.write(lambda tx: tx.run("beat_worker", id=worker, host=host, pid=pid, place=place, serves=serves))
+
+    def farewell(self, worker: str) -> None:
+        self.db.write(lambda tx: tx.run("drop_worker", id=worker))
+
+    def workers(self, within_seconds: float = 30) -> list[WorkerSeen]:
+        since = int(within_seconds * 1_000_000)
+        rows = self.db.read(lambda tx: tx.run("workers", since=tx.now - since))
+        return [WorkerSeen(*row) for row in rows]
+
+    def close(self) -> None:
+        self.db.close()
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

@@ -1,0 +1,1 @@
+"""SQLite: one file, one writer at a time, every commit on disk before it is acknowledged."""

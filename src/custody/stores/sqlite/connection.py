@@ -1,0 +1,143 @@
+"""How SQLite is opened, and what is refused.
+
+WAL with `synchronous=FULL`: a commit that was answered survives a power cut. Every write transaction begins
+with `BEGIN IMMEDIATE`, because a read that turns into a write half-way is refused at once, whatever the busy
+time-out. The library is the one that apsw carries; versions with the WAL-reset bug are refused.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+from custody.model.errors import Unavailable, Unsafe
+from custody.stores.rows import Row
+from custody.stores.statements import load
+
+FIRST_SAFE = (3, 51, 3)
+NETWORK_FILE_SYSTEMS = {
+    "nfs",
+    "nfs4",
+    "cifs",
+    "smb3",
+    "smbfs",
+    "9p",
+    "fuse.sshfs",
+    "afs",
+    "ceph",
+    "glusterfs",
+    "lustre",
+}
+BUSY_SECONDS = 30
+
+
+class SqliteTx:
+    """One transaction on one connection."""
+
+    def __init__(self, db: apsw.Connection, now: int, new_move: Callable[[], str]) -> None:
+        self._db, self.now, self.new_move = db, now, new_move
+
+    def run(self, name: str, /, **values: Any) -> list[Row]:
+        values["now"] = self.now
+        rows: list[Row] = list(self._db.execute(_statements()[name], values))
+        return rows
+
+
+def _statements() -> Mapping[str, str]:
+    return load("sqlite")
+
+
+def check_version(version: str = apsw.sqlite_lib_version()) -> None:
+    if tuple(int(part) for part in re.findall(r"\d+", version)) < FIRST_SAFE:
+        raise Unsafe(
+            f"SQLite {version or 'of an unknown version'} can corrupt a database in WAL mode",
+            code="sqlite.version",
+            hint="upgrade the apsw package: SQLite 3.51.3 or newer is needed",
+        )
+
+
+def file_system_of(path: Path, mounts: str = "/proc/self/mounts") -> str:
+    """The type of the file system that holds `path`, as the kernel names it; empty where it does not say."""
+    try:
+        lines = Path(mounts).read_text().splitlines()
+    except OSError:
+        return ""
+    where = str(path.resolve())
+    best, kind = "", ""
+    for line in lines:
+        _, point, fs, *_ = line.split()
+        point = re.sub(r"\\(\d{3})", lambda octal: chr(int(octal[1], 8)), point)  # a space is written \040
+        inside = where == point or where.startswith(point.rstrip("/") + "/")
+        if inside and len(point) >= len(best):
+            best, kind = point, fs
+    return kind
+
+
+def check_file_system(path: Path, mounts: str = "/proc/self/mounts") -> None:
+    kind = file_system_of(path, mounts)
+    if kind in NETWORK_FILE_SYSTEMS:
+        raise Unsafe(
+            f"{path} is on a network file system ({kind}), where SQLite's locks cannot be trusted",
+            code="sqlite.network",
+            hint="put the file on a local disk, or use a postgresql:// store",
+        )
+
+
+def connect(path: str, *, read_only: bool = False) -> apsw.Connection:
+    """A connection with every setting that our promises rest on."""
+    check_version()
+    if path != ":memory:":
+        check_file_system(Path(path).parent)
+    flags = apsw.SQLITE_OPEN_READONLY if read_only else apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
+    try:
+        db = apsw.Connection(path, flags=flags)
+    except apsw.CantOpenError as error:
+        raise Unavailable(
+            f"cannot open {path}", code="store.open", hint="does the folder exist, and may we write there?"
+        ) from error
+    db.set_busy_timeout(BUSY_SECONDS * 1000)
+    try:
+        for pragma in PRAGMAS:
+            if not (read_only and pragma.startswith("journal_mode")):
+                db.execute(f"pragma {pragma}").fetchall()
+    except apsw.Error as error:
+        db.close()
+        raise translate(error) from error
+    return db
+
+
+PRAGMAS = (
+    "journal_mode = wal",
+    "synchronous = full",
+    "foreign_keys = on",
+    "temp_store = memory",
+    "cache_size = -65536",
+)
+
+
+def closed() -> Unavailable:
+    return Unavailable("the store is closed", code="store.closed")
+
+
+def translate(error: Exception) -> Exception:
+    """SQLite's errors in our words."""
+    if isinstance(error, apsw.FullError | apsw.IOError):
+        return Unavailable(f"the disk refused a write: {error}", code="store.disk", hint="is the disk full?")
+    if isinstance(error, apsw.BusyError | apsw.LockedError):
+        return Unavailable("another process holds the store's write lock", code="store.busy", hint="try again")
+    if isinstance(error, apsw.NotADBError | apsw.CorruptError):
+        return Unavailable(f"this is not a sound SQLite database: {error}", code="store.corrupt")
+    return error
+
+
+def file_of(url: str) -> str:
+    """The path in sqlite:///relative, sqlite:////absolute or sqlite://:memory:."""
+    path = url.removeprefix("sqlite://")
+    if path in ("", "/", ":memory:", "/:memory:"):
+        return ":memory:"
+    return os.path.expanduser(path[1:] if path.startswith("/") else path)

@@ -1,0 +1,120 @@
+"""A SQLite file (or memory) as the store's database: writes through one writer, reads beside it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import TypeVar
+
+import apsw
+
+from custody.model.job import Answer, Change, Claim, NewJob
+from custody.stores import moves
+from custody.stores.clock import Clock
+from custody.stores.migrate import pending, statements_of
+from custody.stores.rows import Tx
+from custody.stores.sqlite.connection import SqliteTx, closed, connect, translate
+from custody.stores.sqlite.writer import InlineWriter, Writer
+from custody.stores.submit import Submitted, submit
+from custody.stores.wake import Bell
+
+T = TypeVar("T")
+
+
+class SqliteDatabase:
+    dialect = "sqlite"
+
+    def __init__(self, path: str, clock: Clock, new_move: Callable[[], str]) -> None:
+        self.path, self.clock, self.new_move = path, clock, new_move
+        self.in_memory = path == ":memory:"
+        db = connect(path)
+        self._migrate(db)
+        self._writer = (InlineWriter if self.in_memory else Writer)(db, clock, new_move)
+        self._readers = threading.local()
+        self._open_readers: list[apsw.Connection] = []
+        self._closed = False
+        self.bell = Bell()
+
+    def write(self, work: Callable[[Tx], T]) -> T:
+        return self._writer.write(work)
+
+    def read(self, work: Callable[[Tx], T]) -> T:
+        """One consistent look. In memory there is one connection; on a file, readers never wait for the writer."""
+        if self.in_memory:
+            return self._writer.write(work)
+        db = self._reader()
+        db.execute("begin")
+        try:
+            return work(SqliteTx(db, self.clock.now(), self.new_move))
+        except apsw.Error as error:
+            raise translate(error) from error
+        finally:
+            db.execute("rollback")
+
+    def now(self) -> int:
+        return self.clock.now()
+
+    # The hot verbs. SQLite runs in our own process, so a statement per row costs microseconds.
+
+    def submit(self, jobs: list[NewJob], move: str, agent: str) -> list[Submitted]:
+        return self.write(lambda tx: submit(tx, jobs, move, agent))
+
+    def claim(self, queues: list[str], holder: str, lease: int, limit: int, move: str) -> list[Claim]:
+        return self.write(lambda tx: moves.claim(tx, queues, holder, lease, limit, move))
+
+    def renew(self, claims: list[Claim], lease: int) -> dict[int, str]:
+        def work(tx: Tx) -> dict[int, str]:
+            answers = {claim.id: moves.renew(tx, claim, lease) for claim in claims}
+            return {job: answer for job, answer in answers.items() if answer is not None}
+
+        return self.write(work)
+
+    def settle(self, changes: list[Change]) -> list[Answer]:
+        return self.write(lambda tx: moves.settle_each(tx, changes))
+
+    def changed_elsewhere(self) -> int:
+        """A number that moves when another process has committed: a cheap wake-up between processes."""
+        if self.in_memory:
+            return 0
+        number: int = self._reader().pragma("data_version")
+        return number
+
+    def listen(self) -> None:
+        """Nothing to do: the bell is rung in this process, and `changed_elsewhere` asks about others."""
+
+    def close(self) -> None:
+        self._closed = True
+        for db in self._open_readers:
+            db.close()
+        self._writer.close()  # last, as only a writer can fold the log back into the file
+
+    def _reader(self) -> apsw.Connection:
+        if self._closed:
+            raise closed()
+        db: apsw.Connection | None = getattr(self._readers, "db", None)
+        if db is None:
+            db = connect(self.path, read_only=True)
+            self._readers.db = db
+            self._open_readers.append(db)
+        return db
+
+    def _migrate(self, db: apsw.Connection) -> None:
+        for number, _, script in pending("sqlite", _version_of(db)):
+            db.execute("begin immediate")
+            try:
+                if _version_of(db) < number:  # else another process that started with us has done it
+                    for statement in statements_of(script):
+                        db.execute(statement)
+                    db.execute("insert into schema_version values (?, ?)", (number, self.clock.now()))
+                db.execute("commit")
+            except BaseException:
+                if db.in_transaction:
+                    db.execute("rollback")
+                raise
+
+
+def _version_of(db: apsw.Connection) -> int:
+    if not db.execute("select 1 from sqlite_master where name = 'schema_version'").fetchall():
+        return 0
+    version: int | None = db.execute("select max(version) from schema_version").get
+    return version or 0

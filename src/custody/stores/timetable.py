@@ -1,0 +1,120 @@
+"""Schedules in the store: each slot once, whoever looks, however many look."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from custody.model.errors import NotFound
+from custody.model.job import NewJob
+from custody.model.schedule import Schedule, checked, due, slots
+from custody.stores.database import Database
+from custody.stores.history import write_note
+from custody.stores.rows import Row, Tx, dumps, loads
+from custody.stores.submit import submit_one
+
+MOST_MISSED = 1000
+"""Missed slots recorded one by one; beyond that, one note says how many."""
+
+
+class SqlSchedules:
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    def put(self, schedule: Schedule, who: str) -> None:
+        checked(schedule)
+
+        def work(tx: Tx) -> None:
+            following = next(slots(schedule.spec, schedule.zone, tx.now))
+            tx.run(
+                "set_schedule", name=schedule.name, spec=schedule.spec, zone=schedule.zone, kind=schedule.kind,
+                payload=dumps(schedule.payload), lane=schedule.lane, overlap=schedule.overlap, missed=schedule.missed,
+                next_slot=following,
+            )  # fmt: skip
+            told = {"spec": schedule.spec, "zone": schedule.zone, "kind": schedule.kind}
+            write_note(tx, f"schedule/{schedule.name}", "set", who, told)
+
+        self._db.write(work)
+
+    def list(self) -> Sequence[Schedule]:
+        return [_schedule(row) for row in self._db.read(lambda tx: tx.run("schedules"))]
+
+    def get(self, name: str) -> Schedule:
+        rows = self._db.read(lambda tx: tx.run("schedule", name=name))
+        if not rows:
+            raise NotFound(f"there is no schedule {name}", code="schedule.unknown")
+        return _schedule(rows[0])
+
+    def slots(self, name: str, limit: int = 50) -> Sequence[tuple[int, int | None, str]]:
+        rows = self._db.read(lambda tx: tx.run("slots", schedule=name, limit=limit))
+        return [(slot, job, outcome) for slot, job, outcome in rows]
+
+    def pause(self, name: str, paused: bool, who: str) -> None:
+        """A paused schedule misses nothing: it starts again from now."""
+        schedule = self.get(name)
+
+        def work(tx: Tx) -> None:
+            following = next(slots(schedule.spec, schedule.zone, tx.now))
+            tx.run("pause_schedule", name=name, paused=int(paused), next_slot=following)
+            write_note(tx, f"schedule/{name}", "paused" if paused else "continued", who, {})
+
+        self._db.write(work)
+
+    def drop(self, name: str, who: str) -> bool:
+        def work(tx: Tx) -> bool:
+            if not tx.run("drop_schedule", name=name):
+                return False
+            write_note(tx, f"schedule/{name}", "dropped", who, {})
+            return True
+
+        return self._db.write(work)
+
+    def run_due(self, agent: str = "scheduler") -> int:
+        """Turn every slot that has come into a job, once; answers how many jobs were made."""
+        if not self._db.read(lambda tx: tx.run("due_schedules")):
+            return 0
+        made = self._db.write(lambda tx: sum(advance(tx, _schedule(row), agent) for row in tx.run("due_schedules")))
+        self._db.bell.ring()
+        return made
+
+    def next_due(self) -> int | None:
+        rows = self._db.read(lambda tx: tx.run("next_schedule"))
+        return rows[0][0] if rows else None
+
+
+def _schedule(row: Row) -> Schedule:
+    name, spec, zone, kind, payload, lane, overlap, missed, paused, last_slot, next_slot = row
+    return Schedule(name, spec, kind, loads(payload), zone, lane, overlap, missed, bool(paused), last_slot, next_slot)
+
+
+def advance(tx: Tx, schedule: Schedule, agent: str) -> int:
+    """Take the slots of a schedule that have come since it was looked at; answers how many jobs were made."""
+    come, following = due(schedule, tx.now)
+    won = tx.run("advance_schedule", name=schedule.name, slot=come[-1], next_slot=following, seen=schedule.next_slot)
+    if not won:
+        return 0  # another scheduler took these slots
+    *earlier, last = come
+    for slot in earlier[-MOST_MISSED:]:
+        tx.run("insert_slot", schedule=schedule.name, slot=slot, job=None, outcome="missed")
+    if earlier:
+        told = {"slots": len(earlier), "first": earlier[0], "last": earlier[-1]}
+        write_note(tx, f"schedule/{schedule.name}", "missed", agent, told, "warning")
+    if earlier and schedule.missed == "skip":
+        tx.run("insert_slot", schedule=schedule.name, slot=last, job=None, outcome="missed")
+        return 0
+    return _run(tx, schedule, last, agent)
+
+
+def _run(tx: Tx, schedule: Schedule, slot: int, agent: str) -> int:
+    last = tx.run("last_run", schedule=schedule.name)
+    if schedule.overlap == "skip" and last and last[0][0] is None:
+        tx.run("insert_slot", schedule=schedule.name, slot=slot, job=None, outcome="skipped")
+        told = {"slot": slot, "why": f"job {last[0][1]} of an earlier slot has not ended"}
+        write_note(tx, f"schedule/{schedule.name}", "skipped", agent, told, "warning")
+        return 0
+    job = NewJob(
+        schedule.kind, {**schedule.payload, "schedule": schedule.name, "slot": slot}, lane=schedule.lane,
+        key=f"{schedule.name}@{slot}",
+    )  # fmt: skip
+    made = submit_one(tx, job, tx.new_move(), agent)
+    tx.run("insert_slot", schedule=schedule.name, slot=slot, job=made.id, outcome="ran")
+    return 1

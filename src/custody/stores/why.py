@@ -1,0 +1,138 @@
+"""Why a job is not being worked on: the claim's own conditions, each with a sentence.
+
+A job that is neither running nor ended never has an empty answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from custody.model.errors import NotFound
+from custody.model.graph import satisfied
+from custody.model.job import Job
+from custody.model.why import Reason
+from custody.stores.rows import Row, Tx, hold_from, job_from
+
+
+def why(tx: Tx, job_id: int, place: str) -> list[Reason]:
+    rows = tx.run("why", id=job_id, place=place)
+    if not rows:
+        raise NotFound(f"there is no job {job_id}", code="job.unknown", hint="`custody job list` shows what there is")
+    work_to_do, needs_met, unleased, kind_open, lane_open, here, *columns = rows[0]
+    job = job_from(columns)
+    if job.ended:
+        return [Reason("ended", f"it has ended: {job.state}", _after(job), job.changed)]
+    reasons: list[Reason] = []
+    if not unleased:
+        return [_leased(tx, job)]
+    if not work_to_do:
+        reasons.append(_resting(tx, job))
+    if not needs_met:
+        reasons += _needs(tx, job)
+    if not kind_open:
+        reasons.append(_hold(tx, "kind", job.kind))
+    if not lane_open:
+        reasons.append(_hold(tx, "lane", job.lane))
+    if not here:
+        reasons.append(
+            Reason(
+                "place",
+                f"it is pinned to {job.place}, where its files are",
+                f"a worker of {job.place} claims it",
+            )
+        )
+    return reasons or [_in_queue(tx, job)]
+
+
+def _after(job: Job) -> str:
+    return "an operator resumes it" if job.ended in ("failed", "cancelled") else "nothing: there is nothing left to do"
+
+
+def _leased(tx: Tx, job: Job) -> Reason:
+    if job.revoked:
+        return Reason(
+            "revoked", f"{job.holder} was asked to stop ({job.revoked}) and has not confirmed it yet",
+            "the holder says that its work is dead, or its lease ends", job.changed,
+        )  # fmt: skip
+    if job.until <= tx.now:
+        return Reason(
+            "expired",
+            f"{job.holder} vanished while working on it",
+            "the next free worker takes it over",
+            job.until,
+        )
+    return Reason("leased", f"{job.holder} is working on it", "it settles", job.changed)
+
+
+def _resting(tx: Tx, job: Job) -> Reason:
+    if job.open:
+        return Reason("open", f"{job.open} of its jobs have not ended", "the last of them ends", job.changed)
+    held = tx.run("hold_on", collection=job.collection, batch=str(job.parent or ""))
+    if held:
+        hold = hold_from(held[0])
+        return Reason(
+            "held", f"{hold.scope} {hold.name} is held by {hold.who}: {hold.why}",
+            f"the hold on {hold.scope} {hold.name} is lifted and the job is released", hold.since,
+        )  # fmt: skip
+    return Reason("held", f"it is {job.state}", "an operator releases it", job.changed)
+
+
+def _needs(tx: Tx, job: Job) -> Iterator[Reason]:
+    if job.due is not None:
+        seconds = max(0, job.due - tx.now) // 1_000_000
+        yield Reason("due", f"it may not start before its time ({seconds} s from now)", "the time comes", job.changed)
+    for row in tx.run("edges_from", id=job.id):
+        if not row[3]:
+            yield _need(row)
+
+
+def _need(row: Row) -> Reason:
+    target, wants, _, _, kind, key, state, ended, task, position = row
+    name = f"job {target}" + (
+        f" ({task} at {position})" if task else f" ({kind}{' ' + key if key else ''})" if kind else ""
+    )
+    if state is None:
+        return Reason(
+            "needs",
+            f"it needs job {target}, which was deleted",
+            "an operator cancels or resumes it",
+            job=target,
+        )
+    if ended and not satisfied(wants, ended):
+        return Reason(
+            "blocked",
+            f"it is blocked by {name}, which is {state}",
+            f"job {target} is resumed or accepted",
+            job=target,
+        )
+    return Reason("needs", f"it waits for {name}, which is {state}", f"job {target} ends", job=target)
+
+
+def _hold(tx: Tx, scope: str, name: str) -> Reason:
+    hold = hold_from(tx.run("hold", scope=scope, name=name)[0])
+    return Reason(
+        "paused",
+        f"the {scope} {name} is paused by {hold.who}: {hold.why}",
+        f"the {scope} {name} is released",
+        hold.since,
+    )
+
+
+def _in_queue(tx: Tx, job: Job) -> Reason:
+    queue = f"{job.kind}|{job.state}|{job.place}|{job.lane}"
+    ahead = tx.run("ahead", queue=queue, priority=job.priority, id=job.id)[0][0]
+    serving = [row[0] for row in tx.run("workers", since=tx.now - 30_000_000) if _serves(row, job)]
+    if not serving:
+        return Reason(
+            "no-worker",
+            "it is ready, but no worker for it has been seen",
+            "`custody worker run`",
+            job.changed,
+        )
+    line = "nothing is ahead of it" if not ahead else f"{ahead} {'or more ' if ahead == 1000 else ''}go first"
+    return Reason("queue", f"it is ready; {line}", "a worker becomes free", job.changed)
+
+
+def _serves(row: Row, job: Job) -> bool:
+    prefixes = [prefix for prefix in row[4].split("\n") if prefix]
+    return any(f"{job.kind}|{job.state}|".startswith(prefix) for prefix in prefixes)

@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from custody.border.fetch import Fetcher
+from custody.border.folder import Folder
+from custody.border.policy import Policy
+
+from .server import Server
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    started = Server()
+    started.start()
+    yield started
+    started.stop()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Folder]:
+    path = tmp_path / "folder"
+    path.mkdir()
+    with Folder(path) as opened:
+        yield opened
+
+
+@pytest.fixture
+def fetcher(server: Server) -> Iterator[Callable[..., Fetcher]]:
+    """Fetchers for the local server, in a hurry: `fetcher(tries=2)`."""
+    made: list[Fetcher] = []
+
+    def make(**changes: Any) -> Fetcher:
+        hurry = replace(
+            Policy.local(server.port),
+            connect_seconds=2,
+            answer_seconds=1,
+            slow_seconds=0.5,
+            total_seconds=20,
+            backoff_seconds=0.01,
+            patience_seconds=0.3,
+            tries=3,
+        )
+        made.append(Fetcher(replace(hurry, **changes)))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()

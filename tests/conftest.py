@@ -1,0 +1,151 @@
+"""The servers as fixtures: started when the first test asks for one, ended with the test run.
+
+A service that is not installed skips the tests that ask for it, and fails them in CI (`rig.need`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rig.need import need
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+    from rig.azurite import Azurite
+    from rig.mail import Mailbox
+    from rig.podman import Podman
+    from rig.postgres import Postgres
+    from rig.svn import Repository, Subversion
+    from rig.temporal import Temporal
+    from rig.zookeeper import ZooKeeper
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Postgres]:
+    """A private PostgreSQL, durable as in production; a test that stops it starts it again."""
+    need("postgresql")
+    from rig.postgres import Postgres
+
+    server = Postgres()
+    server.start()
+    yield server
+    server.remove()
+
+
+@pytest.fixture
+def postgres_url(postgres: Postgres) -> Iterator[str]:
+    """An empty database for this test alone."""
+    url = postgres.fresh_database()
+    yield url
+    if not postgres.program.running:  # a crash test that failed half-way must not fail its neighbours
+        postgres.start()
+    postgres.give_back(url)
+
+
+@pytest.fixture(scope="session")
+def zookeeper() -> Iterator[ZooKeeper]:
+    """A private ZooKeeper; a test that stops it starts it again."""
+    need("zookeeper")
+    from rig.zookeeper import ZooKeeper
+
+    server = ZooKeeper()
+    server.start()
+    yield server
+    server.remove()
+
+
+@pytest.fixture
+def zookeeper_hosts(zookeeper: ZooKeeper) -> str:
+    """The address of an empty tree for this test alone."""
+    return zookeeper.fresh_root()
+
+
+@pytest.fixture(scope="session")
+def svn() -> Iterator[Subversion]:
+    """A private svnserve."""
+    need("subversion")
+    from rig.svn import Subversion
+
+    server = Subversion()
+    server.start()
+    yield server
+    server.remove()
+
+
+@pytest.fixture
+def repository(svn: Subversion) -> Repository:
+    """An empty Subversion repository for this test alone."""
+    return svn.fresh_repository()
+
+
+@pytest.fixture
+def smtp() -> Iterator[Mailbox]:
+    """An SMTP server that keeps the letters it gets."""
+    from rig.mail import Mailbox
+
+    mailbox = Mailbox()
+    mailbox.start()
+    yield mailbox
+    mailbox.stop()
+
+
+@pytest.fixture(scope="session")
+def azurite() -> Iterator[Azurite]:
+    """A private stand-in for Azure's Blob and Queue storage."""
+    need("azurite")
+    from rig.azurite import Azurite
+
+    server = Azurite()
+    server.start()
+    yield server
+    server.remove()
+
+
+@pytest.fixture(scope="session")
+def temporal() -> Iterator[Temporal]:
+    """A private Temporal server; a test that stops it starts it again."""
+    need("temporal")
+    from rig.temporal import Temporal
+
+    server = Temporal()
+    server.start()
+    yield server
+    server.remove()
+
+
+@pytest.fixture(scope="session")
+def podman() -> Iterator[Podman]:
+    """A private podman store with one small image."""
+    need("podman")
+    from rig.podman import Podman
+
+    store = Podman()
+    store.start()
+    yield store
+    store.remove()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """A real Chromium. Per module, as playwright keeps an event loop running in this thread."""
+    need("chromium")
+    from playwright.sync_api import sync_playwright
+
+    from rig.browser import launch_options
+
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(**launch_options())
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:
+    """A page without cookies or cache of earlier tests."""
+    context = browser.new_context()
+    yield context.new_page()
+    context.close()

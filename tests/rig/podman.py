@@ -1,0 +1,101 @@
+"""A private podman store with one small image in it, and the settings under which containers run anywhere.
+
+In a machine that is itself a container, podman's defaults fail: it may not raise the limits it wants to set,
+and crun does not take mixed control groups. runc and modest limits do; see `SETTINGS`.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tarfile
+from pathlib import Path
+
+from rig.program import CannotStart, left_over, room, tool
+
+IMAGE = "localhost/custody/busybox:1"
+APPLETS = ("sh", "cat", "echo", "env", "false", "id", "ls", "mkdir", "rm", "sleep", "touch", "true", "wget")
+
+SETTINGS = """\
+[containers]
+default_ulimits = ["nofile=1024:1024", "nproc=4096:4096"]
+netns = "none"
+[engine]
+runtime = "runc"
+cgroup_manager = "cgroupfs"
+events_logger = "file"
+tmp_dir = "{folder}/tmp"
+"""
+
+STORAGE = """\
+[storage]
+driver = "overlay"
+graphroot = "{folder}/store"
+runroot = "{folder}/run"
+"""
+
+
+class Podman:
+    """`environ` makes any podman command use this store; the image `IMAGE` is in it."""
+
+    def __init__(self) -> None:
+        for folder in left_over("podman"):
+            if folder.stat().st_uid == os.geteuid():  # its settings name programs: nobody else's are obeyed
+                end_store(folder)
+        self.folder = room("podman")
+        (self.folder / "containers.conf").write_text(SETTINGS.format(folder=self.folder))
+        (self.folder / "storage.conf").write_text(STORAGE.format(folder=self.folder))
+        self.environ = environ(self.folder)
+
+    def start(self) -> None:
+        """No server to start: put the image into the store, and see that it runs."""
+        root = self.folder / "root.tar"
+        pack_busybox(Path(tool("busybox")), root)
+        self.podman("import", str(root), IMAGE)
+        self.podman("run", "--rm", "--pull=never", IMAGE, "true")
+
+    def podman(self, *words: str, seconds: float = 60) -> str:
+        done = subprocess.run(
+            [tool("podman"), *words],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            env=self.environ,
+            timeout=seconds,
+        )
+        if done.returncode:
+            raise CannotStart(f"podman {words[0]} ended with {done.returncode}: {done.stderr.strip()}")
+        return done.stdout
+
+    def remove(self) -> None:
+        end_store(self.folder)
+
+
+def environ(folder: Path) -> dict[str, str]:
+    settings = {"CONTAINERS_CONF": "containers.conf", "CONTAINERS_STORAGE_CONF": "storage.conf"}
+    return os.environ | {name: str(folder / file) for name, file in settings.items()}
+
+
+def end_store(folder: Path) -> None:
+    """Containers outlive who started them, so those of a killed test run are ended here too."""
+    # The store is named twice: a lost settings file must not make this "remove all" of somebody's own store.
+    store = [tool("podman"), "--root", str(folder / "store"), "--runroot", str(folder / "run")]
+    for words in (["rm", "--all", "--force", "--time", "0"], ["rmi", "--all", "--force"]):
+        subprocess.run([*store, *words], capture_output=True, env=environ(folder), timeout=60)
+    subprocess.run(["umount", folder / "store" / "overlay"], capture_output=True)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def pack_busybox(busybox: Path, target: Path) -> None:
+    """A root file system of one program under many names."""
+    with tarfile.open(target, "w") as tar:
+        for folder in ("bin", "tmp", "work", "etc"):
+            entry = tarfile.TarInfo(folder)
+            entry.type, entry.mode = tarfile.DIRTYPE, 0o1777 if folder == "tmp" else 0o755
+            tar.addfile(entry)
+        tar.add(busybox.resolve(), "bin/busybox")
+        for name in APPLETS:
+            entry = tarfile.TarInfo(f"bin/{name}")
+            entry.type, entry.linkname = tarfile.SYMTYPE, "busybox"
+            tar.addfile(entry)

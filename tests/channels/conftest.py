@@ -9,10 +9,14 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from channels.memory import Memory
 from custody.channels.blobs import Blobs
 from custody.channels.files import Files
+
+# Machines that run tests are slow at times; what is slow is not wrong.
+UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 
 
 class Clock:

@@ -18,7 +18,7 @@ from custody.model.machine import Machines
 from custody.model.outcome import Failed, Hold, Outcome, Passed, Wait
 from custody.stores import Store
 from faults.crash import Crash
-from faults.scenarios import RESUMABLE
+from faults.machines import RESUMABLE
 
 MACHINES = Machines({"batch": RESUMABLE})
 LANES, COLLECTIONS, LINES = ("", "", "north", "south"), ("", "", "maps"), ("atlas", "almanac")

@@ -8,6 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from custody.stores import Store, open_store
+from faults.audit import audit
+from faults.troubled import Troubled
+from stores.clock import HandClock
+
 Tell = Callable[[str], None]
 FIGURES = pytest.StashKey[list[str]]()
 
@@ -27,6 +32,23 @@ def quick_folder() -> Iterator[Path]:
     """A folder where fsync costs nothing, if the machine has one: for tests that cut no power."""
     with tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as folder:
         yield Path(folder)
+
+
+@pytest.fixture
+def clock() -> HandClock:
+    return HandClock()
+
+
+@pytest.fixture
+def store(clock: HandClock) -> Iterator[Store]:
+    with open_store("sqlite://:memory:", clock) as store:
+        yield store
+        assert audit(store) == []
+
+
+@pytest.fixture
+def troubled(store: Store) -> Troubled:
+    return Troubled(store.db)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

@@ -14,26 +14,12 @@ from custody.model.event import NewEvent
 from custody.model.graph import Edge
 from custody.model.item import NewItem
 from custody.model.job import Job, NewJob
-from custody.model.machine import Machine, Move
 from custody.model.outcome import Failed, Hold, Outcome, Passed, Wait
 from custody.model.schedule import Schedule
 from custody.model.trigger import Trigger
 from faults.crash import Scenario, Stage
+from faults.machines import RESUMABLE, STEPS
 from stores.acts import BATCH, subscribe
-
-STEPS = Machine(
-    "steps",
-    "fetching",
-    (
-        Move("fetching", "pass", "storing"),
-        Move("fetching", "fail", "failed"),
-        Move("storing", "pass", "done"),
-        Move("storing", "fail", "failed"),
-        Move("failed", "resume", "(after the last passed state)", by="admin"),
-    ),
-    frozenset({"fetching", "storing"}),
-    {"done": "passed", "failed": "failed"},
-)
 
 SCENARIOS: dict[str, Scenario] = {}
 
@@ -215,21 +201,6 @@ def a_batch_that_fails_and_is_resumed_before_it_has_fanned_out(stage: Stage) -> 
     stage.run(*kinds)
     stage.act("resume", lambda: stage.operator.resume(batch, "mended").done)
     stage.run(*kinds)
-
-
-RESUMABLE = Machine(
-    "resumable batch",
-    "pending",
-    (
-        Move("pending", "pass", "processing"),
-        Move("pending", "fail", "failed"),
-        Move("failed", "resume", "pending", by="admin"),
-        Move("processing", "empty", "reporting", by="engine"),
-        Move("reporting", "pass", "completed"),
-    ),
-    frozenset({"pending", "reporting"}),
-    {"completed": "passed", "failed": "failed"},
-)
 
 
 @scenario

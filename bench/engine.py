@@ -56,7 +56,12 @@ def timed(count: int, work: Callable[[], None]) -> float:
 def ours_submit(folder: Path, count: int) -> float:
     with open_store(f"sqlite:///{folder / 'ours-submit.db'}") as store:
         jobs = [NewJob("parcel", {"n": n}) for n in range(count)]
-        return timed(count, lambda: [store.queue.submit(jobs[at : at + 1000]) for at in range(0, count, 1000)] and None)
+
+        def submit() -> None:
+            for at in range(0, count, 1000):
+                store.queue.submit(jobs[at : at + 1000])
+
+        return timed(count, submit)
 
 
 def ours_drain(folder: Path, count: int) -> float:
@@ -74,7 +79,9 @@ def bare_drain(folder: Path, count: int) -> float:
     db = apsw.Connection(str(folder / "bare.db"))
     db.execute("pragma journal_mode = wal")
     db.execute("pragma synchronous = full")
-    db.execute("create table job (id integer primary key, state text, payload text); create index ready on job (state, id)")
+    db.execute(
+        "create table job (id integer primary key, state text, payload text); create index ready on job (state, id)"
+    )
     with db:
         db.executemany("insert into job (state, payload) values ('queued', '{}')", ((),) * count)
 
@@ -103,9 +110,9 @@ def huey_drain(folder: Path, count: int) -> float:
         return 0.0
     queue = SqliteHuey(filename=str(folder / "huey.db"), fsync=True, results=False)
 
-    @queue.task()
-    def parcel(n: int) -> None: ...
+    def work(n: int) -> None: ...
 
+    parcel = queue.task()(work)
     for n in range(count):
         parcel(n)
 

@@ -25,10 +25,10 @@ Shape = tuple[Any, ...]
 
 def settle_many(tx: PostgresTx, changes: Sequence[Change]) -> list[Answer]:
     """Each is done or refused by itself; the answers are in the order of the changes."""
-    together: dict[int, Change] = {}
+    first: dict[int, Change] = {}
     for change in changes:
-        if _travels(change):
-            together.setdefault(change.id, change)
+        first.setdefault(change.id, change)
+    together = {job_id: change for job_id, change in first.items() if _travels(change)}
     moved = _write_rows(tx, list(together.values()))
     _follow(tx, [(change, moved[change.id]) for change in together.values() if change.id in moved])
     return [_answer(tx, change, together.get(change.id) is change, moved.get(change.id)) for change in changes]
@@ -36,8 +36,7 @@ def settle_many(tx: PostgresTx, changes: Sequence[Change]) -> list[Answer]:
 
 def _travels(change: Change) -> bool:
     removed_at_work = change.remove and not change.ended
-    reported = change.remove and (change.items or change.events)  # its key must be free before its events are told
-    alone = change.retries or change.needs or removed_at_work or reported
+    alone = change.retries or change.needs or removed_at_work
     return change.token is not None and fits(change.move) and not alone
 
 
@@ -96,7 +95,10 @@ def _common_detail(change: Change) -> str:
 
 
 def _follow(tx: PostgresTx, moved: Sequence[tuple[Change, Row]]) -> None:
-    """As `moves.follow`, in the same order: new jobs, items, those who waited, parents, removals."""
+    """As `moves.follow`, in the same order: removals, new jobs, items, those who waited, parents."""
+    removed = [change.id for change, _ in moved if change.remove]  # first: their keys are free for what follows
+    if removed:
+        tx.run("forget_many", ids=numbers(removed))
     orders = [Order(job.checked(), change.move, change.agent) for change, _ in moved for job in change.then]
     if orders:
         submit_many(tx, orders)
@@ -109,9 +111,6 @@ def _follow(tx: PostgresTx, moved: Sequence[tuple[Change, Row]]) -> None:
             graph.became_ready(tx, _locked(tx, job_id))
         if change.open and still_open == 0:
             graph.leave_when_empty(tx, job_id)
-    removed = [change.id for change, _ in moved if change.remove]
-    if removed:
-        tx.run("forget_many", ids=numbers(removed))
 
 
 def _tell(tx: PostgresTx, moved: Sequence[tuple[Change, Row]]) -> None:

@@ -60,7 +60,7 @@ def submit_one(tx: Tx, new: NewJob, move: str, agent: str) -> Submitted:
     if new.parent is not None and new.machine.end(new.start()) is None:
         count_child(tx, new.parent, +1)
     if new.line is not None or met:
-        _settle_in(tx, job_id, new, met)
+        settle_in(tx, job_id, new, met)
     return Submitted(job_id, True)
 
 
@@ -90,7 +90,7 @@ def _is_met(tx: Tx, new: NewJob, edge: Edge) -> bool:
     raise BadInput(f"there is no job {edge.on} to wait for", code="job.needs", where="job needs")
 
 
-def _settle_in(tx: Tx, job_id: int, new: NewJob, met: Sequence[tuple[Edge, bool]]) -> None:
+def settle_in(tx: Tx, job_id: int, new: NewJob, met: Sequence[tuple[Edge, bool]]) -> None:
     """A need that has already failed skips the job now; a job with nothing to wait for may supersede now."""
     job = job_from(tx.run("lock_job", id=job_id)[0])
     for edge, is_met in met:

@@ -122,17 +122,18 @@ def _tell(tx: PostgresTx, moved: Sequence[tuple[Change, Row]]) -> None:
     if not ends:
         return
     met: Counter[int] = Counter()
-    in_vain: list[tuple[int, str]] = []
+    in_vain: set[int] = set()
     for ended, ids in ends.items():
         for job_id, is_met in tx.run("tell_many", targets=numbers(sorted(ids)), ended=ended):
             if is_met:
                 met[job_id] += 1
             else:
-                in_vain.append((job_id, ended))
+                in_vain.add(job_id)
     news = graph.News()
     _count_down(tx, met, news)
-    for target, ended in sorted(in_vain):
-        graph.disappoint(tx, target, ended, news)
+    for change, _ in moved:
+        if change.ended and change.id in in_vain:
+            graph.disappoint(tx, change.id, change.ended, news)
     news.children.subtract(row[3] for change, row in moved if change.ended and row[3] is not None)
     graph.spread(tx, news)
 

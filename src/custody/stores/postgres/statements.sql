@@ -81,15 +81,16 @@ with shape as materialized (
 given as materialized (
     select nextval('job_id_seq') as id, one.* from rows from (
         unnest(:numbers::int[]), string_to_table(:keys, {cut}, {none}), string_to_table(:payloads, {cut}),
-        string_to_table(:facts, {cut}), string_to_table(:details, {cut}, {none}), string_to_table(:moves, {cut})
-    ) as one (number, key, payload, facts, detail, move))
+        string_to_table(:facts, {cut}), string_to_table(:details, {cut}, {none}), string_to_table(:moves, {cut}),
+        unnest(:unmets::int[])
+    ) as one (number, key, payload, facts, detail, move, unmet))
 
 -- fragment: new_jobs
 insert into job (id, kind, key, state, runnable, ended, lane, place, collection, priority, unmet, due, payload, facts,
     parent, open, when_empty, token, seq, move, created, changed)
 overriding system value
 select given.id, shape.kind, given.key, shape.state, shape.runnable, shape.ended, shape.lane, shape.place,
-    shape.collection, shape.priority, case when shape.delay > 0 then 1 else 0 end,
+    shape.collection, shape.priority, coalesce(given.unmet, 0) + case when shape.delay > 0 then 1 else 0 end,
     case when shape.delay > 0 then :now + shape.delay end, given.payload, coalesce(given.facts, '{}'), shape.parent,
     shape.open, shape.when_empty, 1, 1, coalesce(given.move, :move), :now, :now
 from given join shape on shape.number = given.number
@@ -114,6 +115,16 @@ made as (
     returning id),
 told as ({first_events} join made on made.id = given.id order by given.id)
 select given.id, made.id is not null from given left join made on made.id = given.id order by given.id
+
+-- name: share_jobs
+-- As `share_job`, for many.
+select id, ended from job where id = any(:ids::bigint[]) order by id for share
+
+-- name: insert_edges
+insert into edge (job, target, wants, otherwise, met)
+select * from rows from (
+    unnest(:jobs::bigint[]), unnest(:targets::bigint[]), string_to_table(:wants, {cut}),
+    string_to_table(:otherwises, {cut}), unnest(:mets::int[]))
 
 -- name: jobs_by_key
 select {job_columns} from job

@@ -1,7 +1,8 @@
 """Submitting many jobs in one statement.
 
-Jobs with needs, or on a line, go the common way, one by one, because each must look at others first. All the
-rest differ from their neighbours in little: what they share is a *shape* and travels once.
+Jobs on a line go the common way, one by one, because each must look at others first, and so do those that have
+both needs and a key. All the rest differ from their neighbours in little: what they share is a *shape* and
+travels once.
 """
 
 from __future__ import annotations
@@ -13,12 +14,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from custody.model.errors import BadInput
+from custody.model.graph import Edge, satisfied
 from custody.model.job import Job, NewJob
+from custody.model.machine import End
 from custody.stores import graph
 from custody.stores.postgres.transaction import PostgresTx
 from custody.stores.postgres.wire import column, fits, numbers
 from custody.stores.rows import Tx, dumps, job_from
-from custody.stores.submit import Submitted, columns, first_detail, submit_one, the_earlier
+from custody.stores.submit import Submitted, columns, first_detail, settle_in, submit_one, the_earlier
 
 MOST = 1000
 """Jobs in one statement; more are sent in several."""
@@ -36,12 +40,12 @@ class Order:
 def is_one_statement(orders: Sequence[Order]) -> bool:
     """Nothing else has to be looked at or counted, so that one statement can be the whole transaction."""
     keyed = sum(order.job.key is not None for order in orders)
-    alone = all(order.job.parent is None and _travels(order.job) for order in orders)
+    alone = all(order.job.parent is None and not order.job.needs and _travels(order.job) for order in orders)
     return alone and 0 < len(orders) <= MOST and (not keyed or len(orders) == 1)
 
 
 def submit_at_once(tx: PostgresTx, orders: Sequence[Order]) -> list[Submitted]:
-    rows = tx.run(_statement(orders), **_values(orders))
+    rows = tx.run(_statement(orders), **_values(orders, [[]] * len(orders)))
     return [Submitted(job_id, new) for job_id, new in rows]
 
 
@@ -50,6 +54,18 @@ def found_again(tx: Tx, orders: Sequence[Order]) -> list[Submitted] | None:
     moves = dict.fromkeys(order.move for order in orders)
     rows = [row for move in moves for row in tx.run("submitted_by_move", move=move)]
     return [Submitted(int(subject.removeprefix("job/")), True) for (subject,) in rows] or None
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """One need of a job, and how it stands."""
+
+    edge: Edge
+    ended: End | None
+
+    @property
+    def met(self) -> bool:
+        return satisfied(self.edge.wants, self.ended)
 
 
 def submit_many(tx: PostgresTx, orders: Sequence[Order]) -> list[Submitted]:
@@ -64,12 +80,15 @@ def submit_many(tx: PostgresTx, orders: Sequence[Order]) -> list[Submitted]:
 
 
 def _travels(job: NewJob) -> bool:
-    return not job.needs and job.line is None and fits(job.key)
+    return job.line is None and fits(job.key) and not (job.needs and job.key)
 
 
 def _submit_together(tx: PostgresTx, orders: Sequence[Order]) -> list[Submitted]:
     statement = _statement(orders)
-    parts = (_values(orders[start : start + MOST]) for start in range(0, len(orders), MOST))
+    waits = _waits(tx, orders)
+    parts = (
+        _values(orders[start : start + MOST], waits[start : start + MOST]) for start in range(0, len(orders), MOST)
+    )
     # While the server writes one part, the next is put together here.
     rows = tx.stream(statement, parts) if len(orders) > MOST else tx.run(statement, **next(parts))
     answers = [Submitted(job_id, new) for job_id, new in rows]
@@ -80,14 +99,45 @@ def _submit_together(tx: PostgresTx, orders: Sequence[Order]) -> list[Submitted]
     )
     for parent in sorted(children):
         graph.count_child(tx, parent, children[parent])
+    _draw_edges(tx, orders, answers, waits)
     return answers if all(answer.new for answer in answers) else _with_earlier(tx, orders, answers)
+
+
+def _waits(tx: PostgresTx, orders: Sequence[Order]) -> list[list[Wait]]:
+    """What each waits for. The targets are locked, in order, before anything is counted: none ends meanwhile."""
+    targets = sorted({edge.on for order in orders for edge in order.job.needs})
+    if not targets:
+        return [[]] * len(orders)
+    ends: dict[int, End | None] = {row[0]: row[1] for row in tx.run("share_jobs", ids=numbers(targets))}
+    for target in targets:
+        if target not in ends:
+            raise BadInput(f"there is no job {target} to wait for", code="job.needs", where="job needs")
+    return [
+        [Wait(edge, ends[edge.on]) for edge in sorted(order.job.needs, key=lambda edge: edge.on)] for order in orders
+    ]
+
+
+def _draw_edges(
+    tx: PostgresTx, orders: Sequence[Order], answers: Sequence[Submitted], waits: Sequence[list[Wait]]
+) -> None:
+    edges = [(answer.id, wait) for answer, needs in zip(answers, waits, strict=True) for wait in needs]
+    if not edges:
+        return
+    tx.run(
+        "insert_edges", jobs=numbers(job for job, _ in edges), targets=numbers(wait.edge.on for _, wait in edges),
+        wants=column([wait.edge.wants for _, wait in edges]), mets=numbers(int(wait.met) for _, wait in edges),
+        otherwises=column([wait.edge.otherwise for _, wait in edges]),
+    )  # fmt: skip
+    for order, answer, needs in zip(orders, answers, waits, strict=True):
+        if any(wait.ended and not wait.met and wait.edge.otherwise == "skip" for wait in needs):
+            settle_in(tx, answer.id, order.job, [(wait.edge, wait.met) for wait in needs])
 
 
 def _statement(orders: Sequence[Order]) -> str:
     return "submit_keyed" if any(order.job.key is not None for order in orders) else "submit_many"
 
 
-def _values(orders: Sequence[Order]) -> dict[str, Any]:
+def _values(orders: Sequence[Order], waits: Sequence[list[Wait]]) -> dict[str, Any]:
     shapes = _Shapes()
     shape_of = [shapes.number(order) for order in orders]
     jobs = [order.job for order in orders]
@@ -97,6 +147,7 @@ def _values(orders: Sequence[Order]) -> dict[str, Any]:
         "shapes": shapes.text(), "numbers": numbers(shape_of), "keys": column([job.key for job in jobs]),
         "payloads": column([dumps(job.payload, "job payload") for job in jobs]), "facts": column(facts),
         "details": column([_own_detail(job) for job in jobs]), "move": orders[0].move, "moves": column(moves),
+        "unmets": numbers(sum(not wait.met for wait in needs) for needs in waits) if any(waits) else None,
     }  # fmt: skip
 
 
@@ -119,7 +170,7 @@ def _one_earlier(tx: PostgresTx, order: Order, earlier: Job | None) -> Submitted
 
 def _own_detail(job: NewJob) -> str | None:
     """What the first event says, where it is not what its shape says."""
-    return dumps(first_detail(job)) if job.key or job.facts else None
+    return dumps(first_detail(job)) if job.key or job.facts or job.needs else None
 
 
 class _Shapes:
@@ -139,7 +190,7 @@ class _Shapes:
         if number is None:
             number = self._numbers[shape] = len(self._rows)
             common = {name: value for name, value in columns(job, 0, "").items() if name in _SHAPE}
-            detail = dumps(first_detail(replace(job, key=None, facts={})))
+            detail = dumps(first_detail(replace(job, key=None, facts={}, needs=())))
             self._rows.append(common | {"number": number, "agent": order.agent, "detail": detail})
         return number
 

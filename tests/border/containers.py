@@ -12,9 +12,9 @@ CENTRAL = "<4sHHHHHHIIIHHHHHII"
 END = "<4sHHHHIIH"
 END64 = "<4sQHHIIQQQQ"
 LOCATOR = "<4sIQI"
-_LOCAL = "sign version flags method time date crc packed size name_length extra_length".split()  # noqa: SIM905
+_LOCAL = "sign version flags method time date crc packed size name_length extra_length".split()
 _CENTRAL = ["sign", "made", *_LOCAL[1:], "comment_length", "disk", "internal", "mode", "offset"]
-_END = "sign disk first_disk here count length offset comment_length".split()  # noqa: SIM905
+_END = "sign disk first_disk here count length offset comment_length".split()
 
 
 def deflated(data: bytes) -> bytes:

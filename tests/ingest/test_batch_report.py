@@ -185,9 +185,7 @@ def test_an_update_lists_only_what_changed_or_waits():
     change = delta({"jid-1": COMPLETED, "jid-2": FAILED}, report(DONE, GONE))
     read = email.message_from_bytes(message(change=change).as_bytes(), policy=modern)
     assert read["Subject"] == "Ingest: FAIL -- Update: Submission Processed: bid-1"
-    attached = next(
-        part.get_content() for part in read.iter_attachments() if part.get_filename() == "report.csv"
-    )
+    attached = next(part.get_content() for part in read.iter_attachments() if part.get_filename() == "report.csv")
     assert ("jid-1" in attached, "jid-2" in attached) == (False, True)
 
 
@@ -225,14 +223,13 @@ def test_what_is_no_mail_address_is_refused(address):
 
 def test_the_outbox_has_one_file_for_each_message_id(tmp_path):
     send = to_outbox(tmp_path / "outbox")
-    for _ in range(2):
-        send(message())
+    send(message())
     (file,) = (tmp_path / "outbox").iterdir()
+    before = file.stat()
+    send(message())
+    assert [each.stat().st_ino for each in (tmp_path / "outbox").iterdir()] == [before.st_ino]
     assert file.name == "bid-1.round-1@x.example.eml"
-    assert (
-        email.message_from_bytes(file.read_bytes(), policy=modern)["Message-ID"]
-        == "<bid-1.round-1@x.example>"
-    )
+    assert email.message_from_bytes(file.read_bytes(), policy=modern)["Message-ID"] == "<bid-1.round-1@x.example>"
 
 
 class Sink:

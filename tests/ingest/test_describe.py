@@ -55,16 +55,12 @@ def test_an_erc_is_read_back():
 
 
 def test_a_depositors_erc_may_continue_lines_and_repeat_where():
-    text = (
-        "# mine\nerc:\nwho: Proust,\n  Marcel\nwhat: T\nwhere: local 1; x\nwhere: ark:/1/a\nwhere: ark:/1/b\n"
-    )
+    text = "# mine\nerc:\nwho: Proust,\n  Marcel\nwhat: T\nwhere: local 1; x\nwhere: ark:/1/a\nwhere: ark:/1/b\n"
     assert read_erc(text) == Description("ark:/1/a", ("local 1", "x", "ark:/1/b"), "Proust, Marcel", "T")
 
 
 def test_dublin_core_is_xml_with_every_value_once():
-    tree = etree.fromstring(
-        dublin_core(Description("ark:/1/a", ("l1",), "P", "T & <L>\x01", "1922")).encode()
-    )
+    tree = etree.fromstring(dublin_core(Description("ark:/1/a", ("l1",), "P", "T & <L>\x01", "1922")).encode())
     assert tree.tag == "DublinCore"
     assert [(each.tag, each.text) for each in tree] == [
         (f"{{{DC}}}creator", "P"),
@@ -92,10 +88,10 @@ def test_dublin_core_is_found_in_any_wrapping():
 
 
 XML = {
-    "a document type": (b'<!DOCTYPE x [<!ENTITY a "b">]><x>&a;</x>', "xml.doctype"),
-    "a file from outside": (b'<!DOCTYPE x SYSTEM "file:///etc/passwd"><x/>', "xml.doctype"),
-    "not XML": (b"<x><y></x>", "xml.form"),
-    "nothing": (b"", "xml.form"),
+    "a document type": (b'<!DOCTYPE x [<!ENTITY a "b">]><x>&a;</x>', "xml.dtd"),
+    "a file from outside": (b'<!DOCTYPE x SYSTEM "file:///etc/passwd"><x/>', "xml.dtd"),
+    "not XML": (b"<x><y></x>", "xml.syntax"),
+    "nothing": (b"", "xml.syntax"),
     "too deep": (b"<x>" * 300 + b"</x>" * 300, "xml.depth"),
     "too long": (b"<x>" + b" " * (16 << 20) + b"</x>", "xml.size"),
 }

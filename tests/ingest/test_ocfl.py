@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import tempfile
 import threading
 from datetime import UTC, datetime
@@ -14,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from custody.ingest import durable
 from custody.ingest.durable import Durable
 from custody.ingest.ocfl import Change, Given, OcflRoot
 from custody.ingest.ocfl_inventory import object_folder
@@ -216,6 +218,23 @@ def test_many_writers_of_many_objects_do_not_disturb_each_other(root, desk):
     judge(root)
 
 
+def test_a_lock_that_was_removed_while_it_was_awaited_is_no_lock(quick, monkeypatch):
+    disk, bench = Durable(), quick / "bench"
+    first = durable.lock_folder(bench, disk)
+    real = durable.fcntl.flock
+
+    def end_first_then_lock(descriptor: int, how: int) -> None:
+        monkeypatch.setattr(durable.fcntl, "flock", real)
+        durable.unlock_folder(bench, first, disk)
+        real(descriptor, how)
+
+    monkeypatch.setattr(durable.fcntl, "flock", end_first_then_lock)
+    second = durable.lock_folder(bench, disk)
+    assert durable.lock_folder(bench, disk) is None
+    durable.unlock_folder(bench, second, disk)
+    assert not bench.exists()
+
+
 def test_two_new_objects_that_share_the_folders_above_them_both_arrive(root, desk):
     first = "urn:object"
     shares = (f"urn:object-{n}" for n in range(10**6))
@@ -266,7 +285,13 @@ def test_bytes_that_are_not_what_was_sent_are_refused_and_nothing_is_left(root, 
     judge(root)
 
 
+def _reword(inventory: Path) -> None:
+    inventory.write_text(inventory.read_text().replace("deposit", "deposed"))
+
+
 DAMAGES = {
+    "a reworded inventory": lambda folder: _reword(folder / "inventory.json"),
+    "a reworded old inventory": lambda folder: _reword(folder / "v1/inventory.json"),
     "a changed byte": lambda folder: (folder / "v1/content/a").write_text("alphA"),
     "a lost file": lambda folder: (folder / "v1/content/a").unlink(),
     "a stray file": lambda folder: (folder / "v2/content/stray").write_text("?"),
@@ -321,8 +346,12 @@ def test_a_request_id_that_could_not_be_found_again_is_refused(root, desk, reque
         root.store(ARK, desk.change(request_id, {"a": "a"}))
 
 
-def test_a_symbolic_link_is_not_followed(root, tmp_path):
-    (tmp_path / "link").symlink_to("/etc/hostname")
+@pytest.mark.parametrize("stored_before", [False, True])
+def test_a_symbolic_link_is_not_followed(root, desk, tmp_path, stored_before):
+    (tmp_path / "file").write_text("a")
+    (tmp_path / "link").symlink_to(tmp_path / "file")
+    if stored_before:
+        root.store(ARK, desk.change("job-1", {"a": "a"}))
     with pytest.raises(BadInput):
         root.store(ARK, Change({"a": Given(tmp_path / "link")}, "job-1", NOON))
 
@@ -486,10 +515,14 @@ def test_nothing_is_made_visible_before_it_is_synced(tmp_path, identifier, chang
     before, after = steps[:shown], steps[shown + 1 :]
     synced = {step.partition(" ")[2] for step in before if step.startswith("synced ")}
     written = {step.partition(" ")[2] for step in before if step.startswith("write ")}
-    folders = {step.partition(" ")[2] for step in before if step.startswith("folder ") and "/new" in step}
+    folders = {step.partition(" ")[2] for step in before if step.startswith("folder ")}
     assert written <= synced
-    assert folders <= synced
-    assert any(step.startswith("synced ") and "/store" in step for step in after)
+    assert {each for each in folders if "/new" in each} <= synced
+    above = [Path(each) for each in folders if "/above" in each]
+    assert {str(each) for deepest in above for each in (deepest, *deepest.parents) if "above" in each.parts} <= synced
+    # And what was made visible is made durable: the folder that has the name now.
+    shown_at = Path(re.split(" (?:->|<->) ", steps[shown])[1])
+    assert f"synced {shown_at.parent}" in after
 
 
 def test_a_root_made_by_a_process_that_dies_is_made_by_the_next(quick):

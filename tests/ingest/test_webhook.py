@@ -56,9 +56,7 @@ FORGERIES = {
 }
 
 
-@pytest.mark.parametrize(
-    ("headers", "text", "secrets", "now", "code"), FORGERIES.values(), ids=FORGERIES.keys()
-)
+@pytest.mark.parametrize(("headers", "text", "secrets", "now", "code"), FORGERIES.values(), ids=FORGERIES.keys())
 def test_a_call_that_is_not_genuine_or_not_fresh_is_refused(headers, text, secrets, now, code):
     with pytest.raises(Refused) as refused:
         verify(headers, text, secrets, now=now)

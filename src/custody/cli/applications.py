@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from custody.engine.executable import executable
-from custody.engine.kinds import Kind, Serving
+from custody.engine.kinds import Chore, Kind, Serving
 from custody.model.errors import BadInput
 from custody.model.machine import Machine, Machines, merged
 from custody.stores import Store
@@ -26,16 +26,27 @@ def serving(store: Store, config: Path | None, load: Sequence[Path], commands: S
     """All that this process could work on."""
     own = [kind for path in load for kind in _kinds_of(path)]
     own += [_executable(text) for text in commands]
-    return Serving((*own, *_applications(store, config)))
+    kinds, chores = _applications(store, config)
+    return Serving((*own, *kinds), tuple(chores))
 
 
-def _applications(store: Store, config: Path | None) -> Sequence[Kind]:
+def _applications(store: Store, config: Path | None) -> tuple[Sequence[Kind], Sequence[Chore]]:
+    from custody.channels import serving as channels
     from custody.cli.config import find
-    from custody.ingest.serving import kinds
+    from custody.ingest import serving as ingest
     from custody.ingest.setup import open_world
+    from custody.web.bulk import kinds as bulk_kinds
+    from custody.workflows import serving as workflows
 
+    bulk = bulk_kinds(store, machines())
     found = find(config)
-    return kinds(open_world(store, found.ingest, found.home)) if found else ()
+    if found is None:
+        return bulk, ()
+    world = open_world(store, found.ingest, found.home)
+    shop = workflows.open_shop(store, found.workflows, found.home)
+    mirror = channels.open_mirror(store, found.channels, found.home)
+    kinds = (*bulk, *ingest.kinds(world), *workflows.kinds(shop), *(channels.kinds(mirror) if mirror else ()))
+    return kinds, (*workflows.chores(store), *(channels.chores(mirror) if mirror else ()))
 
 
 def _kinds_of(path: Path) -> list[Kind]:

@@ -6,12 +6,15 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+from custody.channels.serving import ChannelConfig
 from custody.ingest.setup import IngestConfig
 from custody.model.errors import BadInput
+from custody.workflows.serving import WorkflowConfig
 
 NAME = "custody.toml"
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +22,8 @@ class Config:
     home: Path  # the file's folder: paths in it are relative to this
     store: str
     ingest: IngestConfig
+    workflows: WorkflowConfig
+    channels: ChannelConfig
 
 
 def find(given: Path | None) -> Config | None:
@@ -36,11 +41,17 @@ def read(path: Path) -> Config:
         raise BadInput(f"cannot read it: {error.strerror}", where=str(path), code="config.file") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise BadInput(f"this is not TOML: {error}", where=str(path), code="config.toml") from error
-    unknown = set(values) - {"store", "ingest"}
+    unknown = set(values) - {"store", "ingest", "workflows", "channels"}
     if unknown:
         raise BadInput(f"unknown key {', '.join(sorted(unknown))}", where=str(path), code="config.key")
     home = path.resolve().parent
-    return Config(home, _store(values.get("store", ""), home), _ingest(values.get("ingest", {}), str(path)))
+    return Config(
+        home,
+        _store(values.get("store", ""), home),
+        _part(IngestConfig, values.get("ingest", {}), "ingest", str(path)),
+        _part(WorkflowConfig, values.get("workflows", {}), "workflows", str(path)),
+        _part(ChannelConfig, values.get("channels", {}), "channels", str(path)),
+    )
 
 
 def _store(url: str, home: Path) -> str:
@@ -51,17 +62,17 @@ def _store(url: str, home: Path) -> str:
     return url or f"sqlite:///{home / 'custody.db'}"
 
 
-def _ingest(given: Mapping[str, Any], where: str) -> IngestConfig:
-    known = {field.name for field in fields(IngestConfig)}
+def _part(form: type[T], given: Mapping[str, Any], name: str, where: str) -> T:
+    """One table of the file as values; a key that means nothing is named."""
+    known = {field.name: field.default for field in fields(form)}  # type: ignore[arg-type]
     for key in given:
         if key not in known:
             raise BadInput(
-                f"unknown key ingest.{key}", where=where, code="config.key", hint=f"known: {', '.join(sorted(known))}"
+                f"unknown key {name}.{key}", where=where, code="config.key", hint=f"known: {', '.join(sorted(known))}"
             )
-    values = dict(given)
-    for key in ("profiles", "staging", "work", "outbox"):
-        if key in values:
-            values[key] = Path(values[key])
+    values: dict[str, Any] = {
+        key: Path(value) if isinstance(known[key], Path) else value for key, value in given.items()
+    }
     if "nodes" in values:
-        values["nodes"] = {name: Path(path) for name, path in values["nodes"].items()}
-    return IngestConfig(**values)
+        values["nodes"] = {node: Path(path) for node, path in given["nodes"].items()}
+    return form(**values)

@@ -50,7 +50,7 @@ def write_manifests(root: Path, server: str, count: int) -> Path:
                 title=title,
                 creator="The Demo Society",
                 date=str(1800 + 7 * number),
-            )  # fmt: skip
+            )
         )
     batch = root / "batch.checkm"
     batch.write_text("".join(write(BATCH_OF_MANIFESTS, rows)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,6 +33,9 @@ ports = [{port}]
 hosts = ["127.0.0.1"]
 networks = ["127.0.0.0/8"]
 """
+SETTINGS = """# The demo's own configuration: commands given in this folder find everything.
+store = "sqlite:///custody.db"
+"""
 OBJECTS = 12
 MAPS = 3
 CONFIG = IngestConfig(threshold=0.0)
@@ -55,6 +57,8 @@ class Deposits:
         if not (source / "batch.checkm").exists():
             write_objects(source, OBJECTS)
             write_manifests(source, server.url, OBJECTS)
+        if not (home / "custody.toml").exists():
+            (home / "custody.toml").write_text(SETTINGS)
         profiles = home / "profiles"
         profiles.mkdir(parents=True, exist_ok=True)
         for name, description in (("papers", "Papers of the Demo Society"), ("maps", "Maps and plans")):
@@ -89,8 +93,3 @@ class Deposits:
         """The depositor puts the missing file back."""
         (self.home / "depositor" / "mended").touch()
         self.server.mend()
-
-
-def reset(home: Path) -> None:
-    if (home / "demo-port").exists():
-        shutil.rmtree(home)

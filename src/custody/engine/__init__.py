@@ -1,7 +1,7 @@
 """What happens when: one worker loop for any kind of work."""
 
-from custody.engine.kinds import Backoff, Kind, Serving
+from custody.engine.kinds import Backoff, Chore, Kind, Serving
 from custody.engine.work import Work
 from custody.engine.worker import Settings, Worker
 
-__all__ = ["Backoff", "Kind", "Serving", "Settings", "Work", "Worker"]
+__all__ = ["Backoff", "Chore", "Kind", "Serving", "Settings", "Work", "Worker"]

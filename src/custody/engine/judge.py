@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from custody.engine.kinds import Kind
 from custody.model.errors import CustodyError, Unavailable
 from custody.model.job import Change, Claim
-from custody.model.outcome import Failed, Hold, Outcome, Passed, Wait
+from custody.model.outcome import Facts, Failed, Hold, Outcome, Passed, Wait
 
 REVOKED = {"cancel": "cancelled", "supersede": "superseded"}
 MOST_TRACEBACK = 8_000
@@ -29,7 +30,7 @@ def judge(kind: Kind, claim: Claim, outcome: Outcome, facts: Mapping[str, Any], 
         case Wait():
             return _waited(claim, outcome, facts, move)
         case Hold():
-            return _signalled(kind, claim, "hold", "held", {"why": outcome.why}, facts, move)
+            return _signalled(kind, claim, "hold", "held", {"why": outcome.why}, move)
 
 
 def surprise(error: BaseException) -> Failed:
@@ -50,9 +51,12 @@ def poison(claim: Claim) -> Failed:
     )
 
 
-def revoked(kind: Kind, claim: Claim, how: str, facts: Mapping[str, Any], move: str) -> Change:
-    """The one thing a revoked holder may still say: that its work is dead."""
-    return _signalled(kind, claim, how, REVOKED[how], {"why": "its work was stopped"}, facts, move)
+def revoked(
+    kind: Kind, claim: Claim, how: str, move: str, facts: Mapping[str, Any] | None = None, keep: Facts | None = None
+) -> Change:
+    """The one thing a revoked holder may still say: that its work is dead. What it left behind is kept."""
+    change = _signalled(kind, claim, how, REVOKED[how], {"why": "its work was stopped"}, move)
+    return replace(change, keep=keep, facts=_all_facts(facts or {}, keep)) if keep else change
 
 
 def _may_try_again(kind: Kind, claim: Claim) -> bool:
@@ -65,9 +69,9 @@ def _passed(kind: Kind, claim: Claim, outcome: Passed, facts: Mapping[str, Any],
     return Change(
         job.id, job.state, to, "passed", "warning" if outcome.warning else "success", claim.holder,
         kind.machine.is_working(to), kind.machine.end(to), claim.token, move, detail=outcome.detail, keep=outcome.keep,
-        facts={**facts, **outcome.keep}, then=outcome.then, items=outcome.items, events=outcome.events,
+        facts=_all_facts(facts, outcome.keep), then=outcome.then, items=outcome.items, events=outcome.events,
         priority=outcome.priority, lane=outcome.lane, place=outcome.place, last_passed=job.state,
-        open=_own_count(claim),
+        open=_own_count(claim), remove=outcome.forget,
     )  # fmt: skip
 
 
@@ -77,7 +81,7 @@ def _failed(kind: Kind, claim: Claim, outcome: Failed, facts: Mapping[str, Any],
     return Change(
         job.id, job.state, to, "failed", "failure", claim.holder, kind.machine.is_working(to), kind.machine.end(to),
         claim.token, move, detail={"reason": outcome.reason, **outcome.detail}, keep=outcome.keep, code=outcome.code,
-        facts={**facts, **outcome.keep}, then=outcome.then, events=outcome.events, open=_own_count(claim),
+        facts=_all_facts(facts, outcome.keep), then=outcome.then, events=outcome.events,
     )  # fmt: skip
 
 
@@ -87,7 +91,7 @@ def _retried(kind: Kind, claim: Claim, outcome: Failed, facts: Mapping[str, Any]
     told = {"reason": outcome.reason, "attempt": job.attempts, "again_in": round(pause, 3), **outcome.detail}
     return Change(
         job.id, job.state, job.state, "retried", "failure", claim.holder, True, None, claim.token, move, detail=told,
-        keep=outcome.keep, facts={**facts, **outcome.keep}, code=outcome.code, delay=pause,
+        keep=outcome.keep, facts=_all_facts(facts, outcome.keep), code=outcome.code, delay=pause,
     )  # fmt: skip
 
 
@@ -95,20 +99,23 @@ def _waited(claim: Claim, outcome: Wait, facts: Mapping[str, Any], move: str) ->
     job = claim.job
     return Change(
         job.id, job.state, job.state, "waited", "none", claim.holder, True, None, claim.token, move,
-        detail={"why": outcome.why, "again_in": outcome.seconds}, keep=outcome.keep, facts={**facts, **outcome.keep},
-        delay=outcome.seconds, attempts=-1,
+        detail={"why": outcome.why, "again_in": outcome.seconds}, keep=outcome.keep,
+        facts=_all_facts(facts, outcome.keep), delay=outcome.seconds, attempts=-1, needs=outcome.needs,
     )  # fmt: skip
 
 
-def _signalled(
-    kind: Kind, claim: Claim, signal: str, type_: str, detail: Mapping[str, Any], facts: Mapping[str, Any], move: str
-) -> Change:
+def _signalled(kind: Kind, claim: Claim, signal: str, type_: str, detail: Mapping[str, Any], move: str) -> Change:
     job = claim.job
     to = kind.machine.next(job.state, signal)
     return Change(
         job.id, job.state, to, type_, "none", claim.holder, kind.machine.is_working(to), kind.machine.end(to),
-        claim.token, move, detail=detail, facts=facts,
+        claim.token, move, detail=detail,
     )  # fmt: skip
+
+
+def _all_facts(facts: Mapping[str, Any], keep: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """What is to stand there after the move; None, where nothing is added: as they are, whatever we believe."""
+    return {**facts, **keep} if keep else None
 
 
 def _own_count(claim: Claim) -> int:

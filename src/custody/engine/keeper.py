@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable
 
 from custody.engine.work import Work
-from custody.model.errors import CustodyError
 from custody.model.lease import Trust
 from custody.ports import Queue
 
@@ -42,7 +41,7 @@ class Keeper:
         """Start keeping; `asked_at` is when the claim was sent."""
         with self._lock:
             for work in works:
-                self._held[work.claim.id] = (work, Trust(asked_at, self._seconds))
+                self._held[work.claim.id] = (work, self._trust(work, asked_at))
 
     def drop(self, work: Work) -> None:
         with self._lock:
@@ -68,8 +67,8 @@ class Keeper:
         asked_at = self._clock()
         try:
             answers = self._queue.renew([work.claim for work in works], self._seconds)
-        except CustodyError:
-            return  # unknown: trust simply goes on running out
+        except Exception:
+            return  # unknown: trust simply goes on running out, and the next beat asks again
         for work in works:
             answer = answers.get(work.claim.id)
             if answer == "lost":
@@ -82,7 +81,12 @@ class Keeper:
     def _confirm(self, work: Work, asked_at: float) -> None:
         with self._lock:
             if work.claim.id in self._held:
-                self._held[work.claim.id] = (work, Trust(asked_at, self._seconds))
+                self._held[work.claim.id] = (work, self._trust(work, asked_at))
+
+    def _trust(self, work: Work, asked_at: float) -> Trust:
+        trust = Trust(asked_at, self._seconds)
+        work.trusted_until = trust.must_stop_at()
+        return trust
 
     def _stop_unconfirmed(self) -> None:
         now = self._clock()

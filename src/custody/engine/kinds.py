@@ -60,10 +60,20 @@ class Kind:
 
 
 @dataclass(frozen=True, slots=True)
+class Chore:
+    """Something to look after every now and then, by one process at a time: ask a repository, seal the history."""
+
+    name: str
+    every: float  # seconds
+    do: Callable[[], object]
+
+
+@dataclass(frozen=True, slots=True)
 class Serving:
     """All that one worker serves."""
 
     kinds: tuple[Kind, ...]
+    chores: tuple[Chore, ...] = ()
 
     def __post_init__(self) -> None:
         seen: set[str] = set()
@@ -94,4 +104,4 @@ class Serving:
         if unknown:
             known = ", ".join(sorted({kind.kind for kind in self.kinds}))
             raise BadInput(f"nothing serves {', '.join(sorted(unknown))}", code="worker.kinds", hint=f"known: {known}")
-        return Serving(chosen)
+        return Serving(chosen, self.chores)

@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from custody.engine.judge import judge
-from custody.engine.kinds import Kind
-from custody.model.job import Claim, Filter
+from custody.engine.kinds import Kind, Serving
+from custody.engine.settler import Finished, Settler
+from custody.engine.work import Work
+from custody.model.job import Answer, Change, Claim, Filter
 from custody.model.outcome import Hold, Outcome
 from custody.ports import Store
 
@@ -40,11 +42,23 @@ def _settle(
     store: Store, kind: Kind, holder: str, seconds: float, chosen: Mapping[int, Outcome], chance: Callable[[], float]
 ) -> int:
     claims = store.queue.claim_jobs(sorted(chosen), holder, seconds)
-    changes = [
-        judge(kind, claim, _held_or(kind, claim, chosen[claim.id]), claim.job.facts, chance(), store.new_move())
+    finished = [
+        Finished(
+            Work(claim, store.queue),
+            judge(kind, claim, _held_or(kind, claim, chosen[claim.id]), claim.job.facts, chance(), store.new_move()),
+        )
         for claim in claims
     ]
-    return sum(answer.done for answer in store.queue.settle(changes))
+    moved = 0
+
+    def heard(_work: Work, _change: Change, answer: Answer) -> None:
+        nonlocal moved
+        moved += answer.done
+
+    settler = Settler(store, Serving((kind,)), heard, lambda work: None)
+    while finished:
+        finished = settler.attempt(finished)
+    return moved
 
 
 def _held_or(kind: Kind, claim: Claim, outcome: Outcome) -> Outcome:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from typing import Any, cast
+from typing import Any
 
 from custody.engine.judge import judge, poison, revoked, surprise
 from custody.engine.kinds import Kind
@@ -16,18 +16,30 @@ from custody.model.outcome import Failed, Hold, Outcome
 
 def run(kind: Kind, work: Work, chance: float, move: str) -> Change | None:
     """Work on one claim; the move to settle, or None when nothing may be said any more."""
-    job = work.job
+    if work.lost or not _is_dead(kind, work):
+        return None
+    if work.stopped:  # while it waited for its turn
+        return conclude(kind, work, Failed("stopped"), chance, move)
     try:
-        if job.suspect or job.revoked:
-            kind.confirm_dead(job)  # lease expiry is not death
-        if job.revoked:
-            return revoked(kind, work.claim, job.revoked, work.facts, move)
-        outcome = _before(kind, work) or _call(kind, work)
+        if work.job.revoked:
+            return revoked(kind, work.claim, work.job.revoked, move)
+        return conclude(kind, work, _before(kind, work) or _call(kind, work), chance, move)
     except LeaseLost:
         return None
+    except (Exception, SystemExit) as error:  # a handler that wants to end the process ends only itself
+        return conclude(kind, work, surprise(error), chance, move)
+
+
+def _is_dead(kind: Kind, work: Work) -> bool:
+    """Lease expiry is not death: is anything of an earlier attempt still alive?"""
+    if not (work.job.suspect or work.job.revoked):
+        return True
+    try:
+        kind.confirm_dead(work.job)
     except Exception as error:
-        outcome = surprise(error)
-    return conclude(kind, work, outcome, chance, move)
+        work.stop(f"not confirmed dead: {error}")  # whoever claims it next has to ask again
+        return False
+    return True
 
 
 def conclude(kind: Kind, work: Work, outcome: Outcome, chance: float, move: str) -> Change | None:
@@ -35,7 +47,12 @@ def conclude(kind: Kind, work: Work, outcome: Outcome, chance: float, move: str)
     if work.lost:
         return None
     if work.stop_reason in ("cancel", "supersede"):
-        return revoked(kind, work.claim, work.stop_reason, work.facts, move)
+        keep = {} if isinstance(outcome, Hold) else outcome.keep
+        return revoked(kind, work.claim, work.stop_reason, move, work.facts, keep)
+    if work.stop_reason == "shutdown" and isinstance(outcome, Failed):
+        return None  # it was we who stopped it: that is no failure of the work
+    if not isinstance(outcome, Hold) and outcome.keep and not work.is_sure_of_its_facts():
+        return None
     return judge(kind, work.claim, outcome, work.facts, chance, move)
 
 
@@ -55,6 +72,7 @@ def _call(kind: Kind, work: Work) -> Outcome:
     value: Any = kind.handler(work)
     if inspect.iscoroutine(value):
         value = asyncio.run(value)
-    if value is None:
-        return Failed("surprise", f"the handler for {kind.kind} returned nothing; it must return an outcome")
-    return cast(Outcome, value)
+    if not isinstance(value, Outcome):
+        returned = "nothing" if value is None else f"a {type(value).__name__}"
+        return Failed("surprise", f"the handler for {kind.kind} returned {returned}; it must return an outcome")
+    return value

@@ -1,4 +1,8 @@
-"""The settler: what was finished while a commit was under way is settled together in the next one."""
+"""The settler: what was finished while a commit was under way is settled together in the next one.
+
+Whatever one job says, its neighbours are not kept waiting: words that the store cannot accept become a failure of
+that job alone, and a store that cannot be reached is asked again for as long as the lease is trusted.
+"""
 
 from __future__ import annotations
 
@@ -6,23 +10,42 @@ import queue
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 
-from custody.engine.judge import revoked
+from custody.engine.judge import judge, revoked, surprise
 from custody.engine.kinds import Serving
 from custody.engine.work import Work
-from custody.model.errors import CustodyError
+from custody.model.errors import CustodyError, Unavailable, Unsafe
 from custody.model.job import Answer, Change
+from custody.model.outcome import Failed
 from custody.ports import Store
 
 MOST = 500
 RETRY_SECONDS = 0.2
+OUTDATED = frozenset({"lease.lost", "state.conflict", "not-found", "leased"})
+"""Refusals of a late word. Any other is about the words themselves."""
+AWAY = (Unavailable, Unsafe)
+"""It is the store that cannot be told, whatever the words."""
 
-Finished = tuple[Work, Change]
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """A piece of work and what is to be said about it."""
+
+    work: Work
+    change: Change
+    rephrased: bool = False  # its first words could not be written
 
 
 class Settler:
-    def __init__(self, store: Store, serving: Serving, on_settled: Callable[[Work, Change, Answer], None]) -> None:
-        self._store, self._serving, self._on_settled = store, serving, on_settled
+    def __init__(
+        self,
+        store: Store,
+        serving: Serving,
+        on_settled: Callable[[Work, Change, Answer], None],
+        on_lost: Callable[[Work], None],
+    ) -> None:
+        self._store, self._serving, self._on_settled, self._on_lost = store, serving, on_settled, on_lost
         self._inbox: queue.SimpleQueue[Finished | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._loop, name="custody-settler", daemon=True)
 
@@ -30,7 +53,7 @@ class Settler:
         self._thread.start()
 
     def put(self, work: Work, change: Change) -> None:
-        self._inbox.put((work, change))
+        self._inbox.put(Finished(work, change))
 
     def close(self) -> None:
         """Settle what is there, then end."""
@@ -40,38 +63,82 @@ class Settler:
 
     def settle(self, finished: list[Finished]) -> None:
         """Settle, trying again while the store cannot be reached: the moves' own ids make that safe."""
-        while True:
+        while finished:
             try:
-                answers = self._store.queue.settle([change for _, change in finished])
-            except CustodyError:
-                finished = [(work, change) for work, change in finished if not work.lost]
-                if not finished:
-                    return
-                time.sleep(RETRY_SECONDS)
-                continue
-            break
-        again: list[Finished] = []
-        for (work, change), answer in zip(finished, answers, strict=True):
-            if answer.code == "revoked":
-                again.append((work, self._as_revoked(work)))
-            else:
-                self._tell(work, change, answer)
-        if again:
-            self.settle(again)
+                finished = self.attempt(finished)
+            except AWAY:
+                finished = self._still_trusted(finished)
+                time.sleep(RETRY_SECONDS if finished else 0)
 
-    def _as_revoked(self, work: Work) -> Change:
-        job = self._store.queue.get(work.job.id)
-        kind = self._serving.of(work.job)
-        return revoked(kind, work.claim, job.revoked or "cancel", work.facts, self._store.new_move())
+    def attempt(self, finished: list[Finished]) -> list[Finished]:
+        """Say it once; answers what has to be said again, in other words. Raises when the store cannot be reached."""
+        try:
+            answers = self._store.queue.settle([entry.change for entry in finished])
+        except AWAY:
+            raise
+        except Exception as error:
+            return self._one_by_one(finished, error)
+        return [again for entry, answer in zip(finished, answers, strict=True) for again in self._hear(entry, answer)]
 
-    def _tell(self, work: Work, change: Change, answer: Answer) -> None:
+    def _hear(self, entry: Finished, answer: Answer) -> list[Finished]:
+        work, change = entry.work, entry.change
+        if answer.code == "revoked":
+            return self._as_revoked(entry)
+        if not answer.done and answer.code not in OUTDATED and not entry.rephrased:
+            return self._as_failed(work, Failed(answer.code, answer.why))
         if not answer.done:
-            # A late word from someone who lost the job: refused, and written down so that nobody has to guess.
-            self._store.records.note(
-                f"worker/{work.claim.holder}", "refused", work.claim.holder,
-                job=work.job.id, said=change.type, code=answer.code, why=answer.why, token=work.claim.token,
-            )  # fmt: skip
+            self.note_refusal(work, change.type, answer.code, answer.why)
         self._on_settled(work, change, answer)
+        return []
+
+    def _one_by_one(self, finished: list[Finished], error: Exception) -> list[Finished]:
+        """Something in these words cannot be written at all. Find whose, and let the others pass."""
+        if len(finished) > 1:
+            return [again for entry in finished for again in self._by_itself(entry)]
+        if finished[0].rephrased:
+            return self._give_up(finished[0].work)
+        return self._as_failed(finished[0].work, surprise(error))
+
+    def _by_itself(self, entry: Finished) -> list[Finished]:
+        try:
+            return self.attempt([entry])
+        except AWAY:
+            return [entry]
+
+    def _as_failed(self, work: Work, failed: Failed) -> list[Finished]:
+        change = judge(self._serving.of(work.job), work.claim, failed, work.facts, 0.5, self._store.new_move())
+        return [Finished(work, change, rephrased=True)]
+
+    def _as_revoked(self, entry: Finished) -> list[Finished]:
+        work = entry.work
+        try:
+            how = self._store.queue.get(work.job.id).revoked or "cancel"
+            said = revoked(self._serving.of(work.job), work.claim, how, self._store.new_move())
+        except AWAY:
+            return [entry]  # it will be refused again, and then we look again
+        except CustodyError:
+            return self._give_up(work)
+        return [Finished(work, said, rephrased=True)]
+
+    def _give_up(self, work: Work) -> list[Finished]:
+        work.stop("unspeakable")  # nothing can be said about it: its lease will end
+        self._on_lost(work)
+        return []
+
+    def _still_trusted(self, finished: list[Finished]) -> list[Finished]:
+        for entry in finished:
+            if entry.work.lost:
+                self._on_lost(entry.work)
+        return [entry for entry in finished if not entry.work.lost]
+
+    def note_refusal(self, work: Work, said: str, code: str, why: str) -> None:
+        """A late word from someone who lost the job: written down, so that nobody has to guess."""
+        holder = work.claim.holder
+        told = {"job": work.job.id, "said": said, "code": code, "why": why, "token": work.claim.token}
+        try:
+            self._store.records.note(f"worker/{holder}", "refused", holder, **told)
+        except CustodyError:
+            pass  # the store is away again; those who watch are told all the same
 
     def _loop(self) -> None:
         while (first := self._inbox.get()) is not None:

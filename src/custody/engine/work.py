@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from custody.model.errors import LeaseLost
+from custody.model.errors import CustodyError, LeaseLost, Unavailable
 from custody.model.job import Claim, Job, NewJob
 from custody.ports import Queue
 
@@ -18,10 +18,12 @@ class Work:
         self.claim = claim
         self._queue = queue
         self._facts = dict(claim.job.facts)
+        self._unsure = False  # an answer got lost: something may have been kept
         self._stopped = threading.Event()
         self._on_stop: list[Callable[[], None]] = []
         self._lock = threading.Lock()
         self.stop_reason = ""
+        self.trusted_until = 0.0  # on the monotonic clock: how long the lease is known to be ours; set by the keeper
 
     @property
     def job(self) -> Job:
@@ -44,10 +46,28 @@ class Work:
         """Submit jobs and save facts in one transaction: a walk through many rows can go on where it stopped."""
         if self.lost:
             raise LeaseLost(f"job {self.job.id} is no longer ours ({self.stop_reason})")
+        self._look_again()
         merged = {**self._facts, **facts}
-        made = self._queue.keep(self.claim, merged, facts, children, self.claim.holder)
+        try:
+            made = self._queue.keep(self.claim, merged, facts, children, self.claim.holder)
+        except Unavailable:
+            self._unsure = True
+            raise
         self._facts = merged
         return [job.id for job in made]
+
+    def is_sure_of_its_facts(self) -> bool:
+        """False when it cannot be found out what has been kept: then nothing may be said, and the lease ends."""
+        try:
+            self._look_again()
+        except CustodyError:
+            self.stop("unknown")
+        return not self._unsure
+
+    def _look_again(self) -> None:
+        if self._unsure:
+            self._facts = dict(self._queue.get(self.job.id).facts)
+            self._unsure = False
 
     # Stopping: asked for by the keeper, obeyed by the handler, or by whatever `on_stop` kills.
 

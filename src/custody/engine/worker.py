@@ -13,13 +13,15 @@ import socket
 import threading
 import time
 from collections import Counter, deque
+from collections.abc import Callable
 from dataclasses import dataclass
 
+from custody.engine.chores import Chores
 from custody.engine.keeper import Keeper
 from custody.engine.kinds import Kind, Serving
 from custody.engine.passes import run_pass
 from custody.engine.run import run
-from custody.engine.settler import Settler
+from custody.engine.settler import Finished, Settler
 from custody.engine.watch import NOTHING, Watch
 from custody.engine.work import Work
 from custody.model.errors import CustodyError
@@ -67,13 +69,15 @@ class Worker:
         settings: Settings | None = None,
         watch: Watch = NOTHING,
         rng: random.Random | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.store, self.serving, self.settings, self.watch = store, serving, settings or Settings(), watch
         # A random part per start: a restarted process never inherits leases by its name.
         self.holder = f"{socket.gethostname()}:{os.getpid()}:{store.new_move()[:6]}"
-        self._rng = rng or random.Random()
-        self._keeper = Keeper(store.queue, self.settings.lease)
-        self._settler = Settler(store, serving, self._settled)
+        self._rng, self._clock = rng or random.Random(), clock
+        self._keeper = Keeper(store.queue, self.settings.lease, clock)
+        self._chores = Chores(store, serving.chores, self.holder, watch)
+        self._settler = Settler(store, serving, self._settled, self._lost)
         self._ready: deque[Work] = deque()
         self._change = threading.Condition()
         self._busy: Counter[str] = Counter()  # claimed and not yet settled, by prefix
@@ -95,8 +99,8 @@ class Worker:
                 heard = self.store.heard()
                 try:
                     claimed = self._cycle()
-                except CustodyError as error:
-                    self.watch.trouble(error)
+                except Exception as error:  # the next look may find better times; nothing is lost by waiting
+                    self._trouble(error, "the worker's loop")
                     claimed = 0
                     time.sleep(min(1.0, self.settings.poll))
                 if not claimed:
@@ -135,6 +139,7 @@ class Worker:
         self._give_back(self._keeper.held())
         self._settler.close()
         self._keeper.close()
+        self._chores.close()
         self._forget_me()
 
     def run_until_idle(self, most: int = 1_000_000) -> int:
@@ -142,20 +147,22 @@ class Worker:
         before, count = self.settled_count, 0
         while count < most:
             self._housekeeping()
-            asked_at = time.monotonic()
-            works = self._claim(max(1, self.settings.threads), asked_at) + self._claim_suspect()
-            if not works and not self._passes(now=True):
+            claimed = self._claim(max(1, self.settings.threads)) + self._claim_suspect()
+            if not claimed and not self._passes(now=True):
                 break
-            for work in works:
-                self._work(work, inline=True)
-            count += len(works)
+            while self._ready:
+                self._work(self._ready.popleft(), inline=True)
+            count += claimed
         return self.settled_count - before
 
     def run_until_quiet(self) -> None:
         """With all threads, until nothing is claimable, running, or about to become due."""
         self.start()
         try:
-            while not self._stopping and (self._cycle() or self._keeper.held() or self._passes(now=True)):
+            nothing = 0
+            while not self._stopping and nothing < 2:  # what was just settled may be claimable again: look twice
+                busy = self._cycle() or self._keeper.held() or self._passes(now=True)
+                nothing = 0 if busy else nothing + 1
                 time.sleep(0.002)
         finally:
             self.shut_down()
@@ -165,26 +172,22 @@ class Worker:
     def _cycle(self) -> int:
         self._housekeeping()
         room = self._pace.buffer(self.settings.threads) - len(self._keeper.held())
-        works = self._claim(room, time.monotonic()) if room > 0 else []
-        works += self._claim_suspect()
-        if works:
-            with self._change:
-                self._ready.extend(works)
-                self._change.notify_all()
-        elif room <= 0:
+        claimed = self._claim(room) + self._claim_suspect()
+        if not claimed and room <= 0:
             with self._change:
                 self._change.wait(0.01)
             return 1  # there may be more: look again at once
-        return len(works)
+        return claimed
 
-    def _claim(self, room: int, asked_at: float) -> list[Work]:
-        works: list[Work] = []
+    def _claim(self, room: int) -> int:
+        claimed = 0
         for kind in self.serving.handled():
-            share = min(room - len(works), self._allowed(kind))
+            share = min(room - claimed, self._allowed(kind))
             if share > 0:
+                asked_at = self._clock()
                 claims = self.store.queue.claim(self._queues(kind), self.holder, self.settings.lease, share)
-                works += self._take(claims, asked_at)
-        return works
+                claimed += self._take(claims, asked_at)
+        return claimed
 
     def _queues(self, kind: Kind) -> list[str]:
         """Queues with ready work that this worker may take, going round from where it stopped last time."""
@@ -203,31 +206,37 @@ class Worker:
         limit = kind.at_once or MOST_BUFFERED + self.settings.threads
         return limit - self._busy[kind.prefix]
 
-    def _claim_suspect(self) -> list[Work]:
+    def _claim_suspect(self) -> int:
         """One job whose holder vanished, one at a time: if it kills us too, it is known to be the one."""
         if self._suspect is not None or not self._is_time("expiry", EXPIRY_SECONDS):
-            return []
-        asked_at = time.monotonic()
-        claim = self.store.queue.claim_expired(self._suspect_prefixes(), self.holder, self.settings.lease)
-        if claim is None:
-            return []
-        self._next["expiry"] = 0.0  # where one vanished there may be more
-        works = self._take([claim], asked_at)
-        self._suspect = works[0]
-        return works
+            return 0
+        asked_at = self._clock()
+        while claim := self.store.queue.claim_expired(self._suspect_prefixes(), self.holder, self.settings.lease):
+            self._next["expiry"] = 0.0  # where one vanished there may be more
+            if self.serving.of(claim.job).handler or claim.job.revoked:
+                return self._take([claim], asked_at, alone=True)
+            self.store.queue.release([claim])  # a pass will decide about it again
+        return 0
 
     def _suspect_prefixes(self) -> tuple[str, ...]:
         # A pinned job's prefix ends in its place; ours and nobody's are the ones we may take.
-        kinds = [(kind, place) for kind in self.serving.handled() for place in {"", self.settings.place}]
+        kinds = [(kind, place) for kind in self.serving.kinds for place in {"", self.settings.place}]
         return tuple(kind.prefix if kind.kind.endswith("*") else f"{kind.prefix}{place}|" for kind, place in kinds)
 
-    def _take(self, claims: list[Claim], asked_at: float) -> list[Work]:
+    def _take(self, claims: list[Claim], asked_at: float, alone: bool = False) -> int:
+        """Theirs to be worked on from now on, whatever becomes of the claims that follow."""
         works = [Work(claim, self.store.queue) for claim in claims]
+        prefixes = [self.serving.of(work.job).prefix for work in works]
         self._keeper.add(works, asked_at)
         with self._change:
-            for work in works:
-                self._busy[self.serving.of(work.job).prefix] += 1
-        return works
+            self._busy.update(prefixes)
+            if alone:
+                self._suspect = works[0]
+                self._ready.appendleft(works[0])  # it has waited for a whole lease already, and others wait behind it
+            else:
+                self._ready.extend(works)
+            self._change.notify_all()
+        return len(works)
 
     # Working
 
@@ -248,16 +257,25 @@ class Worker:
         change = run(kind, work, self._rng.random(), self.store.new_move())
         self._pace.add(time.monotonic() - started)
         if change is None:
-            self.watch.lost(work.job, work.stop_reason)
-            self._leave(work)
+            self._lost(work)
         elif inline:
-            self._settler.settle([(work, change)])
+            self._settler.settle([Finished(work, change)])
         else:
             self._settler.put(work, change)
 
     def _settled(self, work: Work, change: Change, answer: Answer) -> None:
         self.watch.settled(work.job, change, answer)
         self.settled_count += answer.done
+        self._leave(work)
+
+    def _lost(self, work: Work) -> None:
+        """Nothing can be said about it any more."""
+        if work.stop_reason == "shutdown":
+            self._give_back([work])
+            return
+        self.watch.lost(work.job, work.stop_reason)
+        if work.stop_reason in ("", "lost"):  # it was refused a renewal, or to keep a fact
+            self._settler.note_refusal(work, "renewed", "lease.lost", "someone else has claimed or moved it")
         self._leave(work)
 
     def _leave(self, work: Work) -> None:
@@ -275,24 +293,37 @@ class Worker:
         if self.settings.schedules and self._is_time("schedules", 1.0):
             self.store.schedules.run_due(self.holder)
         self._passes(now=False)
+        self._chores.run_due()
         if self._is_time("beat", BEAT_SECONDS):
             self._beat()
 
     def _passes(self, now: bool) -> int:
         """Let kinds that look at all their jobs at once do so, when it is time or at once; how many jobs moved."""
         return sum(
-            run_pass(self.store, kind, self.holder, self.settings.lease, self._rng.random)
+            self._pass(kind)
             for kind in self.serving.passes()
             if self._is_time(f"pass {kind.prefix}", kind.every) or now
         )
+
+    def _pass(self, kind: Kind) -> int:
+        try:
+            return run_pass(self.store, kind, self.holder, self.settings.lease, self._rng.random)
+        except Exception as error:  # one kind's trouble is not that of the others
+            self._trouble(error, f"the pass over {kind.kind} in state {kind.state}")
+            return 0
+
+    def _trouble(self, error: Exception, where: str) -> None:
+        if not isinstance(error, CustodyError):
+            error = CustodyError(f"{type(error).__name__}: {error}", code="surprise", where=where)
+        self.watch.trouble(error)
 
     def _beat(self) -> None:
         serves = "\n".join(self.serving.prefixes())
         self.store.sign_of_life(self.holder, socket.gethostname(), os.getpid(), self.settings.place, serves)
 
     def _is_time(self, what: str, seconds: float) -> bool:
-        now = time.monotonic()
-        if now < self._next.get(what, 0.0):
+        now = self._clock()
+        if now < self._next.get(what, now):
             return False
         self._next[what] = now + seconds
         return True
@@ -302,8 +333,11 @@ class Worker:
         until = time.monotonic() + self.settings.poll
         while not self._stopping and (left := until - time.monotonic()) > 0:
             pause = min(LISTEN_SECONDS, left)
+            if self._suspect is None and self._next.get("expiry") == 0.0:
+                return  # the last one that was left behind is done with, and there may be more
             if not self.settings.wake:
-                time.sleep(pause)
+                with self._change:
+                    self._change.wait(pause)
             elif self.store.wait(heard, pause):
                 return
 

@@ -109,9 +109,7 @@ def _declared(folder: Path, faults: list[BagFault]) -> str:
     if first["version"] not in VERSIONS:
         faults.append(BagFault("bag.version", "bagit.txt", f"BagIt {first['version']} is unknown"))
     if second["encoding"].upper() != "UTF-8":
-        faults.append(
-            BagFault("bag.encoding", "bagit.txt", f"tag files in {second['encoding']} are not read")
-        )
+        faults.append(BagFault("bag.encoding", "bagit.txt", f"tag files in {second['encoding']} are not read"))
     return first["version"]
 
 
@@ -166,7 +164,7 @@ def _path(given: str, version: str, where: str, faults: list[BagFault]) -> str:
     path = given.removeprefix("./")
     if version == "1.0":
         path = _ESCAPED.sub(lambda found: chr(int(found[1], 16)), path)
-    if any(part in {"", ".", ".."} for part in path.split("/")) or "\\" in path or path.startswith("~"):
+    if any(part in {"", ".", ".."} for part in path.split("/")) or "\\" in path:
         faults.append(BagFault("bag.path", where, f"{given!r} is not a path below the bag"))
         return ""
     return path
@@ -228,9 +226,7 @@ def _fetch(
         entry = _FETCH.fullmatch(line)
         path = _path(entry["path"], version, "fetch.txt", faults) if entry else ""
         if not entry or not path.startswith("data/"):
-            faults.append(
-                BagFault("bag.fetch", "fetch.txt", f"not a URL, a length and a path: {line[:80]!r}")
-            )
+            faults.append(BagFault("bag.fetch", "fetch.txt", f"not a URL, a length and a path: {line[:80]!r}"))
             continue
         length = None if entry["length"] == "-" else int(entry["length"])
         found.append(Fetch(entry["url"], length, path))

@@ -19,12 +19,11 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from xml.parsers import expat
 from xml.sax.saxutils import escape
 
+from custody.border.text import read_xml
 from custody.ingest import anvl
 from custody.ingest.manifest_row import local_ids
-from custody.model.errors import BadInput
 
 UNKNOWN = "(:unas)"
 """Kernel metadata for: no value was assigned"""
@@ -47,7 +46,6 @@ ELEMENTS = (
     "type",
 )
 DC = "http://purl.org/dc/elements/1.1/"
-XML_MOST, XML_DEEPEST = 16 << 20, 200
 
 _NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 
@@ -164,54 +162,14 @@ def dublin_core(description: Description) -> str:
 
 
 def read_dublin_core(data: bytes, *, where: str = "mrt-dc.xml") -> DublinCore:
-    """The values of a depositor's Dublin Core, whatever element is around them. A document type
-    declaration is refused: it is how XML reads files and eats memory."""
-    if len(data) > XML_MOST:
-        raise BadInput(f"more than {XML_MOST} bytes", code="xml.size", where=where)
-    reading = _Reading(where)
-    parser = expat.ParserCreate(namespace_separator=" ")
-    parser.buffer_text = True
-    parser.StartDoctypeDeclHandler = reading.doctype
-    parser.StartElementHandler = reading.start
-    parser.EndElementHandler = reading.end
-    parser.CharacterDataHandler = reading.text
-    try:
-        parser.Parse(data, True)
-    except expat.ExpatError as error:
-        raise BadInput(
-            f"not well-formed: {expat.ErrorString(error.code)}",
-            code="xml.form",
-            where=f"{where}, line {error.lineno}, column {error.offset + 1}",
-        ) from error
-    return {name: tuple(values) for name, values in reading.found.items()}
-
-
-class _Reading:
-    def __init__(self, where: str) -> None:
-        self.where, self.depth = where, 0
-        self.found: dict[str, list[str]] = {}
-        self._name, self._parts = "", [""]
-
-    def doctype(self, *_: object) -> None:
-        raise BadInput("a document type declaration is not allowed", code="xml.doctype", where=self.where)
-
-    def start(self, name: str, _: object) -> None:
-        self.depth += 1
-        if self.depth > XML_DEEPEST:
-            raise BadInput(f"deeper than {XML_DEEPEST} elements", code="xml.depth", where=self.where)
-        space, _, local = name.rpartition(" ")
-        self._name = local if space == DC and local in ELEMENTS else ""
-        self._parts = []
-
-    def text(self, text: str) -> None:
-        self._parts.append(text)
-
-    def end(self, _: str) -> None:
-        self.depth -= 1
-        value = " ".join("".join(self._parts).split())
-        if self._name and value:
-            self.found.setdefault(self._name, []).append(value)
-        self._name = ""
+    """The values of a depositor's Dublin Core, whatever element is around them."""
+    root = read_xml(data, where)
+    found: dict[str, list[str]] = {}
+    for name in ELEMENTS:
+        for element in root.iter(f"{{{DC}}}{name}"):
+            if value := " ".join((element.text or "").split()):
+                found.setdefault(name, []).append(value)
+    return {name: tuple(values) for name, values in found.items()}
 
 
 def merged(given: Description, dc: DublinCore, record: Description) -> Description:

@@ -1,14 +1,13 @@
 """Digest algorithms: one table, read by the manifest reader, the bag checker and the object store.
 
-A depositor's digest says only that the bytes arrived as sent; md5, SHA-1 and the two checksums are good
-enough for that and for nothing else. What the archive itself promises is SHA-256 (manifests) and SHA-512
+A depositor's digest says only that the bytes arrived as sent; md5 and SHA-1 are good enough for
+that and for nothing else. What the archive itself promises is SHA-256 (manifests) and SHA-512
 (OCFL), computed on the bytes it wrote.
 """
 
 from __future__ import annotations
 
 import hashlib
-import zlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,19 +23,6 @@ class Running(Protocol):
 
     def update(self, data: bytes, /) -> None: ...
     def hexdigest(self) -> str: ...
-
-
-class _Checksum:
-    """zlib's checksums, spoken to like a hash."""
-
-    def __init__(self, step: Callable[[bytes, int], int], start: int) -> None:
-        self._step, self._value = step, start
-
-    def update(self, data: bytes, /) -> None:
-        self._value = self._step(data, self._value)
-
-    def hexdigest(self) -> str:
-        return f"{self._value:08x}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +44,6 @@ def _hashed(name: str, label: str, length: int) -> Algorithm:
 ALGORITHMS = {
     algorithm.name: algorithm
     for algorithm in [
-        Algorithm("adler32", "adler-32", 8, lambda: _Checksum(zlib.adler32, 1)),
-        Algorithm("crc32", "crc-32", 8, lambda: _Checksum(zlib.crc32, 0)),
         _hashed("md5", "md5", 32),
         _hashed("sha1", "sha-1", 40),
         _hashed("sha256", "sha-256", 64),

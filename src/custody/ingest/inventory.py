@@ -102,7 +102,7 @@ class Inventory:
             )  # fmt: skip
             for file in entry.files:
                 tx.run(
-                    "inv_put_file", ark=entry.ark, version=entry.version, name=file.name, sha256=file.sha256,
+                    "inv_put_file", ark=entry.ark, version=entry.version, name=file.name, digest=file.sha256,
                     size=file.size, mime=file.mime,
                 )  # fmt: skip
 

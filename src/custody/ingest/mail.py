@@ -53,9 +53,7 @@ def compose(
 ) -> EmailMessage:
     """A message with text and files (`failed.csv` -> its content). `message_id` is the delivery's own."""
     if not 1 <= len(recipients) <= MOST_RECIPIENTS:
-        raise BadInput(
-            f"{len(recipients)} recipients, 1 to {MOST_RECIPIENTS} are allowed", code="mail.recipients"
-        )
+        raise BadInput(f"{len(recipients)} recipients, 1 to {MOST_RECIPIENTS} are allowed", code="mail.recipients")
     if not _MESSAGE_ID.fullmatch(message_id):
         raise BadInput(f"{message_id!r} is not a Message-ID", code="mail.message-id")
     message = EmailMessage(policy=SMTP)
@@ -157,18 +155,14 @@ def by_smtp(
         except smtplib.SMTPNotSupportedError as error:
             raise Refused(f"the mail server {host} cannot: {error}", code="mail.server") from error
         except (smtplib.SMTPException, OSError) as error:
-            raise Unavailable(
-                f"the mail server {host} does not answer: {error}", code="mail.server"
-            ) from error
+            raise Unavailable(f"the mail server {host} does not answer: {error}", code="mail.server") from error
         if refused:  # some recipients have it: sending again would give them a second one
             raise _refused(refused, permanently=True)
 
     return send
 
 
-def _refused(
-    recipients: Mapping[str, tuple[int, bytes]], *, permanently: bool = False
-) -> Refused | Unavailable:
+def _refused(recipients: Mapping[str, tuple[int, bytes]], *, permanently: bool = False) -> Refused | Unavailable:
     codes = {code for code, _ in recipients.values()}
     kind = Unavailable if not permanently and max(codes) < 500 else Refused
     return kind(f"the mail server refuses {', '.join(sorted(recipients))}", code="mail.recipients")

@@ -8,9 +8,10 @@ hundreds of megabytes, so only a 64-bit fingerprint and a line number are kept o
 from __future__ import annotations
 
 import hashlib
-import unicodedata
 from array import array
 from dataclasses import dataclass
+
+from custody.border.names import folded
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,14 +20,6 @@ class Clash:
     """where the other name is"""
     folder: bool
     """one is a folder of the other, rather than the same name"""
-
-
-def folded(name: str) -> str:
-    """The form in which names are compared; the form in which they are kept is as given."""
-    if name.isascii():
-        return name.lower()
-    composed = unicodedata.normalize("NFC", name).casefold()
-    return unicodedata.normalize("NFC", composed)
 
 
 class SeenNames:

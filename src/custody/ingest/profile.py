@@ -137,9 +137,7 @@ def read_profile(path: Path) -> Profile:
     try:
         return parse_profile(path.read_text(encoding="utf-8"), path.stem, where=str(path))
     except (OSError, UnicodeDecodeError) as error:
-        raise BadInput(
-            f"the profile cannot be read: {error}", code="profile.file", where=str(path)
-        ) from error
+        raise BadInput(f"the profile cannot be read: {error}", code="profile.file", where=str(path)) from error
 
 
 def parse_profile(text: str, name: str, *, where: str = "profile") -> Profile:
@@ -158,9 +156,7 @@ def parse_profile(text: str, name: str, *, where: str = "profile") -> Profile:
     return profile
 
 
-def _filled(
-    form: type[Any], given: Mapping[str, Any], above: str, problems: list[str], fixed: Any = None
-) -> Any:
+def _filled(form: type[Any], given: Mapping[str, Any], above: str, problems: list[str], fixed: Any = None) -> Any:
     """A dataclass from a TOML table, by the types of its fields."""
     types = get_type_hints(form)
     values = dict(fixed or {})

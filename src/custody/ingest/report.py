@@ -68,11 +68,7 @@ class Report:
 
     @property
     def ok(self) -> bool:
-        return (
-            bool(self.outcomes)
-            and not self.failure
-            and all(each.state == COMPLETED for each in self.outcomes)
-        )
+        return bool(self.outcomes) and not self.failure and all(each.state == COMPLETED for each in self.outcomes)
 
     def count(self, state: str) -> int:
         return sum(each.state == state for each in self.outcomes)
@@ -227,6 +223,4 @@ def as_json(report: Report, change: Delta | None = None) -> str:
 
 
 def _dated(values: dict[str, Any]) -> dict[str, Any]:
-    return {
-        name: value.isoformat() if isinstance(value, datetime) else value for name, value in values.items()
-    }
+    return {name: value.isoformat() if isinstance(value, datetime) else value for name, value in values.items()}

@@ -17,6 +17,8 @@ from custody.model.outcome import Outcome
 ADMITTED = ("downloading", "processing", "storing", "recording", "notify")
 """States in which a job has, or will soon have, bytes on the working disk."""
 
+PATIENT = Backoff(first=2, most=900)
+
 BATCH_STEPS = {
     "pending": batch.pending,
     "reporting": batch.reporting,
@@ -24,22 +26,22 @@ BATCH_STEPS = {
 }
 
 
-def kinds(world: World) -> Sequence[Kind]:
+def kinds(world: World, backoff: Backoff = PATIENT) -> Sequence[Kind]:
     """The ten daemons of the queue, and storing: run them in one worker or spread them over many."""
     return (
-        *(_step(JOB_KIND, JOB, name, step, world) for name, step in steps.STEPS.items()),
+        *(_step(JOB_KIND, JOB, name, step, world, backoff) for name, step in steps.STEPS.items()),
         Kind(JOB_KIND, state="provisioning", machine=JOB, decide=lambda jobs: provision(jobs, world), every=0.5),
-        *(_step(BATCH_KIND, BATCH, name, step, world) for name, step in BATCH_STEPS.items()),
+        *(_step(BATCH_KIND, BATCH, name, step, world, backoff) for name, step in BATCH_STEPS.items()),
         Kind(notices.DELIVER, lambda work: notices.deliver(work, world), tries=20, backoff=Backoff(most=3600)),
         Kind(cleaning.CLEAN, lambda work: cleaning.clean(work, world)),
     )
 
 
-def _step(kind: str, machine: Machine, state: str, step: steps.Step, world: World) -> Kind:
+def _step(kind: str, machine: Machine, state: str, step: steps.Step, world: World, backoff: Backoff) -> Kind:
     def handler(work: Work) -> Outcome:
         return step(work, world)
 
-    return Kind(kind, handler, state=state, machine=machine)
+    return Kind(kind, handler, state=state, machine=machine, backoff=backoff)
 
 
 def provision(waiting: Sequence[Job], world: World) -> Mapping[int, Outcome]:

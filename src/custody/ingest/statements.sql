@@ -24,7 +24,7 @@ on conflict (ark, version) do nothing
 returning version
 
 -- name: inv_put_file
-insert into inv_file (ark, version, name, sha256, size, mime) values (:ark, :version, :name, :sha256, :size, :mime)
+insert into inv_file (ark, version, name, sha256, size, mime) values (:ark, :version, :name, :digest, :size, :mime)
 on conflict (ark, version, name) do nothing
 
 -- name: inv_object

@@ -15,13 +15,14 @@ from custody.border.names import safe_parts
 from custody.border.unpack import unpack
 from custody.engine.work import Work
 from custody.ingest import describing, manifest, notices
+from custody.ingest.bag import check_bag, find_bag
 from custody.ingest.digests import digest_file
 from custody.ingest.inventory import Entry, File
 from custody.ingest.manifest_form import OBJECT, Row
 from custody.ingest.ocfl import Change, Given
 from custody.ingest.staging import is_staged, name_in
 from custody.ingest.world import World
-from custody.model.errors import BadInput, CustodyError, Unavailable
+from custody.model.errors import BadInput, CustodyError, Refused, Unavailable
 from custody.model.event import NewEvent
 from custody.model.item import NewItem
 from custody.model.outcome import Failed, Outcome, Passed, Wait
@@ -36,7 +37,7 @@ OURS = ("mrt-", "system/")
 
 def pending(work: Work, world: World) -> Outcome:
     """Is what was handed in what the depositor says it is, and can it be read? Failing here is final."""
-    payload, profile = work.payload, world.profile(work.payload["profile"])
+    payload = work.payload
     if payload["type"] != "object-manifest":
         if is_staged(payload["payload"]):
             _check_digest(world.staging.path(payload["payload"]), work)
@@ -49,7 +50,6 @@ def pending(work: Work, world: World) -> Outcome:
         rows = sum(1 for _ in manifest.read(source, check_name=check_name, kinds=(OBJECT,), where=_where(work)))
     if not rows:
         return Failed("manifest.empty", "the manifest lists no files")
-    del profile
     return Passed(detail={"files": rows}, keep={"files": rows})
 
 
@@ -94,7 +94,7 @@ def processing(work: Work, world: World) -> Outcome:
         for name in sorted(names):
             lease = world.store.leases.claim(f"localid/{profile.owner}/{name}", work.claim.holder, LEASE_SECONDS)
             if lease is None:
-                return Wait(2, f"another job is looking up local id {name}")
+                return Wait(0.2, f"another job is looking up local id {name}")
             leases.append(lease)
         primary = _identify(work, world, names)
     finally:
@@ -120,8 +120,13 @@ def storing(work: Work, world: World) -> Outcome:
         update=update,
         deletes=describing.deletes(folder) if update else (),
     )
-    stored = world.node(profile).store(work.facts["primary"], change)
-    return Passed({"version": stored.version}, keep={"version": stored.version})
+    try:
+        stored = world.node(profile).store(work.facts["primary"], change)
+    except Refused as busy:
+        if busy.code != "object.busy":
+            raise
+        return Wait(0.2, "another job is writing a version of the same object")
+    return Passed({"version": stored.version}, keep={"version": stored.version, "folder": str(stored.folder)})
 
 
 def recording(work: Work, world: World) -> Outcome:
@@ -149,7 +154,8 @@ def recording(work: Work, world: World) -> Outcome:
     )
     item = NewItem(
         ark, frozenset({"object"}), profile.name, fingerprint=work.facts["digest_of_manifest"],
-        detail={"title": about.title, "version": version, "node": profile.storage.node, "files": len(files)},
+        detail={"title": about.title, "version": version, "node": profile.storage.node, "files": len(files),
+                "folder": work.facts.get("folder", "")},
     )  # fmt: skip
     told = {"version": version, "job": work.job.id, "batch": work.job.parent, "files": len(files)}
     return Passed(told, items=[item], events=[NewEvent(ark, "ingested", detail=told)])
@@ -286,10 +292,28 @@ def _unpack_container(work: Work, world: World, folder: Path, producer: Path) ->
         return _download_failure(faults)
     with Folder(producer) as target:
         target.clear()
-        unpack(box / row.name, target)
+        unpack(box / row.name, target, cancel=lambda: work.stopped)
+    for path in _files_below(producer):
+        check_name(path.relative_to(producer).as_posix())
+    unsound = _bag_faults(producer)
+    if unsound:
+        return unsound
     (box / row.name).unlink()
     box.rmdir()
     return Passed(keep={"space_needed": _size_below(folder)})
+
+
+def _bag_faults(producer: Path) -> Failed | None:
+    """A bag brings its own digests: they must be right."""
+    found = find_bag(producer)
+    if found is None:
+        return None
+    faults = check_bag(found).faults
+    if not faults:
+        return None
+    return Failed(
+        faults[0].code, f"the bag is not sound: {faults[0]}", detail={"faults": [str(each) for each in faults[:50]]}
+    )
 
 
 def _size_below(folder: Path) -> int:

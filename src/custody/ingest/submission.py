@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
+from custody.ingest.digests import algorithm, digest_value
 from custody.ingest.manifest_form import CONTAINERS, Row
 from custody.ingest.states import BATCH, BATCH_KIND, JOB, JOB_KIND
 from custody.model.errors import BadInput
@@ -67,7 +68,10 @@ class Submission:
             raise BadInput("a submission needs a payload", code="submission.payload", where="payload")
         if bool(self.digest_type) != bool(self.digest_value):
             raise BadInput("a digest needs its type and its value", code="submission.digest", where="digestValue")
-        return self
+        if not self.digest_type:
+            return self
+        which = algorithm(self.digest_type)
+        return replace(self, digest_type=which.name, digest_value=digest_value(which, self.digest_value))
 
 
 def submit(store: Store, submission: Submission, key: str | None, agent: str) -> tuple[int, bool]:

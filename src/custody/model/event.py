@@ -41,6 +41,8 @@ class NewEvent:
     outcome: Outcome = "success"
     agent: str = ""
     detail: Mapping[str, Any] = field(default_factory=dict)
+    seen: int | None = None  # the item's last change that was looked at; a later one makes this event old
+    robot: str = ""  # who says so, if a robot: its own report is not news to itself
 
 
 def job_subject(job_id: int) -> str:

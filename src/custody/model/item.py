@@ -44,3 +44,6 @@ class Latest:
     type: str
     seq: int
     outcome: Outcome
+    seen: int | None = field(
+        default=None, compare=False
+    )  # the change that whoever did it had seen; None: everything before the event

@@ -45,23 +45,38 @@ class NewJob:
 
     def checked(self) -> NewJob:
         """Itself, or a typed error that names the field."""
+        if not self.kind:
+            raise _bad("kind", "a job needs a kind")
         for name in ("kind", "place"):
             if "|" in getattr(self, name):
-                raise BadInput(f"{name} must not contain '|'", where=f"job {name}", code="job.field")
-        if not self.kind:
-            raise BadInput("a job needs a kind", where="job kind", code="job.field")
+                raise _bad(name, f"{name} must not contain '|'")
         if not HIGHEST <= self.priority <= LOWEST:
-            raise BadInput(
-                f"priority {self.priority} is outside 0 to 99",
-                where="job priority",
-                code="job.field",
-                hint="low goes first",
-            )
-        if self.delay < 0:
-            raise BadInput("a delay cannot be negative", where="job delay", code="job.field")
+            raise _bad("priority", f"priority {self.priority} is outside 0 to 99", hint="low goes first")
+        if not 0 <= self.delay <= A_HUNDRED_YEARS:
+            raise _bad("delay", f"a delay of {self.delay} seconds is less than nothing or more than a hundred years")
         if (self.line is None) != (self.task is None):
-            raise BadInput("line and task go together", where="job line", code="job.field")
+            raise _bad("line", "line and task go together")
+        if len({edge.on for edge in self.needs}) < len(self.needs):
+            raise _bad("needs", "two needs of one and the same job", hint="one edge says what is wanted of it")
+        names = f"{self.kind}{self.key}{self.lane}{self.place}{self.collection}{self.line}{self.task}"
+        if "\0" in names or not is_text(names):
+            raise _bad("names", "a name holds a character that cannot be stored", hint="no NUL, no half of a pair")
         return self
+
+
+A_HUNDRED_YEARS = 100 * 366 * 24 * 3600
+
+
+def _bad(field_: str, message: str, hint: str = "") -> BadInput:
+    return BadInput(message, where=f"job {field_}", code="job.field", hint=hint)
+
+
+def is_text(value: str) -> bool:
+    """Can it be written down? Python's strings may hold half a character, as files with broken names show."""
+    try:
+        return value.isascii() or bool(value.encode())
+    except UnicodeEncodeError:
+        return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +171,7 @@ class Change:
     then: Sequence[NewJob] = ()
     items: Sequence[NewItem] = ()
     events: Sequence[NewEvent] = ()
+    needs: Sequence[Edge] = ()  # more to wait for, found out while working
     delay: float = 0
     priority: int | None = None
     lane: str | None = None

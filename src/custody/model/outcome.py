@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from custody.model.event import NewEvent
+from custody.model.graph import Edge
 from custody.model.item import NewItem
 from custody.model.job import NewJob
 
@@ -29,6 +30,7 @@ class Passed:
     lane: str | None = None
     place: str | None = None
     warning: bool = False  # passed, but someone should look
+    forget: bool = False  # the job's row goes; its history stays
 
 
 Done = Passed
@@ -50,10 +52,11 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Nothing is wrong, but not now. The attempt is given back."""
+    """Nothing is wrong, but not now: for some seconds, or until other jobs have ended. The attempt is given back."""
 
     seconds: float
     why: str
+    needs: Sequence[Edge] = ()
     keep: Facts = field(default_factory=dict)
 
 

@@ -72,7 +72,7 @@ def admits(trigger: Trigger, item: Item, latest: Mapping[str, Latest]) -> bool:
 
 
 def _is_old(event: Latest | None, item: Item) -> bool:
-    return event is None or event.seq < item.changed
+    return event is None or (event.seq if event.seen is None else event.seen) < item.changed
 
 
 def _told(name: str, event: Latest | None, item: Item | None = None) -> str:

@@ -7,9 +7,10 @@ needs no clock and two events at the same moment both have their place.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
-from custody.model.errors import NotFound
+from custody.model.errors import BadInput, NotFound
 from custody.model.event import NewEvent, item_subject
 from custody.model.item import Item, NewItem
 from custody.model.job import NewJob
@@ -31,29 +32,21 @@ def record(tx: Tx, new: Sequence[NewItem], events: Sequence[NewEvent], agent: st
 
 def put_item(tx: Tx, new: NewItem, agent: str) -> Item:
     """Make the item, or note that its content changed. An unchanged fingerprint is no change."""
-    tx.run(
-        "insert_item",
-        id=new.id,
-        types=_types(new.types),
-        collection=new.collection,
-        fingerprint="",
-        detail="{}",
-    )
+    tx.run("insert_item", id=new.id, types=_types(new.types), collection=new.collection, fingerprint="", detail="{}")
     old = _locked(tx, new.id)
-    types = old.types | new.types
     changed = new.changed and (not new.fingerprint or new.fingerprint != old.fingerprint)
-    if not changed and types == old.types and old.changed:
-        return old
     seq = old.seq + 1
     item = Item(
-        new.id, types, seq, seq if changed else old.changed, new.collection or old.collection,
+        new.id, old.types | new.types, seq, seq if changed else old.changed, new.collection or old.collection,
         new.fingerprint or old.fingerprint, {**old.detail, **new.detail},
     )  # fmt: skip
+    if old.seq and item == replace(old, seq=seq):
+        return old  # nothing is new about it
     tx.run(
-        "change_item", id=item.id, seq=seq, changed=item.changed, types=_types(types), collection=item.collection,
+        "change_item", id=item.id, seq=seq, changed=item.changed, types=_types(item.types), collection=item.collection,
         fingerprint=item.fingerprint, detail=dumps(item.detail),
     )  # fmt: skip
-    told = {"types": sorted(types), "fingerprint": item.fingerprint, **new.detail}
+    told = {"types": sorted(item.types), "fingerprint": item.fingerprint, **new.detail}
     write_event(tx, item_subject(item.id), seq, CHANGED if changed else "described", "none", agent, told)
     wake_robots(tx, item, None)
     return item
@@ -66,14 +59,17 @@ def append(tx: Tx, event: NewEvent, agent: str) -> int:
     event_id = write_event(
         tx, item_subject(item.id), seq, event.type, event.outcome, event.agent or agent, event.detail
     )
-    tx.run("set_latest", item=item.id, type=event.type, seq=seq, outcome=event.outcome)
-    wake_robots(tx, item, event.type)
+    # A change that came while the work was under way was not looked at: the event is older than it.
+    seen = event.seen if event.seen is not None and event.seen < item.changed else seq
+    tx.run("set_latest", item=item.id, type=event.type, seq=seq, outcome=event.outcome, seen=seen)
+    missed = seen < item.changed
+    wake_robots(tx, item, event.type, "" if missed else event.robot)
     return event_id
 
 
-def wake_robots(tx: Tx, item: Item, event_type: str | None) -> None:
+def wake_robots(tx: Tx, item: Item, event_type: str | None, teller: str = "") -> None:
     """Ask only the triggers that this news can change; a ready item is a job of kind robot/NAME."""
-    interested = [robot for robot in subscriptions(tx) if _concerns(robot[1], event_type)]
+    interested = [robot for robot in subscriptions(tx) if robot[0] != teller and _concerns(robot[1], event_type)]
     if not interested:
         return
     fresh, latest = _locked(tx, item.id), latest_from(tx.run("latest", item=item.id))
@@ -108,4 +104,7 @@ def _locked(tx: Tx, item_id: str) -> Item:
 
 
 def _types(types: Iterable[str]) -> str:
+    for name in types:
+        if name.split() != [name]:
+            raise BadInput(f"{name!r} cannot be a type", code="item.type", where="item types", hint="one word each")
     return f" {' '.join(sorted(types))} "

@@ -5,25 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from custody.model.errors import LeaseLost, NotFound, Refused, StateConflict
+from custody.model.errors import BadInput, LeaseLost, NotFound, Refused, StateConflict
 from custody.model.job import Answer, Change, Claim, Job, NewJob
 from custody.stores import graph, items
 from custody.stores.history import write_event
 from custody.stores.rows import Row, Tx, dumps, hold_from, job_from
-from custody.stores.submit import MICROSECONDS, Submitted, submit
+from custody.stores.submit import Submitted, add_needs, microseconds, submit
+
+LAST = "\U0010ffff"
+"""Sorts after every text."""
 
 
 def ready_queues(tx: Tx, prefix: str, after: str, limit: int) -> list[str]:
     """Queues with something ready, found by stepping through the ready index, one look-up each."""
-    found: list[str] = []
-    here, end = after or prefix, prefix + "\U0010ffff"
-    while len(found) < limit:
-        queue = tx.run("next_queue", after=here, before=end)[0][0]
-        if queue is None:
-            break
-        found.append(queue)
-        here = queue
-    return found
+    rows = tx.run("ready_queues", after=after or prefix, before=prefix + LAST, limit=limit)
+    return [row[0] for row in rows]
 
 
 def claim(tx: Tx, queues: Sequence[str], holder: str, lease: int, limit: int, move: str) -> list[Claim]:
@@ -31,6 +27,8 @@ def claim(tx: Tx, queues: Sequence[str], holder: str, lease: int, limit: int, mo
     claims: list[Claim] = []
     left = limit
     for index, queue in enumerate(queues):
+        if not _is_open(tx, queue):
+            continue
         share = -(-left // (len(queues) - index))
         rows = tx.run("claim", queue=queue, holder=holder, lease=lease, limit=share, move=move)
         claims += [as_claim(tx, row, holder) for row in rows]
@@ -40,13 +38,24 @@ def claim(tx: Tx, queues: Sequence[str], holder: str, lease: int, limit: int, mo
     return sorted(claims, key=lambda claim: (claim.job.priority, claim.id))
 
 
+def _is_open(tx: Tx, queue: str) -> bool:
+    # The first of a queue speaks for all: they share kind and lane. So a paused queue costs one look, not one per job.
+    rows = tx.run("queue_open", queue=queue)
+    return bool(rows and rows[0][0])
+
+
 def claim_expired(tx: Tx, serves: Sequence[str], holder: str, lease: int, move: str) -> Claim | None:
-    """One job whose holder vanished, alone."""
-    for job_id, queue in tx.run("expired", limit=200):
-        if queue.startswith(tuple(serves)):
-            for row in tx.run("claim_expired", id=job_id, holder=holder, lease=lease, move=move):
-                return as_claim(tx, row, holder)
+    """One job whose holder vanished, alone; the one that was left behind first."""
+    for _, job_id in sorted(expired(tx, serves, limit=20)):
+        for row in tx.run("claim_expired", id=job_id, holder=holder, lease=lease, move=move):
+            return as_claim(tx, row, holder)
     return None
+
+
+def expired(tx: Tx, serves: Sequence[str], limit: int) -> list[tuple[int, int]]:
+    """When they expired, and their ids: a few for each of the queues' beginnings that are served."""
+    rows = [tx.run("expired", prefix=prefix, before=prefix + LAST, limit=limit) for prefix in serves]
+    return [(until, job_id) for found in rows for until, job_id in found]
 
 
 def claim_jobs(tx: Tx, ids: Sequence[int], holder: str, lease: int, move: str) -> list[Claim]:
@@ -63,50 +72,67 @@ def as_claim(tx: Tx, row: Row, holder: str) -> Claim:
     return Claim(job, job.token, holder, hold_from(holds[0]) if holds else None)
 
 
+def settle_each(tx: Tx, changes: Sequence[Change]) -> list[Answer]:
+    """Each is done or refused by itself: what one brings with it cannot undo its neighbours."""
+    return [_by_itself(tx, change) for change in changes]
+
+
+def _by_itself(tx: Tx, change: Change) -> Answer:
+    tx.run("mark")
+    try:
+        answer = settle(tx, change)
+    except (BadInput, Refused, NotFound) as error:
+        tx.run("back_to_mark")
+        answer = Answer(change.id, False, code=error.code, why=str(error))
+    tx.run("drop_mark")
+    return answer
+
+
 def settle(tx: Tx, change: Change) -> Answer:
     """One move, and all that comes of it."""
+    was_open = change.token is not None or _was_open(tx, change.id)
     statement = "move" if change.token is None else "settle"
     rows = tx.run(statement, **values(change))
     if not rows:
         return explain_refusal(tx, change)
     job = job_from(rows[0])
+    told = detail(change, job.retries)
     write_event(
-        tx,
-        job.subject,
-        job.seq,
-        change.type,
-        change.outcome,
-        change.agent,
-        detail(change, job),
-        job.token,
-        change.move,
-    )
-    follow(tx, change, job)
+        tx, job.subject, job.seq, change.type, change.outcome, change.agent, told, job.token, change.move
+    )  # fmt: skip
+    follow(tx, change, job, was_open)
     return Answer(job.id, True, job.token)
 
 
-def follow(tx: Tx, change: Change, job: Job) -> None:
+def _was_open(tx: Tx, job_id: int) -> bool:
+    # What a worker holds has not ended; an administrator may move a job from one end to another.
+    rows = tx.run("lock_job", id=job_id)
+    return bool(rows) and job_from(rows[0]).ended is None
+
+
+def follow(tx: Tx, change: Change, job: Job, was_open: bool) -> None:
     """What a move brings with it: new jobs, items and events, and the news for those who wait."""
+    if change.remove:
+        forget(tx, job)  # first: its key is free for what may come of its own events
     if change.then:
         submit(tx, change.then, change.move, change.agent)
     items.record(tx, change.items, change.events, change.agent)
+    add_needs(tx, job.id, change.needs)
     if change.ended:
-        graph.after_end(tx, job, change.ended)
-    elif change.frm != change.to and change.type in REOPENING:
+        graph.after_end(tx, job, was_open)
+    elif not was_open:
         graph.after_reopening(tx, job)
+    elif change.frm != change.to:
+        graph.became_ready(tx, job)
     if change.open and job.open == 0:
         graph.leave_when_empty(tx, job.id)
-    if change.remove:
-        forget(tx, job)
-
-
-REOPENING = ("resumed", "rearmed")
-"""Moves that bring an ended job back to work."""
 
 
 def forget(tx: Tx, job: Job) -> None:
     tx.run("delete_edges_of", id=job.id)
     tx.run("delete_job", id=job.id)
+    if job.ended is None:
+        graph.after_delete(tx, job)
 
 
 def values(change: Change) -> dict[str, Any]:
@@ -115,14 +141,21 @@ def values(change: Change) -> dict[str, Any]:
         "ended": change.ended, "move": change.move, "priority": change.priority, "lane": change.lane,
         "place": change.place, "last_passed": change.last_passed, "code": change.code, "retries": change.retries,
         "facts": None if change.facts is None else dumps(change.facts), "open": change.open,
-        "delay": int(change.delay * MICROSECONDS),
+        "delay": microseconds(change.delay),
     }  # fmt: skip
     return given if change.token is None else given | {"token": change.token, "attempts": change.attempts}
 
 
-def detail(change: Change, job: Job) -> dict[str, Any]:
+FOLDED = frozenset({"from", "state", "ended", "priority", "lane", "place", "last_passed", "facts", "retries", "code"})
+"""Names in an event that say what became of the row: a handler's own words must not be taken for them."""
+
+
+def detail(change: Change, retries: int) -> dict[str, Any]:
     """What the event says: enough to fold the row from it."""
-    told: dict[str, Any] = {"from": change.frm, "state": change.to, "ended": change.ended, **change.detail}
+    told = {name: value for name, value in change.detail.items() if name not in FOLDED}
+    if len(told) < len(change.detail):
+        told["said"] = {name: value for name, value in change.detail.items() if name in FOLDED}
+    told |= {"from": change.frm, "state": change.to, "ended": change.ended}
     more = {
         "priority": change.priority,
         "lane": change.lane,
@@ -133,7 +166,7 @@ def detail(change: Change, job: Job) -> dict[str, Any]:
     if change.keep:
         told["facts"] = dict(change.keep)
     if change.retries:
-        told["retries"] = job.retries
+        told["retries"] = retries
     if change.code:
         told["code"] = change.code
     return told
@@ -194,15 +227,13 @@ def keep(
 
 def delete(tx: Tx, job: Job, agent: str, why: str, move: str) -> bool:
     """Remove a job; its events stay, and those who waited for it are told."""
-    for parent, ended in tx.run("delete_job", id=job.id):
-        note = {"state": "deleted", "ended": "deleted", "from": job.state, "why": why}
-        write_event(tx, job.subject, job.seq + 1, "deleted", "none", agent, note, job.token + 1, move)
-        tx.run("delete_edges_of", id=job.id)
-        graph.resolve_deleted(tx, job.id)
-        if parent is not None and ended is None:
-            graph.count_child(tx, parent, -1)
-        return True
-    return False
+    if not tx.run("delete_job", id=job.id):
+        return False
+    note = {"state": "deleted", "ended": "deleted", "from": job.state, "why": why}
+    write_event(tx, job.subject, job.seq + 1, "deleted", "none", agent, note, job.token + 1, move)
+    tx.run("delete_edges_of", id=job.id)
+    graph.after_delete(tx, job)
+    return True
 
 
 def tick(tx: Tx, limit: int) -> int:

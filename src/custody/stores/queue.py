@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from custody.model.errors import NotFound
+from custody.model.errors import BadInput, NotFound
 from custody.model.job import Answer, Change, Claim, Failures, Filter, HeldBy, Job, NewJob
 from custody.model.why import Reason
 from custody.stores import graph, moves
@@ -15,6 +15,9 @@ from custody.stores.listing import page
 from custody.stores.rows import Tx, hold_from, job_from
 from custody.stores.submit import MICROSECONDS, Submitted
 from custody.stores.why import why
+
+SCOPES = ("collection", "batch", "kind", "lane")
+"""What a hold may name. The first two are told to whoever claims; the others keep everyone from claiming."""
 
 
 class SqlQueue:
@@ -47,7 +50,7 @@ class SqlQueue:
     def claim_expired(self, serves: Sequence[str], holder: str, seconds: float) -> Claim | None:
         """One job whose holder vanished, to be worked on alone."""
         lease, move = int(seconds * MICROSECONDS), self._db.new_move()
-        if not self._db.read(lambda tx: tx.run("expired", limit=1)):
+        if not self._db.read(lambda tx: moves.expired(tx, serves, limit=1)):
             return None
         return self._db.write(lambda tx: moves.claim_expired(tx, serves, holder, lease, move))
 
@@ -109,6 +112,17 @@ class SqlQueue:
         def work(tx: Tx) -> bool:
             rows = tx.run("lock_job", id=job_id)
             return bool(rows) and graph.revoke(tx, job_from(rows[0]), how, agent, why) is not None
+
+        return self._db.write(work)
+
+    def supersede(self, line: str, task: str, before: int, by: int) -> int:
+        """Make older instances of another task pointless; answers how many still run and were asked to stop."""
+
+        def work(tx: Tx) -> int:
+            older = [job_from(row) for row in tx.run("older_instances", line=line, task=task, position=before)]
+            for job in older:
+                graph.supersede(tx, job, by)
+            return sum(job.holder is not None for job in older)
 
         return self._db.write(work)
 
@@ -185,6 +199,8 @@ class SqlQueue:
 
     def hold(self, scope: str, name: str, who: str, why: str) -> bool:
         """Pause a collection, a batch, a kind or a lane. False when it was held already."""
+        if scope not in SCOPES:
+            raise BadInput(f"a {scope} cannot be held", code="hold.scope", hint=f"one of {', '.join(SCOPES)}")
 
         def work(tx: Tx) -> bool:
             if not tx.run("set_hold", scope=scope, name=name, who=who, why=why):

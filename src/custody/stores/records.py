@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from custody.model.errors import NotFound
+from custody.model.errors import BadInput, NotFound
 from custody.model.event import Event, NewEvent
 from custody.model.item import Item, Latest, NewItem
 from custody.stores import items
@@ -30,6 +30,8 @@ class SqlRecords:
 
     def note(self, subject: str, type_: str, agent: str, **detail: object) -> int:
         """Append an event to a subject that is neither a job nor an item."""
+        if subject.startswith(("job/", "item/")):
+            raise BadInput(f"{subject} numbers its own events", code="event.subject", hint="settle it, or append to it")
         return self._db.write(lambda tx: write_note(tx, subject, type_, agent, detail))
 
     def item(self, item_id: str) -> Item:
@@ -46,8 +48,8 @@ class SqlRecords:
         return latest_from(self._db.read(lambda tx: tx.run("latest", item=item_id)))
 
     def items(self, after: str = "", limit: int = 100, collection: str = "", type_: str = "") -> list[Item]:
-        like = f"% {type_} %" if type_ else ""
-        rows = self._db.read(lambda tx: tx.run("items", after=after, limit=limit, collection=collection, type=like))
+        word = f" {type_} " if type_ else ""
+        rows = self._db.read(lambda tx: tx.run("items", after=after, limit=limit, collection=collection, type=word))
         return [item_from(row) for row in rows]
 
     def events(self, subject: str, after: int = 0, limit: int = 1000) -> list[Event]:

@@ -8,6 +8,7 @@ from types import TracebackType
 
 from custody.stores.database import Database
 from custody.stores.leases import SqlLeases
+from custody.stores.ledger import SqlLedger
 from custody.stores.queue import SqlQueue
 from custody.stores.records import SqlRecords
 from custody.stores.timetable import SqlSchedules
@@ -38,13 +39,18 @@ class Store:
     leases: SqlLeases
     records: SqlRecords
     schedules: SqlSchedules
+    ledger: SqlLedger
 
     @classmethod
     def over(cls, url: str, db: Database) -> Store:
-        return cls(url, db, SqlQueue(db), SqlLeases(db), SqlRecords(db), SqlSchedules(db))
+        return cls(url, db, SqlQueue(db), SqlLeases(db), SqlRecords(db), SqlSchedules(db), SqlLedger(db))
 
     def now(self) -> int:
         return self.db.now()
+
+    def settings(self) -> dict[str, str]:
+        """What the promises of this store rest on, as its database has it set now."""
+        return {name: value for name, value in self.db.write(lambda tx: tx.run("settings"))}
 
     def new_move(self) -> str:
         return self.db.new_move()

@@ -16,7 +16,7 @@ from importlib import resources
 _HEADING = re.compile(r"^-- (name|fragment): ([a-z_]+)\s*$", re.MULTILINE)
 _COMMENT = re.compile(r"--[^\n]*")
 FILE = "statements.sql"
-APPLICATIONS = ("ingest", "workflows", "channels", "robots")
+APPLICATIONS = ("ingest", "workflows", "channels", "robots", "web")
 _PLACE = re.compile(r"\{([a-z_]+)\}")
 
 

@@ -35,13 +35,26 @@ job.unmet, job.due, job.payload, job.facts, job.attempts, job.crashes, job.retri
 job.open, job.when_empty, job.line, job.task, job.position, job.supersedes, job.token, job.seq, job.move,
 job.holder, job.until, job.suspect, job.revoked, job.code, job.created, job.changed
 
+-- fragment: block_columns
+block.number, block.origin, block.algorithm, block.previous, block.root, block.count, block.total, block.at,
+block.complete, block.frontier, block.signature, block.last_event
+
 -- fragment: event_columns
 event.id, event.subject, event.seq, event.type, event.outcome, event.agent, event.at, event.detail, event.token,
 event.move
 
--- name: next_queue
--- The next queue after this one that has something ready, by one step down the ready index.
-select min(queue) from job where {ready} and queue > :after and queue < :before
+-- name: ready_queues
+-- The queues that have something ready: from each, one step down the ready index to the next.
+with recursive step (queue, steps) as (
+    select min(job.queue), 1 from job where {ready} and job.queue > :after and job.queue < :before
+    union all
+    select (select min(job.queue) from job where {ready} and job.queue > step.queue and job.queue < :before), steps + 1
+    from step where step.queue is not null and steps < :limit)
+select queue from step where queue is not null
+
+-- name: queue_open
+-- May anything of this queue be claimed? Asked of the first that is ready; none when none is.
+select {kind_open} and {lane_open} from job where {ready} and queue = :queue limit 1
 
 -- name: claim
 -- Take the first ready jobs of a queue. At most one holder has a token.
@@ -56,8 +69,9 @@ where id in (
 returning {job_columns}
 
 -- name: expired
--- Leases that ended without a word, so that one of them can be claimed, alone.
-select id, queue from job where {expired} limit :limit
+-- Leases that ended without a word, so that one of them can be claimed, alone. Those left behind first go first,
+-- so that one that kills its worker again and again does not keep its neighbours waiting.
+select until, id from job where {expired} and queue >= :prefix and queue < :before order by until, id limit :limit
 
 -- name: claim_expired
 -- Take over one job whose holder vanished. Only a crash while alone counts against the job itself:
@@ -99,34 +113,55 @@ set holder = null, until = 0, token = token + 1, attempts = attempts - 1
 where id = :id and token = :token and holder = :holder and revoked is null
 returning id
 
+-- fragment: settled
+-- What a worker's move makes of the row, besides its move and its facts.
+state = :to_state, runnable = :runnable, ended = :ended, holder = null, until = 0, revoked = null, suspect = 0,
+token = job.token + 1, seq = job.seq + 1, changed = :now,
+priority = coalesce(:priority, job.priority), lane = coalesce(:lane, job.lane), place = coalesce(:place, job.place),
+last_passed = coalesce(:last_passed, job.last_passed), code = :code,
+retries = job.retries + :retries, open = job.open + :open,
+attempts = case when job.state = :to_state then job.attempts + :attempts else 0 end,
+crashes = case when job.state = :to_state then job.crashes else 0 end,
+due = case when :delay > 0 then :now + :delay end,
+unmet = job.unmet + case when :delay > 0 then 1 else 0 end
+
+-- fragment: may_settle
+-- The job is where we think it is, and a revoked holder may say only that its work has ended.
+job.state = :from_state and job.holder is not null
+and (job.revoked is null or :ended in ('cancelled', 'superseded'))
+
+-- name: mark
+-- What follows can be undone by itself.
+savepoint one_move
+
+-- name: back_to_mark
+rollback to savepoint one_move
+
+-- name: drop_mark
+release savepoint one_move
+
 -- name: settle
--- One move. The token says the lease is still ours, the state that the job is where we think it is;
--- a revoked holder may say only that its work has ended.
+-- One move. The token says that the lease is still ours.
 update job
-set state = :to_state, runnable = :runnable, ended = :ended, holder = null, until = 0, revoked = null, suspect = 0,
-    token = token + 1, seq = seq + 1, move = :move, changed = :now,
-    priority = coalesce(:priority, priority), lane = coalesce(:lane, lane), place = coalesce(:place, place),
-    last_passed = coalesce(:last_passed, last_passed), facts = coalesce(:facts, facts), code = :code,
-    retries = retries + :retries, open = open + :open,
-    attempts = case when state = :to_state then attempts + :attempts else 0 end,
-    crashes = case when state = :to_state then crashes else 0 end,
-    due = case when :delay > 0 then :now + :delay end,
-    unmet = unmet + case when :delay > 0 then 1 else 0 end
-where id = :id and state = :from_state and token = :token and holder is not null
-  and (revoked is null or :ended in ('cancelled', 'superseded'))
+set {settled}, move = :move, facts = coalesce(:facts, facts)
+where id = :id and token = :token and {may_settle}
 returning {job_columns}
 
 -- name: move
--- The same by an administrator: no token, so nobody may be working on it.
+-- The same by an administrator: no token, so nobody may be working on it. One that stays where it is (another
+-- priority) keeps its time, its tries and its failure.
 update job
 set state = :to_state, runnable = :runnable, ended = :ended,
     token = token + 1, seq = seq + 1, move = :move, changed = :now,
     priority = coalesce(:priority, priority), lane = coalesce(:lane, lane), place = coalesce(:place, place),
-    last_passed = coalesce(:last_passed, last_passed), facts = coalesce(:facts, facts), code = :code,
+    last_passed = coalesce(:last_passed, last_passed), facts = coalesce(:facts, facts),
+    code = case when state = :to_state then coalesce(:code, code) else :code end,
     retries = retries + :retries, open = open + :open,
-    attempts = 0, crashes = 0,
-    unmet = unmet - case when due is not null then 1 else 0 end + case when :delay > 0 then 1 else 0 end,
-    due = case when :delay > 0 then :now + :delay end
+    attempts = case when state = :to_state then attempts else 0 end,
+    crashes = case when state = :to_state then crashes else 0 end,
+    unmet = unmet - case when due is not null and (state <> :to_state or :delay > 0) then 1 else 0 end
+        + case when :delay > 0 then 1 else 0 end,
+    due = case when :delay > 0 then :now + :delay when state = :to_state then due end
 where id = :id and state = :from_state and {unleased}
 returning {job_columns}
 
@@ -137,9 +172,9 @@ where id = :id and holder is not null and ended is null and revoked is null
 returning {job_columns}
 
 -- name: keep
--- Save facts at once under the claim's token.
+-- Save facts at once under the claim's token; a revoked holder has nothing more to save.
 update job set facts = :facts, seq = seq + 1, changed = :now, open = open + :open
-where id = :id and token = :token and holder is not null
+where id = :id and token = :token and holder is not null and revoked is null
 returning seq
 
 -- name: insert_job
@@ -174,6 +209,13 @@ delete from edge where job = :id
 -- name: insert_edge
 insert into edge (job, target, wants, otherwise, met) values (:job, :target, :wants, :otherwise, :met)
 on conflict (job, target) do nothing
+
+-- name: need_more
+-- One more thing to wait for, though an earlier edge to the same job may have been met long ago.
+insert into edge (job, target, wants, otherwise, met) values (:job, :target, :wants, :otherwise, :met)
+on conflict (job, target) do update set wants = excluded.wants, otherwise = excluded.otherwise, met = excluded.met
+where edge.met = 1
+returning job
 
 -- name: meet_edges
 -- Those who waited for this end. A statement of its own, after the row is locked: it must see every edge
@@ -210,6 +252,10 @@ select edge.job, edge.wants, edge.otherwise, edge.met from edge where edge.targe
 select {job_columns} from job
 where line = :line and task = :task and position < :position and ended is null
 order by id
+
+-- name: lock_line
+-- Two instances of one task that become ready at once must see each other; one writer sees everything anyway.
+select 1
 
 -- name: newer_superseder
 -- An instance further on that has already made older ones pointless.
@@ -321,7 +367,7 @@ select scope, name, who, why, since from hold order by since, scope, name
 select scope, name, who, why, since from hold where scope = :scope and name = :name
 
 -- name: take_lease
--- Free, or ended, or already ours: the token rises each time.
+-- Free, or ended; never by name alone, as a restarted process is another one. The token rises each time.
 insert into lease (name, holder, token, until, since) values (:name, :holder, 1, :now + :lease, :now)
 on conflict (name) do update
 set holder = excluded.holder, token = lease.token + 1, until = excluded.until, since = excluded.since
@@ -355,11 +401,14 @@ select name, holder, token, until, since from lease where holder is not null ord
 select 1 from lease where name = :name and token = :token and until > :now
 
 -- name: set_schedule
+-- Setting the same times again (as every start of an application does) must not forget the slots that have come.
 insert into schedule (name, spec, zone, kind, payload, lane, overlap, missed, last_slot, next_slot)
 values (:name, :spec, :zone, :kind, :payload, :lane, :overlap, :missed, :now, :next_slot)
 on conflict (name) do update
 set spec = excluded.spec, zone = excluded.zone, kind = excluded.kind, payload = excluded.payload,
-    lane = excluded.lane, overlap = excluded.overlap, missed = excluded.missed, next_slot = excluded.next_slot
+    lane = excluded.lane, overlap = excluded.overlap, missed = excluded.missed,
+    next_slot = case when schedule.spec = excluded.spec and schedule.zone = excluded.zone
+        then schedule.next_slot else excluded.next_slot end
 
 -- name: schedules
 select name, spec, zone, kind, payload, lane, overlap, missed, paused, last_slot, next_slot from schedule order by name
@@ -420,19 +469,21 @@ where id = :id
 update item set seq = seq + 1 where id = :id returning seq
 
 -- name: items
+-- A type is looked for as it is written: `like` has wildcards, and SQLite's does not tell A from a.
 select id, types, collection, seq, changed, fingerprint, detail from item
-where id > :after and (:collection = '' or collection = :collection) and (:type = '' or types like :type)
+where id > :after and (:collection = '' or collection = :collection)
+  and (:type = '' or replace(types, :type, '') <> types)
 order by id limit :limit
 
 -- name: set_latest
-insert into latest (item, type, seq, outcome) values (:item, :type, :seq, :outcome)
-on conflict (item, type) do update set seq = excluded.seq, outcome = excluded.outcome
+insert into latest (item, type, seq, outcome, seen) values (:item, :type, :seq, :outcome, :seen)
+on conflict (item, type) do update set seq = excluded.seq, outcome = excluded.outcome, seen = excluded.seen
 
 -- name: delete_latest
 delete from latest where item = :item and type = :type
 
 -- name: latest
-select type, seq, outcome from latest where item = :item
+select type, seq, outcome, seen from latest where item = :item
 
 -- name: set_subscription
 insert into subscription (robot, trigger, facts) values (:robot, :trigger, :facts)
@@ -471,56 +522,129 @@ delete from worker where id = :id
 -- name: forget_workers
 delete from worker where seen < :before
 
+-- Derived must equal recomputed. Each recount answers (subject, what is on record, what it should be), and should
+-- answer nothing; the tests ask after every test, `custody doctor` whenever someone wants to know.
+
 -- name: recount_unmet
--- Derived must equal recomputed: jobs whose counter of needs is not what their edges say.
-select job.id, job.unmet, coalesce(waiting.n, 0) + case when job.due is not null then 1 else 0 end
+-- Jobs whose counter of needs is not what their edges say.
+select 'job/' || job.id, job.unmet, coalesce(waiting.n, 0) + case when job.due is not null then 1 else 0 end
 from job left join (select edge.job as job, count(*) as n from edge where met = 0 group by edge.job) as waiting
     on waiting.job = job.id
 where job.unmet <> coalesce(waiting.n, 0) + case when job.due is not null then 1 else 0 end
 
+-- name: recount_met
+-- Lost wake-ups: edges that count as unmet although what they wait for has ended as they want it.
+select 'job/' || edge.job, 'waits for job ' || job.id, 'met: it has ended as ' || job.ended
+from edge join job on job.id = edge.target
+    join satisfies on satisfies.wants = edge.wants and satisfies.ended = job.ended
+where edge.met = 0
+
 -- name: recount_open
--- Parents whose count of open children is not the number of them (one still fanning out, or held before it
--- could, counts itself).
-select job.id, job.open, coalesce(children.n, 0)
+-- Parents whose count of open children is not the number of them (one that has not done fanning out, or was
+-- held or ended before it could, counts itself).
+select 'job/' || job.id, job.open, coalesce(children.n, 0)
 from job left join (select parent, count(*) as n from job where parent is not null and ended is null group by parent)
     as children on children.parent = job.id
 where job.open <> coalesce(children.n, 0)
-  and not (job.open = coalesce(children.n, 0) + 1 and job.when_empty is not null and (job.runnable = 1 or job.state = 'held'))
+  and not (job.open = coalesce(children.n, 0) + 1 and job.when_empty is not null and (job.runnable = 1 or job.state = 'held' or job.ended is not null))
+
+-- name: recount_lease
+-- Rows whose lease says two things at once: an end or a stop without a holder, a holder of what has ended.
+select 'job/' || job.id, coalesce(holder, 'nobody'), 'one holder until a time, or none of it'
+from job
+where (holder is null) <> (until = 0) or (holder is null and revoked is not null)
+  or (ended is not null and (holder is not null or runnable = 1))
 
 -- name: recount_latest
 -- Items whose newest event of a type is not the one on record.
-select latest.item, latest.type, latest.seq from latest
+select 'item/' || latest.item, latest.type || ' number ' || latest.seq || ', ' || latest.outcome, 'its newest ' || latest.type
+from latest
 where not exists (
     select 1 from event where event.subject = 'item/' || latest.item and event.seq = latest.seq
+      and event.type = latest.type and event.outcome = latest.outcome)
+  or exists (
+    select 1 from event where event.subject = 'item/' || latest.item and event.seq > latest.seq
       and event.type = latest.type)
 
 -- name: recount_sequences
 -- Subjects whose events are not numbered 1, 2, 3 …
-select subject, count(*), max(seq) from event group by subject having count(*) <> max(seq) or min(seq) <> 1
+select subject, max(seq), count(*) from event group by subject having count(*) <> max(seq) or min(seq) <> 1
 
--- name: all_job_ids
-select id from job where id > :after order by id limit :limit
+-- name: recount_numbers
+-- Jobs and items that have given out more or fewer numbers than there are events.
+select subject, seq, events from (
+    select 'job/' || job.id as subject, job.seq as seq,
+        (select count(*) from event where event.subject = 'job/' || job.id) as events from job
+    union all
+    select 'item/' || item.id, item.seq,
+        (select count(*) from event where event.subject = 'item/' || item.id) from item) as numbered
+where seq <> events
+
+-- name: next_jobs
+select {job_columns} from job where id > :after order by id limit :limit
+
+-- name: events_of_jobs
+-- The histories of a page of jobs, one after the other.
+select job.id, {event_columns} from job join event on event.subject = 'job/' || job.id
+where job.id > :after and job.id <= :last order by job.id, event.seq
 
 -- name: unsealed
 -- Events not yet in any block: by absence, not by range, so one that committed late is never passed over.
 select {event_columns} from event
-where not exists (select 1 from sealed where sealed.event = event.id) and event.id > :after
+where event.id > :after
+  and not exists (select 1 from sealed where sealed.subject = event.subject and sealed.seq = event.seq)
 order by event.id limit :limit
 
--- name: last_leaf
-select leaf, seq from sealed where subject = :subject order by seq desc limit 1
+-- name: tip
+select seq, leaf from sealed where subject = :subject order by seq desc limit 1
 
 -- name: insert_sealed
-insert into sealed (event, block, place, subject, seq, salt, body_hash, leaf)
-values (:event, :block, :place, :subject, :seq, :salt, :body_hash, :leaf)
+insert into sealed (subject, seq, block, position, body, salt, leaf)
+values (:subject, :seq, :block, :position, :body, :salt, :leaf)
 
 -- name: insert_block
--- The number is the key: of two sealers one wins.
-insert into block (number, at, size, total, root, previous, head, algorithm)
-values (:number, :at, :size, :total, :root, :previous, :head, :algorithm)
+insert into block (number, origin, algorithm, previous, root, count, total, at, complete, frontier, signature, last_event)
+values (:number, :origin, :algorithm, :previous, :root, :count, :total, :at, :complete, :frontier, :signature, :last_event)
+on conflict (number) do nothing
+returning number
 
 -- name: last_block
-select number, at, size, total, root, previous, head, algorithm from block order by number desc limit 1
+select {block_columns} from block order by number desc limit 1
+
+-- name: block
+select {block_columns} from block where number = :number
+
+-- name: blocks
+select {block_columns} from block where number > :after order by number limit :limit
+
+-- name: sealed_before
+-- The newest block that is old enough: no transaction that began before it is still open.
+select last_event from block where at < :before order by number desc limit 1
+
+-- name: sealed_events
+-- Leaves with their events, in the order of sealing; an event that is gone leaves its place empty.
+select sealed.subject, sealed.seq, sealed.block, sealed.position, sealed.body, sealed.salt, sealed.leaf, {event_columns}
+from sealed left join event on event.subject = sealed.subject and event.seq = sealed.seq
+where sealed.block > :block or (sealed.block = :block and sealed.position > :position)
+order by sealed.block, sealed.position limit :limit
+
+-- name: unsealed_in_order
+select {event_columns} from event
+where (event.subject > :subject or (event.subject = :subject and event.seq > :seq))
+  and not exists (select 1 from sealed where sealed.subject = event.subject and sealed.seq = event.seq)
+order by event.subject, event.seq limit :limit
+
+-- name: leaf
+select subject, seq, block, position, body, salt, leaf from sealed where subject = :subject and seq = :seq
+
+-- name: leaves_of_block
+select leaf from sealed where block = :block order by position
+
+-- name: erase_body
+update event set agent = '', detail = '{}' where subject = :subject and seq = :seq returning id
+
+-- name: erase_salt
+update sealed set salt = null where subject = :subject and seq = :seq
 
 -- name: list_jobs
 -- Jobs that match, by id. An empty parameter matches everything.

@@ -6,18 +6,26 @@ counted, so a target cannot end between the count and the commit: no wake-up is 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from custody.model.errors import BadInput, KeyConflict
 from custody.model.graph import Edge, satisfied
-from custody.model.job import NewJob
-from custody.stores.graph import became_ready, count_child, end_quietly
+from custody.model.job import Job, NewJob
+from custody.stores.graph import became_ready, count_child, skip
 from custody.stores.history import write_event
 from custody.stores.rows import Tx, dumps, job_from, loads
 
 MICROSECONDS = 1_000_000
+
+
+def microseconds(seconds: float) -> int:
+    """Rounded up, so that the smallest delay is still one."""
+    if not math.isfinite(seconds):
+        raise BadInput(f"{seconds} seconds is no time", code="value.time")
+    return math.ceil(seconds * MICROSECONDS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +41,11 @@ def submit(tx: Tx, jobs: Sequence[NewJob], move: str, agent: str = "") -> list[S
 
 
 def submit_one(tx: Tx, new: NewJob, move: str, agent: str) -> Submitted:
-    met = [(edge, _is_met(tx, edge)) for edge in sorted(new.needs, key=lambda edge: edge.on)]
+    met = [(edge, _is_met(tx, new, edge)) for edge in sorted(new.needs, key=lambda edge: edge.on)]
     unmet = sum(not is_met for _, is_met in met) + (new.delay > 0)
-    rows = tx.run("insert_job", **columns(new, unmet, move))
-    if not rows:
-        return _the_earlier(tx, new)
+    while not (rows := tx.run("insert_job", **columns(new, unmet, move))):
+        if earlier := tx.run("job_by_key", kind=new.kind, key=new.key):  # none, if it has been deleted since
+            return the_earlier(new, job_from(earlier[0]))
     job_id = int(rows[0][0])
     for edge, is_met in met:
         tx.run(
@@ -49,18 +57,37 @@ def submit_one(tx: Tx, new: NewJob, move: str, agent: str) -> Submitted:
             met=int(is_met),
         )
     write_event(tx, f"job/{job_id}", 1, "submitted", "none", agent, first_detail(new), 1, move)
-    if new.parent is not None:
+    if new.parent is not None and new.machine.end(new.start()) is None:
         count_child(tx, new.parent, +1)
     if new.line is not None or met:
         _settle_in(tx, job_id, new, met)
     return Submitted(job_id, True)
 
 
-def _is_met(tx: Tx, edge: Edge) -> bool:
+def add_needs(tx: Tx, job_id: int, needs: Sequence[Edge]) -> None:
+    """A job that found out while being worked on what it must wait for; what is gone is not waited for."""
+    in_vain: list[int] = []
+    for edge in sorted(needs, key=lambda edge: edge.on):
+        rows = tx.run("share_job", id=edge.on)
+        met = not rows or satisfied(edge.wants, rows[0][0])
+        added = tx.run(
+            "need_more", job=job_id, target=edge.on, wants=edge.wants, otherwise=edge.otherwise, met=int(met)
+        )
+        if added and not met:
+            tx.run("count_up", id=job_id, by=1)
+            if edge.otherwise == "skip" and rows[0][0] is not None:
+                in_vain.append(edge.on)
+    if in_vain:
+        skip(tx, job_from(tx.run("lock_job", id=job_id)[0]), f"needed job {in_vain[0]}, which had ended otherwise")
+
+
+def _is_met(tx: Tx, new: NewJob, edge: Edge) -> bool:
     rows = tx.run("share_job", id=edge.on)
-    if not rows:
-        raise BadInput(f"there is no job {edge.on} to wait for", code="job.needs", where="job needs")
-    return satisfied(edge.wants, rows[0][0])
+    if rows:
+        return satisfied(edge.wants, rows[0][0])
+    if new.key is not None and tx.run("job_by_key", kind=new.kind, key=new.key):
+        return False  # the job was made when this need was still there; its key will answer with it
+    raise BadInput(f"there is no job {edge.on} to wait for", code="job.needs", where="job needs")
 
 
 def _settle_in(tx: Tx, job_id: int, new: NewJob, met: Sequence[tuple[Edge, bool]]) -> None:
@@ -70,13 +97,13 @@ def _settle_in(tx: Tx, job_id: int, new: NewJob, met: Sequence[tuple[Edge, bool]
         if not is_met and edge.otherwise == "skip":
             ended = tx.run("share_job", id=edge.on)[0][0]
             if ended is not None:
-                end_quietly(tx, job, "skip", f"needed job {edge.on}, which had {ended}")
+                skip(tx, job, f"needed job {edge.on}, which had {ended}")
                 return
     became_ready(tx, job)
 
 
-def _the_earlier(tx: Tx, new: NewJob) -> Submitted:
-    earlier = job_from(tx.run("job_by_key", kind=new.kind, key=new.key)[0])
+def the_earlier(new: NewJob, earlier: Job) -> Submitted:
+    """The job that has this key already, if it was submitted for the same."""
     if dict(earlier.payload) != loads(dumps(new.payload)):
         raise KeyConflict(
             f"the key {new.key!r} was used before, for job {earlier.id} with another payload",
@@ -91,9 +118,9 @@ def columns(new: NewJob, unmet: int, move: str) -> dict[str, Any]:
     return {
         "kind": new.kind, "key": new.key, "state": state, "runnable": int(new.machine.is_working(state)),
         "ended": new.machine.end(state), "lane": new.lane, "place": new.place, "collection": new.collection,
-        "priority": new.priority, "unmet": unmet, "delay": int(new.delay * MICROSECONDS),
-        "payload": dumps(new.payload), "facts": dumps(new.facts), "parent": new.parent, "open": new.open,
-        "when_empty": new.when_empty, "line": new.line, "task": new.task, "position": new.position,
+        "priority": new.priority, "unmet": unmet, "delay": microseconds(new.delay),
+        "payload": dumps(new.payload, "job payload"), "facts": dumps(new.facts, "job facts"), "parent": new.parent,
+        "open": new.open, "when_empty": new.when_empty, "line": new.line, "task": new.task, "position": new.position,
         "supersedes": int(new.supersedes), "move": move,
     }  # fmt: skip
 

@@ -72,7 +72,7 @@ class SqlSchedules:
         """Turn every slot that has come into a job, once; answers how many jobs were made."""
         if not self._db.read(lambda tx: tx.run("due_schedules")):
             return 0
-        made = self._db.write(lambda tx: sum(_advance(tx, _schedule(row), agent) for row in tx.run("due_schedules")))
+        made = self._db.write(lambda tx: sum(advance(tx, _schedule(row), agent) for row in tx.run("due_schedules")))
         self._db.bell.ring()
         return made
 
@@ -86,7 +86,8 @@ def _schedule(row: Row) -> Schedule:
     return Schedule(name, spec, kind, loads(payload), zone, lane, overlap, missed, bool(paused), last_slot, next_slot)
 
 
-def _advance(tx: Tx, schedule: Schedule, agent: str) -> int:
+def advance(tx: Tx, schedule: Schedule, agent: str) -> int:
+    """Take the slots of a schedule that have come since it was looked at; answers how many jobs were made."""
     come, following = due(schedule, tx.now)
     won = tx.run("advance_schedule", name=schedule.name, slot=come[-1], next_slot=following, seen=schedule.next_slot)
     if not won:

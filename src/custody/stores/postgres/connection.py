@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
 import psycopg
@@ -19,13 +19,28 @@ from psycopg.types.numeric import Int8Dumper
 
 from custody.model.errors import BadInput, CustodyError, Unavailable, Unsafe
 
-Connection: TypeAlias = psycopg.Connection[tuple[Any, ...]]
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """By what a session is known after its connection is lost."""
+
+    pid: int = 0
+    since: str = ""
+    life: str = ""  # since when its server had run without a crash
+
+
+class Connection(psycopg.Connection[tuple[Any, ...]]):
+    session = Session()
+
 
 CONNECT_SECONDS = 10
 SETTINGS: Mapping[str, str] = {
     "application_name": "custody",
     "default_transaction_isolation": "read committed",
     "jit": "off",  # compiling costs more than any statement here runs
+    # Every statement that writes finds its rows by an index, whatever its values: planning it anew each time
+    # could only make it slower. (Looks, which filter freely, plan for their values: see transaction.py.)
+    "plan_cache_mode": "force_generic_plan",
     "idle_in_transaction_session_timeout": "60s",  # a stopped process must not keep its row locks for ever
 }
 
@@ -57,7 +72,7 @@ def _yes(given: Mapping[str, str], name: str, default: str) -> bool:
 def connect(address: Address) -> Connection:
     """A checked connection; each statement is its own transaction until it says `begin`."""
     try:
-        db = psycopg.connect(address.conninfo, autocommit=True, connect_timeout=CONNECT_SECONDS)
+        db = Connection.connect(address.conninfo, autocommit=True, connect_timeout=CONNECT_SECONDS)
     except psycopg.OperationalError as error:
         raise down(error) from error
     except psycopg.ProgrammingError as error:
@@ -65,9 +80,10 @@ def connect(address: Address) -> Connection:
     try:
         # One type for every whole number: a statement is then prepared once, not once per size of its values.
         db.adapters.register_dumper(int, Int8Dumper)
-        for name, value in SETTINGS.items():
-            db.execute("select set_config(%s, %s, false)", (name, value))
+        settings = ", ".join(["set_config(%s, %s, false)"] * len(SETTINGS))
+        db.execute(f"select {settings}", [word for setting in SETTINGS.items() for word in setting])
         check_server(db, address.unsafe)
+        db.session = Session(*db.execute(SESSION).fetchall()[0])
     except psycopg.Error as error:
         db.close()
         raise translate(error) from error
@@ -76,6 +92,12 @@ def connect(address: Address) -> Connection:
         raise
     return db
 
+
+# One process that crashes takes all sessions with it, but not the postmaster; the statistics begin anew.
+SESSION = """
+    select pid, backend_start::text,
+        pg_postmaster_start_time()::text || coalesce((select stats_reset::text from pg_stat_bgwriter), '')
+    from pg_stat_activity where pid = pg_backend_pid()"""
 
 FORGETFUL = {
     "fsync": "what it acknowledged would not survive a power cut",

@@ -6,7 +6,7 @@
 create table schema_version (version integer not null primary key, applied bigint not null);
 
 create table job (
-    id bigint generated always as identity primary key,     -- never given twice
+    id bigint generated always as identity primary key with (fillfactor = 50),      -- never given twice
     kind text collate "C" not null,
     key text collate "C",                       -- unique within the kind
     state text collate "C" not null,
@@ -35,7 +35,7 @@ create table job (
     seq bigint not null default 0,              -- events written so far
     move text collate "C" not null default '',  -- id of the last move or claim
     holder text collate "C",
-    until bigint not null default 0,            -- in no index: a renewal must stay within its page
+    until bigint not null default 0,            -- in no index, so that a renewal stays within its page
     suspect smallint not null default 0,        -- 1: its last lease ended without a word
     revoked text,                               -- cancel or supersede, until its holder confirms the end
     code text collate "C",                      -- why it failed, as a code
@@ -53,11 +53,13 @@ create table job (
 create unique index job_key on job (kind, key) where key is not null;
 -- Exactly what can be claimed now. Cost per claim does not depend on anything else in the table.
 create index job_ready on job (queue, priority, id) where runnable = 1 and unmet = 0 and holder is null;
-create index job_leased on job (queue) where holder is not null;
+create index job_leased on job (queue, id) where holder is not null;
 create index job_due on job (due) where due is not null;
 create index job_parent on job (parent, ended) where parent is not null;
 create index job_line on job (line, task, position) where line is not null;
-create index job_listed on job (kind, state, id);
+-- Half empty, as the primary key is: a claim and a settle each add an entry for the same id, and a full page
+-- would be searched for dead ones, or split, at every turn (measured: a tenth of the server's work).
+create index job_listed on job (kind, state, id) with (fillfactor = 50);
 create index job_failed on job (kind, code) where ended = 'failed';
 
 create table edge (
@@ -92,27 +94,30 @@ create table event (
 create unique index event_subject on event (subject, seq);
 
 create table sealed (
-    event bigint primary key,                   -- event.id
-    block bigint not null,
-    place bigint not null,
     subject text collate "C" not null,
     seq bigint not null,
-    salt text not null,
-    body_hash text not null,
-    leaf text not null
+    block bigint not null,
+    position bigint not null,                  -- within the block, from 0
+    body text not null,                         -- hash of salt and body
+    salt text,                                  -- gone once the body was erased
+    leaf text not null,
+    primary key (subject, seq)
 );
-create index sealed_block on sealed (block, place);
-create unique index sealed_subject on sealed (subject, seq);
+create index sealed_block on sealed (block, position);
 
 create table block (
-    number bigint primary key,
-    at bigint not null,
-    size bigint not null,
-    total bigint not null,
-    root text not null,
+    number bigint primary key,                 -- of two sealers one wins
+    origin text not null,
+    algorithm text not null,
     previous text not null,
-    head text not null,                         -- the signed head, as published
-    algorithm text not null
+    root text not null,
+    count bigint not null,
+    total bigint not null,
+    at bigint not null,
+    complete bigint not null,
+    frontier text not null,
+    signature text not null,
+    last_event bigint not null                 -- the highest event.id in it: where to look for unsealed ones
 );
 
 create table lease (
@@ -178,6 +183,7 @@ create table latest (
     type text collate "C" not null,
     seq bigint not null,
     outcome text collate "C" not null,
+    seen bigint not null,                       -- the item's last change that whoever did it had seen
     primary key (item, type)
 ) with (fillfactor = 80);
 create index latest_type on latest (type, outcome, item);
@@ -255,4 +261,27 @@ create table inv_file (
     mime text collate "C" not null,
     primary key (ark, version, name)
 );
-create index inv_file_digest on inv_file (sha256)
+create index inv_file_digest on inv_file (sha256);
+
+create table token (
+    id bigint generated always as identity primary key,
+    hash text collate "C" not null,             -- SHA-256 of the secret, which is nowhere else
+    name text collate "C" not null,             -- who it is: the agent in the history
+    roles text collate "C" not null,            -- space-separated
+    collections text collate "C" not null,      -- space-separated, or * for all
+    login bigint,                               -- the token a session was opened with
+    created bigint not null,
+    expires bigint not null,
+    revoked bigint
+);
+create unique index token_hash on token (hash);
+
+create table archive (
+    name text collate "C" primary key,
+    system text not null,                       -- svn, git
+    location text not null,
+    uuid text not null,
+    last bigint not null,                      -- revisions up to this one have a commit job
+    frozen text not null,                       -- why nothing is taken in any more; empty: all is well
+    added bigint not null
+);

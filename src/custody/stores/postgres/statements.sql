@@ -2,24 +2,24 @@
 -- (In a look that writes nothing, a closing "for update" or "for share" is left out: see texts.py.)
 
 -- name: claim
--- Many claim at once: each skips the rows that another is just taking. The choice is fenced off in a
--- materialised CTE, because a planner that joins it the other way round would run it more than once and take
--- more than the limit; and it locks in the order of the queue, which all claims share.
-with chosen as materialized (
+-- Many claim at once: each skips the rows that another is just taking. The choice is made into an array, once:
+-- a planner that joins it the other way round would run it more than once and take more than the limit, and
+-- one that expects many rows would read the whole table.
+update job
+set holder = :holder, until = :now + :lease, token = token + 1, move = :move,
+    attempts = attempts + 1, suspect = 0
+where id = any (array (
     select job.id from job
     where {ready} and queue = :queue and {kind_open} and {lane_open}
     order by priority, id
     limit :limit
-    for update of job skip locked)
-update job
-set holder = :holder, until = :now + :lease, token = token + 1, move = :move,
-    attempts = attempts + 1, suspect = 0
-from chosen where job.id = chosen.id
+    for update of job skip locked))
 returning {job_columns}
 
 -- name: expired
 -- Two workers that look for the lost at once find different ones.
-select id, queue from job where {expired} limit :limit for update skip locked
+select until, id from job where {expired} and queue >= :prefix and queue < :before
+order by until, id limit :limit for update skip locked
 
 -- name: due_jobs
 -- Two that tick at once share the work instead of waiting for each other.
@@ -57,3 +57,148 @@ from schedule where paused = 0 and next_slot <= :now order by next_slot limit 10
 -- name: check_lease
 -- What relies on the lease commits before the lease can pass on.
 select 1 from lease where name = :name and token = :token and until > :now for share
+
+-- name: lock_line
+-- Held to the end of the transaction: an instance that becomes ready meanwhile waits here, and then sees us.
+select pg_advisory_xact_lock(hashtextextended(:line || '|' || :task, 0))
+
+-- The hot verbs, many rows at a time. What most rows have in common travels once; what differs travels as one
+-- text per column, split here at a character that no JSON text contains: measured, twice as fast as arrays of
+-- text. Ids are sorted by the caller, so rows are found, and locked, in the order of their ids.
+
+-- fragment: cut
+E'\x1e'
+
+-- fragment: none
+E'\x1f'
+
+-- fragment: orders
+-- The jobs of a request, each with its shape; their ids are drawn here, in the order of the request.
+with shape as materialized (
+    select * from json_to_recordset(:shapes) as shape (
+        number int, kind text, state text, runnable smallint, ended text, lane text, place text, collection text,
+        priority smallint, delay bigint, parent bigint, open int, when_empty text, agent text, detail text)),
+given as materialized (
+    select nextval('job_id_seq') as id, one.* from rows from (
+        unnest(:numbers::int[]), string_to_table(:keys, {cut}, {none}), string_to_table(:payloads, {cut}),
+        string_to_table(:facts, {cut}), string_to_table(:details, {cut}, {none}), string_to_table(:moves, {cut})
+    ) as one (number, key, payload, facts, detail, move))
+
+-- fragment: new_jobs
+insert into job (id, kind, key, state, runnable, ended, lane, place, collection, priority, unmet, due, payload, facts,
+    parent, open, when_empty, token, seq, move, created, changed)
+overriding system value
+select given.id, shape.kind, given.key, shape.state, shape.runnable, shape.ended, shape.lane, shape.place,
+    shape.collection, shape.priority, case when shape.delay > 0 then 1 else 0 end,
+    case when shape.delay > 0 then :now + shape.delay end, given.payload, coalesce(given.facts, '{}'), shape.parent,
+    shape.open, shape.when_empty, 1, 1, coalesce(given.move, :move), :now, :now
+from given join shape on shape.number = given.number
+
+-- fragment: first_events
+insert into event (subject, seq, type, outcome, agent, at, detail, token, move)
+select 'job/' || given.id, 1, 'submitted', 'none', shape.agent, :now, coalesce(given.detail, shape.detail), 1,
+    coalesce(given.move, :move)
+from given join shape on shape.number = given.number
+
+-- name: submit_many
+{orders}, made as ({new_jobs}), told as ({first_events})
+select id, true from given
+
+-- name: submit_keyed
+-- Only some may be new. The inserts go by key, so that two requests with the same keys wait for each other in
+-- the same order.
+{orders},
+made as (
+    {new_jobs} order by given.key, given.id
+    on conflict (kind, key) where key is not null do nothing
+    returning id),
+told as ({first_events} join made on made.id = given.id order by given.id)
+select given.id, made.id is not null from given left join made on made.id = given.id order by given.id
+
+-- name: jobs_by_key
+select {job_columns} from job
+join unnest(:kinds::text[], :keys::text[]) as wanted (kind, key) on wanted.kind = job.kind and wanted.key = job.key
+
+-- name: claim_many
+-- As `claim`, from several queues at once, at most a share from each. A queue is all of one kind and one lane,
+-- so whether these are open is asked once per queue, in the words in which `why` asks it of a job. The last column says whether any
+-- collection or batch is held at all, so that in quiet times nobody needs to ask.
+with wanted as materialized (
+    select job.queue from (
+        select queue, split_part(queue, '|', 1) as kind, regexp_replace(queue, '^[^|]*[|][^|]*[|][^|]*[|]', '') as lane
+        from unnest(:queues::text[]) with ordinality as one (queue, place) order by place) as job
+    where {kind_open} and {lane_open})
+update job
+set holder = :holder, until = :now + :lease, token = token + 1, move = :move,
+    attempts = attempts + 1, suspect = 0
+where id = any (array (
+    select taken.id from wanted cross join lateral (
+        select job.id from job
+        where {ready} and job.queue = wanted.queue
+        order by job.priority, job.id
+        limit :share
+        for update of job skip locked) as taken
+    limit :limit))
+returning {job_columns}, exists (select 1 from hold where scope in ('collection', 'batch'))
+
+-- name: holds_on
+-- As `hold_on`, for many jobs.
+select scope, name, who, why, since from hold
+where (scope = 'collection' and name = any(:collections::text[]) and name <> '')
+   or (scope = 'batch' and name = any(:batches::text[]))
+
+-- name: renew_many
+update job set until = :now + :lease
+from unnest(:ids::bigint[], :tokens::bigint[]) as given (its_id, its_token)
+where job.id = its_id and job.token = its_token and job.holder = :holder
+returning job.id, job.revoked
+
+-- name: lock_jobs
+-- Several statements are about to write these rows: lock them all first, in order.
+select id from job where id = any(:ids::bigint[]) order by id for update
+
+-- name: settle_many
+-- As `settle` and its event, for all that make the same move. The case keeps the planner from looking for
+-- the rows by anything but their ids: how many are leased, or in a state, it can only guess.
+with given as materialized (
+    select * from unnest(
+        :ids::bigint[], :tokens::bigint[], string_to_array(:moves, {cut}), string_to_array(:details, {cut}, {none}),
+        string_to_array(:facts, {cut})
+    ) as one (its_id, its_token, its_move, its_detail, its_facts)),
+moved as (
+    update job set {settled}, move = its_move, facts = coalesce(its_facts, job.facts)
+    from given where job.id = its_id and case when job.token = its_token and {may_settle} then true else false end
+    returning job.id, job.seq, job.token, job.open, job.parent, job.line, its_move, its_detail),
+told as (
+    insert into event (subject, seq, type, outcome, agent, at, detail, token, move)
+    select 'job/' || id, seq, :type, :outcome, :agent, :now, coalesce(its_detail, :detail), token, its_move from moved)
+select id, token, open, parent, line from moved
+
+-- name: tell_many
+-- As `meet_edges`, for all that have ended alike: who had a need met; and after which of these ends somebody
+-- is left who asked to be skipped. A statement of its own, after the rows are locked.
+with met as (
+    update edge set met = 1
+    from unnest(:targets::bigint[]) as over (its_target)
+    where edge.target = its_target and met = 0
+      and exists (select 1 from satisfies where satisfies.wants = edge.wants and satisfies.ended = :ended)
+    returning edge.job)
+select job, true from met
+union all
+select distinct edge.target, false from edge join unnest(:targets::bigint[]) as over (its_target) on edge.target = its_target
+where met = 0 and otherwise = 'skip'
+  and not exists (select 1 from satisfies where satisfies.wants = edge.wants and satisfies.ended = :ended)
+
+-- name: count_down_many
+update job set unmet = unmet - its_by
+from unnest(:ids::bigint[], :bys::int[]) as given (its_id, its_by)
+where job.id = its_id
+returning job.id, job.unmet, job.ended, job.line
+
+-- name: forget_many
+with gone as (delete from edge where job = any(:ids::bigint[]))
+delete from job where id = any(:ids::bigint[]) and {unleased}
+
+-- name: settings
+-- What our promises rest on, as it is set now; every database keeps this under its own names.
+select name, setting from pg_settings where name in ('fsync', 'full_page_writes', 'synchronous_commit') order by name

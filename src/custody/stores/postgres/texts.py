@@ -13,9 +13,10 @@ from functools import cache
 
 from custody.stores.statements import load
 
-SERVER_TIME = "(extract(epoch from transaction_timestamp()) * 1000000)::bigint"
+# As a sub-select it is worked out once for a statement, not for every row.
+SERVER_TIME = "(select (extract(epoch from transaction_timestamp()) * 1000000)::bigint)"
 
-_PARAMETER = re.compile(r"(?<!:):([a-z_]+)")
+_PARAMETER = re.compile(r"(?<!:):([a-z_][a-z0-9_]*)")
 _LOCKING = re.compile(r" for (update|share)( of [a-z]+)?( skip locked)?$")
 
 

@@ -1,25 +1,22 @@
-"""One transaction, its retries, and what is done when its answer gets lost.
+"""Transactions and their retries: what is done when rows are locked crosswise or a connection is lost.
 
-A transaction tells us its id before it does anything. If the connection breaks while the commit is under way,
-nobody can know from here whether it happened; but the server knows, for ever, how the transaction with that id
-ended. So the verb connects again and asks: *committed* makes the value it had computed the answer, *aborted*
-lets it run again, and while the old session still lingers it is ended first. No caller ever sees "perhaps",
-unless the server stays away for longer than `PATIENCE`.
+What `write` returns is on disk. How a lost answer is found out is told in lost.py.
 """
 
 from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 import psycopg
 from psycopg import errors
 
-from custody.model.errors import CustodyError, Unavailable
+from custody.model.errors import Unavailable
 from custody.stores.clock import Clock
 from custody.stores.postgres.connection import Connection, broken, translate
+from custody.stores.postgres.lost import Begun, Traces, wait_until_over, was_committed
 from custody.stores.postgres.pool import Pool
 from custody.stores.postgres.texts import SERVER_TIME, texts
 from custody.stores.rows import Row, Tx
@@ -28,12 +25,10 @@ T = TypeVar("T")
 
 ATTEMPTS = 20
 """Runs of one verb that others' locks or a lost connection may cost it."""
-PATIENCE = 30.0
-"""Seconds for which a lost commit is asked about before the verb gives up."""
 
 AGAIN = (errors.DeadlockDetected, errors.SerializationFailure)
 _BEGIN = f"begin; select pg_current_xact_id()::text, {SERVER_TIME}"
-_LOOK = "begin isolation level repeatable read read only"
+_LOOK = "begin isolation level repeatable read read only; set local plan_cache_mode = auto"
 
 
 class PostgresTx:
@@ -49,6 +44,7 @@ class PostgresTx:
     ) -> None:
         self.db, self.statements, self.new_move = db, statements, new_move
         self._own_time, self._time = own_time, time_
+        self.traces = Traces()
 
     @property
     def now(self) -> int:
@@ -57,11 +53,24 @@ class PostgresTx:
         return self._time
 
     def run(self, name: str, /, **values: Any) -> list[Row]:
+        cursor = self._send(name, values)
+        rows: list[Row] = [] if cursor.rownumber is None else cursor.fetchall()  # type: ignore[assignment]
+        return rows
+
+    def stream(self, name: str, many: Iterable[dict[str, Any]]) -> list[Row]:
+        """The rows of one statement with many values, which are asked for while the server is still at work."""
+        with self.db.pipeline():
+            cursors = [self._send(name, values) for values in many]
+        return [row for cursor in cursors for row in cursor.fetchall()]
+
+    def _send(self, name: str, values: dict[str, Any]) -> psycopg.Cursor[tuple[Any, ...]]:
         if self._own_time is not None:
             values["now"] = self._own_time
-        cursor = self.db.execute(self.statements[name], values)
-        rows: list[Row] = cursor.fetchall() if cursor.description else []  # type: ignore[assignment]
-        return rows
+        self.traces.note(name, values)
+        try:
+            return self.db.execute(self.statements[name], values)
+        except psycopg.DataError as error:
+            raise translate(error) from error
 
 
 class Transactions:
@@ -70,36 +79,42 @@ class Transactions:
 
     def write(self, work: Callable[[PostgresTx], T]) -> T:
         """Run in one transaction; when this returns, it is on disk. `work` may be run more than once."""
-        for attempt in range(ATTEMPTS):
-            try:
-                with self._pool.connection() as db:
-                    return self._once(db, work)
-            except AGAIN:
-                time.sleep(random.uniform(0, 0.002 * (attempt + 1)))  # let the other one finish first
-            except _Vanished:
-                self._pool.drop_spare()
-        raise Unavailable(
-            f"others were in the way {ATTEMPTS} times in a row", code="store.busy", hint="try again in a moment"
-        )
+        return self._again_and_again(lambda db: self._once(db, work), lambda: None)
+
+    def at_once(self, work: Callable[[PostgresTx], T], found: Callable[[Tx], T | None]) -> T:
+        """As `write`, for work that is a single statement: that is a transaction by itself, in one round trip
+        instead of three. If the answer is lost, `found` says what was done, or None: then it is done again."""
+        return self._again_and_again(lambda db: self._alone(db, work), lambda: self.read(found))
 
     def read(self, work: Callable[[Tx], T]) -> T:
         """One consistent look that writes nothing."""
-        for _ in range(ATTEMPTS):
-            try:
-                with self._pool.connection() as db:
-                    return self._look(db, work)
-            except _Vanished:
-                self._pool.drop_spare()
-        raise Unavailable("PostgreSQL keeps hanging up", code="store.down")
+        return self._again_and_again(lambda db: self._look(db, work), lambda: None)
 
     def now(self) -> int:
         return self._clock.now() if self._clock else self.read(lambda tx: tx.now)
 
+    def _again_and_again(self, once: Callable[[Connection], T], found: Callable[[], T | None]) -> T:
+        for attempt in range(ATTEMPTS):
+            try:
+                with self._pool.connection() as db:
+                    return once(db)
+            except AGAIN:
+                time.sleep(random.uniform(0, 0.002 * (attempt + 1)))  # let the other one finish first
+            except _Vanished:
+                self._pool.drop_spare()
+            except _Lost as lost:
+                wait_until_over(self._pool, lost.db.session)
+                if (answer := found()) is not None:
+                    return answer
+        raise Unavailable(
+            f"others were in the way {ATTEMPTS} times in a row", code="store.busy", hint="try again in a moment"
+        )
+
     def _once(self, db: Connection, work: Callable[[PostgresTx], T]) -> T:
         own = self._clock.now() if self._clock else None
         try:
-            transaction, server_time = _begin(db)
-            tx = PostgresTx(db, texts(own is not None, True), self._new_move, own, server_time if own is None else own)
+            begun = _begin(db)
+            tx = PostgresTx(db, texts(own is not None, True), self._new_move, own, begun.time if own is None else own)
             value = work(tx)
         except BaseException as error:
             raise _undone(db, error) from error
@@ -108,9 +123,18 @@ class Transactions:
         except psycopg.Error as error:
             if not broken(db):
                 raise translate(error) from error
-            if not self._committed(transaction, db.info.backend_pid, error):
+            if not was_committed(self._pool, begun, tx.traces, tx.now):
                 raise _Vanished from error
         return value
+
+    def _alone(self, db: Connection, work: Callable[[PostgresTx], T]) -> T:
+        own = self._clock.now() if self._clock else None
+        try:
+            return work(PostgresTx(db, texts(own is not None, True), self._new_move, own, own))
+        except AGAIN:
+            raise
+        except psycopg.Error as error:
+            raise (_Lost(db) if broken(db) else translate(error)) from error
 
     def _look(self, db: Connection, work: Callable[[Tx], T]) -> T:
         own = self._clock.now() if self._clock else None
@@ -122,36 +146,24 @@ class Transactions:
             raise _undone(db, error) from error
         return value
 
-    def _committed(self, transaction: str, pid: int, lost: Exception) -> bool:
-        """Find out how a transaction ended whose answer we never got."""
-        stop_at = time.monotonic() + PATIENCE
-        while time.monotonic() < stop_at:
-            try:
-                with self._pool.connection() as db:
-                    how = _how_it_ended(db, transaction, pid)
-            except (CustodyError, psycopg.OperationalError):
-                how = None  # still away
-            if how in ("committed", "aborted"):
-                return how == "committed"
-            self._pool.drop_spare()
-            time.sleep(0.02)
-        raise Unavailable(
-            f"the connection was lost during a commit and PostgreSQL stayed away for {PATIENCE:.0f} s",
-            code="store.unknown",
-            hint="look at the job before doing it again",
-            transaction=transaction,
-        ) from lost
-
 
 class _Vanished(Exception):
     """The connection broke and nothing was written."""
 
 
-def _begin(db: Connection) -> tuple[str, int]:
+class _Lost(Exception):
+    """The connection broke and nobody knows yet whether something was written."""
+
+    def __init__(self, db: Connection) -> None:
+        super().__init__()
+        self.db = db
+
+
+def _begin(db: Connection) -> Begun:
     cursor = db.execute(_BEGIN)
     cursor.nextset()
     transaction, server_time = cursor.fetchall()[0]
-    return transaction, server_time
+    return Begun(transaction, server_time, db.session)
 
 
 def _undone(db: Connection, error: BaseException) -> BaseException:
@@ -165,13 +177,3 @@ def _undone(db: Connection, error: BaseException) -> BaseException:
     if isinstance(error, AGAIN):
         return error
     return translate(error) if isinstance(error, Exception) else error
-
-
-def _how_it_ended(db: Connection, transaction: str, pid: int) -> str | None:
-    # The old session may not have noticed that we are gone: it is ended, with its locks, unless it has ended.
-    row = db.execute(
-        "select pg_xact_status(%(id)s::xid8), (select pg_terminate_backend(pid) from pg_stat_activity"
-        " where pid = %(pid)s and backend_xid = %(id)s::xid8::xid)",
-        {"id": transaction, "pid": pid},
-    ).fetchone()
-    return row[0] if row and row[0] != "in progress" else None

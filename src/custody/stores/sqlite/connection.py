@@ -8,6 +8,7 @@ time-out. The library is the one that apsw carries; versions with the WAL-reset 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -52,9 +53,9 @@ def _statements() -> Mapping[str, str]:
 
 
 def check_version(version: str = apsw.sqlite_lib_version()) -> None:
-    if tuple(int(part) for part in version.split(".")) < FIRST_SAFE:
+    if tuple(int(part) for part in re.findall(r"\d+", version)) < FIRST_SAFE:
         raise Unsafe(
-            f"SQLite {version} can corrupt a database in WAL mode",
+            f"SQLite {version or 'of an unknown version'} can corrupt a database in WAL mode",
             code="sqlite.version",
             hint="upgrade the apsw package: SQLite 3.51.3 or newer is needed",
         )
@@ -70,6 +71,7 @@ def file_system_of(path: Path, mounts: str = "/proc/self/mounts") -> str:
     best, kind = "", ""
     for line in lines:
         _, point, fs, *_ = line.split()
+        point = re.sub(r"\\(\d{3})", lambda octal: chr(int(octal[1], 8)), point)  # a space is written \040
         inside = where == point or where.startswith(point.rstrip("/") + "/")
         if inside and len(point) >= len(best):
             best, kind = point, fs
@@ -99,11 +101,27 @@ def connect(path: str, *, read_only: bool = False) -> apsw.Connection:
             f"cannot open {path}", code="store.open", hint="does the folder exist, and may we write there?"
         ) from error
     db.set_busy_timeout(BUSY_SECONDS * 1000)
-    for pragma in ("journal_mode = wal", "synchronous = full", "foreign_keys = on", "temp_store = memory"):
-        if not (read_only and pragma.startswith("journal_mode")):
-            db.execute(f"pragma {pragma}").fetchall()
-    db.execute("pragma cache_size = -65536").fetchall()
+    try:
+        for pragma in PRAGMAS:
+            if not (read_only and pragma.startswith("journal_mode")):
+                db.execute(f"pragma {pragma}").fetchall()
+    except apsw.Error as error:
+        db.close()
+        raise translate(error) from error
     return db
+
+
+PRAGMAS = (
+    "journal_mode = wal",
+    "synchronous = full",
+    "foreign_keys = on",
+    "temp_store = memory",
+    "cache_size = -65536",
+)
+
+
+def closed() -> Unavailable:
+    return Unavailable("the store is closed", code="store.closed")
 
 
 def translate(error: Exception) -> Exception:

@@ -13,7 +13,7 @@ from custody.stores import moves
 from custody.stores.clock import Clock
 from custody.stores.migrate import pending, statements_of
 from custody.stores.rows import Tx
-from custody.stores.sqlite.connection import SqliteTx, connect, translate
+from custody.stores.sqlite.connection import SqliteTx, closed, connect, translate
 from custody.stores.sqlite.writer import InlineWriter, Writer
 from custody.stores.submit import Submitted, submit
 from custody.stores.wake import Bell
@@ -32,6 +32,7 @@ class SqliteDatabase:
         self._writer = (InlineWriter if self.in_memory else Writer)(db, clock, new_move)
         self._readers = threading.local()
         self._open_readers: list[apsw.Connection] = []
+        self._closed = False
         self.bell = Bell()
 
     def write(self, work: Callable[[Tx], T]) -> T:
@@ -69,7 +70,7 @@ class SqliteDatabase:
         return self.write(work)
 
     def settle(self, changes: list[Change]) -> list[Answer]:
-        return self.write(lambda tx: [moves.settle(tx, change) for change in changes])
+        return self.write(lambda tx: moves.settle_each(tx, changes))
 
     def changed_elsewhere(self) -> int:
         """A number that moves when another process has committed: a cheap wake-up between processes."""
@@ -82,11 +83,14 @@ class SqliteDatabase:
         """Nothing to do: the bell is rung in this process, and `changed_elsewhere` asks about others."""
 
     def close(self) -> None:
-        self._writer.close()
+        self._closed = True
         for db in self._open_readers:
             db.close()
+        self._writer.close()  # last, as only a writer can fold the log back into the file
 
     def _reader(self) -> apsw.Connection:
+        if self._closed:
+            raise closed()
         db: apsw.Connection | None = getattr(self._readers, "db", None)
         if db is None:
             db = connect(self.path, read_only=True)
@@ -95,16 +99,22 @@ class SqliteDatabase:
         return db
 
     def _migrate(self, db: apsw.Connection) -> None:
-        known = db.execute("select 1 from sqlite_master where name = 'schema_version'").fetchall()
-        version: int = db.execute("select max(version) from schema_version").get if known else 0
-        for number, _, script in pending("sqlite", version or 0):
+        for number, _, script in pending("sqlite", _version_of(db)):
             db.execute("begin immediate")
             try:
-                for statement in statements_of(script):
-                    db.execute(statement)
-                db.execute("insert into schema_version values (?, ?)", (number, self.clock.now()))
+                if _version_of(db) < number:  # else another process that started with us has done it
+                    for statement in statements_of(script):
+                        db.execute(statement)
+                    db.execute("insert into schema_version values (?, ?)", (number, self.clock.now()))
                 db.execute("commit")
             except BaseException:
                 if db.in_transaction:
                     db.execute("rollback")
                 raise
+
+
+def _version_of(db: apsw.Connection) -> int:
+    if not db.execute("select 1 from sqlite_master where name = 'schema_version'").fetchall():
+        return 0
+    version: int | None = db.execute("select max(version) from schema_version").get
+    return version or 0

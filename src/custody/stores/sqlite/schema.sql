@@ -45,7 +45,7 @@ create table job (
 create unique index job_key on job (kind, key) where key is not null;
 -- Exactly what can be claimed now. Cost per claim does not depend on anything else in the table.
 create index job_ready on job (queue, priority, id) where runnable = 1 and unmet = 0 and holder is null;
-create index job_leased on job (queue) where holder is not null;
+create index job_leased on job (until, queue) where holder is not null;
 create index job_due on job (due) where due is not null;
 create index job_parent on job (parent, ended) where parent is not null;
 create index job_line on job (line, task, position) where line is not null;
@@ -80,27 +80,30 @@ create table event (
 create unique index event_subject on event (subject, seq);
 
 create table sealed (
-    event integer primary key,                  -- event.id
-    block integer not null,
-    place integer not null,
     subject text not null,
     seq integer not null,
-    salt text not null,
-    body_hash text not null,
-    leaf text not null
-) strict;
-create index sealed_block on sealed (block, place);
-create unique index sealed_subject on sealed (subject, seq);
+    block integer not null,
+    position integer not null,                  -- within the block, from 0
+    body text not null,                         -- hash of salt and body
+    salt text,                                  -- gone once the body was erased
+    leaf text not null,
+    primary key (subject, seq)
+) strict, without rowid;
+create index sealed_block on sealed (block, position);
 
 create table block (
-    number integer primary key,
-    at integer not null,
-    size integer not null,
-    total integer not null,
-    root text not null,
+    number integer primary key,                 -- of two sealers one wins
+    origin text not null,
+    algorithm text not null,
     previous text not null,
-    head text not null,                         -- the signed head, as published
-    algorithm text not null
+    root text not null,
+    count integer not null,
+    total integer not null,
+    at integer not null,
+    complete integer not null,
+    frontier text not null,
+    signature text not null,
+    last_event integer not null                 -- the highest event.id in it: where to look for unsealed ones
 ) strict;
 
 create table lease (
@@ -166,6 +169,7 @@ create table latest (
     type text not null,
     seq integer not null,
     outcome text not null,
+    seen integer not null,                       -- the item's last change that whoever did it had seen
     primary key (item, type)
 ) strict, without rowid;
 create index latest_type on latest (type, outcome, item);
@@ -243,4 +247,27 @@ create table inv_file (
     mime text not null,
     primary key (ark, version, name)
 ) strict, without rowid;
-create index inv_file_digest on inv_file (sha256)
+create index inv_file_digest on inv_file (sha256);
+
+create table token (
+    id integer primary key autoincrement,
+    hash text not null,                         -- SHA-256 of the secret, which is nowhere else
+    name text not null,                         -- who it is: the agent in the history
+    roles text not null,                        -- space-separated
+    collections text not null,                  -- space-separated, or * for all
+    login integer,                              -- the token a session was opened with
+    created integer not null,
+    expires integer not null,
+    revoked integer
+) strict;
+create unique index token_hash on token (hash);
+
+create table archive (
+    name text primary key,
+    system text not null,                       -- svn, git
+    location text not null,
+    uuid text not null,
+    last integer not null,                      -- revisions up to this one have a commit job
+    frozen text not null,                       -- why nothing is taken in any more; empty: all is well
+    added integer not null
+) strict, without rowid;

@@ -16,9 +16,8 @@ from typing import Any, TypeVar
 
 import apsw
 
-from custody.model.errors import Unavailable
 from custody.stores.clock import Clock
-from custody.stores.sqlite.connection import SqliteTx, translate
+from custody.stores.sqlite.connection import SqliteTx, closed, translate
 
 T = TypeVar("T")
 Work = Callable[[SqliteTx], Any]
@@ -38,7 +37,7 @@ class Writer:
     def write(self, work: Callable[[SqliteTx], T]) -> T:
         """Run `work` in a transaction and return its value once that is on disk."""
         if self._closed:
-            raise Unavailable("the store is closed", code="store.closed")
+            raise closed()
         future: Future[T] = Future()
         self._inbox.put((work, future))
         return future.result()
@@ -108,9 +107,12 @@ class InlineWriter:
     def __init__(self, db: apsw.Connection, clock: Clock, new_move: Callable[[], str]) -> None:
         self._db, self._clock, self._new_move = db, clock, new_move
         self._lock = threading.RLock()
+        self._closed = False
 
     def write(self, work: Callable[[SqliteTx], T]) -> T:
         with self._lock:
+            if self._closed:
+                raise closed()
             self._db.execute("begin immediate")
             try:
                 value = work(SqliteTx(self._db, self._clock.now(), self._new_move))
@@ -122,4 +124,5 @@ class InlineWriter:
             return value
 
     def close(self) -> None:
+        self._closed = True
         self._db.close()

@@ -43,4 +43,4 @@ create table inv_file (
     mime text not null,
     primary key (ark, version, name)
 ) strict, without rowid;
-create index inv_file_digest on inv_file (sha256)
+create index inv_file_digest on inv_file (sha256);

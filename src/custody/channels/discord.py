@@ -1,0 +1,255 @@
+"""Discord's REST interface, as far as an archive needs it.
+
+Pages come back sorted by id, oldest first, whatever order the server used. Every field is handed on as it
+came. Rate limits are obeyed and waited for up to `patience`; a longer wait is raised as `RateLimited` with
+the seconds, so that a worker can do something else meanwhile. What is worth trying again is tried again by
+what went wrong, not by what the message said; what is not is raised at once under a name of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Literal
+from urllib.parse import parse_qs, urlsplit
+
+import httpx2
+
+from custody import __version__
+from custody.channels.limits import Buckets, Budget, Route, Slots, Spaced
+from custody.channels.snowflake import parse
+from custody.model.errors import BadInput, NotFound, Refused, Unavailable, Unsafe
+
+API = "https://discord.com/api/v10"
+AGENT = f"DiscordBot (custody, {__version__})"  # without this form Discord's front door stays shut
+MEDIA_HOSTS = frozenset({"cdn.discordapp.com", "media.discordapp.net"})
+MOST_BYTES = 32 * 2**20  # of one answer; a page of 100 messages has at most a few
+TRIES = 6
+PATIENCE = 60.0
+BAN_WITHOUT_A_TIME = 600.0
+
+Raw = dict[str, Any]
+
+
+class RateLimited(Unavailable):
+    """Asked to wait for longer than we will: try again after `facts["retry_after"]` seconds."""
+
+    code = "discord.rate-limited"
+
+
+class Unreadable(Refused):
+    """We may not read this. Asking again would not help, and asking often would get us banned."""
+
+    code = "discord.unreadable"
+
+
+class WrongKind(Refused):
+    """This kind of channel does not have what was asked for."""
+
+    code = "discord.wrong-kind"
+
+
+class Gone(NotFound):
+    """No such channel, guild or message, or no longer."""
+
+    code = "discord.gone"
+
+
+class BadToken(Unsafe):
+    """The bot's token is not accepted. No further request is sent with it."""
+
+    code = "discord.token"
+
+
+@dataclass(slots=True)
+class Discord:
+    token: str
+    http: httpx2.Client = field(default_factory=lambda: httpx2.Client(timeout=30.0))
+    slots: Slots = field(default_factory=Spaced)
+    buckets: Buckets = field(default_factory=Buckets)
+    budget: Budget = field(default_factory=Budget)
+    api: str = API
+    media_hosts: frozenset[str] = MEDIA_HOSTS
+    patience: float = PATIENCE
+    sleep: Callable[[float], None] = time.sleep
+    _dead: bool = False
+
+    # --- What can be asked ---
+
+    def me(self) -> Raw:
+        return self._object(Route("/users/@me", 0))
+
+    def channel(self, channel: int) -> Raw:
+        return self._object(Route("/channels/{top}", channel))
+
+    def messages(
+        self, channel: int, *, after: int | None = None, before: int | None = None, limit: int = 100
+    ) -> list[Raw]:
+        """A page, oldest first: with `after` the oldest after that id, with `before` the newest before it."""
+        bounds = {"after": after, "before": before}
+        asked = {name: str(value) for name, value in bounds.items() if value is not None}
+        page = self._list(Route("/channels/{top}/messages", channel), limit=str(limit), **asked)
+        return sorted(page, key=lambda raw: parse(raw["id"]))
+
+    def message(self, channel: int, message: int) -> Raw:
+        return self._object(Route("/channels/{top}/messages/{message}", channel), message=message)
+
+    def channels(self, guild: int) -> list[Raw]:
+        return self._list(Route("/guilds/{top}/channels", guild))
+
+    def active_threads(self, guild: int) -> list[Raw]:
+        return list(self._object(Route("/guilds/{top}/threads/active", guild))["threads"])
+
+    def archived_threads(self, channel: int, kind: Literal["public", "private"] = "public") -> Iterator[Raw]:
+        """Every archived thread, the last archived first. Here a page begins at a date, not at an id."""
+        route, before = Route(f"/channels/{{top}}/threads/archived/{kind}", channel), ""
+        more = True
+        while more:
+            answer = self._object(route, limit="100", **({"before": before} if before else {}))
+            yield from answer["threads"]
+            more = bool(answer["has_more"] and answer["threads"])
+            before = str(answer["threads"][-1]["thread_metadata"]["archive_timestamp"]) if more else ""
+
+    def attachment(self, url: str) -> Iterator[bytes]:
+        """The bytes behind an attachment's link. The token is not shown there."""
+        if urlsplit(url).netloc not in self.media_hosts:
+            raise Unsafe("not a place where Discord keeps files", code="discord.host", where=url)
+        self._wait(self.slots.take(), url)
+        try:
+            with self.http.stream("GET", url, headers={"User-Agent": AGENT}) as answer:
+                if answer.status_code == 404:
+                    raise Gone("the link has expired", where=url, hint="fetch the message again for a fresh one")
+                if answer.status_code != 200:
+                    raise Unavailable(f"the file server says {answer.status_code}", where=url)
+                yield from answer.iter_bytes(2**20)
+        except httpx2.TransportError as error:
+            raise Unavailable(f"the file server does not answer: {error}", where=url) from error
+
+    # --- Asking ---
+
+    def _object(self, route: Route, **parts: Any) -> Raw:
+        found = self._ask(route, **parts)
+        if not isinstance(found, dict):
+            raise Unavailable("not the answer that was expected", code="discord.answer", where=route.template)
+        return found
+
+    def _list(self, route: Route, **parts: Any) -> list[Raw]:
+        found = self._ask(route, **parts)
+        if not isinstance(found, list) or not all(isinstance(raw, dict) and "id" in raw for raw in found):
+            raise Unavailable("not the answer that was expected", code="discord.answer", where=route.template)
+        return found
+
+    def _ask(self, route: Route, **parts: Any) -> Any:
+        path = route.path(**parts)
+        query = {name: value for name, value in parts.items() if f"{{{name}}}" not in route.template}
+        failures, left = 0, self.patience
+        while True:
+            self._take_turn(route, path)
+            answer = self._send(path, query)
+            self.buckets.learn(route, answer.headers)
+            if answer.status == 200 and answer.body is not None:
+                return answer.body
+            if answer.status == 429:
+                left -= self._limited(route, answer)
+                if left < 0:
+                    raise RateLimited("Discord asks us to wait", where=path, retry_after=answer.retry_after)
+            elif answer.status in (0, 200) or answer.status >= 500:
+                failures += 1
+                if failures == TRIES:
+                    raise Unavailable(answer.trouble, code="discord.down", where=path, hint="try again later")
+                self.sleep(2 ** (failures - 1) * random.uniform(0.5, 1.0))
+            else:
+                raise self._refusal(path, answer)
+
+    def _take_turn(self, route: Route, path: str) -> None:
+        if self._dead:
+            raise BadToken("the token was refused before", where=path)
+        self.budget.check()
+        while (wait := self.buckets.wait(route)) > 0:
+            self._wait(wait, path)
+        self._wait(self.slots.take(), path)
+
+    def _wait(self, seconds: float, path: str) -> None:
+        if seconds > self.patience:
+            raise RateLimited("it is not our turn for a while", where=path, retry_after=seconds)
+        if seconds > 0:
+            self.sleep(seconds)
+
+    def _send(self, path: str, query: dict[str, str]) -> _Answer:
+        headers = {"Authorization": f"Bot {self.token}", "User-Agent": AGENT}
+        data = bytearray()
+        try:
+            with self.http.stream("GET", self.api + path, params=query, headers=headers) as answer:
+                for piece in answer.iter_bytes():
+                    data += piece
+                    if len(data) > MOST_BYTES:
+                        raise Unavailable("an answer without end", code="discord.answer", where=path)
+        except httpx2.RequestError as error:
+            return _Answer(0, {}, None, f"no answer: {type(error).__name__} {error}")
+        return _Answer(answer.status_code, dict(answer.headers), _parsed(data), f"Discord says {answer.status_code}")
+
+    def _limited(self, route: Route, answer: _Answer) -> float:
+        """Remember whom a 429 is for; answers the seconds it asks for."""
+        wait = answer.retry_after
+        everybody = answer.body is None or answer.told("global") or answer.headers.get("x-ratelimit-global")
+        if answer.headers.get("x-ratelimit-scope") != "shared":
+            self.budget.spend()
+        if everybody:  # also a page of HTML: that is not the interface but the front door, for our whole address
+            self.slots.pause(wait)
+        else:
+            self.buckets.close(route, wait)
+        return wait
+
+    def _refusal(self, path: str, answer: _Answer) -> Exception:
+        code, said = answer.told("code"), str(answer.told("message") or answer.trouble)
+        if answer.status in (401, 403):
+            self.budget.spend()
+        if answer.status == 401:
+            self._dead = True
+            return BadToken(said, where=path, hint="give the bot's token again")
+        if code == 50024:
+            return WrongKind(said, where=path, discord=code)
+        if answer.status == 403 and answer.body is None:
+            return Unavailable("Discord's front door refuses us", code="discord.blocked", where=path)
+        kind = {400: BadInput, 403: Unreadable, 404: Gone}.get(answer.status, Unavailable)
+        return kind(said, where=path, discord=code)
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    status: int  # 0 when there was none
+    headers: dict[str, str]
+    body: Any  # None when it is not JSON
+    trouble: str
+
+    def told(self, name: str) -> Any:
+        return self.body.get(name) if isinstance(self.body, dict) else None
+
+    @property
+    def retry_after(self) -> float:
+        for told in (self.told("retry_after"), self.headers.get("retry-after")):
+            try:
+                return max(0.0, float(str(told)))
+            except ValueError:
+                continue
+        return BAN_WITHOUT_A_TIME if self.body is None else 1.0
+
+
+def _parsed(data: bytearray) -> Any:
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError):
+        return None
+
+
+def expires(url: str) -> datetime | None:
+    """When an attachment's link stops working, which it says itself."""
+    told = parse_qs(urlsplit(url).query).get("ex", [""])[0]
+    try:
+        return datetime.fromtimestamp(int(told, 16), UTC)
+    except (ValueError, OverflowError, OSError):
+        return None

@@ -1,0 +1,73 @@
+"""A channel's messages as a range-indexed table on block blobs.
+
+Leaves hold messages keyed by their ids; indexes above them say which leaf an id belongs to. Every message
+that was written is found again, whatever crashed when, and whoever else was writing. Text is not searched
+here: exports to SQLite and HTML do that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from datetime import datetime
+from typing import Any
+
+from custody.channels import snowflake
+from custody.channels.blobs import Blobs
+from custody.channels.snowflake import HIGHEST, block_id
+from custody.channels.table import delete, fsck, search, sweep, upsert
+from custody.channels.table.fsck import Finding
+from custody.channels.table.node import Found, Message
+from custody.channels.table.tree import Settings, Tree
+
+__all__ = ["Finding", "Found", "Message", "Settings", "Table"]
+
+
+class Table:
+    """One channel's or thread's messages. Not shared between threads; any number may be open at once."""
+
+    def __init__(self, blobs: Blobs, channel: int, settings: Settings | None = None) -> None:
+        self._tree = Tree(blobs, f"ch/{channel}/", settings or Settings())
+
+    def search(self, message: int) -> Found | None:
+        return search.search(self._tree, block_id(message))
+
+    def between(self, first: int = 0, end: int = HIGHEST + 1) -> Iterator[Found]:
+        """Messages with first <= id < end, oldest first; tombstones too."""
+        return search.between(self._tree, block_id(first), block_id(end))
+
+    def during(self, since: datetime, until: datetime) -> Iterator[Found]:
+        """Messages made from one moment up to another."""
+        return self.between(snowflake.at(since), snowflake.at(until))
+
+    def upsert(self, messages: Iterable[Mapping[str, Any]], mark: str = "") -> None:
+        """Write messages as the service gave them, and then the mark."""
+        upsert.upsert(self._tree, [Message.of(raw) for raw in messages], mark)
+
+    @property
+    def mark(self) -> str:
+        """What was last written with a page: never ahead of the messages."""
+        return upsert.read_mark(self._tree)
+
+    def delete(self, messages: Collection[int], deleted_at: str = "") -> int:
+        """Take messages out with all their versions; answers how many were there."""
+        return delete.delete(self._tree, [block_id(one) for one in messages], deleted_at)
+
+    def remove_some(self, most: int = 100) -> bool:
+        """Delete part of the whole table; answers whether there is more."""
+        return delete.remove_some(self._tree, most)
+
+    def check(self) -> list[Finding]:
+        return fsck.check(self._tree).findings
+
+    def repair(self) -> list[Finding]:
+        """Mend what can be mended; answers what is left."""
+        return fsck.repair(self._tree)
+
+    def sweep(self, before: datetime) -> list[str]:
+        """Delete blobs that nothing names, written before a moment; answers their names."""
+        return sweep.sweep(self._tree, before)
+
+    def must_stay_hot(self, name: str) -> bool:
+        """Indexes and the last leaf are read and written all the time."""
+        last = self._tree.locate(block_id(HIGHEST))
+        return not name.startswith(f"{self._tree.prefix}leaf/") or (last is not None and name == last.leaf)

@@ -1,0 +1,227 @@
+"""Checking a whole table, and mending what can be mended.
+
+`check` walks from the root and reads everything. `repair` mends and may be cut short and run again: it writes
+messages to their right places before it takes them from wrong ones, and looks for those of a lost index in
+the leaves that nothing names any more. It never deletes such a leaf; that is the sweep's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+
+from custody.channels.blobs import NoBlob
+from custody.channels.table import split
+from custody.channels.table.commit import commit_index, commit_leaf
+from custody.channels.table.delete import delete
+from custody.channels.table.node import (
+    FIRST,
+    Entry,
+    Index,
+    Leaf,
+    Message,
+    Records,
+    found,
+    key_in,
+    named,
+    records,
+)
+from custody.channels.table.search import search
+from custody.channels.table.tree import Place, Tree
+from custody.channels.table.upsert import upsert
+from custody.model.errors import BadInput
+
+CODES = {
+    "index.missing": "there are leaves but no index",
+    "index.order": "fences do not rise, or do not begin where they should",
+    "child.missing": "an index names a blob that is not there or cannot be read",
+    "leaf.order": "blocks are not in order",
+    "leaf.outside": "messages are in a leaf that is not for them",
+    "split.unfinished": "a leaf is sealed for copying and still in use",
+    "block.damaged": "a block's lines are not messages",
+    "orphan": "a blob that no index names",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    code: str
+    where: str
+    detail: str = ""
+
+
+@dataclass(slots=True)
+class Survey:
+    """What a walk has seen."""
+
+    findings: list[Finding] = field(default_factory=list)
+    named: set[str] = field(default_factory=set)
+    bad_indexes: dict[str, Place] = field(default_factory=dict)
+    bad_leaves: dict[str, Place] = field(default_factory=dict)
+    moved: dict[str, Place] = field(default_factory=dict)
+    lost: list[tuple[str, str]] = field(default_factory=list)
+    messages: int = 0
+
+    def add(self, code: str, where: str, detail: str = "") -> None:
+        self.findings.append(Finding(code, where, detail))
+
+
+def check(tree: Tree) -> Survey:
+    tree.forget_all()
+    survey = Survey()
+    _walk(tree, Place((), tree.root, FIRST, ""), survey)
+    orphans = [blob for blob in tree.blobs.list(tree.prefix) if blob.name not in survey.named]
+    if not survey.named and not any(blob.size for blob in orphans):
+        survey.findings.clear()  # a channel without a table, or one that was just to be made
+    for blob in orphans:
+        survey.add("orphan", blob.name)
+    return survey
+
+
+def _walk(tree: Tree, place: Place, survey: Survey) -> bool:
+    """Visit a blob and all below it; False if it is not there or makes no sense."""
+    name = place.leaf
+    try:
+        if name.startswith(tree.prefix + "leaf/"):
+            _visit_leaf(tree, place, tree.load(name), survey)
+        else:
+            _visit_index(tree, place, tree.index(name), survey)
+    except (NoBlob, BadInput) as error:
+        survey.lost.append((place.low, place.high))
+        survey.add("child.missing" if place.path else "index.missing", name, error.message if place.path else "")
+        return False
+    survey.named.add(name)
+    return True
+
+
+def _visit_index(tree: Tree, place: Place, index: Index, survey: Survey) -> None:
+    fences = index.fences
+    good = fences[:1] == (place.low,) and all(low < high for low, high in pairwise(fences))
+    if not good:
+        survey.add("index.order", index.name)
+    rising = sorted(range(len(fences)), key=lambda position: fences[position])
+    limits = pairwise((*sorted(fences), place.high))
+    for position, (low, high) in zip(rising, limits, strict=True):
+        child = Place((*place.path, (index, position)), tree.prefix + index.entries[position].blob, low, high)
+        good &= _walk(tree, child, survey)
+    if not good:
+        survey.bad_indexes[index.name] = place
+
+
+def _visit_leaf(tree: Tree, place: Place, leaf: Leaf, survey: Survey) -> None:
+    content = tree.read(leaf, 0, len(leaf.ids))
+    if list(leaf.ids) != sorted(set(leaf.ids)):
+        survey.add("leaf.order", leaf.name)
+        survey.bad_leaves[leaf.name] = place
+    for (one, after), (start, stop) in zip(pairwise((*leaf.ids, "")), pairwise(leaf.starts), strict=True):
+        known = _readable(content[start:stop])
+        if not known or named(min(known), content[start:stop]) != one or (after > one and max(known) >= after):
+            survey.add("block.damaged", leaf.name, one)
+        survey.messages += len(known)
+    outside = [key for key in map(key_in, leaf.ids) if key < place.low or not place.holds(key)]
+    if outside:
+        survey.add("leaf.outside", leaf.name, f"{len(outside)} from {outside[0]}")
+        survey.bad_leaves[leaf.name] = place
+    if leaf.moved:
+        survey.add("split.unfinished", leaf.name)
+        survey.moved[leaf.name] = place
+
+
+def _readable(block: bytes) -> Records:
+    try:
+        return records(block) if block.endswith(b"\n") else {}
+    except (ValueError, LookupError, TypeError, BadInput):
+        return {}
+
+
+# --- Mending ---
+
+
+def repair(tree: Tree) -> list[Finding]:
+    """Mend what can be mended; answers what is still wrong afterwards."""
+    survey = check(tree)
+    orphans = [finding.where for finding in survey.findings if finding.code == "orphan"]
+    if any(finding.code == "index.missing" for finding in survey.findings):
+        _plant_again(tree)
+    for name, place in survey.bad_indexes.items():
+        _mend_index(tree, name, place)
+    tree.forget_all()
+    for name, place in survey.bad_leaves.items():
+        _mend_leaf(tree, name, place)
+    for name in orphans if survey.lost else ():
+        _salvage(tree, name, survey.lost)
+    for name, place in survey.moved.items():
+        _finish(tree, name, place.low)
+    return check(tree).findings
+
+
+def _plant_again(tree: Tree) -> None:
+    try:
+        tree.blobs.delete(tree.root)  # it is there and cannot be read
+    except NoBlob:
+        pass
+    tree.forget_all()
+    split.plant(tree)
+
+
+def _mend_index(tree: Tree, name: str, place: Place) -> None:
+    """Only children that are there, in order; an empty leaf where the first one is lost."""
+    tree.forget_all()
+    index = tree.index(name)
+    kept = {entry.fence: entry for entry in index.entries if _is_there(tree, tree.prefix + entry.blob)}
+    if place.low not in kept:
+        leaf = commit_leaf(tree, None, Leaf(tree.fresh_name("leaf", place.low), ""), {}, name)
+        kept[place.low] = Entry(place.low, tree.short(leaf.name))
+    parent = place.path[-1][0].name if place.path else ""
+    anew = replace(index, entries=())  # trust none of its blocks
+    commit_index(tree, anew, name, [kept[fence] for fence in sorted(kept)], parent, index.moved)
+
+
+def _is_there(tree: Tree, name: str) -> bool:
+    try:
+        if not name.startswith(tree.prefix + "leaf/"):
+            tree.index(name)
+        return tree.blobs.head(name) is not None
+    except (NoBlob, BadInput):
+        return False
+
+
+def _mend_leaf(tree: Tree, name: str, place: Place) -> None:
+    leaf = tree.load(name)
+    content = records(tree.read(leaf, 0, len(leaf.ids)))
+    strays = {key: lines for key, lines in content.items() if key < place.low or not place.holds(key)}
+    _write(tree, strays)
+    leaf = tree.load(name)
+    parent = place.path[-1][0].name
+    kept = {one for one in leaf.ids if key_in(one) not in strays}
+    commit_leaf(tree, leaf, replace(leaf, ids=tuple(sorted(kept))), {}, parent)
+
+
+def _salvage(tree: Tree, name: str, lost: Iterable[tuple[str, str]]) -> None:
+    """Messages of a lost range, from a leaf that nothing names, unless the table has them by now."""
+    if not name.startswith(tree.prefix + "leaf/"):
+        return
+    leaf = tree.load(name)
+    content = _readable(tree.read(leaf, 0, len(leaf.ids)))
+    wanted = {key for key in content if any(low <= key and (not high or key < high) for low, high in lost)}
+    _write(tree, {key: content[key] for key in wanted if search(tree, key) is None})
+
+
+def _write(tree: Tree, content: Records) -> None:
+    upsert(tree, list(_versions(content)))
+    for key, lines in content.items():
+        if buried := found(key, lines).deleted_at:
+            delete(tree, [key], buried)
+
+
+def _versions(content: Records) -> Iterator[Message]:
+    for key in sorted(content):
+        for line in content[key]:
+            yield Message(key, line)
+
+
+def _finish(tree: Tree, name: str, low: str) -> None:
+    spot = tree.find(low)
+    if spot and spot[1].name == name and spot[1].moved:
+        split.divide(tree, *spot, spot[1].ids, {}, spot[1])

@@ -1,0 +1,201 @@
+"""The values a channel's table is made of: messages, leaves and indexes. No I/O here.
+
+A leaf's blocks are JSON lines, so a leaf is also a .jsonl file. A block holds one message or, with packing,
+a run of neighbours. A message that was edited has one line per version, newest last. An index has one block
+per entry: the child that holds everything from a fence up to the next.
+
+A block's id is its first message's id (twenty digits) and eight digits of its SHA-256. The key alone would
+not do: the store takes, for an id in a list, whatever was staged under it last, also by another writer, so
+two writers could commit each other's blocks. With the content in its name a block is that content or is
+missing; a page that is already there is recognised without reading it; and damage shows.
+
+A leaf or index carries its seals in its metadata, because a commit replaces metadata and blocks together:
+
+    end     no id from here on may be added; it belongs to a neighbour on the right
+    moved   nothing may be added; its content is being, or has been, copied to fresh blobs
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from itertools import accumulate, groupby
+from typing import Any
+
+from custody.channels.blobs import Facts, Tier
+from custody.channels.snowflake import WIDTH, block_id, parse
+from custody.model.errors import BadInput
+
+FIRST = block_id(0)
+
+_COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+_ID_FIRST = re.compile(rb'\{"id":"(\d+)"[,}]')
+_TOMBSTONE = re.compile(rb'\{"id":"(\d+)","deleted_at":"([^"]*)"\}')
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    key: str  # the id as twenty digits
+    line: bytes
+
+    @classmethod
+    def of(cls, raw: Mapping[str, Any]) -> Message:
+        """A message as the service gave it, every field kept; the id is moved to the front of the line."""
+        number = parse(raw["id"])
+        kept = {"id": str(number), **raw, "id": str(number)}  # noqa: F601 - first place, and not overwritten
+        try:
+            line = _COMPACT.encode(kept).encode()
+        except UnicodeEncodeError:  # half a character, which only an escape can carry
+            line = json.dumps(kept, separators=(",", ":")).encode()
+        return cls(block_id(number), line)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A message in the archive: its versions as lines, newest last."""
+
+    id: int
+    versions: tuple[bytes, ...]
+    deleted_at: str = ""
+
+    @property
+    def message(self) -> dict[str, Any]:
+        return dict(json.loads(self.versions[-1]))
+
+
+Records = dict[str, tuple[bytes, ...]]  # by key, in order: the lines of each message
+
+
+def tombstone(key: str, deleted_at: str) -> bytes:
+    return b'{"id":"%d","deleted_at":%b}' % (int(key), json.dumps(deleted_at).encode())
+
+
+def is_tombstone(line: bytes) -> bool:
+    return _TOMBSTONE.fullmatch(line) is not None
+
+
+def found(key: str, lines: tuple[bytes, ...]) -> Found:
+    buried = _TOMBSTONE.fullmatch(lines[-1])
+    return Found(int(key), () if buried else lines, buried[2].decode() if buried else "")
+
+
+def records(block: bytes) -> Records:
+    """The messages of a block, or of several that follow each other."""
+    lines = block.split(b"\n")[:-1]
+    return {key: tuple(group) for key, group in groupby(lines, key_of)}
+
+
+def key_of(line: bytes) -> str:
+    quick = _ID_FIRST.match(line)
+    return block_id(int(quick[1]) if quick else parse(json.loads(line)["id"]))
+
+
+def pack(messages: Records, most: int) -> Iterator[tuple[str, bytes]]:
+    """Messages in order as blocks of at most so many, each with its id."""
+    keys = sorted(messages)
+    for start in range(0, len(keys), most):
+        run = keys[start : start + most]
+        data = b"".join(line + b"\n" for key in run for line in messages[key])
+        yield named(run[0], data), data
+
+
+def named(key: str, data: bytes) -> str:
+    return f"{key}-{sha256(data).hexdigest()[:8]}"
+
+
+def key_in(block: str) -> str:
+    return block[:WIDTH]
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    name: str
+    etag: str
+    ids: tuple[str, ...] = ()
+    starts: tuple[int, ...] = (0,)  # where each block begins, and where the last one ends
+    tier: Tier = "Hot"
+    end: str = ""
+    moved: bool = False
+    mark: str = ""
+    packed: int = 1  # no block holds more messages than this
+    top: str = ""  # no message is above this
+
+    @classmethod
+    def read(cls, name: str, etag: str, ids: tuple[str, ...], sizes: Iterable[int], facts: Facts) -> Leaf:
+        told = facts.metadata
+        return cls(
+            name=name,
+            etag=etag,
+            ids=ids,
+            starts=tuple(accumulate(sizes, initial=0)),
+            tier=facts.tier,
+            end=told.get("end", ""),
+            moved="moved" in told,
+            mark=told.get("mark", ""),
+            packed=int(told.get("packed", "1")),
+            top=told.get("top", "") or (key_in(ids[-1]) if ids else ""),
+        )
+
+    def facts(self, parent: str) -> Facts:
+        told = {
+            "kind": "leaf",
+            "end": self.end,
+            "moved": "1" if self.moved else "",
+            "mark": self.mark,
+            "packed": str(self.packed) if self.packed > 1 else "",
+            "top": self.top if self.packed > 1 else "",
+        }
+        tags = {"kind": "leaf", "parent": parent}
+        return Facts({name: value for name, value in told.items() if value}, tags, self.tier)
+
+    def takes(self, key: str) -> bool:
+        return not self.moved and (not self.end or key < self.end)
+
+    def before(self, key: str) -> int:
+        """The position of the last block that begins at or before this id; -1 if there is none."""
+        return bisect_right(self.ids, key + "~") - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    fence: str
+    blob: str
+
+    def block(self) -> tuple[str, bytes]:
+        line = b'{"fence":"%b","blob":"%b"}\n' % (self.fence.encode(), self.blob.encode())
+        return named(self.fence, line), line
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    name: str
+    etag: str
+    entries: tuple[Entry, ...]
+    fences: tuple[str, ...]
+    moved: bool = False
+
+    @classmethod
+    def of(cls, name: str, etag: str, entries: Iterable[Entry], moved: bool = False) -> Index:
+        entries = tuple(entries)
+        return cls(name, etag, entries, tuple(entry.fence for entry in entries), moved)
+
+    @classmethod
+    def read(cls, name: str, etag: str, data: bytes, metadata: Mapping[str, str]) -> Index:
+        try:
+            entries = [Entry(**json.loads(line)) for line in data.splitlines()]
+        except (ValueError, TypeError) as error:
+            raise BadInput("not an index", code="table.index", where=name, hint="run fsck") from error
+        return cls.of(name, etag, entries, "moved" in metadata)
+
+    def facts(self, parent: str) -> Facts:
+        told = {"kind": "index"} | ({"moved": "1"} if self.moved else {})
+        return Facts(told, {"kind": "index"} | ({"parent": parent} if parent else {}))
+
+
+def route(fences: tuple[str, ...], key: str) -> int:
+    """Which child an id belongs to: the one with the largest fence at or below it. Everybody asks here."""
+    return bisect_right(fences, key) - 1

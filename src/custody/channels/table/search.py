@@ -1,0 +1,70 @@
+"""Finding messages: one by its id, many by a range of ids.
+
+With a warm memory a message costs one ranged GET, and one that is not there costs one HEAD: the sizes of the
+blocks say where in the leaf its bytes are, so the store need not understand JSON.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator
+
+from custody.channels.blobs import Changed
+from custody.channels.table.node import Found, Leaf, found, key_in, records
+from custody.channels.table.tree import ATTEMPTS, Place, Tree, busy
+
+
+def search(tree: Tree, key: str) -> Found | None:
+    for _ in range(ATTEMPTS):
+        spot = tree.find(key)
+        if spot is None:
+            return None
+        _, leaf = spot
+        position = leaf.before(key)
+        try:
+            if position < 0 or (leaf.packed == 1 and key_in(leaf.ids[position]) != key):
+                if tree.current(leaf):
+                    return None
+                continue
+            lines = records(tree.read(leaf, position, position + 1)).get(key)
+            return found(key, lines) if lines else None
+        except Changed:
+            tree.forget(leaf.name)
+    raise busy(tree.prefix)
+
+
+def between(tree: Tree, first: str, end: str) -> Iterator[Found]:
+    """Messages with first <= id < end, oldest first, a leaf at a time. Deleted ones are among them."""
+    key: str | None = first
+    while key is not None and key < end:
+        spot = tree.find(key)
+        if spot is None:
+            return
+        place, leaf = spot
+        if not leaf.end or key < leaf.end:
+            here = _of_leaf(tree, leaf, key, end)
+            if here is None:
+                continue
+            yield from here
+        key = _next(place, leaf, key)
+
+
+def _next(place: Place, leaf: Leaf, key: str) -> str | None:
+    """A sealed leaf has a neighbour that an outdated index may not know; ask for it by the seal."""
+    if leaf.end and key < leaf.end and (not place.high or leaf.end < place.high):
+        return leaf.end
+    return place.high or None
+
+
+def _of_leaf(tree: Tree, leaf: Leaf, first: str, end: str) -> list[Found] | None:
+    """None if the leaf has changed under us."""
+    start = max(0, leaf.before(first)) if leaf.packed > 1 else bisect_left(leaf.ids, first)
+    stop = max(start, bisect_left(leaf.ids, end))
+    try:
+        if leaf.starts[start] == leaf.starts[stop] and not tree.current(leaf):
+            return None
+        lines = records(tree.read(leaf, start, stop))
+    except Changed:
+        tree.forget(leaf.name)
+        return None
+    return [found(key, versions) for key, versions in lines.items() if first <= key < end]

@@ -1,0 +1,186 @@
+"""Walking a channel's table, with a memory of what was read last.
+
+Nothing here trusts that memory: every answer that leaves the table was checked against an ETag in the call
+that gave it. It is enough to check the leaf. Whoever takes ids away from a leaf seals it first, and a seal
+changes its ETag; so a reader that came by an outdated index meets a leaf that has changed, or is gone, and
+walks again with fresh eyes.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from custody.channels.blobs import MOST_BLOCKS, Blobs, Changed, NoBlob
+from custody.channels.table.node import FIRST, Index, Leaf, route
+from custody.model.errors import Unavailable, Unsafe
+
+ATTEMPTS = 50  # somebody wins each round, so this many losses in a row mean something is wrong
+LEAVES_KEPT = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    capacity: int = 1_000  # blocks in a leaf
+    fanout: int = 1_000  # entries in an index
+    packing: int = 1  # messages of one page that may share a block
+    differs: Callable[[bytes, bytes], bool] = bytes.__ne__  # is the second line a new version of the first?
+
+    def __post_init__(self) -> None:
+        for name in ("capacity", "fanout"):
+            if not 2 <= getattr(self, name) <= MOST_BLOCKS:
+                raise Unsafe(f"{name} is {getattr(self, name)}", code="table.setting", hint=f"2 to {MOST_BLOCKS}")
+        if not 1 <= self.packing <= 1_000:
+            raise Unsafe(f"packing is {self.packing}", code="table.setting", hint="1 to 1,000")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where an id belongs: the indexes on the way down, the leaf's name, and the ids it is for."""
+
+    path: tuple[tuple[Index, int], ...]  # each with the position of the child that was taken
+    leaf: str
+    low: str
+    high: str  # "" is no limit
+
+    def holds(self, key: str) -> bool:
+        return not self.high or key < self.high
+
+    def limit(self, leaf: Leaf, key: str) -> str:
+        """Where the ids end that share a leaf with this one. A seal knows better than an outdated index."""
+        return leaf.end if key < leaf.end else self.high
+
+    @property
+    def parent(self) -> str:
+        return self.path[-1][0].name
+
+
+@dataclass(slots=True)
+class Tree:
+    blobs: Blobs
+    prefix: str  # ends with a slash
+    settings: Settings
+    indexes: dict[str, Index] = field(default_factory=dict)
+    leaves: dict[str, Leaf] = field(default_factory=dict)
+
+    @property
+    def root(self) -> str:
+        return self.prefix + "index.jsonl"
+
+    def fresh_name(self, kind: str, fence: str) -> str:
+        return f"{self.prefix}{kind}/{fence}-{secrets.token_hex(6)}.jsonl"
+
+    def short(self, name: str) -> str:
+        """Names in the index leave the prefix out, so that a tree can be copied anywhere."""
+        return name.removeprefix(self.prefix)
+
+    # --- Reading one blob ---
+
+    def index(self, name: str) -> Index:
+        known = self.indexes.get(name)
+        if known is None:
+            content = self.blobs.read(name)
+            known = self.indexes[name] = Index.read(name, content.etag, content.data, content.metadata)
+        return known
+
+    def leaf(self, name: str) -> Leaf:
+        return self.leaves.get(name) or self.load(name)
+
+    def load(self, name: str) -> Leaf:
+        for _ in range(ATTEMPTS):
+            head, blocks = self.blobs.head(name), self.blobs.blocks(name)
+            if head and head.etag == blocks.etag:
+                return self.keep(Leaf.read(name, blocks.etag, blocks.ids, blocks.sizes, head.facts))
+        raise busy(name)
+
+    def keep(self, leaf: Leaf) -> Leaf:
+        if len(self.leaves) >= LEAVES_KEPT:
+            self.leaves.pop(next(iter(self.leaves)))
+        self.leaves[leaf.name] = leaf
+        return leaf
+
+    def current(self, leaf: Leaf) -> bool:
+        """Is what we remember of this leaf still so?"""
+        try:
+            same = self.blobs.head(leaf.name, unless=leaf.etag) is None
+        except NoBlob:
+            same = False
+        if not same:
+            self.leaves.pop(leaf.name, None)
+        return same
+
+    def with_tier(self, leaf: Leaf) -> Leaf:
+        """The leaf with its tier as it is now: a tier moves without a new ETag, and a commit must name it."""
+        head = self.blobs.head(leaf.name)
+        if head is None or head.etag != leaf.etag:
+            raise Changed("the leaf has changed", where=leaf.name)
+        return replace(leaf, tier=head.facts.tier)
+
+    def forget(self, name: str = "") -> None:
+        """Look again: at this leaf and at the way to it."""
+        self.leaves.pop(name, None)
+        self.indexes.clear()
+
+    def forget_all(self) -> None:
+        self.leaves.clear()
+        self.indexes.clear()
+
+    # --- Finding the place of an id ---
+
+    def locate(self, key: str) -> Place | None:
+        """Walk from the root; None when the channel has no table yet."""
+        try:
+            self.index(self.root)
+        except NoBlob:
+            return None
+        path: list[tuple[Index, int]] = []
+        name, low, high = self.root, FIRST, ""
+        while not name.startswith(self.prefix + "leaf/"):
+            index = self.index(name)
+            position = route(index.fences, key)
+            path.append((index, position))
+            low = index.fences[position]
+            high = index.fences[position + 1] if position + 1 < len(index.fences) else high
+            name = self.prefix + index.entries[position].blob
+        return Place(tuple(path), name, low, high)
+
+    def find(self, key: str) -> tuple[Place, Leaf] | None:
+        """The leaf of an id. It takes the id, or else a split was begun and never finished."""
+        doubted = ""
+        for _ in range(ATTEMPTS):
+            try:
+                place = self.locate(key)
+                if place is None:
+                    return None
+                leaf = self.leaf(place.leaf)
+            except NoBlob as gone:
+                if doubted == gone.where:
+                    raise Unavailable(
+                        "the index names a blob that is not there",
+                        code="table.damaged",
+                        where=gone.where,
+                        hint="run fsck",
+                    ) from gone
+                doubted = gone.where
+                self.forget()
+                continue
+            if leaf.takes(key) or doubted == leaf.name:
+                return place, leaf
+            doubted = leaf.name
+            self.forget(leaf.name)
+        raise busy(self.prefix)
+
+    def read(self, leaf: Leaf, start: int, stop: int) -> bytes:
+        """The bytes of the blocks at these positions; raises Changed if the leaf is no longer this one."""
+        begin, end = leaf.starts[start], leaf.starts[stop]
+        if begin == end:
+            return b""
+        try:
+            return self.blobs.read(leaf.name, begin, end - begin, if_match=leaf.etag).data
+        except NoBlob as gone:
+            raise Changed("the leaf was replaced", where=leaf.name) from gone
+
+
+def busy(where: str) -> Unavailable:
+    return Unavailable("others keep changing this table", code="table.busy", where=where, hint="try again")

@@ -1,0 +1,158 @@
+"""custody demo: the main jobs of this program on this machine, with nothing else installed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import sys
+import threading
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from custody import __version__
+from custody.cli import running
+from custody.cli.applications import machines
+from custody.model.errors import Unavailable
+
+if TYPE_CHECKING:
+    from custody.demo.together import Stories
+    from custody.ingest.world import World
+    from custody.stores import Store
+    from custody.web.serving import Server
+    from custody.web.telling import Telling
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+FIRST_PORT = 7337
+MOST_PORTS = 50
+
+
+@app.command()
+def demo(
+    folder: Annotated[Path, typer.Option(help="where its data is kept")] = Path("custody-demo"),
+    reset: Annotated[bool, typer.Option("--reset", help="begin again from nothing")] = False,
+    threads: Annotated[int, typer.Option(help="jobs at once")] = 4,
+    until_idle: Annotated[
+        bool, typer.Option("--until-idle", help="end when the stories have nothing left to do")
+    ] = False,
+) -> None:
+    """Deposits that become preserved objects, before your eyes. Loopback only, no login, no services.
+
+    Kill it as rudely as you like and start it again: it goes on where it stopped.
+    """
+    from custody.demo.together import Stories
+    from custody.demo.together import reset as start_over
+    from custody.engine import Settings, Worker
+    from custody.stores import open_store
+    from custody.web.bulk import kinds as bulk_kinds
+    from custody.web.telling import Telling
+
+    if reset:
+        start_over(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    with open_store(f"sqlite:///{folder.resolve() / 'custody.db'}") as store:
+        stories = Stories.open(store, folder.resolve(), _port(folder))
+        stories.begin()
+        telling = Telling()
+        serving = stories.serving(bulk_kinds(store, machines()))
+        worker = Worker(store, serving, Settings(threads=threads, lease=5), telling)
+
+        def stop(_signal: int, _frame: FrameType | None) -> None:
+            worker.stop()
+
+        signal.signal(signal.SIGTERM, stop)
+        signal.signal(signal.SIGINT, stop)
+        if until_idle:
+            _greet(folder, stories)
+            worker.run_until_quiet()
+        else:
+            dashboard = _dashboard(store, folder, stories.deposits.world, telling)
+            _greet(folder, stories, dashboard.url)
+            threading.Thread(target=stories.watch_for_mending, daemon=True).start()
+            worker.run_forever()
+            dashboard.stop()
+        stories.stop()
+
+
+def _dashboard(store: Store, folder: Path, world: World, telling: Telling) -> Server:
+    """At the usual port, or the next free one; back when it has answered."""
+    from custody.web.app import Options, build_app
+    from custody.web.links import read_secret
+    from custody.web.pages.all_sections import SECTIONS
+    from custody.web.serving import Server
+
+    secret = read_secret(folder / "custody.secret")
+    options = Options(
+        secret, demo=True, machines=machines(), world=world, who=running.me(), telling=telling, sections=SECTIONS
+    )
+    return Server(build_app(store, options), port=FIRST_PORT, tries=MOST_PORTS).start()
+
+
+def _port(folder: Path) -> int:
+    """The port of an earlier start, so that addresses in manifests stay good; or the next free one."""
+    kept = folder / "demo-port"
+    if kept.exists():
+        port = int(kept.read_text())
+        if not _is_free(port):
+            raise Unavailable(
+                f"port {port} is taken, perhaps by another demo in {folder}",
+                hint="stop that one, or `custody demo --folder elsewhere`",
+            )
+        return port
+    for port in range(FIRST_PORT + 1, FIRST_PORT + MOST_PORTS):
+        if _is_free(port):
+            kept.write_text(str(port))
+            return port
+    raise Unavailable(f"no free port between {FIRST_PORT} and {FIRST_PORT + MOST_PORTS}")
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
+
+
+def _greet(folder: Path, stories: Stories, dashboard: str = "") -> None:
+    here = os.path.relpath(folder)
+    path = "" if shutil.which("custody") else f"export PATH={Path(sys.executable).parent}:$PATH; "
+    archive = (
+        "custody archive graph My-Project        revisions and tasks of the book"
+        if stories.book
+        else "(install git to see an archive)"
+    )
+    look = f"\n  Dashboard   {dashboard}/\n  API         {dashboard}/api/v1/openapi.json\n" if dashboard else ""
+    print(
+        f"""custody {__version__} · data in {here} (SQLite) · demo mode: loopback only, no login
+{look}
+  Deposits   at {stories.deposits.server.url} a depositor hands in 12 objects: two have wrong digests, one file
+             is missing. Another's collection is frozen while the map room moves house.
+  Archive    a book is being written; each revision indexes it and builds it, a newer build
+             replaces one still being made.
+  Channel    three thousand messages are mirrored, no faster than is allowed.
+  Robots     whatever is stored has its digests and formats checked; all of it is sealed.
+
+Try, in another terminal:
+  {path}cd {here}
+  custody job list                        where everything stands
+  custody job failures                    what went wrong, by cause
+  custody job why 1                       why something waits
+  custody hold list                       what is frozen, by whom
+  {archive}
+  custody robot matrix                    which item has had which events
+  custody channel list                    how far the channel has been mirrored
+  ls outbox                               what the depositors were told
+  touch depositor/mended                  she puts the missing page back …
+  custody job resume --cause http.404     … and you let the job go on
+
+Ctrl-C stops it. Start it again and it goes on where it was. (kill -9 it: nothing is lost.)
+""",
+        flush=True,
+    )

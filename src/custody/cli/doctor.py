@@ -1,0 +1,138 @@
+"""custody doctor: is everything as safe as it must be?"""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from custody.cli import running
+from custody.cli.config import Config, find
+from custody.cli.running import AsJson
+from custody.model.errors import CustodyError
+from custody.stores import Store, open_store
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+SLACK_SECONDS = 2
+LITTLE = 0.05  # of a disk
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    grade: Literal["fine", "warning", "unsafe"]
+    what: str
+    do: str = ""
+
+
+@app.command()
+def doctor(
+    config: Annotated[Path | None, typer.Option(envvar="CUSTODY_CONFIG", help="custody.toml")] = None,
+    store: Annotated[str, typer.Option(envvar="CUSTODY_STORE", help="instead of the configuration's store")] = "",
+    json: AsJson = False,
+) -> None:
+    """Look at settings, versions, clocks and disks, and count everything again that is derived."""
+    found = find(config)
+    findings = list(examine(store or (found.store if found else running.DEFAULT_STORE), found))
+    if json:
+        running.emit(findings)
+    else:
+        for finding in findings:
+            print(f"{finding.grade.upper() if finding.grade != 'fine' else 'fine':8} {finding.what}")
+            if finding.do:
+                print(f"         {finding.do}")
+    raise typer.Exit(1 if any(finding.grade == "unsafe" for finding in findings) else 0)
+
+
+def examine(url: str, config: Config | None) -> Iterator[Finding]:
+    yield Finding("fine", f"Python {platform.python_version()} on {sys.platform}")
+    try:
+        with open_store(url) as store:
+            yield from _store_findings(store)
+    except CustodyError as error:
+        yield Finding("unsafe", f"the store: {error.message}", error.hint)
+        return
+    if config is not None:
+        yield from _disk_findings(config)
+
+
+def _store_findings(store: Store) -> Iterator[Finding]:
+    checks: dict[str, Callable[[Store], Iterator[Finding]]] = {"sqlite": _sqlite, "postgres": _postgres}
+    yield from checks[store.db.dialect](store)
+    yield from _derived(store)
+    workers = store.workers()
+    if workers:
+        yield Finding("fine", f"{len(workers)} workers seen within the last half minute")
+    else:
+        yield Finding("warning", "no worker has been seen lately", "custody worker run")
+    if not store.db.read(lambda tx: tx.run("last_block")):
+        yield Finding(
+            "warning",
+            "the history is not sealed, so changes to it could not be shown",
+            "custody history seal --witness FILE",
+        )
+
+
+def _sqlite(store: Store) -> Iterator[Finding]:
+    import apsw
+
+    yield Finding("fine", f"SQLite {apsw.sqlite_lib_version()}, which has none of the known faults of WAL mode")
+    settings = store.settings()
+    wanted = {"journal_mode": "wal", "synchronous": "2"}
+    for name, value in wanted.items():
+        grade: Literal["fine", "unsafe"] = "fine" if settings[name] in (value, "memory") else "unsafe"
+        yield Finding(grade, f"{name} is {settings[name]}", "" if grade == "fine" else f"it must be {value}")
+
+
+def _postgres(store: Store) -> Iterator[Finding]:
+    import time
+
+    for name, value in store.settings().items():
+        bad = value == "off"
+        yield Finding(
+            "unsafe" if bad else "fine", f"{name} is {value}", "acknowledged work could be lost" if bad else ""
+        )
+    skew = abs(store.now() / 1e6 - time.time_ns() / 1e9)
+    if skew > SLACK_SECONDS:
+        yield Finding(
+            "warning", f"this machine's clock and the store's differ by {skew:.1f} s",
+            "nothing is decided by it, but times in logs will not agree: set up time synchronisation",
+        )  # fmt: skip
+    else:
+        yield Finding("fine", "this machine's clock agrees with the store's")
+
+
+def _derived(store: Store) -> Iterator[Finding]:
+    from custody.stores.recount import recount
+
+    faults = recount(store)
+    if not faults:
+        yield Finding("fine", "every counter equals its recount, and every job is what its history says")
+    for fault in faults[:20]:
+        yield Finding("unsafe", str(fault), "please report this: it must not happen")
+
+
+def _disk_findings(config: Config) -> Iterator[Finding]:
+    folders = {"working disk": config.ingest.work, "staging": config.ingest.staging, **_nodes(config)}
+    for name, path in folders.items():
+        folder = config.home / path
+        if not folder.exists():
+            yield Finding("warning", f"{name}: there is no {folder} yet", "it is made when it is first needed")
+            continue
+        usage = shutil.disk_usage(folder)
+        if not os.access(folder, os.W_OK):
+            yield Finding("unsafe", f"{name}: {folder} cannot be written to")
+        elif usage.free < usage.total * LITTLE:
+            yield Finding("warning", f"{name}: only {usage.free >> 30} GiB free on {folder}")
+        else:
+            yield Finding("fine", f"{name}: {usage.free >> 30} GiB free on {folder}")
+
+
+def _nodes(config: Config) -> dict[str, Path]:
+    return {f"storage node {name}": path for name, path in config.ingest.nodes.items()}

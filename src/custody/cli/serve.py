@@ -1,0 +1,94 @@
+"""custody serve: API, dashboard, scheduler and workers in one process."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from custody.cli import running
+
+if TYPE_CHECKING:
+    from custody.web.site import Site
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+PORT = 7337
+
+
+@app.command()
+def serve(
+    host: Annotated[str, typer.Option(help="the address to listen at")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="0: any free one")] = PORT,
+    workers: Annotated[bool, typer.Option(help="also work, and turn due schedules into jobs")] = True,
+    threads: Annotated[int, typer.Option(help="how many jobs at once")] = 4,
+    demo: Annotated[bool, typer.Option("--demo", help="this machine only, without login")] = False,
+    secure: Annotated[bool, typer.Option("--secure", help="behind TLS: cookies travel nowhere else")] = False,
+    secret: Annotated[
+        Path | None, typer.Option(envvar="CUSTODY_SECRET", help="file whose secret signs depositors' links")
+    ] = None,
+    config: Annotated[Path | None, typer.Option(envvar="CUSTODY_CONFIG", help="custody.toml")] = None,
+    log: Annotated[bool, typer.Option(help="the workers' log on standard error")] = True,
+    store: Annotated[str, typer.Option(envvar="CUSTODY_STORE", help="instead of the configuration's store")] = "",
+) -> None:
+    """Serve until SIGTERM or Ctrl-C; work under way finishes or is given back."""
+    from custody.cli.applications import machines, serving
+    from custody.cli.config import find
+    from custody.cli.telling import Logging
+    from custody.engine import Settings, Worker
+    from custody.engine.watch import NOTHING
+    from custody.ingest.setup import open_world
+    from custody.stores import open_store
+    from custody.web.app import Options, build_app
+    from custody.web.links import read_secret
+    from custody.web.pages.all_sections import SECTIONS
+    from custody.web.serving import Server
+    from custody.web.telling import Telling
+
+    found = find(config)
+    home = found.home if found else Path()
+    telling = Telling(Logging() if log else NOTHING)
+    with open_store(store or (found.store if found else running.DEFAULT_STORE)) as opened:
+        world = open_world(opened, found.ingest, found.home) if found else None
+        options = Options(
+            read_secret(secret or home / "custody.secret"), demo=demo, machines=machines(), world=world,
+            secure_cookie=secure, who=running.me(), telling=telling, sections=SECTIONS,
+        )  # fmt: skip
+        site = build_app(opened, options)
+        server = Server(site, host, port).start()
+        stopping = threading.Event()
+        worker = (
+            Worker(opened, serving(opened, config, [], []), Settings(threads=threads), telling) if workers else None
+        )
+
+        def stop(_signal: int, _frame: FrameType | None) -> None:
+            stopping.set()
+            if worker:
+                worker.stop()
+
+        signal.signal(signal.SIGTERM, stop)
+        signal.signal(signal.SIGINT, stop)
+        _greet(server.url, demo, _can_log_in(site.state.site, opened.now()), workers, opened.url)
+        worker.run_forever() if worker and not stopping.is_set() else stopping.wait()
+        server.stop()
+
+
+def _can_log_in(site: Site, now: int) -> bool:
+    return any(token.revoked is None and token.expires > now for token in site.tokens.list())
+
+
+def _greet(url: str, demo: bool, has_tokens: bool, workers: bool, store: str) -> None:
+    print(f"dashboard  {url}/\nAPI        {url}/api/v1/openapi.json", flush=True)
+    print(f"workers    {'in this process' if workers else 'elsewhere: custody worker run'}", flush=True)
+    if demo:
+        print("login      none: only this machine is served", flush=True)
+    elif not has_tokens:
+        print(f"login      needs a token: custody token create NAME --role admin --store {_shown(store)}", flush=True)
+
+
+def _shown(store: str) -> str:
+    """Without the password that a PostgreSQL URL may hold."""
+    return store if store.startswith("sqlite:") else "…"

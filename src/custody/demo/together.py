@@ -1,0 +1,62 @@
+"""All stories of the demo: opened, begun and served together by one worker."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from custody.demo.book import Book
+from custody.demo.chat import Chat
+from custody.demo.line import Line
+from custody.demo.stories import Deposits
+from custody.engine.kinds import Kind, Serving
+from custody.stores import Store
+
+LOOK_SECONDS = 0.5
+
+
+@dataclass
+class Stories:
+    home: Path
+    deposits: Deposits
+    line: Line
+    chat: Chat
+    book: Book | None  # needs git
+
+    @classmethod
+    def open(cls, store: Store, home: Path, port: int) -> Stories:
+        deposits = Deposits.open(store, home, port)
+        return cls(home, deposits, Line.open(store, home), Chat.open(store, home), Book.open(store, home))
+
+    def begin(self) -> None:
+        """What an earlier start has begun goes on."""
+        self.deposits.begin()
+        self.line.begin()
+        self.chat.begin()
+        if self.book:
+            self.book.begin()
+
+    def serving(self, more: Sequence[Kind]) -> Serving:
+        book = self.book
+        kinds = (*self.deposits.kinds(), *self.line.kinds(), *self.chat.kinds(), *(book.kinds() if book else ()))
+        chores = (*self.line.chores(), *self.chat.chores(), *(book.chores() if book else ()))
+        return Serving((*kinds, *more), chores)
+
+    def watch_for_mending(self) -> None:
+        """The file `mended` in the depositor's folder is how another terminal puts the missing page back."""
+        never = threading.Event()
+        while not never.wait(LOOK_SECONDS):
+            if (self.home / "depositor" / "mended").exists() and self.deposits.server.faults:
+                self.deposits.mend()
+
+    def stop(self) -> None:
+        self.deposits.server.stop()
+        self.chat.stop()
+
+
+def reset(home: Path) -> None:
+    if (home / "demo-port").exists():
+        shutil.rmtree(home)

@@ -1,0 +1,55 @@
+"""Chores: what must be looked after every now and then, by one process at a time, beside the work.
+
+Each runs under a named lease, in a thread of its own, so that a repository that does not answer delays nobody's jobs.
+A chore is level-triggered: it looks at how things are, so a missed turn costs nothing but time.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+
+from custody.engine.kinds import Chore
+from custody.engine.watch import Watch
+from custody.model.errors import CustodyError, Unavailable
+from custody.ports import Store
+
+LEASE_SECONDS = 60.0
+
+
+class Chores:
+    def __init__(self, store: Store, chores: Sequence[Chore], holder: str, watch: Watch) -> None:
+        self._store, self._chores, self._holder, self._watch = store, chores, holder, watch
+        self._next = dict.fromkeys((chore.name for chore in chores), 0.0)
+        self._running: dict[str, threading.Thread] = {}
+
+    def run_due(self) -> None:
+        """Begin those whose time has come and that are not still running."""
+        now = time.monotonic()
+        for chore in self._chores:
+            thread = self._running.get(chore.name)
+            if now >= self._next[chore.name] and not (thread and thread.is_alive()):
+                self._next[chore.name] = now + chore.every
+                self._running[chore.name] = threading.Thread(target=self.run, args=(chore,), daemon=True)
+                self._running[chore.name].start()
+
+    def run(self, chore: Chore) -> bool:
+        """Do it now, unless another process is at it."""
+        try:
+            lease = self._store.leases.claim(f"chore/{chore.name}", self._holder, LEASE_SECONDS)
+            if lease is None:
+                return False
+            try:
+                chore.do()
+            finally:
+                self._store.leases.settle(lease)
+        except CustodyError as error:
+            self._watch.trouble(error)
+        except Exception as error:
+            self._watch.trouble(Unavailable(f"the chore {chore.name} failed: {error!r}", code="chore"))
+        return True
+
+    def close(self) -> None:
+        for thread in self._running.values():
+            thread.join(5)

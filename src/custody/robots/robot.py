@@ -1,0 +1,123 @@
+"""A robot is one function with a label on it. The label says when; the function says what; the report says how it went.
+
+    @robot(name="checksum-checker", version="1.2", event="Checksums_Verified",
+           when=Trigger(past={"Data_Received"}, absent={"Checksums_Verified"}))
+    def verify(item: Item, report: Report) -> None:
+        if not sound(item.id):
+            report.add("R104", "the checksum is wrong")
+
+No finding is a success, a finding is a failure with its reasons, an exception is a surprise and is tried again.
+In a test you call the function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from custody.engine.kinds import Backoff
+from custody.model.errors import BadInput
+from custody.model.item import Item, NewItem
+from custody.model.trigger import Trigger
+
+Work = Callable[[Item, "Report"], None]
+
+
+@dataclass(slots=True)
+class Report:
+    """How it went."""
+
+    findings: list[dict[str, Any]] = field(default_factory=list)
+    warnings: list[dict[str, Any]] = field(default_factory=list)
+    facts: dict[str, Any] = field(default_factory=dict)
+    postponed: tuple[float, str] | None = None
+    edited: NewItem | None = None
+
+    def add(self, code: str, reason: str = "", **more: Any) -> None:
+        """Something is wrong: the event will be a failure."""
+        self.findings.append({"code": code, "reason": reason, **more})
+
+    def warn(self, code: str, reason: str = "", **more: Any) -> None:
+        """Someone should look, but the line moves on."""
+        self.warnings.append({"code": code, "reason": reason, **more})
+
+    def note(self, **facts: Any) -> None:
+        """Facts for the history."""
+        self.facts |= facts
+
+    def postpone(self, seconds: float, why: str) -> None:
+        """Not now: nothing is recorded, and the item stays ready after the delay."""
+        self.postponed = (seconds, why)
+
+    def changed(self, item: Item, fingerprint: str, **detail: Any) -> None:
+        """The work changed the item's content; this does not wake the robot itself again."""
+        self.edited = NewItem(item.id, item.types, item.collection, fingerprint, detail)
+
+    @property
+    def outcome(self) -> str:
+        return "failure" if self.findings else "warning" if self.warnings else "success"
+
+    def detail(self) -> dict[str, Any]:
+        told = {"findings": self.findings[:100], "warnings": self.warnings[:100], **self.facts}
+        return {name: value for name, value in told.items() if value}
+
+
+@dataclass(frozen=True, slots=True)
+class Robot:
+    """The function and its label."""
+
+    name: str
+    version: str
+    event: str  # the type of the event it records
+    when: Trigger
+    work: Work
+    at_once: int = 1  # items at once in one process
+    at_most: int = 0  # items in one run-once cycle; 0: all that are ready
+    timeout: float | None = None  # seconds for one item
+    hosts: int = 1  # more than one: several processes may run it at once
+    tries: int = 5
+    backoff: Backoff = field(default_factory=Backoff)
+    priority: int = 50
+    edits: bool = False  # it changes items: the linter looks at these
+
+    @property
+    def kind(self) -> str:
+        return f"robot/{self.name}"
+
+    @property
+    def agent(self) -> str:
+        return f"{self.name} {self.version}"
+
+    def __call__(self, item: Item, report: Report) -> None:
+        self.work(item, report)
+
+
+def robot(
+    name: str, version: str, event: str, when: Trigger | Mapping[str, Any], **options: Any
+) -> Callable[[Work], Robot]:
+    """The label."""
+    trigger = when if isinstance(when, Trigger) else Trigger.from_dict(when)
+    trigger = Trigger(**{part: frozenset(getattr(trigger, part)) for part in Trigger.__slots__})
+    for part, value in (("name", name), ("version", version), ("event", event)):
+        if not value or "|" in value:
+            raise BadInput(f"a robot needs a {part} without '|'", code="robot.label", where=f"robot {name or '?'}")
+
+    def label(work: Work) -> Robot:
+        return Robot(name, version, event, trigger, work, **options)
+
+    return label
+
+
+def sentence(trigger: Trigger) -> str:
+    """A trigger as one would say it."""
+    words = {
+        "types": "of type {}", "past": "that have had {}", "failed": "whose {} failed", "absent": "without {}",
+        "old": "whose {} is older than their last change", "items": "among {}",
+    }  # fmt: skip
+    parts = [
+        text.format(" and ".join(sorted(getattr(trigger, name))))
+        for name, text in words.items()
+        if getattr(trigger, name)
+    ]
+    return "items " + ", ".join(parts) if parts else "every item"

@@ -1,0 +1,96 @@
+"""What requests look like: shared parameters and bodies. Unknown fields are refused, so that a typing error shows."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import Header, Path, Query
+from pydantic import BaseModel, ConfigDict, Field
+
+Number = Annotated[int, Path(ge=1, le=2**62, description="the job's or batch's number")]
+Limit = Annotated[int, Query(ge=1, le=500, description="rows at most")]
+Before = Annotated[int | None, Query(ge=1, le=2**62, description="`next` of the page before")]
+After = Annotated[int | None, Query(ge=0, le=2**62, description="`next` of the page before")]
+Text = Annotated[str, Query(max_length=500)]
+IdempotencyKey = Annotated[
+    str, Header(alias="Idempotency-Key", max_length=200, description="the same key again gives the same thing")
+]
+
+PROBLEM: dict[int | str, dict[str, Any]] = {
+    status: {"description": text, "content": {"application/problem+json": {}}}
+    for status, text in {
+        400: "cannot be read", 401: "no valid token", 403: "not the caller's to do", 404: "not there",
+        409: "refused as things stand", 413: "too large", 422: "does not fit", 503: "not available just now",
+    }.items()
+}  # fmt: skip
+"""What every operation may answer instead."""
+
+
+class Asking(BaseModel):
+    model_config = ConfigDict(extra="forbid", str_max_length=100_000)
+
+
+class Why(Asking):
+    why: str = Field("", max_length=2000, description="the reason, for the history")
+
+
+class Move(Why):
+    priority: int = Field(50, ge=0, le=99, description="for prioritise: low goes first")
+
+
+class NewDeposit(Asking):
+    profile: str = Field(max_length=128, description="the collection's profile")
+    payload: str = Field("", max_length=4000, description="an http or https URL")
+    manifest: str = Field("", max_length=900_000, description="a checkm manifest itself, instead of a URL to it")
+    type: str = Field("", max_length=40)
+    filename: str = Field("", max_length=500)
+    submitter: str = Field("", max_length=200)
+    update: bool = False
+    digest_type: str = Field("", max_length=20)
+    digest_value: str = Field("", max_length=200)
+    title: str = Field("", max_length=2000)
+    creator: str = Field("", max_length=2000)
+    date: str = Field("", max_length=200)
+    local_id: str = Field("", max_length=2000)
+    primary_id: str = Field("", max_length=200)
+    notification: str = Field("", max_length=2000)
+    note: str = Field("", max_length=2000)
+
+
+class JobSubmission(Asking):
+    kind: str = Field(min_length=1, max_length=200)
+    payload: dict[str, Any] = Field(default_factory=dict)
+    key: str | None = Field(None, max_length=500)
+    priority: int = Field(50, ge=0, le=99)
+    lane: str = Field("", max_length=200)
+    collection: str = Field("", max_length=128)
+    delay: float = Field(0, ge=0, le=3_000_000_000)
+    needs: list[Annotated[int, Field(ge=1, le=2**62)]] = Field(default_factory=list, max_length=1000)
+
+
+class BulkFilter(Asking):
+    kind: str = Field("", max_length=200, description="a kind, or a prefix with * at its end")
+    state: str = Field("", max_length=100)
+    ended: str = Field("", max_length=100)
+    lane: str = Field("", max_length=200)
+    collection: str = Field("", max_length=128)
+    code: str = Field("", max_length=200)
+    parent: int = Field(0, ge=0, le=2**62)
+
+
+class BulkSubmission(Asking):
+    action: str = Field(max_length=40)
+    filter: BulkFilter
+    dry_run: bool = True
+    count: int | None = Field(None, ge=0, description="how many it must be: the dry run's `eligible`")
+    why: str = Field("", max_length=2000)
+    priority: int = Field(50, ge=0, le=99)
+
+
+class NewSchedule(Asking):
+    spec: str = Field(min_length=1, max_length=200, description='"0 3 * * 1-5" or "every 30m"')
+    kind: str = Field(min_length=1, max_length=200)
+    payload: dict[str, Any] = Field(default_factory=dict)
+    zone: str = Field("UTC", max_length=100)
+    lane: str = Field("", max_length=200)
+    paused: bool | None = None

@@ -1,0 +1,160 @@
+"""Batches: hand in, follow, read the report, and what an operator may do to them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from fastapi import APIRouter, Request
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import UploadFile
+from starlette.responses import Response
+
+from custody.ingest.cleaning import delete_batch
+from custody.ingest.operating import ask_for_update
+from custody.ingest.states import BATCH_KIND
+from custody.ingest.submission import Submission
+from custody.model.errors import BadInput
+from custody.model.job import Filter
+from custody.web import deposits, formats, links, listing
+from custody.web.api.asking import PROBLEM, Before, IdempotencyKey, Limit, NewDeposit, Number, Text, Why
+from custody.web.site import Site, caller_of, site_of
+
+router = APIRouter(responses=PROBLEM, tags=["batches"])
+FORM_SCHEMA = {
+    "type": "object",
+    "required": ["file", "profile"],
+    "properties": {"file": {"type": "string", "format": "binary"}, **{n: {"type": "string"} for n in deposits.FORM}},
+}
+
+
+@router.get("/api/v1/batches")
+def list_batches(
+    request: Request, state: Text = "", collection: Text = "", limit: Limit = 50, before: Before = None
+) -> Response:
+    """Batches, newest first."""
+    site, where = site_of(request), Filter(kind=BATCH_KIND, state=state, collection=collection)
+    page = listing.newest_jobs(site.store, site.machines, caller_of(request), where, before or listing.NEWEST, limit)
+    return formats.as_json({"batches": page.rows, "next": page.next})
+
+
+@router.post("/api/v1/batches", status_code=201)
+def submit(request: Request, given: NewDeposit, key: IdempotencyKey = "") -> Response:
+    """Hand something in by its address. Answered when it is safely on disk; the work is done by workers."""
+    site, caller = site_of(request), caller_of(request)
+    facts = given.model_dump(exclude={"manifest"})
+    if bool(given.payload) == bool(given.manifest):
+        raise BadInput("either payload or manifest", code="submission.payload", where="payload")
+    if given.payload.startswith("staged:"):
+        raise BadInput("an upload has its own address", code="submission.payload", where="payload")
+    deposits.check_profile(site, caller, given.profile)
+    if given.manifest:
+        facts["payload"] = site.world.staging.put([given.manifest.encode()], given.filename or "manifest.checkm").url
+        facts["filename"] = given.filename or "manifest.checkm"
+    facts["submitter"] = given.submitter if given.submitter and caller.has(("admin", "operator")) else caller.name
+    submission = Submission(**facts, user_agent=request.headers.get("user-agent", "")[:200])
+    return _made(site, *deposits.hand_in(site, caller, submission, key))
+
+
+@router.post(
+    "/api/v1/batches/upload", status_code=201,
+    openapi_extra={"requestBody": {"required": True, "content": {"multipart/form-data": {"schema": FORM_SCHEMA}}}},
+)  # fmt: skip
+async def upload(request: Request, key: IdempotencyKey = "") -> Response:
+    """Hand in a file, with the field names of the deployed form."""
+    if not request.headers.get("content-type", "").startswith("multipart/form-data"):
+        raise BadInput("a multipart form is needed", code="form.type", where="Content-Type")
+    form = await request.form(max_files=1, max_fields=100)
+    file = form.get("file")
+    if not isinstance(file, UploadFile):
+        raise BadInput("a form needs a file", code="submission.payload", where="file")
+    fields = {name: value for name, value in form.items() if isinstance(value, str)}
+    return await run_in_threadpool(_hand_in, request, file, fields, key)
+
+
+def _hand_in(request: Request, file: UploadFile, fields: Mapping[str, str], key: str) -> Response:
+    site, caller = site_of(request), caller_of(request)
+    deposits.check_profile(site, caller, fields.get("profile", ""))
+    name = fields.get("filename") or file.filename or "upload"
+    submission = deposits.from_form(
+        {**fields, "filename": name},
+        deposits.stage(site, file.file, name),
+        caller,
+        request.headers.get("user-agent", ""),
+    )
+    return _made(site, *deposits.hand_in(site, caller, submission, key))
+
+
+def _made(site: Site, number: int, new: bool) -> Response:
+    """The same answer again for the same key, but for one header."""
+    site.glance.forget()
+    batch = site.store.queue.get(number)
+    headers = {"Location": f"/api/v1/batches/{number}"} | ({} if new else {"Idempotent-Replayed": "true"})
+    body = {"batch": number, "status": "QUEUED", "follow": links.link(site.options.secret, batch)}
+    return formats.as_json(body, 201, headers)
+
+
+@router.get("/api/v1/batches/{batch}")
+def show(request: Request, batch: Number) -> Response:
+    """One batch: how its jobs stand, what failed and why, and what happened to it."""
+    return formats.as_json(facts(request, batch))
+
+
+def facts(request: Request, number: int) -> dict[str, Any]:
+    site, caller = site_of(request), caller_of(request)
+    batch = deposits.get(site, caller, number)
+    return {
+        "batch": batch, "progress": deposits.progress(site, number), "causes": deposits.causes(site, caller, batch),
+        "events": list(site.store.records.events(batch.subject)),
+    }  # fmt: skip
+
+
+@router.get("/api/v1/batches/{batch}/report")
+def report(request: Request, batch: Number) -> Response:
+    """The last report, as the depositor was told it."""
+    site = site_of(request)
+    return formats.as_json(deposits.report(site, deposits.get(site, caller_of(request), batch)))
+
+
+@router.get("/api/v1/batches/{batch}/link")
+def link(request: Request, batch: Number) -> Response:
+    """The depositor's page: whoever has this link may read this batch."""
+    site = site_of(request)
+    found = deposits.get(site, caller_of(request), batch)
+    return formats.as_json({"link": links.link(site.options.secret, found)})
+
+
+@router.post("/api/v1/batches/{batch}/release")
+def release(request: Request, batch: Number, given: Why) -> Response:
+    """Let a held batch go on."""
+    site, caller = site_of(request), caller_of(request)
+    found = deposits.get(site, caller, batch)
+    site.operator(caller).release(found.id, given.why)
+    return _now(site, found.id)
+
+
+@router.post("/api/v1/batches/{batch}/update-report")
+def update_report(request: Request, batch: Number, given: Why) -> Response:
+    """Tell the depositor what has changed since the last report."""
+    site, caller = site_of(request), caller_of(request)
+    found = deposits.get(site, caller, batch)
+    ask_for_update(site.store, found, caller.name)
+    return _now(site, found.id)
+
+
+@router.delete("/api/v1/batches/{batch}")
+def delete(request: Request, batch: Number, why: Text = "") -> Response:
+    """Remove a batch that has ended or is held, with its jobs. The history stays; the depositor is not told."""
+    site, caller = site_of(request), caller_of(request)
+    found = deposits.get(site, caller, batch)
+    if not why.strip():
+        raise BadInput("say why, for the history", code="action.why", where="why")
+    count = delete_batch(site.store, found, caller.name, why.strip(), site.options.world)
+    site.glance.forget()
+    return formats.as_json({"batch": batch, "jobs": count, "deleted": True})
+
+
+def _now(site: Site, number: int) -> Response:
+    site.glance.forget()
+    return formats.as_json({"batch": asdict(site.store.queue.get(number))})

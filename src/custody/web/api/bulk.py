@@ -1,0 +1,41 @@
+"""Bulk actions on everything a filter matches: first the count, then, with the count, the deed."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from custody.model.errors import BadInput, NotFound
+from custody.model.job import Filter
+from custody.web import bulk, formats
+from custody.web.acting import action_of
+from custody.web.api.asking import PROBLEM, BulkSubmission, IdempotencyKey, Number
+from custody.web.site import caller_of, site_of
+
+router = APIRouter(responses=PROBLEM, tags=["bulk"])
+
+
+@router.post("/api/v1/bulk")
+def submit(request: Request, given: BulkSubmission, key: IdempotencyKey = "") -> Response:
+    """Dry run: how many it fits and what keeps it from the others. For real, `count` must be the dry run's."""
+    site, caller = site_of(request), caller_of(request)
+    where = Filter(**given.filter.model_dump())
+    if given.dry_run:
+        found = bulk.dry_run(site.store, site.machines, caller, action_of(given.action), where)
+        return formats.as_json({"eligible": found.eligible, "others": found.others, "matched": found.matched})
+    if given.count is None:
+        raise BadInput("say how many it must be", code="bulk.count", where="count", hint="`dry_run` first")
+    own = f"{caller.name}/{key}" if key else None
+    job = bulk.submit(
+        site.store, site.machines, caller, given.action, where, given.why, given.count, own, given.priority
+    )
+    return formats.as_json({"job": job}, 202, {"Location": f"/api/v1/bulk/{job}"})
+
+
+@router.get("/api/v1/bulk/{job}")
+def show(request: Request, job: Number) -> Response:
+    """How far it came, and what was refused."""
+    found = caller_of(request).must_see(site_of(request).store.queue.get(job))
+    if found.kind != bulk.KIND:
+        raise NotFound(f"there is no bulk action {job}", code="bulk.unknown")
+    return formats.as_json({"job": found})

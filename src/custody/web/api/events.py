@@ -1,0 +1,23 @@
+"""Events: what happened, to whom, when."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from custody.web import formats, listing
+from custody.web.api.asking import PROBLEM, Before, Limit, Text
+from custody.web.site import site_of
+
+router = APIRouter(responses=PROBLEM, tags=["events"])
+
+
+@router.get("/api/v1/events")
+def list_events(
+    request: Request, subject: Text = "", type: Text = "", outcome: Text = "", agent: Text = "", limit: Limit = 50,
+    before: Before = None,
+) -> Response:  # fmt: skip
+    """The newest events, of subjects that begin with `subject`."""
+    query = {"subject": subject, "type": type, "outcome": outcome, "agent": agent, "limit": str(limit)}
+    page = listing.events(site_of(request).store, query | ({"before": str(before)} if before else {}))
+    return formats.as_json({"events": page.rows, "next": page.next})

@@ -1,0 +1,65 @@
+"""Is it well? For load balancers, Prometheus, and whoever reads the description of this API."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, FastAPI, Request
+from fastapi.openapi.utils import get_openapi
+from starlette.responses import Response, StreamingResponse
+
+from custody import __version__
+from custody.web import formats
+from custody.web.api.asking import PROBLEM
+from custody.web.site import site_of
+
+router = APIRouter(responses=PROBLEM)
+
+
+@router.get("/api/v1/health", tags=["health"])
+def health(request: Request) -> Response:
+    """Does the store answer? 503 when it does not."""
+    site = site_of(request)
+    return formats.as_json(
+        {"status": "ok", "version": __version__, "store": site.store.db.dialect, "at": _asked(request)}
+    )
+
+
+def _asked(request: Request) -> int:
+    now: int = site_of(request).store.db.read(lambda tx: tx.now)
+    return now
+
+
+@router.get("/metrics", tags=["health"])
+def metrics(request: Request) -> Response:
+    """Jobs by kind and state, ages, leases lost, durations; as Prometheus reads it."""
+    site = site_of(request)
+    text = site.options.telling.text(site.glance)
+    return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
+
+
+@router.get("/api/v1/openapi.json", include_in_schema=False)
+def openapi(request: Request) -> Response:
+    """This API described, for programs that write programs."""
+    app: FastAPI = request.app
+    if not app.openapi_schema:
+        made = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
+        made.setdefault("components", {})["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+        app.openapi_schema = made | {"security": [{"token": []}]}
+    return formats.as_json(app.openapi_schema)
+
+
+@router.get("/api/v1/overview", tags=["health"])
+def overview(request: Request) -> Response:
+    """Where everything stands: lines, failures by cause, holds."""
+    glance = site_of(request).glance
+    counts = [{"kind": kind, "state": state, "count": n} for (kind, state), n in glance.counts().items()]
+    return formats.as_json(
+        {"lines": glance.lines(), "counts": counts, "failures": glance.failures(), "holds": glance.holds()}
+    )
+
+
+@router.get("/api/v1/stream", tags=["events"])
+@router.get("/stream", include_in_schema=False)
+async def stream(request: Request) -> Response:
+    """Server-sent events: `change` with the number of events and their subjects, at most one a second."""
+    headers = {"X-Accel-Buffering": "no"}
+    return StreamingResponse(site_of(request).changes.listen(), media_type="text/event-stream", headers=headers)

@@ -1,0 +1,110 @@
+"""Jobs: submit, list, show, why, events, and the operator's moves."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from custody.model.errors import BadInput, NotFound
+from custody.model.graph import Edge
+from custody.model.job import Filter, Job, NewJob
+from custody.web import acting, formats, listing
+from custody.web.api.asking import PROBLEM, After, Before, IdempotencyKey, JobSubmission, Limit, Move, Number, Text
+from custody.web.site import caller_of, site_of
+
+router = APIRouter(responses=PROBLEM, tags=["jobs"])
+
+
+@router.get("/api/v1/jobs")
+def list_jobs(
+    request: Request, kind: Text = "", state: Text = "", ended: Text = "", lane: Text = "", collection: Text = "",
+    code: Text = "", parent: After = None, limit: Limit = 50, before: Before = None, after: After = None,
+) -> Response:  # fmt: skip
+    """Jobs, newest first; those of one parent in their own order, by `after`."""
+    site, caller = site_of(request), caller_of(request)
+    where = Filter(kind, state, ended, lane, collection, code, parent or 0)
+    if where.parent:
+        page = listing.children(site.store, caller, where, after or 0, limit)
+    else:
+        page = listing.newest_jobs(site.store, site.machines, caller, where, before or listing.NEWEST, limit)
+    return formats.as_json({"jobs": page.rows, "next": page.next})
+
+
+@router.post("/api/v1/jobs", status_code=201)
+def submit(request: Request, given: JobSubmission, key: IdempotencyKey = "") -> Response:
+    """Ask for a piece of work. Answered when it is safely on disk."""
+    site, caller = site_of(request), caller_of(request)
+    if not caller.sees(given.collection):
+        raise BadInput("name one of your collections", code="job.collection", where="collection")
+    if site.machines.of(given.kind).name != "work":
+        raise BadInput(f"{given.kind} jobs are made by their application", code="job.kind", where="kind")
+    own = given.key or (f"{caller.name}/{key}" if key else None)
+    made = site.store.queue.submit_one(
+        NewJob(
+            given.kind, given.payload, key=own, priority=given.priority, lane=given.lane, collection=given.collection,
+            delay=given.delay, needs=[Edge(on) for on in given.needs],
+        ), caller.name,
+    )  # fmt: skip
+    site.glance.forget()
+    headers = {"Location": f"/api/v1/jobs/{made.id}"} | ({} if made.new else {"Idempotent-Replayed": "true"})
+    return formats.as_json({"job": made.id}, 201, headers)
+
+
+def get(request: Request, number: int) -> Job:
+    return caller_of(request).must_see(site_of(request).store.queue.get(number))
+
+
+@router.get("/api/v1/jobs/{job}")
+def show(request: Request, job: Number) -> Response:
+    found = get(request, job)
+    machine = site_of(request).machines.of(found.kind)
+    actions = [action.name for action in acting.possible(found, machine)]
+    return formats.as_json({"job": found, "actions": actions})
+
+
+@router.get("/api/v1/jobs/{job}/why")
+def why(request: Request, job: Number) -> Response:
+    """Why it is not running, since when, and what would clear it."""
+    return formats.as_json({"reasons": site_of(request).store.queue.why(get(request, job).id)})
+
+
+@router.get("/api/v1/jobs/{job}/events")
+def events(request: Request, job: Number, after: After = None, limit: Limit = 500) -> Response:
+    """What happened to it, in order. The history of a deleted job is there for those who see all."""
+    site, caller = site_of(request), caller_of(request)
+    try:
+        get(request, job)
+    except NotFound:
+        if not caller.sees_all:
+            raise
+    found = site.store.records.events(f"job/{job}", after or 0, limit)
+    if not found and not after:
+        raise NotFound(f"there is no job {job}", code="job.unknown")
+    return formats.as_json({"events": found, "next": str(found[-1].seq) if len(found) == limit else ""})
+
+
+@router.post("/api/v1/jobs/{job}/{action}")
+def act(request: Request, job: Number, action: str, given: Move) -> Response:
+    """hold, release, resume, cancel, accept, prioritise or delete."""
+    site, caller = site_of(request), caller_of(request)
+    chosen = acting.action_of(action)
+    found = get(request, job)
+    acting.act(site.operator(caller), chosen.name, found.id, given.why, given.priority)
+    site.glance.forget()
+    now = None if chosen.name == "delete" else site.store.queue.get(found.id)
+    return formats.as_json({"job": now, "said": f"job {job} {chosen.told}"})
+
+
+@router.delete("/api/v1/jobs/{job}")
+def delete(request: Request, job: Number, why: Text = "") -> Response:
+    """Remove a job that has ended or is held. Its history stays."""
+    site, caller = site_of(request), caller_of(request)
+    acting.act(site.operator(caller), "delete", get(request, job).id, why)
+    site.glance.forget()
+    return formats.as_json({"job": None, "said": f"job {job} {acting.ACTIONS['delete'].told}"})
+
+
+@router.get("/api/v1/failures")
+def failures(request: Request, limit: Limit = 100) -> Response:
+    """Failed jobs grouped by cause, the largest group first: fix once, resume together."""
+    return formats.as_json({"failures": site_of(request).glance.failures()[:limit]})

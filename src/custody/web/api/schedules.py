@@ -1,0 +1,46 @@
+"""Schedules: what becomes due, and when."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from custody.model.errors import NotFound
+from custody.model.schedule import Schedule
+from custody.web import formats
+from custody.web.api.asking import PROBLEM, NewSchedule
+from custody.web.site import caller_of, site_of
+
+router = APIRouter(responses=PROBLEM, tags=["schedules"])
+
+
+@router.get("/api/v1/schedules")
+def list_schedules(request: Request) -> Response:
+    return formats.as_json({"schedules": site_of(request).store.schedules.list()})
+
+
+@router.get("/api/v1/schedules/{name:path}")
+def show(request: Request, name: str) -> Response:
+    """One schedule, and what became of its slots."""
+    schedules = site_of(request).store.schedules
+    found = schedules.get(name)
+    slots = [{"slot": slot, "job": job, "outcome": outcome} for slot, job, outcome in schedules.slots(name)]
+    return formats.as_json({"schedule": found, "slots": slots})
+
+
+@router.put("/api/v1/schedules/{name:path}")
+def put(request: Request, name: str, given: NewSchedule) -> Response:
+    """Make or change one."""
+    schedules, who = site_of(request).store.schedules, caller_of(request).name
+    schedules.put(Schedule(name, given.spec, given.kind, given.payload, given.zone, given.lane), who)
+    if given.paused is not None and schedules.get(name).paused != given.paused:
+        schedules.pause(name, given.paused, who)
+    return formats.as_json({"schedule": schedules.get(name)})
+
+
+@router.delete("/api/v1/schedules/{name:path}")
+def drop(request: Request, name: str) -> Response:
+    """Forget one; its history stays."""
+    if not site_of(request).store.schedules.drop(name, caller_of(request).name):
+        raise NotFound(f"there is no schedule {name}", code="schedule.unknown")
+    return formats.as_json({"name": name, "dropped": True})

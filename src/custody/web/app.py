@@ -1,0 +1,72 @@
+"""The factory: a store and options in, an application out. Everything else is routes, one file per noun."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from fastapi import APIRouter, Depends, FastAPI
+from starlette.responses import Response
+from starlette.staticfiles import StaticFiles
+
+from custody import __version__
+from custody.stores import Store
+from custody.web import api, pages, problems, words
+from custody.web.gate import must_be_complete, permit
+from custody.web.limits import Around
+from custody.web.rules import RULES, Rule
+from custody.web.sections import FIRST, LAST
+from custody.web.site import Options, Site
+
+__all__ = ["Options", "build_app", "routers_of"]
+
+DESCRIPTION = """\
+Deposits, jobs, items and their history. Errors are problem+json with a `code`, and say what to do. Lists go by
+pages: hand `next` back as `before` (or `after` where a list is in its own order). A POST that makes something takes
+an `Idempotency-Key`: the same key again gives the same thing.
+"""
+UPLOADS = frozenset({"/batches/new", "/api/v1/batches/upload"})
+
+
+def build_app(store: Store, options: Options) -> FastAPI:
+    sections = (*FIRST, *options.sections, *LAST)
+    rules: Mapping[str, Rule] = {**RULES, **{k: rule for each in options.sections for k, rule in each.rules.items()}}
+    routers = routers_of(options)
+    must_be_complete(routers, rules)
+    site = Site(store, options, sections, rules)
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        yield
+        site.changes.close()
+
+    app = FastAPI(
+        title="Custody", version=__version__, description=DESCRIPTION, docs_url=None, redoc_url=None, openapi_url=None,
+        dependencies=[Depends(permit)], lifespan=lifespan, redirect_slashes=False,
+    )  # fmt: skip
+    app.state.site = site
+    for router in routers:
+        app.include_router(router)
+    app.mount(words.static_address(), _Kept(directory=Path(__file__).parent / "static"), "static")
+    problems.install(app)
+    app.add_middleware(
+        Around, small=options.small_body, large=options.upload, is_upload=lambda path: path in UPLOADS,
+        surprise=problems.surprise,
+    )  # fmt: skip
+    return app
+
+
+def routers_of(options: Options) -> tuple[APIRouter, ...]:
+    """Every route there is; those of the applications' sections first, as they are the more particular."""
+    return (*(router for section in options.sections for router in section.routers), *pages.ROUTERS, *api.ROUTERS)
+
+
+class _Kept(StaticFiles):
+    """Their address changes with their content."""
+
+    def file_response(self, *arguments: Any, **named: Any) -> Response:
+        response = super().file_response(*arguments, **named)
+        response.headers["Cache-Control"] = "public, max-age=31536000, immutable"
+        return response

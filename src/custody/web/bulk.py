@@ -1,0 +1,126 @@
+"""Bulk actions: one thing done to everything a filter matches, by a job of its own.
+
+It survives whoever asked for it: the job remembers how far it came, goes on after a crash, and keeps what was
+refused and why. Jobs that are made after it was asked for are not its business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from custody.engine.commands import Operator
+from custody.engine.kinds import Kind
+from custody.engine.work import Work
+from custody.model.errors import BadInput, CustodyError, KeyConflict, Refused
+from custody.model.job import Filter, NewJob
+from custody.model.machine import Machines
+from custody.model.outcome import Outcome, Passed, Wait
+from custody.stores import Store
+from custody.web.acting import Action, action_of
+from custody.web.caller import Caller
+from custody.web.listing import HIGHEST
+
+KIND: Final = "bulk"
+PIECE = 200
+MOST_REFUSALS = 50
+
+
+@dataclass(frozen=True, slots=True)
+class DryRun:
+    """What an action would do: how many it fits, and what keeps it from the others."""
+
+    action: str
+    eligible: int
+    others: Mapping[str, int]  # "of ingest/job that are completed" -> how many
+    last: int  # jobs after this one are not meant
+
+    @property
+    def matched(self) -> int:
+        return self.eligible + sum(self.others.values())
+
+
+def dry_run(store: Store, machines: Machines, caller: Caller, action: Action, where: Filter) -> DryRun:
+    _check_scope(caller, where)
+    prefix = where.kind.removesuffix("*") if where.kind.endswith("*") else ""
+    last = int(store.db.read(lambda tx: tx.run("web_newest_job"))[0][0])
+    rows = store.db.read(
+        lambda tx: tx.run(
+            "web_matching", kind="" if prefix else where.kind, prefix=prefix, prefix_end=prefix + HIGHEST,
+            state=where.state, ended=where.ended, parent=where.parent, scope=caller.scope, collection=where.collection,
+            lane=where.lane, code=where.code, last=last,
+        )
+    )  # fmt: skip
+    eligible, others = 0, {}
+    for kind, state, ended, count in rows:
+        if kind != KIND and action.fits_state(state, ended, machines.of(kind)):
+            eligible += count
+        else:
+            others[f"{kind} that are {state}"] = count
+    return DryRun(action.name, eligible, others, last)
+
+
+def submit(
+    store: Store, machines: Machines, caller: Caller, name: str, where: Filter, why: str, count: int,
+    key: str | None = None, priority: int = 50,
+) -> int:  # fmt: skip
+    """Begin one; refused when it would touch another number of jobs than was agreed to."""
+    action = action_of(name)
+    if where == Filter():
+        raise BadInput("this would be everything there is", code="bulk.filter", hint="name a kind, a state or a cause")
+    if action.needs_why and not why.strip():
+        raise BadInput("say why, for the history", code="action.why", where="why")
+    found = dry_run(store, machines, caller, action, where)
+    if found.eligible != count:
+        raise Refused(
+            f"it would now be {found.eligible} jobs, not {count}", code="bulk.count", hint="look again, then repeat it",
+            eligible=found.eligible,
+        )  # fmt: skip
+    payload: dict[str, Any] = {
+        "action": name, "filter": {k: v for k, v in asdict(where).items() if v}, "why": why.strip()[:2000],
+        "who": caller.name, "last": found.last, "total": found.matched, "eligible": found.eligible,
+        "priority": priority,
+    }  # fmt: skip
+    job = NewJob(KIND, payload, key=key, priority=5, collection=where.collection)
+    try:
+        return store.queue.submit_one(job, caller.name).id
+    except KeyConflict:
+        raise Refused("this was asked for before, in other words", code="key.conflict") from None
+
+
+def _check_scope(caller: Caller, where: Filter) -> None:
+    if not caller.sees_all and not (where.collection and caller.sees(where.collection)):
+        raise BadInput("name one of your collections", code="bulk.collection", where="collection")
+
+
+def kinds(store: Store, machines: Machines) -> Sequence[Kind]:
+    """What a worker needs to carry them out."""
+    return (Kind(KIND, lambda work: carry_out(work, store, machines), at_once=1),)
+
+
+def carry_out(work: Work, store: Store, machines: Machines) -> Outcome:
+    given = work.payload
+    action, where = action_of(given["action"]), Filter(**given["filter"])
+    operator = Operator(store, machines, given["who"])
+    after, done = int(work.facts.get("after", 0)), int(work.facts.get("done", 0))
+    refused, told = int(work.facts.get("refused", 0)), list(work.facts.get("refusals", []))
+    while jobs := [job for job in store.queue.list(where, after, PIECE) if job.id <= given["last"]]:
+        for job in jobs:
+            if work.stopped:
+                return Wait(0.1, "stopped half-way", keep=_facts(after, done, refused, told))
+            after = job.id
+            if job.kind == KIND:
+                continue
+            try:
+                action.act(operator, job.id, given["why"], int(given["priority"]))
+                done += 1
+            except CustodyError as error:
+                refused += 1
+                told = [*told, {"job": job.id, "code": error.code, "why": str(error)}][:MOST_REFUSALS]
+        work.keep(**_facts(after, done, refused, told))
+    return Passed({"done": done, "refused": refused}, keep=_facts(after, done, refused, told))
+
+
+def _facts(after: int, done: int, refused: int, told: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    return {"after": after, "done": done, "refused": refused, "refusals": list(told)}

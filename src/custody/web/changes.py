@@ -1,0 +1,99 @@
+"""What has changed, told to open pages: one look at the history for all of them, one message a second for each.
+
+The stream says only that something happened and to whom; a page then asks for itself anew. A message that is lost
+is made good by the next, so nothing is kept for those who were away.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+
+from starlette.concurrency import run_in_threadpool
+
+from custody.model.errors import CustodyError
+from custody.stores import Store
+
+LOOK_SECONDS = 0.3  # between looks at the history, while anyone listens
+PAUSE_SECONDS = 1.0  # between messages to one page
+BEAT_SECONDS = 15.0  # a word now and then, so that proxies do not hang up
+MOST_SUBJECTS = 50
+MOST_EVENTS = 1000
+
+
+@dataclass(eq=False, slots=True)
+class _Listener:
+    news: asyncio.Event = field(default_factory=asyncio.Event)
+    count: int = 0
+    last: int = 0
+    subjects: dict[str, None] = field(default_factory=dict)
+
+    def message(self) -> str:
+        text = json.dumps({"events": self.count, "last": self.last, "subjects": list(self.subjects)})
+        self.count, self.subjects = 0, {}
+        self.news.clear()
+        return f"id: {self.last}\nevent: change\ndata: {text}\n\n"
+
+
+class Changes:
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._listeners: set[_Listener] = set()
+        self._task: asyncio.Task[None] | None = None
+        self._closed = False
+
+    @property
+    def listeners(self) -> int:
+        return len(self._listeners)
+
+    def close(self) -> None:
+        """End every stream, so that a server can stop at once."""
+        self._closed = True
+        for listener in self._listeners:
+            listener.news.set()
+
+    async def listen(self) -> AsyncIterator[str]:
+        """The lines of one stream, until the reader leaves or the server stops."""
+        listener = _Listener()
+        self._listeners.add(listener)
+        try:
+            self._watch()
+            yield "retry: 2000\n\n: listening\n\n"
+            while not self._closed:
+                try:
+                    await asyncio.wait_for(listener.news.wait(), BEAT_SECONDS)
+                except TimeoutError:
+                    yield ": still here\n\n"
+                    continue
+                if listener.count:  # else it was woken to end
+                    yield listener.message()
+                await asyncio.sleep(PAUSE_SECONDS)
+        finally:
+            self._listeners.discard(listener)
+
+    def _watch(self) -> None:
+        if self._task is None or self._task.done():
+            self._task = asyncio.get_running_loop().create_task(self._look())
+
+    async def _look(self) -> None:
+        """While anyone listens: what is new since the last look, for everyone at once."""
+        last = await run_in_threadpool(self._newest)
+        while self._listeners and not self._closed:
+            await asyncio.sleep(LOOK_SECONDS)
+            try:
+                events = await run_in_threadpool(self._store.records.since, last, MOST_EVENTS)
+            except CustodyError:
+                continue  # the store is away; pages will ask again when it is back
+            if not events:
+                continue
+            last = events[-1].id
+            for listener in self._listeners:
+                listener.count, listener.last = listener.count + len(events), last
+                listener.subjects |= dict.fromkeys(event.subject for event in events[-MOST_SUBJECTS:])
+                listener.news.set()
+
+    def _newest(self) -> int:
+        newest: int = self._store.db.read(lambda tx: tx.run("web_newest_event"))[0][0]
+        return newest

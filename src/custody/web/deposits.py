@@ -1,0 +1,229 @@
+"""Deposits as the API, the operator's page and the depositor's page see them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from email import message_from_bytes, policy
+from email.message import EmailMessage
+from typing import Any, BinaryIO, Final
+
+from custody.ingest.digests import algorithm, digest_value
+from custody.ingest.notices import DELIVER
+from custody.ingest.states import BATCH_KIND, JOB_KIND
+from custody.ingest.submission import Submission, submit
+from custody.model.errors import BadInput, NotFound
+from custody.model.job import Filter, Job
+from custody.stores.rows import Tx
+from custody.web import words
+from custody.web.caller import Caller
+from custody.web.listing import children
+from custody.web.site import Site
+
+FORM: Final[Mapping[str, str]] = {
+    # the deployed form's names, and ours
+    "profile": "profile", "submitter": "submitter", "type": "type", "filename": "filename",
+    "digestType": "digest_type", "digestValue": "digest_value", "title": "title", "creator": "creator", "date": "date",
+    "localIdentifier": "local_id", "primaryIdentifier": "primary_id", "object": "primary_id",
+    "notification": "notification", "note": "note",
+}  # fmt: skip
+ROWS_SHOWN = 12
+MOST_LOOKED_AT = 200
+PIECE = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """Jobs of a batch that failed alike."""
+
+    code: str
+    count: int
+    reason: str  # as the first of them was told
+    rows: Sequence[tuple[int, int]]  # the depositor's row, and our job
+    resumable: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A share of a progress bar."""
+
+    look: str
+    count: int
+    start: float
+    width: float
+
+
+@dataclass(frozen=True, slots=True)
+class Letter:
+    """What the depositor was told."""
+
+    number: int
+    subject: str
+    to: str
+    text: str
+    sent: bool
+    at: int
+
+
+def from_form(fields: Mapping[str, str], payload: str, caller: Caller, agent: str) -> Submission:
+    """The deployed form's fields as a submission; unknown ones are left alone, as there."""
+    given: dict[str, Any] = {FORM[name]: value for name, value in fields.items() if name in FORM and value}
+    given["submitter"] = _submitter(caller, given.get("submitter", ""))
+    given["update"] = fields.get("update", "").lower() in ("true", "on", "1", "yes")
+    return Submission(payload=payload, user_agent=agent[:200], **given)
+
+
+def _submitter(caller: Caller, given: str) -> str:
+    """A depositor signs with their own name; others may hand in for somebody else."""
+    return given if given and caller.has(("admin", "operator")) else caller.name
+
+
+def check_profile(site: Site, caller: Caller, name: str) -> None:
+    if name not in site.world.profiles or not caller.sees(name):
+        known = ", ".join(sorted(each for each in site.world.profiles if caller.sees(each))) or "none"
+        raise BadInput(f"there is no profile {name!r}", code="profile.unknown", where="profile", hint=f"known: {known}")
+
+
+def profiles(site: Site, caller: Caller) -> Sequence[tuple[str, str]]:
+    found = site.options.world.profiles if site.options.world else {}
+    return [(name, profile.description) for name, profile in sorted(found.items()) if caller.sees(name)]
+
+
+def stage(site: Site, file: BinaryIO, name: str) -> str:
+    """Keep uploaded bytes; answers their address."""
+    safe = "".join(each if each.isprintable() and each not in "/\\?#" else "_" for each in name)[-200:] or "upload"
+    return site.world.staging.put(iter(lambda: file.read(PIECE), b""), safe).url
+
+
+def hand_in(site: Site, caller: Caller, submission: Submission, key: str) -> tuple[int, bool]:
+    """The batch, and whether this made it. A key is the caller's own: another's same key is another key."""
+    if key and (len(key) > 200 or not key.isprintable()):
+        raise BadInput(
+            "an idempotency key has up to 200 printable characters", where="Idempotency-Key", code="key.form"
+        )
+    check_profile(site, caller, submission.profile)
+    if not submission.payload.startswith(("http://", "https://", "staged:")):
+        raise BadInput("a payload is an http or https URL, or an upload", where="payload", code="submission.payload")
+    return submit(site.store, _with_digest(submission), f"{caller.name}/{key}" if key else None, caller.name)
+
+
+def _with_digest(submission: Submission) -> Submission:
+    """A depositor's digest in the one form that is compared, or a refusal now rather than a failure later."""
+    if not (submission.digest_type and submission.digest_value):
+        return submission
+    which = algorithm(submission.digest_type)
+    return replace(submission, digest_type=which.name, digest_value=digest_value(which, submission.digest_value))
+
+
+def get(site: Site, caller: Caller, number: int) -> Job:
+    """The batch; one that the caller may not see is not there."""
+    missing = NotFound(f"there is no batch {number}", code="batch.unknown", hint="`custody batch list`")
+    try:
+        job = caller.must_see(site.store.queue.get(number))
+    except NotFound:
+        raise missing from None
+    if job.kind != BATCH_KIND:
+        raise missing
+    return job
+
+
+def progress(site: Site, batch: int) -> Mapping[str, int]:
+    """How many of its jobs look how."""
+    rows = site.store.db.read(lambda tx: tx.run("web_child_progress", parent=batch))
+    counts = dict.fromkeys(("done", "failed", "held", "running", "waiting", "cancelled"), 0)
+    for state, ended, leased, count in rows:
+        counts[words.look_of_state(state, ended, bool(leased))] += count
+    return counts
+
+
+def brief(site: Site, batch: int) -> Mapping[str, int]:
+    """The same for a list of batches: of very many open jobs only some are looked at, the rest count as waiting."""
+
+    def look(tx: Tx) -> Mapping[str, int]:
+        ends = {ended: int(count) for ended, count in tx.run("web_child_ends", parent=batch)}
+        counts = dict.fromkeys(("done", "failed", "held", "running", "waiting", "cancelled"), 0)
+        left = ends.pop(None, 0)
+        for ended, count in ends.items():
+            counts[words.look_of_state("", ended, False)] += count
+        seen = tx.run("web_open_children", parent=batch, limit=MOST_LOOKED_AT) if left else []
+        for state, leased in seen:
+            counts[words.look_of_state(state, None, bool(leased))] += 1
+        counts["waiting"] += left - len(seen)
+        return counts
+
+    return site.store.db.read(look)
+
+
+def parts(counts: Mapping[str, int]) -> Sequence[Part]:
+    """The same as shares of a bar of a hundred."""
+    total, start, made = max(1, sum(counts.values())), 0.0, []
+    for look, count in counts.items():
+        if count:
+            width = 100 * count / total
+            made.append(Part(look, count, round(start, 3), round(width, 3)))
+            start += width
+    return made
+
+
+def sentence(counts: Mapping[str, int]) -> str:
+    total = sum(counts.values())
+    if not total:
+        return "no objects yet"
+    rest = [f"{count} {look}" for look, count in counts.items() if count and look != "done"]
+    return f"{counts['done']} of {total} done" + (f", {', '.join(rest)}" if rest else "")
+
+
+def causes(site: Site, caller: Caller, batch: Job) -> Sequence[Cause]:
+    groups = site.store.db.read(lambda tx: tx.run("web_failed_children", parent=batch.id))
+    return [_cause(site, caller, batch, *row) for row in groups]
+
+
+def _cause(site: Site, caller: Caller, batch: Job, code: str | None, count: int, first: int) -> Cause:
+    where = Filter(parent=batch.id, ended="failed", code=code or "")
+    found = children(site.store, caller, where, 0, ROWS_SHOWN).rows
+    rows = [(int(job.payload.get("line", job.payload.get("row", 0))), job.id) for job in found]
+    machine = site.machines.of(JOB_KIND)
+    resumable = any(machine.allows(job.state, "resume") for job in found)
+    return Cause(code or "", count, failure(site, first), rows, resumable)
+
+
+def failure(site: Site, job_id: int) -> str:
+    """Why a job failed, in the words it was told."""
+    job = site.store.queue.get(job_id)
+    last = site.store.records.events(job.subject, after=job.seq - 1)
+    return str(last[-1].detail.get("reason", "")) if last else ""
+
+
+def letters(site: Site, batch: Job) -> Sequence[Letter]:
+    """Every mail about this batch, as it was or will be sent."""
+    if site.options.world is None:
+        return []
+    domain = site.world.sender.rpartition("@")[2]
+    names = ["queued", *(f"report-{round_}" for round_ in range(1, int(batch.facts.get("rounds", 0)) + 1))]
+    found = [site.store.queue.by_key(DELIVER, f"<batch-{batch.id}-{name}@{domain}>") for name in names]
+    return [_letter(site, number, job) for number, job in enumerate(found) if job]
+
+
+def _letter(site: Site, number: int, job: Job) -> Letter:
+    try:
+        with site.world.staging.open(job.payload["message"]) as file:
+            message = message_from_bytes(file.read(), policy=policy.default)
+    except NotFound:
+        message = EmailMessage()
+    body = message.get_body(("plain",)) if isinstance(message, EmailMessage) else None
+    text = body.get_content() if body is not None else ""
+    to = ", ".join(job.payload.get("to", []))
+    return Letter(number, str(message.get("Subject", "")), to, str(text), job.ended == "passed", job.changed)
+
+
+def report(site: Site, batch: Job) -> Mapping[str, Any]:
+    """The last report, as it was told."""
+    url = batch.facts.get("report")
+    if not url:
+        raise NotFound(
+            f"batch {batch.id} has not reported yet", code="batch.unreported", hint=f"`custody job why {batch.id}`"
+        )
+    with site.world.staging.open(str(url)) as file:
+        told: Mapping[str, Any] = json.load(file)
+    return told

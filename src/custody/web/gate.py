@@ -1,0 +1,157 @@
+"""The one place where it is decided whether a request may go on: below every route, before any of them runs.
+
+Dashboard: a session cookie, and for changes a form token and a browser that says the form is ours. API: a bearer
+token, never a cookie. Demo mode needs neither, but only from this very machine, to this very machine.
+"""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+from collections.abc import Iterable, Mapping
+
+from fastapi import APIRouter, Request
+from fastapi.routing import APIRoute
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import FormData
+
+from custody.model.errors import BadInput, NotFound, Unsafe
+from custody.web.caller import Caller
+from custody.web.problems import Forbidden, Unknown
+from custody.web.rules import Rule
+from custody.web.site import Site, site_of
+
+HIGHEST = 2**62
+COOKIE = "custody_session"
+SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
+FORWARDED = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip")
+
+
+async def permit(request: Request) -> None:
+    """Let the request through with its caller, or raise."""
+    site = site_of(request)
+    rule = rule_of(site.rules, request)
+    _check_numbers(request)
+    caller = await run_in_threadpool(find_caller, site, request)
+    request.state.caller = caller
+    if request.method not in SAFE:
+        _refuse_foreign_pages(request)
+    if rule.roles is not None:
+        _check(rule, caller)
+    if request.method not in SAFE and not is_api(request):
+        await _check_form(request, caller)
+
+
+def _check_numbers(request: Request) -> None:
+    """No store has rows beyond this number, and none could be asked about one."""
+    if any(isinstance(part, int) and part > HIGHEST for part in request.path_params.values()):
+        raise NotFound("nothing has so high a number", code="not-found")
+
+
+def rule_of(rules: Mapping[str, Rule], request: Request) -> Rule:
+    method = "GET" if request.method == "HEAD" else request.method
+    return rules[key_of(method, request.scope["route"].path)]
+
+
+def key_of(method: str, path: str) -> str:
+    """A page as data follows the page."""
+    page = path if path.startswith("/api/") else path.removesuffix(".json").removesuffix(".csv")
+    return f"{method} {'/' if page == '/index' else page}"
+
+
+def without_rule(routers: Iterable[APIRouter], rules: Mapping[str, Rule]) -> list[str]:
+    """Routes that nobody decided about."""
+    keys = [
+        key_of(method, route.path)
+        for router in routers
+        for route in router.routes
+        if isinstance(route, APIRoute)
+        for method in sorted(route.methods or ())
+    ]
+    return [key for key in keys if key not in rules]
+
+
+def must_be_complete(routers: Iterable[APIRouter], rules: Mapping[str, Rule]) -> None:
+    missing = without_rule(routers, rules)
+    if missing:
+        raise Unsafe(f"nobody decided who may use {', '.join(missing)}", code="web.rules", hint="web/rules.py")
+
+
+def is_api(request: Request) -> bool:
+    path = request.url.path
+    return path.startswith("/api/") or path == "/metrics"
+
+
+def find_caller(site: Site, request: Request) -> Caller | None:
+    given = request.headers.get("authorization", "")
+    if given:
+        scheme, _, secret = given.partition(" ")
+        return site.tokens.caller(secret.strip()) if scheme.lower() == "bearer" else None
+    cookie = request.cookies.get(COOKIE, "")
+    if cookie and not is_api(request):
+        caller = site.tokens.caller(cookie, session=True)
+        if caller is not None:
+            return caller
+    return site.demo_caller() if site.options.demo and is_local(request) else None
+
+
+def is_local(request: Request) -> bool:
+    """From this machine, to this machine by one of its own names, and not handed on by a proxy."""
+    if request.client is None or any(name in request.headers for name in FORWARDED):
+        return False
+    return _is_loopback(request.client.host) and _is_loopback(_host(request))
+
+
+def _host(request: Request) -> str:
+    """The name the client used; a web page elsewhere may have let its own name point here."""
+    host = request.headers.get("host", "")
+    if host.startswith("["):
+        return host[1:].partition("]")[0]
+    return host.partition(":")[0]
+
+
+def _is_loopback(name: str) -> bool:
+    if name == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return False
+
+
+def _refuse_foreign_pages(request: Request) -> None:
+    """A browser says where a request was made; one made on another site's page is not the user's wish."""
+    if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
+        raise Forbidden("a request from this site's own pages")
+    origin = request.headers.get("origin")
+    if origin is not None and origin.partition("://")[2] != request.headers.get("host", ""):
+        raise Forbidden("a request from this site's own pages")
+
+
+def _check(rule: Rule, caller: Caller | None) -> None:
+    if caller is None:
+        raise Unknown
+    assert rule.roles is not None
+    if not caller.has(rule.roles):
+        raise Forbidden(f"the role {' or '.join(sorted(rule.roles))}")
+    if rule.whole and not caller.sees_all:
+        raise Forbidden("a token for all collections")
+
+
+async def _check_form(request: Request, caller: Caller | None) -> None:
+    """Every form brings the token of the session that its page was made for."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind not in ("application/x-www-form-urlencoded", "multipart/form-data"):
+        raise BadInput("a form is needed", code="form.type", hint="or use the API")
+    form = await request.form(max_fields=100, max_files=1)
+    wanted = site_of(request).form_token(caller)
+    given = form.get("form_token", "")
+    if not isinstance(given, str) or not given.isascii() or not hmac.compare_digest(given, wanted):
+        raise Forbidden("a form of this session; go back, load the page again and repeat it")
+    request.state.form = form
+
+
+def form_of(request: Request) -> dict[str, str]:
+    """The text fields of a form that the gate has let through."""
+    form: FormData = request.state.form
+    return {name: value for name, value in form.items() if isinstance(value, str)}

@@ -1,0 +1,81 @@
+"""Archives: which there are, and for each the grid of its revisions and tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from fastapi import APIRouter
+
+from custody.model.item import Item
+from custody.model.job import Job
+from custody.stores import Store
+from custody.stores.rows import job_from
+from custody.web import words
+from custody.web.rules import READ_ALL, Rule
+from custody.web.sections import Section
+from custody.web.showing import Asked, View, show
+from custody.workflows.archives import Archives
+from custody.workflows.planning import revision_item
+
+router = APIRouter()
+SHOWN = 12  # revisions at once
+COLUMNS = {
+    "archive": lambda kept: kept.name, "system": lambda kept: kept.system, "revision": lambda kept: kept.last,
+    "location": lambda kept: kept.location, "frozen": lambda kept: kept.frozen,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """Tasks by revision. A cell that is missing is a task that the revision did not have."""
+
+    revisions: Sequence[int]
+    tasks: Sequence[str]
+    cells: Mapping[tuple[str, int], Job]
+    about: Mapping[int, Item]
+
+    @classmethod
+    def of(cls, store: Store, name: str, first: int, last: int) -> Grid:
+        rows = store.db.read(lambda tx: tx.run("wf_of_line", line=name, first=first, last=last))
+        jobs = [job_from(row) for row in rows]
+        known = {revision: _about(store, name, revision) for revision in range(first, last + 1)}
+        return cls(
+            sorted({job.position for job in jobs}), list(dict.fromkeys(str(job.task) for job in jobs)),
+            {(str(job.task), job.position): job for job in jobs},
+            {revision: item for revision, item in known.items() if item is not None},
+        )  # fmt: skip
+
+
+def _about(store: Store, name: str, revision: int) -> Item | None:
+    from custody.model.errors import NotFound
+
+    try:
+        return store.records.item(revision_item(name, revision))
+    except NotFound:
+        return None  # it has not been planned yet
+
+
+def read_list(asked: Asked) -> View:
+    archives = Archives(asked.site.store).list()
+    return View("Archives", {"archives": archives}, {"archives": archives}, lambda: archives)
+
+
+def read_one(asked: Asked) -> View:
+    store = asked.site.store
+    kept = Archives(store).get(str(asked.part("archive")))
+    wanted = asked.query.get("to", "")
+    last = min(int(wanted), kept.last) if wanted.isdigit() else kept.last
+    first = max(1, last - SHOWN + 1)
+    grid = Grid.of(store, kept.name, first, last)
+    earlier = words.address(f"/archives/{kept.name}", {"to": str(first - 1)}) if first > 1 else ""
+    values = {"kept": kept, "grid": grid, "earlier": earlier, "newest": f"/archives/{kept.name}" if wanted else ""}
+    return View(kept.name, values, {"archive": kept, "jobs": list(grid.cells.values())})
+
+
+show(router, "/archives", "archives.html", read_list, COLUMNS)
+show(router, "/archives/{archive}", "archive.html", read_one)
+
+RULES: Final[Mapping[str, Rule]] = {"GET /archives": READ_ALL, "GET /archives/{archive}": READ_ALL}
+ARCHIVES: Final = Section("Archives", "/archives", "a", routers=(router,), rules=RULES)

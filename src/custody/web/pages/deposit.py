@@ -1,0 +1,93 @@
+"""The depositor's page: plain words, no account, nothing to press by mistake. The link is the key."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fastapi import APIRouter
+
+from custody.ingest.states import BATCH_KIND
+from custody.model.errors import NotFound
+from custody.model.job import Filter, Job
+from custody.web import deposits, links, listing, words
+from custody.web.caller import Caller
+from custody.web.showing import Asked, View, show
+from custody.web.site import Site
+
+router = APIRouter()
+COLUMNS = {
+    "row": lambda line: line.row, "name": lambda line: line.name, "title": lambda line: line.title,
+    "state": lambda line: line.said, "reason": lambda line: line.reason, "identifier": lambda line: line.ark,
+}  # fmt: skip
+SAID = {
+    "done": "deposited", "failed": "not deposited", "held": "waits for the archive", "running": "being worked on",
+    "waiting": "on its way", "retrying": "will be tried again", "cancelled": "withdrawn by the archive",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One row of the depositor's manifest."""
+
+    row: int
+    name: str
+    title: str
+    look: str
+    said: str
+    reason: str
+    ark: str
+
+
+def read(asked: Asked) -> View:
+    site, query = asked.site, asked.query
+    batch = _batch(site, int(asked.part("batch")), str(asked.part("signature")))
+    caller = Caller("depositor", frozenset(), frozenset({batch.collection}))
+    counts = deposits.progress(site, batch.id)
+    where = Filter(parent=batch.id, ended=query.get("ended", ""))
+    page = listing.children(site.store, caller, where, listing.whole_number(query, "after", 0), listing.limit_of(query))
+    here = links.link(site.options.secret, batch)
+    lines = [_line(site, job) for job in page.rows]
+    values = {
+        "batch": batch, "counts": counts, "shares": deposits.parts(counts), "sentence": deposits.sentence(counts),
+        "lines": lines, "letters": deposits.letters(site, batch), "looks": SAID,
+        "next_address": words.address(here, {**query, "after": page.next}) if page.next else "",
+        "first_address": words.address(here, {**query, "after": ""}) if query.get("after") else "",
+        "failure": deposits.failure(site, batch.id) if batch.ended == "failed" and not sum(counts.values()) else "",
+    }  # fmt: skip
+
+    def every() -> object:
+        def ask(asked_for: object) -> listing.Page[Job]:
+            assert isinstance(asked_for, dict)
+            after = listing.whole_number(asked_for, "after", 0)
+            return listing.children(site.store, caller, where, after, listing.MOST)
+
+        return (_line(site, job) for job in listing.every(ask, {}, "after"))
+
+    data = {"batch": batch.id, "state": batch.state, "progress": counts, "rows": lines, "next": page.next}
+    return View(f"Your deposit: {words.name(batch)}", values | {"live": False}, data, every)  # type: ignore[arg-type]
+
+
+def _batch(site: Site, number: int, given: str) -> Job:
+    """A wrong link and a batch that is gone look the same."""
+    missing = NotFound("this link is not right, or the batch is gone", code="batch.unknown")
+    try:
+        batch = site.store.queue.get(number)
+    except NotFound:
+        raise missing from None
+    if batch.kind != BATCH_KIND or not links.is_genuine(site.options.secret, batch, given):
+        raise missing
+    return batch
+
+
+def _line(site: Site, job: Job) -> Line:
+    shown = words.look(job, site.store.now())
+    reason = deposits.failure(site, job.id) if shown == "failed" else ""
+    given = job.payload
+    row = int(given.get("line", given.get("row", 0)))
+    return Line(
+        row, str(given.get("filename", "")), str(given.get("title", "")), shown, SAID[shown], reason,
+        str(job.facts.get("primary", "")),
+    )  # fmt: skip
+
+
+show(router, "/deposit/{batch:int}/{signature}", "deposit.html", read, COLUMNS)

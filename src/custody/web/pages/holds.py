@@ -1,0 +1,43 @@
+"""Holds: what is paused, by whom and why."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from custody.stores.queue import SCOPES
+from custody.web import words
+from custody.web.api.holds import named, set_hold
+from custody.web.gate import form_of
+from custody.web.showing import Asked, View, back, show
+from custody.web.site import caller_of, site_of
+
+router = APIRouter()
+COLUMNS = {
+    "scope": lambda hold: hold.scope, "name": lambda hold: hold.name, "by": lambda hold: hold.who,
+    "why": lambda hold: hold.why, "since": lambda hold: words.iso(hold.since),
+}  # fmt: skip
+
+
+def read(asked: Asked) -> View:
+    holds = asked.site.store.queue.holds()
+    return View("Holds", {"holds": holds, "scopes": SCOPES}, {"holds": holds}, lambda: holds)
+
+
+show(router, "/holds", "holds.html", read, COLUMNS)
+
+
+@router.post("/holds", include_in_schema=False, response_model=None)
+def hold(request: Request) -> Response:
+    form = form_of(request)
+    scope, name = form.get("scope", ""), form.get("name", "").strip()
+    new = set_hold(request, scope, name, form.get("why", ""))
+    return back(request, "/holds", f"{scope} {name} is held." if new else f"{scope} {name} was held already.")
+
+
+@router.post("/holds/lift", include_in_schema=False, response_model=None)
+def lift(request: Request) -> Response:
+    form = form_of(request)
+    scope, name = form.get("scope", ""), named(form.get("name", ""))
+    site_of(request).store.queue.lift(scope, name, caller_of(request).name, form.get("why", ""))
+    return back(request, "/holds", f"{scope} {name} is no longer held. Jobs that became held can now be released.")

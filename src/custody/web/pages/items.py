@@ -1,0 +1,56 @@
+"""Items, and the whole history of one."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+
+from custody.model.errors import NotFound
+from custody.web import listing, words
+from custody.web.api.items import get
+from custody.web.showing import Asked, View, show
+
+router = APIRouter()
+COLUMNS = {
+    "item": lambda item: item.id, "title": lambda item: item.detail.get("title", ""),
+    "types": lambda item: " ".join(sorted(item.types)), "collection": lambda item: item.collection,
+    "events": lambda item: item.seq,
+}  # fmt: skip
+
+
+def read_list(asked: Asked) -> View:
+    site, query = asked.site, asked.query
+    page = listing.items(site.store, asked.caller, query)
+    values = {
+        "items": page.rows,
+        "next_address": words.address("/items", {**query, "after": page.next}) if page.next else "",
+        "first_address": words.address("/items", {**query, "after": ""}) if query.get("after") else "",
+    }  # fmt: skip
+
+    def every() -> object:
+        return listing.every(lambda q: listing.items(site.store, asked.caller, q), query, "after")
+
+    return View("Items", values, {"items": page.rows, "next": page.next}, every)  # type: ignore[arg-type]
+
+
+def read_one(asked: Asked) -> View:
+    site = asked.site
+    item = get(site, asked.caller, str(asked.part("item")))
+    events = site.store.records.events(f"item/{item.id}", limit=1000)
+    latest = site.store.records.latest(item.id)
+    inventory = site.options.world.inventory if site.options.world else None
+    recorded, versions, names = None, [], []
+    if inventory is not None:
+        try:
+            recorded = inventory.get(item.id)
+            versions, names = list(inventory.versions(item.id)), list(inventory.local_ids(item.id))
+        except NotFound:
+            recorded = None  # other applications keep things that ingest has not recorded
+    title = str(item.detail.get("title") or item.id)
+    values = {
+        "item": item, "events": events, "latest": latest, "recorded": recorded, "versions": versions, "names": names,
+    }  # fmt: skip
+    return View(title, values, {"item": item, "events": events, "versions": versions, "local_ids": names})
+
+
+show(router, "/items", "items.html", read_list, COLUMNS)
+show(router, "/items/{item:path}", "item.html", read_one)

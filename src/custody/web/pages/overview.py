@@ -1,0 +1,105 @@
+"""The overview: the lines, what needs you, and what happened since yesterday."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fastapi import APIRouter
+
+from custody.model.job import Failures, Filter, HeldBy, Job
+from custody.web import deposits, listing, words
+from custody.web.glance import StationNow
+from custody.web.showing import Asked, View, show
+from custody.web.site import Site
+
+router = APIRouter()
+DAY = 86_400_000_000
+MOST_NEEDS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """Something that waits for a person, with the best thing to do about it."""
+
+    look: str
+    title: str
+    text: str
+    link: str
+    since: int
+    do: str = ""  # what the button says
+    at: str = ""  # and where it leads
+
+
+def read(asked: Asked) -> View:
+    site, glance = asked.site, asked.site.glance
+    lines = glance.lines()
+    needs = needs_you(site)
+    groups = [section.groups for section in site.sections if section.groups]
+    recent = [_group(site, job) for kind in groups for job in _newest(asked, kind)]
+    data = {"lines": lines, "needs": needs, "recent": [job for job, _, _ in recent]}
+    values: dict[str, Any] = {
+        "lines": lines,
+        "needs": needs[:MOST_NEEDS],
+        "more": len(needs) - MOST_NEEDS,
+        "recent": recent,
+    }
+    mark = f"{len(needs)} need you · " if needs else ""
+    return View(f"{mark}Overview", values, data)
+
+
+def _newest(asked: Asked, kind: str) -> Sequence[Job]:
+    site = asked.site
+    return listing.newest_jobs(site.store, site.machines, asked.caller, Filter(kind=kind), listing.NEWEST, 8).rows
+
+
+def _group(site: Site, job: Job) -> tuple[Job, Sequence[deposits.Part], str]:
+    counts = deposits.brief(site, job.id)
+    return job, deposits.parts(counts), deposits.sentence(counts)
+
+
+def needs_you(site: Site) -> list[Need]:
+    """Failures by cause, holds with owner and reason, late places, a line without a worker; the newest first."""
+    glance = site.glance
+    grouped = {section.groups for section in site.sections}
+    found = [_failed(group) for group in glance.failures() if group.kind not in grouped]
+    found += [_held(hold, site) for hold in glance.holds()]
+    for line in glance.lines():
+        for station in line.stations:
+            if station.late:
+                found.append(_late(station))
+        if line.total and not any(station.workers for station in line.stations):
+            text = f"{words.many(line.total, 'job')} on the line {line.line.title} and no worker has been seen"
+            found.append(Need("waiting", "No worker", text, "/workers", 0))
+    return found
+
+
+def _late(now: StationNow) -> Need:
+    text = f"{words.many(now.waiting, 'job')} could have been claimed there, one of them long ago"
+    link = words.address("/jobs", {"kind": now.kind, "state": now.station.state})
+    return Need("waiting", f"{now.station.title} is late", text, link, now.oldest or 0)
+
+
+def _failed(group: Failures) -> Need:
+    filters = {"kind": group.kind, "ended": "failed", "code": group.code or ""}
+    title = f"{words.number(group.count)} × {group.code or 'without a code'}"
+    return Need(
+        "failed", title, f"{group.kind}, {group.state}", words.address("/jobs", filters), group.at,
+        "Resume them…" if group.state == "failed" else "", words.address("/bulk/new", {**filters, "action": "resume"}),
+    )  # fmt: skip
+
+
+def _held(hold: HeldBy, site: Site) -> Need:
+    filters = {"state": "held"} | ({"collection": hold.name} if hold.scope == "collection" else {})
+    waiting = ""
+    if hold.scope == "collection":
+        counts = site.glance.counts()
+        waiting = " · some jobs wait" if any(state == "held" for _, state in counts) else ""
+    return Need(
+        "held", f"{hold.scope} {hold.name} is held", f"by {hold.who}: {hold.why}{waiting}",
+        words.address("/jobs", filters), hold.since, "Lift it…", "/holds",
+    )  # fmt: skip
+
+
+show(router, "/", "overview.html", read)

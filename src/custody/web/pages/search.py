@@ -1,0 +1,23 @@
+"""Search: numbers, keys, identifiers, local ids."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+
+from custody.web.finding import find
+from custody.web.showing import Asked, View, show
+
+router = APIRouter()
+COLUMNS = {
+    "sort": lambda found: found.sort, "id": lambda found: found.id, "title": lambda found: found.title,
+    "by": lambda found: found.how,
+}  # fmt: skip
+
+
+def read(asked: Asked) -> View:
+    text = asked.query.get("q", "")
+    found = find(asked.site, asked.caller, text)
+    return View("Search", {"found": found, "text": text, "live": False}, {"found": found}, lambda: found)
+
+
+show(router, "/search", "search.html", read, COLUMNS)

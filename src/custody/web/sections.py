@@ -1,0 +1,66 @@
+"""What the dashboard consists of, as data: navigation, assembly lines, and the routes that applications bring.
+
+An application adds a `Section`; nothing else in this package needs to know it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from fastapi import APIRouter
+
+from custody.ingest.states import BATCH_KIND, JOB_KIND, STEPS
+from custody.web.rules import Rule
+
+
+@dataclass(frozen=True, slots=True)
+class Station:
+    """A place on a line: jobs of a kind in a state."""
+
+    state: str
+    title: str
+    late: float = 900.0  # seconds after which a job that could be claimed should have been
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """What jobs of one kind pass through, in order."""
+
+    title: str
+    kind: str
+    stations: tuple[Station, ...]
+    done: str  # the state at its end
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """An entry of the navigation, with what belongs to it."""
+
+    title: str
+    path: str
+    letter: str  # `g` and this letter go there
+    line: Line | None = None
+    groups: str = ""  # a kind of job that has others as its children, such as a batch
+    routers: tuple[APIRouter, ...] = ()
+    rules: Mapping[str, Rule] = field(default_factory=dict)
+    roles: frozenset[str] = frozenset({"admin", "operator", "reader"})
+    whole: bool = True  # shows all collections at once
+
+
+INGEST: Final = Section(
+    "Batches", "/batches", "b", whole=False, roles=frozenset({"admin", "operator", "reader", "depositor"}),
+    line=Line("Deposits", JOB_KIND, tuple(Station(state, state.capitalize()) for state in STEPS), "completed"),
+    groups=BATCH_KIND,
+)  # fmt: skip
+
+FIRST: Final = (Section("Overview", "/", "o"),)
+LAST: Final = (
+    Section("Jobs", "/jobs", "j", whole=False, roles=frozenset({"admin", "operator", "reader", "worker"})),
+    Section("Items", "/items", "i", whole=False),
+    Section("Holds", "/holds", "h"),
+    Section("Workers", "/workers", "w"),
+    Section("Schedules", "/schedules", "s"),
+    Section("History", "/events", "e"),
+)

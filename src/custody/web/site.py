@@ -1,0 +1,123 @@
+"""What all routes share: the store, who is who, how pages are made. One value, no globals."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+from urllib.parse import unquote
+
+from fastapi import Request
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from starlette.responses import HTMLResponse, Response
+
+from custody import __version__
+from custody.engine.commands import Operator
+from custody.ingest.world import World
+from custody.model.errors import Unavailable
+from custody.model.machine import PLAIN, Machines
+from custody.stores import Store
+from custody.web import words
+from custody.web.caller import Caller
+from custody.web.changes import Changes
+from custody.web.glance import Glance
+from custody.web.rules import Rule
+from custody.web.sections import INGEST, Section
+from custody.web.telling import Telling
+from custody.web.tokens import Tokens
+
+SAID = "custody_said"
+MEBIBYTE = 1 << 20
+NOBODY = Caller("", frozenset(), frozenset())
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How this process serves. Without `demo`, everything but a few public addresses needs a token."""
+
+    secret: bytes  # signs depositors' links; the same in all processes of an installation
+    demo: bool = False  # loopback without login
+    machines: Machines = PLAIN
+    world: World | None = None  # what ingest works in; without it nothing can be deposited here
+    sections: Sequence[Section] = (INGEST,)
+    small_body: int = MEBIBYTE
+    upload: int = 64 << 30
+    secure_cookie: bool = False  # behind TLS
+    who: str = "demo"  # the name in the history of what is done in demo mode
+    telling: Telling = field(default_factory=Telling)
+
+
+class Site:
+    def __init__(self, store: Store, options: Options, sections: Sequence[Section], rules: Mapping[str, Rule]) -> None:
+        self.store, self.options, self.sections, self.rules = store, options, tuple(sections), rules
+        self.tokens = Tokens(store)
+        lines = [section.line for section in sections if section.line]
+        self.glance = Glance(store, options.machines, lines)
+        self.changes = Changes(store)
+
+    @property
+    def machines(self) -> Machines:
+        return self.options.machines
+
+    @property
+    def world(self) -> World:
+        if self.options.world is None:
+            raise Unavailable(
+                "nothing can be deposited here: this process was started without a configuration of ingest",
+                code="ingest.missing", hint="`custody serve --config custody.toml`",
+            )  # fmt: skip
+        return self.options.world
+
+    def operator(self, caller: Caller) -> Operator:
+        return Operator(self.store, self.machines, caller.name)
+
+    def demo_caller(self) -> Caller:
+        return Caller(self.options.who, frozenset({"admin"}), None, csrf=self.form_token(None))
+
+    def form_token(self, caller: Caller | None) -> str:
+        """For a session its own; for those without one (the login form, demo mode) the installation's."""
+        if caller is not None and caller.csrf:
+            return caller.csrf
+        return hmac.new(self.options.secret, b"form", hashlib.sha256).hexdigest()
+
+    @cached_property
+    def templates(self) -> Environment:
+        made = Environment(
+            loader=PackageLoader("custody.web"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
+            lstrip_blocks=True,
+        )  # fmt: skip
+        made.filters |= words.FILTERS
+        made.globals |= {"static": words.static_address(), "version": __version__, "look": words.look}
+        return made
+
+    def page(self, request: Request, template: str, values: Mapping[str, Any], status: int = 200) -> Response:
+        caller: Caller | None = getattr(request.state, "caller", None)
+        theme = request.cookies.get("custody_theme", "auto")
+        shown = [each for each in self.sections if caller and caller.has(each.roles)]
+        common = {
+            "sections": [each for each in shown if caller and (caller.sees_all or not each.whole)],
+            "caller": caller, "form_token": self.form_token(caller), "now": self.store.now(), "path": request.url.path,
+            "theme": theme if theme in ("light", "dark") else "auto", "query": dict(request.query_params),
+            "address": words.address(request.url.path, request.query_params), "demo": self.options.demo,
+            "backend": self.store.db.dialect, "data_address": "", "csv_address": "", "live": False,
+            "may_act": bool(caller and caller.has(("admin", "operator"))),
+            "said": unquote(request.cookies.get(SAID, "")),
+        }  # fmt: skip
+        html = self.templates.get_template(template).render({**common, **values})
+        response = HTMLResponse(html, status)
+        if SAID in request.cookies:
+            response.delete_cookie(SAID, path="/")  # said once
+        return response
+
+
+def site_of(request: Request) -> Site:
+    site: Site = request.app.state.site
+    return site
+
+
+def caller_of(request: Request) -> Caller:
+    """Whom the gate let through; nobody in particular on public pages."""
+    return getattr(request.state, "caller", None) or NOBODY

@@ -1,0 +1,161 @@
+"""Tokens: secrets that stand for a name, some roles and some collections, until a day.
+
+Only the SHA-256 of a secret is stored; it is random enough that nothing slower is needed. Logging in opens a
+session: a short-lived token of its own, that ends with the one it was opened with.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import secrets
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from custody.model.errors import BadInput, NotFound
+from custody.stores import Store
+from custody.stores.history import write_note
+from custody.stores.rows import Row, Tx
+from custody.web.caller import ALL, ROLES, Caller
+
+PREFIX: Final = "custody_"
+DAY: Final = 86_400
+SESSION_SECONDS: Final = 12 * 3600
+MOST_DAYS: Final = 3660
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
+_COLLECTION = re.compile(r"[^\s*]{1,128}")
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    id: int
+    name: str
+    roles: tuple[str, ...]
+    collections: tuple[str, ...]  # ("*",) for all
+    login: int | None
+    created: int
+    expires: int
+    revoked: int | None
+
+
+class Tokens:
+    def __init__(self, store: Store) -> None:
+        self._db = store.db
+
+    def create(
+        self, name: str, roles: Sequence[str], collections: Sequence[str] = (ALL,), days: float = 90, who: str = ""
+    ) -> tuple[Token, str]:
+        """A new token, and its secret, which is shown this once."""
+        _check(name, roles, collections, days)
+        secret = new_secret()
+
+        def work(tx: Tx) -> Token:
+            made = _insert(tx, secret, name, roles, collections, None, days * DAY)
+            told = {"name": name, "roles": list(roles), "collections": list(collections), "expires": made.expires}
+            write_note(tx, f"token/{made.id}", "created", who or name, told)
+            return made
+
+        return self._db.write(work), secret
+
+    def list(self) -> Sequence[Token]:
+        return [_token(row) for row in self._db.read(lambda tx: tx.run("tokens"))]
+
+    def revoke(self, token_id: int, who: str, why: str = "") -> bool:
+        """From now on it is worth nothing, and neither are the sessions opened with it."""
+
+        def work(tx: Tx) -> bool:
+            rows = tx.run("revoke_token", id=token_id)
+            if rows:
+                write_note(tx, f"token/{token_id}", "revoked", who, {"name": rows[0][1], "why": why})
+            return bool(rows)
+
+        if token_id not in {token.id for token in self.list()}:
+            raise NotFound(f"there is no token {token_id}", code="token.unknown", hint="`custody token list`")
+        return self._db.write(work)
+
+    def caller(self, secret: str, session: bool = False) -> Caller | None:
+        """Whom a secret stands for; none when it is wrong, over or revoked."""
+        if not looks_right(secret):
+            return None
+        rows = self._db.read(lambda tx: tx.run("token_by_hash", hash=hashed(secret)))
+        if not rows:
+            return None
+        token = _token(rows[0])
+        if session != (token.login is not None):
+            return None  # a session's secret is good for its cookie only, and a token's for its header
+        scope = None if ALL in token.collections else frozenset(token.collections)
+        return Caller(token.name, frozenset(token.roles), scope, csrf_of(secret), session, token.id)
+
+    def open_session(self, secret: str) -> str | None:
+        """The secret of a new session for whoever has this token."""
+        caller = self.caller(secret)
+        if caller is None:
+            return None
+        own = new_secret()
+        collections = (ALL,) if caller.collections is None else tuple(sorted(caller.collections))
+
+        def work(tx: Tx) -> None:
+            tx.run("forget_tokens")
+            _insert(tx, own, caller.name, sorted(caller.roles), collections, caller.token, SESSION_SECONDS)
+
+        self._db.write(work)
+        return own
+
+    def close_session(self, secret: str) -> None:
+        caller = self.caller(secret, session=True)
+        if caller is not None:
+            self._db.write(lambda tx: tx.run("revoke_token", id=caller.token))
+
+
+def new_secret() -> str:
+    random = secrets.token_urlsafe(32)
+    return f"{PREFIX}{random}{_checksum(random)}"
+
+
+def looks_right(secret: str) -> bool:
+    """Refuses typing errors without asking the store."""
+    body = secret.removeprefix(PREFIX)
+    return secret.startswith(PREFIX) and secret.isascii() and len(body) == 51 and _checksum(body[:-8]) == body[-8:]
+
+
+def hashed(secret: str) -> str:
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+def csrf_of(secret: str) -> str:
+    """What a form must bring along: known to the session's own pages only, and worthless elsewhere."""
+    return hashlib.sha256(f"form {secret}".encode()).hexdigest()
+
+
+def _checksum(text: str) -> str:
+    return f"{zlib.crc32(text.encode()):08x}"
+
+
+def _insert(
+    tx: Tx, secret: str, name: str, roles: Sequence[str], collections: Sequence[str], login: int | None, lasts: float
+) -> Token:
+    rows = tx.run(
+        "insert_token", hash=hashed(secret), name=name, roles=" ".join(roles), collections=" ".join(collections),
+        login=login, lasts=int(lasts * 1_000_000),
+    )  # fmt: skip
+    return _token(rows[0])
+
+
+def _token(row: Row) -> Token:
+    id_, name, roles, collections, login, created, expires, revoked = row
+    return Token(id_, name, tuple(roles.split()), tuple(collections.split()), login, created, expires, revoked)
+
+
+def _check(name: str, roles: Sequence[str], collections: Sequence[str], days: float) -> None:
+    if not _NAME.fullmatch(name):
+        raise BadInput(f"{name!r} cannot be a token's name", code="token.name", hint="letters, digits, . _ @ -")
+    unknown = [role for role in roles if role not in ROLES]
+    if unknown or not roles:
+        said = f"there is no role {unknown[0]!r}" if unknown else "a token needs a role"
+        raise BadInput(said, code="token.role", hint=", ".join(ROLES))
+    if not collections or not all(each == ALL or _COLLECTION.fullmatch(each) for each in collections):
+        raise BadInput("cannot read the collections", code="token.collections", hint="names without spaces, or *")
+    if not 0 < days <= MOST_DAYS:
+        raise BadInput(f"a token cannot last {days:g} days", code="token.days", hint=f"more than 0, up to {MOST_DAYS}")

@@ -1,0 +1,86 @@
+"""An archive's repository as the planner sees it: numbered revisions with parents, files and a few facts.
+
+A revision is a whole number that only grows, whatever the repository calls it: Subversion has such numbers,
+for git they are counted (`git.py`). Everything is read at a revision; nothing is ever written through this.
+
+Errors: `Unavailable` when the repository cannot be reached (trying again may help), `NotFound` when it is
+there but has no such revision or path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from custody.workflows.definition import FOLDER, is_workflow_file
+
+ADDED, CHANGED, DELETED, REPLACED = "added", "changed", "deleted", "replaced"
+
+
+@dataclass(frozen=True, slots=True)
+class Meta:
+    """What is known of a revision besides its content."""
+
+    revision: int
+    id: str  # the repository's own name for it
+    author: str
+    date: str  # as the repository tells it, ISO 8601
+    message: str
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    path: str
+    action: str  # ADDED, CHANGED, DELETED or REPLACED
+    copied_from: str = ""
+    copied_revision: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    path: str  # from the root of the archive
+    is_folder: bool
+
+
+class Archive(Protocol):
+    def uuid(self) -> str:
+        """Names this very repository; another one in its place has another."""
+
+    def youngest(self) -> int:
+        """The newest revision, 0 if there is none. That it exists proves that all before it do."""
+
+    def parents(self, revision: int, lines: Sequence[str] = ()) -> tuple[int, ...]:
+        """The revisions this one was made from; several for a merge, none for the first.
+
+        `lines` are paths with a history of their own (trunk, branches/*), where branches are only folders.
+        """
+
+    def list(self, revision: int, folder: str) -> Sequence[Entry]:
+        """What is directly in a folder; `NotFound` if there is no such folder."""
+
+    def read(self, revision: int, path: str) -> bytes: ...
+
+    def export(self, revision: int, into: Path) -> None:
+        """Write the whole revision into an empty folder. Links are made as links."""
+
+    def meta(self, revision: int) -> Meta: ...
+
+    def changed(self, revision: int) -> Sequence[Change]: ...
+
+
+def workflow_files(entries: Sequence[Entry]) -> tuple[list[str], list[str]]:
+    """The paths to be read as definitions, and all paths found beside them."""
+    paths = [entry.path for entry in entries if not entry.is_folder]
+    return [path for path in paths if is_workflow_file(path)], paths
+
+
+def read_workflows(archive: Archive, revision: int) -> tuple[dict[str, bytes], list[str]]:
+    """The workflow files of a revision with their content, and all names in their folder (for `lint`)."""
+    top = {entry.path for entry in archive.list(revision, "") if entry.is_folder}
+    if FOLDER not in top:
+        return {}, []
+    wanted, paths = workflow_files(archive.list(revision, FOLDER))
+    return {path: archive.read(revision, path) for path in wanted}, paths

@@ -1,0 +1,101 @@
+"""The archives that are looked after: which there are, how far each has been taken in, what is amiss."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from custody.model.errors import BadInput, NotFound, Refused
+from custody.stores import Store
+from custody.stores.history import write_note
+from custody.stores.rows import Tx
+from custody.workflows.archive import Archive
+from custody.workflows.git import GitArchive
+from custody.workflows.svn import SvnArchive
+
+
+def _svn(location: str) -> Archive:
+    return SvnArchive(location)
+
+
+def _git(location: str) -> Archive:
+    repository = Path(location)
+    return GitArchive(repository, repository / JOURNAL)
+
+
+SYSTEMS: dict[str, Callable[[str], Archive]] = {"svn": _svn, "git": _git}
+JOURNAL = "custody-journal"  # in the repository: numbers for the updates of its branches
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """An archive on record."""
+
+    name: str
+    system: str
+    location: str
+    uuid: str
+    last: int  # revisions up to this one have a commit job
+    frozen: str  # why nothing is taken in any more; empty: all is well
+
+    def open(self) -> Archive:
+        return open_archive(self.system, self.location)
+
+
+def open_archive(system: str, location: str) -> Archive:
+    if system not in SYSTEMS:
+        raise BadInput(f"{system!r} is not a kind of archive", code="archive.system", hint=" or ".join(SYSTEMS))
+    return SYSTEMS[system](location)
+
+
+class Archives:
+    def __init__(self, store: Store) -> None:
+        self._db = store.db
+
+    def add(self, name: str, system: str, location: str, who: str, since: int = 0) -> Kept:
+        """Look after an archive; revisions up to `since` are taken as done."""
+        if not name or any(letter in name for letter in "|:/ "):
+            raise BadInput(
+                f"{name!r} is not a name for an archive", code="archive.name", hint="no spaces, colons or slashes"
+            )
+        uuid = open_archive(system, location).uuid()
+
+        def work(tx: Tx) -> None:
+            if not tx.run("wf_add_archive", name=name, system=system, location=location, uuid=uuid, last=since):
+                raise Refused(f"there is an archive {name} already", code="archive.exists")
+            write_note(tx, f"archive/{name}", "added", who, {"location": location, "since": since})
+
+        self._db.write(work)
+        return self.get(name)
+
+    def get(self, name: str) -> Kept:
+        rows = self._db.read(lambda tx: tx.run("wf_archive", name=name))
+        if not rows:
+            raise NotFound(f"there is no archive {name}", code="archive.unknown", hint="`custody archive list`")
+        return Kept(*rows[0])
+
+    def list(self) -> tuple[Kept, ...]:
+        return tuple(Kept(*row) for row in self._db.read(lambda tx: tx.run("wf_archives")))
+
+    def freeze(self, name: str, why: str, uuid: str, who: str) -> None:
+        """Take nothing in any more, and say why; an empty reason thaws it."""
+
+        def work(tx: Tx) -> None:
+            tx.run("wf_freeze", name=name, frozen=why, uuid=uuid)
+            write_note(
+                tx, f"archive/{name}", "frozen" if why else "thawed", who, {"why": why} if why else {}, "warning"
+            )
+
+        self._db.write(work)
+
+    def drop(self, name: str, who: str) -> bool:
+        """Look after it no longer; its jobs and its history stay."""
+
+        def work(tx: Tx) -> bool:
+            if not tx.run("wf_drop_archive", name=name):
+                return False
+            write_note(tx, f"archive/{name}", "dropped", who, {})
+            return True
+
+        return self._db.write(work)

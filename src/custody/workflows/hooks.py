@@ -1,0 +1,178 @@
+"""The hook that tells of a new revision: its text, its installation, and what it leaves on disk when nobody
+listens.
+
+A hook runs as the repository's server, with an empty environment, while a committer waits. So it does nothing
+but put a note on disk and start the command that passes it on, in the background with every descriptor
+closed; it never fails a commit and never delays one. The note is removed when the command has succeeded;
+otherwise `spooled` finds it. Even a lost note costs only time: revisions are found by looking
+(`Archive.youngest`).
+
+A hook that was there before is kept and called first, with the same arguments and input; its exit code stays
+the hook's.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import stat
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from custody.model.errors import BadInput, NotFound, Refused
+
+MARK = "# custody hook: written by `custody archive add`, removed by `custody archive remove`"
+SPOOL = "custody-spool"
+_BEFORE = ".before-custody"
+
+_HEAD = """#!/bin/sh
+{mark}
+# Tells Custody of each new revision. Edits are lost when it is installed again.
+PATH=/usr/local/bin:/usr/bin:/bin
+here={hooks}
+spool={spool}
+"""
+# The note comes first, so that it is there whatever happens to the rest.
+_TELL = """
+tell() {{
+    (
+        trap '' HUP
+        umask 077
+        cd /
+        mkdir -p "$spool"
+        note="$spool/$1.$$"
+        printf '%s\\n' "$@" > "$note.new" && mv "$note.new" "$note"
+        env -i PATH="$PATH" {command} "$@" && rm -f "$note"
+    ) </dev/null >/dev/null 2>&1 &
+}}
+"""
+_SUBVERSION = """
+code=0
+[ ! -x "$here/post-commit{before}" ] || "$here/post-commit{before}" "$@" || code=$?
+tell "$2"
+exit $code
+"""
+_GIT = """
+code=0
+updates=$(cat)
+if [ -x "$here/post-receive{before}" ]; then
+    printf '%s\\n' "$updates" | "$here/post-receive{before}" "$@" || code=$?
+fi
+set -f
+set -- $updates
+[ $# -eq 0 ] || tell "$@"
+exit $code
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    name: str
+    hook: str
+    body: str
+
+
+SUBVERSION = Kind("subversion", "post-commit", _SUBVERSION)
+GIT = Kind("git", "post-receive", _GIT)
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """What a hook wanted to tell: a revision, or (git) old commit, new commit and branch, for each branch."""
+
+    words: tuple[str, ...]
+    file: Path
+
+    def forget(self) -> None:
+        self.file.unlink(missing_ok=True)
+
+
+def kind_of(repository: Path) -> Kind:
+    if (repository / "format").is_file() and (repository / "db").is_dir():
+        return SUBVERSION
+    if (repository / "objects").is_dir() and (repository / "HEAD").exists():
+        return GIT
+    hint = "a Subversion repository, or a bare git one"
+    raise NotFound("there is no repository here", code="archive.unreachable", where=str(repository), hint=hint)
+
+
+def text(kind: Kind, repository: Path, command: Sequence[str]) -> str:
+    """The hook itself. `command` gets more words: the revision, or (git) old commit, new commit, branch …"""
+    if not command or not os.path.isabs(command[0]):
+        message = "the command must begin with an absolute path"
+        raise BadInput(message, code="archive.hook", hint="hooks run without PATH")
+    if any("\n" in word or "\0" in word for word in (*command, str(repository))):
+        raise BadInput("the command and the path must be one line", code="archive.hook")
+    head = _HEAD.format(
+        mark=MARK, hooks=shlex.quote(str(repository / "hooks")), spool=shlex.quote(str(repository / SPOOL))
+    )
+    return head + _TELL.format(command=shlex.join(command)) + kind.body.format(before=_BEFORE)
+
+
+def install(repository: Path, command: Sequence[str]) -> Path:
+    """Write the hook, again if need be; a hook of somebody else is kept and called first."""
+    repository = repository.absolute()
+    kind = kind_of(repository)
+    hook = repository / "hooks" / kind.hook
+    wanted = text(kind, repository, command)
+    if _exists(hook) and not _is_ours(hook):
+        before = hook.with_name(hook.name + _BEFORE)
+        if _exists(before):
+            hint = f"one of them must go: {before}"
+            raise Refused("there are two hooks from before", code="archive.hook", where=str(hook), hint=hint)
+        os.link(hook, before, follow_symlinks=False)  # first a second name, so that there is no moment without it
+    _write(hook, wanted)
+    return hook
+
+
+def uninstall(repository: Path) -> None:
+    """Take our hook away and put the one from before back. Nothing to do is no fault."""
+    repository = repository.absolute()
+    hook = repository / "hooks" / kind_of(repository).hook
+    before = hook.with_name(hook.name + _BEFORE)
+    if _exists(hook) and not _is_ours(hook):
+        hint = "it was replaced after we wrote ours"
+        raise Refused("this hook is not ours", code="archive.hook", where=str(hook), hint=hint)
+    if _exists(before):
+        os.replace(before, hook)
+    else:
+        hook.unlink(missing_ok=True)
+
+
+def is_installed(repository: Path) -> bool:
+    hook = repository / "hooks" / kind_of(repository).hook
+    return _exists(hook) and _is_ours(hook) and bool(hook.stat().st_mode & stat.S_IXUSR)
+
+
+def spooled(repository: Path) -> list[Note]:
+    """Notes that could not be passed on, oldest first."""
+    folder = repository / SPOOL
+    if not folder.is_dir():
+        return []
+    files = [file for file in folder.iterdir() if not file.name.endswith(".new")]
+    files.sort(key=lambda file: file.stat().st_mtime_ns)
+    return [Note(tuple(file.read_text(errors="replace").splitlines()), file) for file in files]
+
+
+def _exists(path: Path) -> bool:
+    return os.path.lexists(path)
+
+
+def _is_ours(hook: Path) -> bool:
+    try:
+        return MARK.partition(":")[0] in hook.read_text(errors="replace")[:400]
+    except OSError:
+        return False
+
+
+def _write(hook: Path, content: str) -> None:
+    """At once: a committer sees the old hook or the new one."""
+    descriptor, name = tempfile.mkstemp(dir=hook.parent, prefix=".custody-")
+    with open(descriptor, "w") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    os.chmod(name, 0o755)
+    os.replace(name, hook)

@@ -1,0 +1,82 @@
+"""Notices of new revisions. That revision N exists proves that every one before it does.
+
+Under the archive's row, a notice inserts the commit jobs of all revisions that have none yet, each needing the one
+before, and answers. So planning happens strictly in order whatever order the hooks come in, and a late or repeated
+notice has nothing left to do.
+"""
+
+from __future__ import annotations
+
+from custody.model.errors import BadInput, NotFound
+from custody.model.graph import Edge
+from custody.model.job import NewJob
+from custody.stores import Store
+from custody.stores.rows import Tx, job_from
+from custody.stores.submit import submit_one
+from custody.workflows.archives import Kept
+
+COMMIT_KIND = "workflow/commit"
+MOST_AT_ONCE = 500
+
+
+def notify(store: Store, archive: str, revision: int, agent: str = "hook") -> int:
+    """Take in a revision, and all before it; answers how many were new."""
+    if revision < 1:
+        raise BadInput(f"{revision} is no revision", code="archive.revision")
+    new = 0
+    while made := store.db.write(lambda tx: _take_in(tx, archive, revision, agent)):
+        new += made
+    if new:
+        store.wake()
+    return new
+
+
+def _take_in(tx: Tx, name: str, revision: int, agent: str) -> int:
+    rows = tx.run("wf_lock_archive", name=name)
+    if not rows:
+        raise NotFound(f"there is no archive {name}", code="archive.unknown", hint="`custody archive list`")
+    kept = Kept(*rows[0])
+    if kept.frozen:
+        return 0
+    upto = min(revision, kept.last + MOST_AT_ONCE)
+    before = _commit_of(tx, name, kept.last)
+    for number in range(kept.last + 1, upto + 1):
+        needs = [Edge(before)] if before else []
+        before = submit_one(tx, commit_job(name, number, needs), tx.new_move(), agent).id
+    tx.run("wf_advance", name=name, last=upto)
+    return max(0, upto - kept.last)
+
+
+def commit_job(archive: str, revision: int, needs: list[Edge]) -> NewJob:
+    """The job whose work is to plan its revision."""
+    return NewJob(
+        COMMIT_KIND, {"archive": archive, "revision": revision}, key=commit_key(archive, revision), priority=10,
+        lane=archive, collection=archive, line=archive, task="COMMIT", position=revision, needs=needs,
+    )  # fmt: skip
+
+
+def commit_key(archive: str, revision: int) -> str:
+    return f"{archive}:{revision}"
+
+
+def _commit_of(tx: Tx, archive: str, revision: int) -> int | None:
+    rows = tx.run("job_by_key", kind=COMMIT_KIND, key=commit_key(archive, revision))
+    return job_from(rows[0]).id if rows else None
+
+
+def reconcile(store: Store, kept: Kept, agent: str = "reconciler") -> int:
+    """Ask the repository itself: lost hooks repair themselves. Another repository in its place freezes the archive."""
+    from custody.workflows.archives import Archives
+
+    if kept.frozen:
+        return 0
+    archive = kept.open()
+    uuid, youngest = archive.uuid(), archive.youngest()
+    if uuid != kept.uuid:
+        why = f"the repository at {kept.location} is another one now ({uuid}, not {kept.uuid})"
+    elif youngest < kept.last:
+        why = f"the repository went back to revision {youngest}; {kept.last} was there before"
+    else:
+        return notify(store, kept.name, youngest, agent) if youngest > kept.last else 0
+    Archives(store).freeze(kept.name, why, kept.uuid, agent)
+    return 0

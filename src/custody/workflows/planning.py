@@ -1,0 +1,192 @@
+"""The commit job: its work is to plan its revision. Planning is strictly in order, so PREV is resolved by looking.
+
+Tasks are submitted level by level, so that every edge points at a job that exists; each waits for this commit job
+itself, so none can start before all of them are there. Planned again after a crash, it finds what it made before by
+key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Any
+
+from custody.engine.work import Work
+from custody.model.event import NewEvent
+from custody.model.graph import Edge, Otherwise, Wants, satisfied
+from custody.model.item import NewItem
+from custody.model.job import NewJob
+from custody.model.outcome import Outcome, Passed, Wait
+from custody.stores import Store
+from custody.workflows.archive import Archive, Meta, read_workflows
+from custody.workflows.archives import Archives
+from custody.workflows.definition import read
+from custody.workflows.notify import COMMIT_KIND, commit_key
+from custody.workflows.plan import Lineage, Plan, PlannedEdge, PlannedTask, Ref, nearest, plan
+from custody.workflows.task import COMMIT, Task
+
+TASK_KIND = "workflow/task"
+FAULTY = "(definition)"
+LINEAGE = "custody:lineage"  # a property of commits that tasks made: which tasks led here
+WANTS: dict[str, Wants] = {"success": "success", "finished": "finished", "failure": "failure", "prev": "passable"}
+
+
+def revision_item(archive: str, revision: int) -> str:
+    return f"{archive}@{revision}"
+
+
+def commit(work: Work, store: Store) -> Outcome:
+    """Plan one revision."""
+    name, revision = str(work.payload["archive"]), int(work.payload["revision"])
+    archive = Archives(store).get(name).open()
+    planned, meta = plan_revision(store, archive, name, revision)
+    blocked = list(_blocked_by(work, store, name, planned))
+    if blocked:
+        return Wait(0, "a task of an earlier revision holds this one up", needs=blocked)
+    made = _submit(work, store, name, planned)
+    item = NewItem(
+        revision_item(name, revision), frozenset({"revision"}), name, fingerprint=meta.id,
+        detail={"author": meta.author, "message": meta.message[:500], "date": meta.date},
+    )  # fmt: skip
+    told = {"definition": planned.definition_hash, "tasks": len(planned.tasks)}
+    if planned.skipped:
+        told["why"] = planned.skipped
+    if planned.faults:
+        told["faults"] = [str(fault) for fault in planned.faults[:50]]
+    kept = {"tasks": made, "blocking": list(planned.blocking), **{k: told[k] for k in ("definition",)}}
+    event = NewEvent(item.id, "planned", "failure" if planned.faults else "success", detail=told)
+    return Passed(told, keep=kept, items=[item], events=[event])
+
+
+def _blocked_by(work: Work, store: Store, name: str, planned: Plan) -> Iterator[Edge]:
+    """Blocking tasks of earlier revisions that have not ended as they must."""
+    for edge in planned.edges:
+        if edge.task == COMMIT and edge.on.task != COMMIT:
+            target = _target(work, store, name, edge.on, {})
+            if target is not None and not satisfied(WANTS[edge.wants], store.queue.get(target).ended):
+                yield Edge(target, WANTS[edge.wants])
+
+
+def plan_revision(store: Store, archive: Archive, name: str, revision: int) -> tuple[Plan, Meta]:
+    """What this revision adds, without adding it."""
+    files, _ = read_workflows(archive, revision)
+    definitions = read(files)
+    lines = [line for workflow in definitions.on_commit for line in workflow.lines]
+    meta = archive.meta(revision)
+    lineage = Lineage(tuple(part for part in meta.properties.get(LINEAGE, "").split(",") if part))
+    parents = archive.parents(revision, lines)
+    past = StorePast(store, archive, name, revision, parents, lines)
+    return plan(definitions, revision, past, previous=parents, lineage=lineage, message=meta.message), meta
+
+
+class StorePast:
+    """Earlier revisions, as the store has them."""
+
+    def __init__(
+        self, store: Store, archive: Archive, name: str, revision: int, parents: Collection[int], lines: Sequence[str]
+    ) -> None:
+        self._store, self._archive, self._name, self._revision = store, archive, name, revision
+        self._parents, self._lines = tuple(parents), lines
+
+    def nearest(self, task: str) -> Collection[int]:
+        if self._parents == (self._revision - 1,):
+            return self._nearest_on_one_line(task)
+        return nearest(
+            self._parents, lambda number: self._archive.parents(number, self._lines), lambda n: self._has(task, n)
+        )
+
+    def blocking(self) -> Iterable[Ref]:
+        for parent in self._parents:
+            job = self._store.queue.by_key(COMMIT_KIND, commit_key(self._name, parent))
+            for task in job.facts.get("blocking", []) if job else []:
+                yield Ref(parent, task)
+
+    def _nearest_on_one_line(self, task: str) -> Collection[int]:
+        rows = self._store.db.read(lambda tx: tx.run("wf_nearest", line=self._name, task=task, position=self._revision))
+        return [] if rows[0][0] is None else [rows[0][0]]
+
+    def _has(self, task: str, revision: int) -> bool:
+        return bool(self._store.db.read(lambda tx: tx.run("wf_has", line=self._name, task=task, position=revision)))
+
+
+def _submit(work: Work, store: Store, name: str, planned: Plan) -> dict[str, int]:
+    """The jobs of a plan, level by level; answers their numbers by name."""
+    if planned.faults:
+        return _faulty(work, name, planned)
+    made: dict[str, int] = {}
+    waiting = {task.name: task for task in planned.tasks}
+    edges = {task: [edge for edge in planned.edges if edge.task == task] for task in waiting}
+    while waiting:
+        level = [task for task in waiting.values() if _known(edges[task.name], planned.revision, made)]
+        jobs = [
+            task_job(name, planned, task, list(_edges(work, store, name, edges[task.name], made))) for task in level
+        ]
+        for task, job in zip(level, work.spawn(jobs), strict=True):
+            made[task.name] = job
+            del waiting[task.name]
+    return made
+
+
+def _known(edges: Iterable[PlannedEdge], revision: int, made: dict[str, int]) -> bool:
+    return all(edge.on.revision != revision or edge.on.task in (COMMIT, *made) for edge in edges)
+
+
+def _edges(work: Work, store: Store, name: str, planned: Iterable[PlannedEdge], made: dict[str, int]) -> Iterator[Edge]:
+    for edge in planned:
+        otherwise: Otherwise = "skip" if edge.otherwise == "skip" else "wait"
+        target = _target(work, store, name, edge.on, made)
+        if target is not None:
+            yield Edge(target, WANTS[edge.wants], otherwise)
+
+
+def _target(work: Work, store: Store, name: str, on: Ref, made: dict[str, int]) -> int | None:
+    if on.revision == work.payload["revision"]:
+        return work.job.id if on.task == COMMIT else made[on.task]
+    key = commit_key(name, on.revision) if on.task == COMMIT else task_key(name, on.revision, "commit", on.task)
+    job = store.queue.by_key(COMMIT_KIND if on.task == COMMIT else TASK_KIND, key)
+    return job.id if job else None
+
+
+def task_key(archive: str, revision: int, run: str, task: str) -> str:
+    return f"{archive}:{revision}:{run}:{task}"
+
+
+def task_job(name: str, planned: Plan, task: PlannedTask, needs: list[Edge], run: str = "commit") -> NewJob:
+    """One task of one revision."""
+    definition = task.definition
+    cancels = [cancel for cancel in planned.cancels if cancel.task == task.name]
+    others = [cancel.victim for cancel in cancels if cancel.victim != task.name]
+    payload: dict[str, Any] = {
+        "archive": name, "revision": planned.revision, "run": run, "task": task.name, "file": task.file,
+        "recipe": recipe(definition), "depends": [edge.task for edge in definition.depends if not edge.earlier],
+        "cancels": others, "definition": planned.definition_hash,
+    }  # fmt: skip
+    on_line = run == "commit"
+    return NewJob(
+        TASK_KIND, payload, key=task_key(name, planned.revision, run, task.name),
+        state="skipped" if task.skip else "", facts={"why": task.skip} if task.skip else {},
+        lane=name if definition.lane == "main" else f"{name}/{definition.lane}", collection=name,
+        line=name if on_line else None, task=task.name if on_line else None, position=planned.revision,
+        supersedes=any(cancel.victim == task.name for cancel in cancels), needs=needs,
+    )  # fmt: skip
+
+
+def recipe(task: Task) -> dict[str, Any]:
+    """What a worker needs to run it, pinned to the revision and definition that were planned."""
+    given = {
+        "command": list(task.command), "script": task.script, "shell": task.shell, "env": dict(task.env),
+        "network": task.network, "timeout": task.timeout, "grace": task.grace, "retries": task.retries,
+        "outputs": list(task.outputs), "output_limit": task.output_limit, "image": task.image,
+        "secrets": list(task.secrets),
+    }  # fmt: skip
+    return {name: value for name, value in given.items() if value}
+
+
+def _faulty(work: Work, name: str, planned: Plan) -> dict[str, int]:
+    """A task that has failed already, to carry what is wrong with the definition; later revisions go on."""
+    faults = [str(fault) for fault in planned.faults]
+    job = NewJob(
+        TASK_KIND, {"archive": name, "revision": planned.revision, "run": "commit", "task": FAULTY, "faults": faults},
+        key=task_key(name, planned.revision, "commit", FAULTY), state="failed", facts={"reason": faults[0]},
+        lane=name, collection=name, line=name, task=FAULTY, position=planned.revision,
+    )  # fmt: skip
+    return {FAULTY: work.spawn([job])[0]}

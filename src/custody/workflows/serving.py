@@ -1,0 +1,71 @@
+"""What a worker can do for workflows: plan commits, run tasks, ask repositories whether something was missed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from custody.border.sandbox import Sandboxes, available
+from custody.engine.kinds import Backoff, Chore, Kind
+from custody.model.errors import CustodyError
+from custody.stores import Store
+from custody.workflows.archives import Archives, Kept
+from custody.workflows.hooks import spooled
+from custody.workflows.notify import COMMIT_KIND, reconcile
+from custody.workflows.planning import TASK_KIND, commit
+from custody.workflows.tasks import Shop, confirm_dead, run_task
+
+RECONCILE_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class WorkflowConfig:
+    """The [workflows] part of custody.toml. Paths are relative to the file."""
+
+    work: Path = Path("work-tasks")
+    kept: Path = Path("tasks")  # logs and artifacts
+    sandboxes: Path = Path("sandboxes")
+
+
+def open_shop(store: Store, config: WorkflowConfig, home: Path) -> Shop:
+    sandboxes = Sandboxes((home / config.sandboxes).resolve())
+    works = available()
+    if works:
+        sandboxes.__enter__()
+    (home / config.work).mkdir(parents=True, exist_ok=True)
+    return Shop(store, sandboxes, (home / config.work).resolve(), (home / config.kept).resolve(), works)
+
+
+def kinds(shop: Shop, at_once: int = 0) -> Sequence[Kind]:
+    return (
+        Kind(COMMIT_KIND, lambda work: commit(work, shop.store), tries=1_000_000, backoff=Backoff(first=1, most=60)),
+        Kind(
+            TASK_KIND, lambda work: run_task(work, shop), at_once=at_once, tries=1_000,
+            confirm_dead=lambda job: confirm_dead(job, shop),
+        ),
+    )  # fmt: skip
+
+
+def chores(store: Store, every: float = RECONCILE_SECONDS) -> Sequence[Chore]:
+    return (Chore("reconcile archives", every, lambda: reconcile_all(store)),)
+
+
+def reconcile_all(store: Store) -> int:
+    """Ask every repository for its youngest revision; one that does not answer does not stop the others."""
+    new = 0
+    for kept in Archives(store).list():
+        try:
+            new += reconcile(store, kept)
+            _forget_spooled(kept)
+        except CustodyError as error:
+            store.records.note(f"archive/{kept.name}", "unreachable", "reconciler", why=str(error))
+    return new
+
+
+def _forget_spooled(kept: Kept) -> None:
+    """Notes that a hook could not pass on are answered by what the repository itself said."""
+    location = Path(kept.location.removeprefix("file://"))
+    if location.is_dir():
+        for note in spooled(location):
+            note.forget()

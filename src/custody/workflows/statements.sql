@@ -1,0 +1,43 @@
+-- The statements of the workflows application, in the dialect that SQLite and PostgreSQL share.
+
+-- name: wf_add_archive
+insert into archive (name, system, location, uuid, last, frozen, added)
+values (:name, :system, :location, :uuid, :last, '', :now)
+on conflict (name) do nothing
+returning name
+
+-- name: wf_archives
+select name, system, location, uuid, last, frozen from archive order by name
+
+-- name: wf_archive
+select name, system, location, uuid, last, frozen from archive where name = :name
+
+-- name: wf_lock_archive
+-- Takes the archive's row, so that notices that come at once are taken in one after the other.
+update archive set last = last where name = :name
+returning name, system, location, uuid, last, frozen
+
+-- name: wf_advance
+update archive set last = :last where name = :name and last < :last
+
+-- name: wf_freeze
+update archive set frozen = :frozen, uuid = :uuid where name = :name
+
+-- name: wf_drop_archive
+delete from archive where name = :name returning name
+
+-- name: wf_nearest
+-- The newest earlier revision that has this task, on an archive with one line of revisions.
+select max(position) from job where line = :line and task = :task and position < :position
+
+-- name: wf_has
+select 1 from job where line = :line and task = :task and position = :position limit 1
+
+-- name: wf_of_line
+-- The jobs of the last revisions of an archive, for its grid.
+select {job_columns} from job where line = :line and position >= :first and position <= :last order by position, id
+
+-- name: wf_older
+select {job_columns} from job
+where line = :line and task = :task and position < :position and ended is null
+order by id

@@ -1,0 +1,180 @@
+"""The command line as people and programs use it: words, exit codes, and what bad input is answered with."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from custody.cli import NOUNS, available, main
+
+
+@dataclass
+class Said:
+    code: int
+    out: str
+    err: str
+
+    def json(self) -> object:
+        return json.loads(self.out)
+
+
+Run = Callable[..., Said]
+
+
+@pytest.fixture
+def custody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Run:
+    """Run a command in a folder of its own."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("CUSTODY_STORE", raising=False)
+    monkeypatch.setenv("CUSTODY_WHO", "ada")
+
+    def run(*words: str) -> Said:
+        capfd.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            main(list(words))
+        out, err = capfd.readouterr()
+        code = ended.value.code
+        return Said(code if isinstance(code, int) else 0, out, err)
+
+    return run
+
+
+def test_help_names_every_noun_that_is_there(custody: Run) -> None:
+    said = custody("--help")
+    assert said.code == 0
+    assert all(f"  {noun}" in said.out for noun in available())
+    assert set(available()) <= set(NOUNS)
+
+
+def test_an_unknown_noun_is_named_and_the_known_ones_are_listed(custody: Run) -> None:
+    said = custody("jobb")
+    assert said.code == 2
+    assert "'jobb'" in said.err
+    assert "job " in said.err
+
+
+@pytest.mark.parametrize("noun", available())
+def test_every_noun_has_help(custody: Run, noun: str) -> None:
+    assert custody(noun, "--help").code == 0
+
+
+def test_a_job_from_submit_to_its_history(custody: Run) -> None:
+    assert custody("job", "submit", "greet", '{"name": "Ada"}', "--key", "g1").out == "job 1\n"
+    assert "submitted before" in custody("job", "submit", "greet", '{"name": "Ada"}', "--key", "g1").out
+    assert "no worker for it has been seen" in custody("job", "why", "1").out
+    ran = custody(
+        "worker", "run", "--exec", "greet=sh -c 'cat >/dev/null; echo {\\\"said\\\": 1}'", "--until-idle", "--no-log"
+    )
+    assert ran.code == 0, ran.err
+    shown = custody("job", "show", "1", "--json").json()
+    assert shown["job"]["facts"] == {"said": 1}  # type: ignore[index]
+    assert [event["type"] for event in shown["events"]] == ["submitted", "passed"]  # type: ignore[index]
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "words"),
+    [
+        ("job submit greet {bad", 2, "not JSON"),
+        ("job submit greet [1]", 2, "a JSON object is needed"),
+        ("job submit greet @nowhere.json", 2, "cannot read nowhere.json"),
+        ("job submit greet --priority 100", 2, "outside 0 to 99"),
+        ("job submit greet --delay -1", 2, "less than nothing"),
+        ("job submit greet --needs 99", 2, "no job 99"),
+        ("job submit a|b", 2, "must not contain"),
+        ("job show 99", 2, "no job 99"),
+        ("job why 99", 2, "no job 99"),
+        ("job cancel 99 --why x", 2, "no job 99"),
+        ("job resume", 2, "say which jobs"),
+        ("job list --store mysql://x", 2, "what kind of store"),
+        ("job list --store sqlite:////nowhere/at/all/x.db", 2, "cannot open"),
+        ("item show nothing", 2, "no item nothing"),
+        ("schedule set n every-day greet", 2, "as a schedule"),
+        ("schedule set n '* * * * *' greet --zone Mars/Base", 2, "no time zone"),
+        ("schedule slots n", 2, "no schedule n"),
+        ("batch submit x.pdf --profile p", 2, "no custody.toml"),
+        ("batch check nothing.checkm", 2, "no file nothing.checkm"),
+        ("worker run --kind nothing --until-idle", 2, "nothing serves nothing"),
+        ("worker run --load nothing.py", 2, "no file nothing.py"),
+        ("worker run --exec nothing", 2, "cannot read 'nothing'"),
+        ("history verify", 2, "a public key is needed"),
+        ("history seal --key nothing", 2, "no signing key"),
+        ("history prove job/1 1", 2, "no event"),
+        ("archive why nothing 1", 2, "nothing has no COMMIT"),
+        ("archive add p ./nowhere", 2, ""),
+    ],
+)
+def test_bad_input_is_answered_with_what_is_wrong_and_nothing_is_written(
+    custody: Run, command: str, code: int, words: str
+) -> None:
+    import shlex
+
+    custody("store", "info")
+    said = custody(*shlex.split(command))
+    assert said.code == code, said
+    assert words in said.err, said
+    assert "Traceback" not in said.err
+    assert "no jobs match" in custody("job", "list").out
+
+
+def test_an_error_for_a_program_is_json(custody: Run) -> None:
+    said = custody("job", "show", "99", "--json")
+    assert said.json()["error"]["code"] == "job.unknown"  # type: ignore[index]
+
+
+def test_a_refusal_has_its_own_exit_code_and_says_what_is_possible(custody: Run) -> None:
+    custody("job", "submit", "greet")
+    said = custody("job", "resume", "1")
+    assert said.code == 3
+    assert "cannot resume" in said.err
+    assert "cancel" in said.err
+
+
+def test_holds_name_who_and_why(custody: Run) -> None:
+    custody("hold", "set", "collection", "maps", "--why", "moving house")
+    assert "already" in custody("hold", "set", "collection", "maps", "--why", "again").out
+    (hold,) = custody("hold", "list", "--json").json()  # type: ignore[misc]
+    assert (hold["who"], hold["why"]) == ("ada", "moving house")
+    assert "no longer held" in custody("hold", "lift", "collection", "maps").out
+    assert "nothing to do" in custody("hold", "lift", "collection", "maps").out
+
+
+def test_the_first_minute(custody: Run) -> None:
+    assert custody("init").code == 0
+    assert custody("init").code == 3, "what is there is left as it is"
+    Path("letter.txt").write_text("Dear sister")
+    assert custody("batch", "submit", "letter.txt", "--profile", "example", "--title", "A letter").out == "batch 1\n"
+    assert custody("worker", "run", "--until-idle", "--no-log").code == 0
+    shown = custody("batch", "show", "1")
+    assert "completed" in shown.out
+    (item,) = custody("item", "list", "--json").json()  # type: ignore[misc]
+    assert item["detail"]["title"] == "A letter"
+    assert "ingested" in custody("item", "show", item["id"]).out
+    assert json.loads(custody("batch", "report", "1").out)["ok"] is True
+    assert custody("doctor").code == 0
+    assert "<premis" in custody("history", "premis", item["id"]).out
+
+
+def test_an_unknown_profile_or_key_in_the_configuration_is_named(custody: Run) -> None:
+    custody("init")
+    Path("a.txt").write_text("a")
+    said = custody("batch", "submit", "a.txt", "--profile", "nobody")
+    assert (said.code, "known: example" in said.err) == (2, True)
+    Path("custody.toml").write_text("[ingest]\nplaec = 'x'\n")
+    said = custody("batch", "list")
+    assert said.code == 2
+    assert "ingest.plaec" in said.err
+
+
+def test_checking_a_manifest_lists_every_fault(custody: Run) -> None:
+    Path("m.checkm").write_text(
+        "#%checkm_0.7\n#%profile | http://uc3.cdlib.org/registry/ingest/manifest/mrt-ingest-manifest\n"
+        "#%fields | nfo:fileUrl | nfo:hashAlgorithm | nfo:hashValue | nfo:fileSize | nfo:fileLastModified | nfo:fileName\n"
+        "ftp://x/a | md5 | 00 | | | a\nhttps://example.org/b | sha-256 | zz | -1 | | ../b\n#%eof\n"
+    )
+    said = custody("batch", "check", "m.checkm")
+    assert said.code == 1
+    assert len([line for line in said.out.splitlines() if line.startswith("line ")]) >= 4

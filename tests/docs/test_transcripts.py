@@ -1,0 +1,68 @@
+"""The commands in the README and the docs are run, in order, and must do what the page says."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs" / "how-to").glob("*.md"))]
+BLOCK = re.compile(r"```console\n(.*?)```", re.DOTALL)
+GREET = "#!/bin/sh\ncat > /dev/null\necho '{\"greeted\": true}'\n"
+
+
+def transcripts() -> list[tuple[str, str]]:
+    """Every page with console blocks: its name, and its commands as one session per block."""
+    return [
+        (f"{page.relative_to(ROOT)} #{number}", block)
+        for page in PAGES
+        for number, block in enumerate(BLOCK.findall(page.read_text()), start=1)
+        if "$ custody" in block
+    ]
+
+
+def steps(block: str) -> list[tuple[str, list[str]]]:
+    """Commands with the lines that are shown after them."""
+    found: list[tuple[str, list[str]]] = []
+    for line in block.splitlines():
+        if line.startswith("$ "):
+            found.append((line[2:].split("   #")[0], []))
+        elif line.strip():
+            found[-1][1].append(line)
+    return found
+
+
+@pytest.mark.parametrize(("where", "block"), transcripts(), ids=[where for where, _ in transcripts()])
+def test_a_page_says_what_happens(where: str, block: str, tmp_path: Path) -> None:
+    (tmp_path / "field-notes.pdf").write_bytes(b"%PDF-1.4 notes")
+    greet = tmp_path / "greet.sh"
+    greet.write_text(GREET)
+    greet.chmod(0o755)
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path, "HOME": str(tmp_path), "CUSTODY_WHO": "ada"}
+    environment.pop("CUSTODY_STORE", None)
+    for command, shown in steps(block):
+        done = subprocess.run(
+            command, shell=True, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60
+        )
+        assert done.returncode == 0, f"{where}: {command}\n{done.stdout}{done.stderr}"
+        for line in shown:
+            assert line in done.stdout, f"{where}: {command} did not say {line!r} but\n{done.stdout}"
+
+
+def test_there_is_something_to_run() -> None:
+    assert len(transcripts()) >= 3
+
+
+def test_no_page_points_at_a_file_that_is_not_there() -> None:
+    missing = []
+    for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]:
+        for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
+            if not (page.parent / target).exists():
+                missing.append(f"{page.relative_to(ROOT)}: {target}")
+    assert missing == []

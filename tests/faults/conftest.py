@@ -1,0 +1,56 @@
+"""Figures of the fault tests, told at the end of the run: how many crashes, seeds and images there were."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from custody.stores import Store, open_store
+from faults.audit import audit
+from faults.troubled import Troubled
+from stores.clock import HandClock
+
+Tell = Callable[[str], None]
+FIGURES = pytest.StashKey[list[str]]()
+
+
+@pytest.fixture
+def tell(request: pytest.FixtureRequest) -> Tell:
+    """Say a figure that a reader of the test run should see."""
+
+    def say(figure: str) -> None:
+        request.config.stash.setdefault(FIGURES, []).append(figure)
+
+    return say
+
+
+@pytest.fixture
+def quick_folder() -> Iterator[Path]:
+    """A folder where fsync costs nothing, if the machine has one: for tests that cut no power."""
+    with tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as folder:
+        yield Path(folder)
+
+
+@pytest.fixture
+def clock() -> HandClock:
+    return HandClock()
+
+
+@pytest.fixture
+def store(clock: HandClock) -> Iterator[Store]:
+    with open_store("sqlite://:memory:", clock) as store:
+        yield store
+        assert audit(store) == []
+
+
+@pytest.fixture
+def troubled(store: Store) -> Troubled:
+    return Troubled(store.db)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    for figure in config.stash.get(FIGURES, []):
+        terminalreporter.write_line(f"faults: {figure}")

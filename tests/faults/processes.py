@@ -1,0 +1,158 @@
+"""Real worker processes, started as a user would, and killed as a machine does."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import TracebackType
+
+from custody.model.errors import Unavailable
+from custody.model.job import NewJob
+from custody.stores import Store, open_store
+from faults.checker import Entry, Final, Log, check, final_state, read_log, read_worker_log
+from rig.program import as_user
+
+TESTS = Path(__file__).parents[1]
+PATIENCE = 90.0
+"""Seconds for anything to happen: this machine may be busy with other things."""
+
+
+def until(what: Callable[[], object], seconds: float = PATIENCE, why: str = "") -> None:
+    end = time.monotonic() + seconds
+    while not what():
+        assert time.monotonic() < end, f"waited too long: {why or what}"
+        time.sleep(0.005)
+
+
+class Fleet:
+    """Workers of one store, their logs, and the client's."""
+
+    def __init__(self, url: str, folder: Path, lease: float = 2.0) -> None:
+        self.url, self.folder, self.lease = url, folder, lease
+        self.store = open_store(url)
+        self.effects, self.go = folder / "effects", folder / "go"
+        self.effects.touch()
+        self.client = Log(folder / "client", "client")
+        self.running: list[subprocess.Popen[bytes]] = []
+        self.started = 0
+
+    def __enter__(self) -> Fleet:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for process in list(self.running):
+            self.signal(process, signal.SIGKILL)
+        self.store.close()
+
+    # Workers
+
+    def start(self, *options: str, threads: int = 4) -> subprocess.Popen[bytes]:
+        self.started += 1
+        words = [sys.executable, "-m", "custody", "worker", "run", "--load", str(TESTS / "faults" / "work.py")]
+        words += ["--store", self.url, "--lease", str(self.lease), "--poll", "0.1", "--threads", str(threads), *options]
+        paths = [str(TESTS.parent / "src"), str(TESTS)]
+        environ = os.environ | {"PYTHONPATH": os.pathsep.join(paths), "EFFECTS": str(self.effects), "GO": str(self.go)}
+        with (self.folder / f"log-{self.started}").open("wb") as log:
+            process = subprocess.Popen([*as_user(""), *words], env=environ, stderr=log, stdin=subprocess.DEVNULL)
+        self.running.append(process)
+        return process
+
+    def signal(self, process: subprocess.Popen[bytes], what: signal.Signals) -> None:
+        process.send_signal(what)
+        if what is signal.SIGKILL:
+            process.wait()
+            self.running.remove(process)
+
+    def holder(self, process: subprocess.Popen[bytes]) -> str:
+        """The name under which this process holds its leases; waits until it has said it."""
+        found: list[str] = []
+
+        def seen() -> bool:
+            assert process.poll() is None, self.last_words()
+            found[:] = [worker.id for worker in self.store.workers() if worker.pid == process.pid]
+            return bool(found)
+
+        until(seen, why="the worker says that it lives")
+        return found[0]
+
+    def alive(self) -> list[subprocess.Popen[bytes]]:
+        """Those that have begun to work."""
+        seen = {worker.pid for worker in self.store.workers()}
+        return [process for process in self.running if process.pid in seen]
+
+    def last_words(self) -> str:
+        return (self.folder / f"log-{self.started}").read_text(errors="replace")[-2000:]
+
+    # The client
+
+    def submit(self, *jobs: NewJob) -> list[int]:
+        """Until it is acknowledged: the keys make that safe."""
+        for job in jobs:
+            self.client.write("invoke", "submit", key=job.key)
+        while True:
+            try:
+                made = [each.id for each in self.store.queue.submit(jobs)]
+                break
+            except Unavailable:
+                for job in jobs:
+                    self.client.write("unknown", "submit", key=job.key)
+                time.sleep(0.05)
+        for job, id_ in zip(jobs, made, strict=True):
+            self.client.write("ok", "submit", key=job.key, job=id_)
+        return made
+
+    def is_done(self) -> bool:
+        """Everything has ended. (A store that does not answer is not done.)"""
+        try:
+            return all(state in ("done", "failed", "cancelled") for _, state, _ in self.store.queue.counts())
+        except Unavailable:
+            return False
+
+    # Afterwards
+
+    def wrong(self) -> list[str]:
+        """What the history checker has to say about all the logs and the store."""
+        return [str(wrong) for wrong in check(self.history(), self.final())]
+
+    def final(self) -> Final:
+        return final_state(self.store)
+
+    def history(self) -> Iterator[Entry]:
+        yield from read_log(self.folder / "client")
+        yield from read_log(self.effects)
+        for log in self.folder.glob("log-*"):
+            yield from read_worker_log(log, log.name)
+
+    def begun(self) -> list[int]:
+        return [entry.job for entry in read_log(self.effects) if entry.act == "begin"]
+
+
+class Watchman(threading.Thread):
+    """Looks all the time for the lease that ended longest ago and that nobody has taken over."""
+
+    def __init__(self, store: Store) -> None:
+        super().__init__(daemon=True)
+        self._store, self._over = store, threading.Event()
+        self.overdue = 0.0
+
+    def run(self) -> None:
+        while not self._over.wait(0.02):
+            try:
+                until_, now = self._store.db.read(lambda tx: (tx.run("next_expiry")[0][0], tx.now))
+            except Unavailable:
+                continue
+            if until_ is not None:
+                self.overdue = max(self.overdue, (now - until_) / 1e6)
+
+    def stop(self) -> float:
+        self._over.set()
+        self.join()
+        return self.overdue

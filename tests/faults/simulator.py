@@ -1,0 +1,350 @@
+"""A deterministic simulation: several workers, a client, an operator, one store, and a seed.
+
+Everything runs in one thread, step by step: to claim, to work and to settle are separate steps, so anything may
+happen in between (a pause longer than the lease, a lost answer, a crash, a jump of the clock, a cancel). The engine
+is the real one; its clock, its chance and its move ids come from the seed, so the same seed gives the same history
+to the last byte. After every step the invariants are checked (see audit.py).
+
+    PYTHONPATH=src:tests python -m faults.simulator SEED [LAST]     replays one seed, or all up to another
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import sys
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from custody.engine import Settings, Work, Worker
+from custody.engine.run import run
+from custody.engine.settler import Finished
+from custody.model.errors import CustodyError, Unavailable
+from custody.model.job import Answer, Change, Fold, Job, fold
+from custody.model.schedule import Schedule
+from custody.model.trigger import Trigger
+from custody.stores import Store, open_store
+from custody.stores.database import Database
+from custody.stores.recount import recount
+from custody.stores.rows import Row, job_from
+from custody.stores.sqlite.database import SqliteDatabase
+from faults.actors import MACHINES, Client, Handlers, Meddler
+from faults.audit import of_events, of_row
+from faults.crash import Crash
+from faults.verbs import VerbDatabase
+from stores.acts import subscribe
+from stores.clock import HandClock
+
+T = TypeVar("T")
+LEASE = 30.0
+STEPS = 150
+ROUNDS = 12  # of a little more than a lease each, in which everything must end once faults have stopped
+WAITING = frozenset({"held", "blocked", "needs", "open", "ended"})
+"""Reasons for which a job may still be there at the end: it waits for a person, or for one that does."""
+
+
+class LossyDatabase(VerbDatabase):
+    """One process's way to the store: now and then nothing arrives, or the answer gets lost."""
+
+    def __init__(self, db: Database, rng: random.Random) -> None:
+        super().__init__(db)
+        self._rng = rng
+        self.loss = 0.0
+
+    def verb(self, act: Callable[[], T]) -> T:
+        chance = self._rng.random()
+        if chance < self.loss / 2:
+            raise Unavailable("it did not arrive")
+        value = act()
+        if chance < self.loss:
+            raise Unavailable("it was done, and nobody heard")
+        return value
+
+    def look(self, act: Callable[[], T]) -> T:
+        if self._rng.random() < self.loss / 4:
+            raise Unavailable("it did not arrive")
+        return act()
+
+
+@dataclass
+class Desk:
+    """A worker between two steps: what it has claimed, and what it has finished and not yet said."""
+
+    worker: Worker
+    finished: list[Finished] = field(default_factory=list)
+
+    @property
+    def ready(self) -> deque[Work]:
+        return self.worker._ready
+
+
+class Violation(AssertionError):
+    pass
+
+
+class Simulation:
+    def __init__(self, seed: int, workers: int = 3) -> None:
+        self.seed, self.rng = seed, random.Random(seed)
+        self.clock, self.elapsed = HandClock(), 0.0
+        self.truth = open_store("sqlite://:memory:", self.clock, self._new_move)
+        assert isinstance(self.truth.db, SqliteDatabase)
+        self.db = self.truth.db._writer._db
+        self.line = LossyDatabase(self.truth.db, self.rng)
+        self.store = Store.over("simulated", self.line)
+        self.handlers = Handlers(self.rng)
+        self.client, self.meddler = Client(self.store, self.rng), Meddler(self.store, self.rng)
+        self.jobs: dict[int, Job] = {}
+        self._rows: dict[int, Row] = {}
+        self._written = -1
+        self.said: set[tuple[int, int]] = set()  # (job, token) of every settle that was acknowledged
+        self.names = 0
+        self.steps = self.crashes = self.jumps = 0
+        self.desks = [self._desk() for _ in range(workers)]
+        subscribe(self.truth, "checker", Trigger(past=frozenset({"seen"}), absent=frozenset({"checked"})))
+        self.truth.schedules.put(Schedule("nightly", "every 1h", "parcel"), "ada")
+
+    # The life of a simulation
+
+    def run(self, steps: int = STEPS) -> str:
+        """All of it: faults, then calm; answers the hash of the whole history."""
+        self.line.loss = self.rng.choice((0.0, 0.02, 0.1))
+        for _ in range(steps):
+            self.step()
+        self.calm_down()
+        return self.history()
+
+    def step(self) -> None:
+        act = self.rng.choices(*zip(*self._acts(), strict=True))[0]
+        try:
+            act()
+        except Unavailable:
+            pass  # as the worker's loop does: look again later
+        self.check(recounted=self.steps % 25 == 0)
+        self.steps += 1
+
+    def _acts(self) -> list[tuple[Callable[[], None], int]]:
+        desk = self.rng.choice(self.desks)
+        return [
+            (lambda: self._claim(desk), 20),
+            (lambda: self._work(desk), 30),
+            (lambda: self._settle(desk), 22),
+            (lambda: self._beat(desk), 8),
+            (lambda: self._pass_time(self.rng.choice((0.5, 2, 8, 15, LEASE + 5))), 14),
+            (lambda: self._crash(desk), 4),
+            (lambda: self._leave(desk), 2),
+            (self._jump, 1),
+            (lambda: self.client.submit(list(self.jobs.values())), 18),
+            (lambda: self.meddler.act(list(self.jobs.values())), 8),
+        ]
+
+    def calm_down(self) -> None:
+        """Faults stop; whatever can end must end within a bound."""
+        self.line.loss, self.handlers.calm = 0.0, True
+        for scope, name in (("lane", "north"), ("collection", "maps"), ("kind", "space")):
+            self.store.queue.lift(scope, name, "ada")
+        for desk in list(self.desks):
+            self._whole_cycle(desk)
+        for _ in range(ROUNDS):
+            if not self._restless():
+                break
+            self._pass_time(LEASE + 1)
+            while self._whole_cycle(self.desks[0]):
+                pass  # one that was left behind is taken over at a time, and it may cost the worker its life
+        self.check(recounted=True)
+        if stuck := self._restless():
+            self._fail(f"E5 after {ROUNDS} rounds of calm: {stuck[:3]}")
+
+    def _whole_cycle(self, desk: Desk) -> bool:
+        """Claim, work, settle; False when there was nothing to do."""
+        self._beat(desk)
+        self._claim(desk)
+        self.check()
+        busy = bool(desk.ready or desk.finished)
+        while desk.ready:
+            self._work(desk)
+        while desk.finished:
+            self._settle(desk)
+            self.check()
+        return busy
+
+    def _restless(self) -> list[str]:
+        """Jobs that could go on and do not."""
+        found = []
+        for job in self.jobs.values():
+            if job.ended is None:
+                reasons = [reason for reason in self.truth.queue.why(job.id) if reason.code not in WAITING]
+                found += [f"job {job.id}: {reason.text}" for reason in reasons]
+        return found
+
+    # What a worker does, in pieces
+
+    def _desk(self) -> Desk:
+        self.names += 1
+        worker = Worker(
+            self.store, self.handlers.serving(), Settings(threads=2, lease=LEASE), self, self.rng, lambda: self.elapsed
+        )
+        worker.holder = f"worker-{self.names}"  # the real name holds a process id, which no seed decides
+        return Desk(worker)
+
+    def _claim(self, desk: Desk) -> None:
+        worker = desk.worker
+        worker._housekeeping()
+        worker._claim(self.rng.randrange(1, 5))
+        worker._claim_suspect()
+
+    def _work(self, desk: Desk) -> None:
+        if not desk.ready:
+            return
+        desk.ready.rotate(self.rng.randrange(len(desk.ready)))
+        work = desk.ready.popleft()
+        kind = desk.worker.serving.of(work.job)
+        try:
+            change = run(kind, work, self.rng.random(), self.store.new_move())
+        except Crash:
+            self._crash(desk)
+            return
+        if change is None:
+            desk.worker._lost(work)
+        else:
+            desk.finished.append(Finished(work, change))
+
+    def _settle(self, desk: Desk) -> None:
+        self.rng.shuffle(desk.finished)
+        cut = self.rng.randrange(len(desk.finished) + 1) if not self.handlers.calm else 0
+        later, now = desk.finished[:cut], desk.finished[cut:]
+        if not now:
+            return
+        settler = desk.worker._settler
+        try:
+            desk.finished = later + settler.attempt(now)
+        except Unavailable:
+            desk.finished = later + settler._still_trusted(now)
+
+    def _beat(self, desk: Desk) -> None:
+        desk.worker._keeper.beat()
+
+    def _crash(self, desk: Desk) -> None:
+        self.crashes += 1
+        self._replace(desk)
+
+    def _leave(self, desk: Desk) -> None:
+        """SIGTERM: what was not begun is given back, what was finished is said; then the next process starts."""
+        before = {work.job.id: work.claim for work in desk.ready if not work.stopped}
+        desk.worker._give_back(list(desk.ready))
+        given = {id_: claim for id_, claim in before.items() if self.truth.queue.get(id_).token == claim.token + 1}
+        for id_, claim in given.items():
+            job = self.truth.queue.get(id_)
+            if job.holder is None and job.seq == claim.job.seq and job.attempts >= claim.job.attempts:
+                self._fail(f"E12 job {id_} was charged for a graceful stop")
+        desk.ready.clear()
+        self._settle(desk)
+        self._replace(desk)
+
+    def _replace(self, desk: Desk) -> None:
+        """The process is gone, with all it knew; another one starts."""
+        desk.ready.clear()
+        desk.finished.clear()
+        self.desks[self.desks.index(desk)] = self._desk()
+
+    def _pass_time(self, seconds: float) -> None:
+        self.elapsed += seconds
+        self.clock.advance(seconds)
+
+    def _jump(self) -> None:
+        """Someone sets the store's clock; the workers' own clocks do not notice."""
+        self.jumps += 1
+        self.clock.advance(self.rng.choice((-120, -20, 20, 120, 3600)))
+
+    # What must be true
+
+    def check(self, recounted: bool = False) -> None:
+        for problem in self.handlers.wrong:
+            self._fail(problem)
+        written = self.db.total_changes()
+        if written != self._written:
+            self._written = written
+            self._look()
+        if recounted and (faults := recount(self.truth)):
+            self._fail(f"E13 {faults[0]}")
+
+    def _look(self) -> None:
+        """Compare every row with what it was, and look closely at those that changed."""
+        rows = {row[0]: row for row in self.truth.db.read(lambda tx: tx.run("next_jobs", after=0, limit=100_000))}
+        for id_, row in rows.items():
+            if row != self._rows.get(id_):
+                old, self.jobs[id_] = self.jobs.get(id_), job_from(row)
+                self._check_job(old, self.jobs[id_])
+        for id_ in self._rows.keys() - rows.keys():
+            del self.jobs[id_]
+        for id_ in self.client.acknowledged - rows.keys():
+            if not self.truth.records.events(f"job/{id_}"):
+                self._fail(f"E3 job {id_} was acknowledged and is not there")
+        self._rows = rows
+
+    def _check_job(self, old: Job | None, job: Job) -> None:
+        events = self.truth.records.events(job.subject)
+        for problem in (*of_row(job, MACHINES), *of_events(events, job.token)):
+            self._fail(f"{problem} (job {job.id})")
+        if fold(events) != Fold.of(job):
+            self._fail(f"E13 job {job.id} is {Fold.of(job)}, its history says {fold(events)}")
+        if old is None:
+            return
+        taken = job.holder is not None and job.holder != old.holder
+        if job.token < old.token + taken or job.seq < old.seq:
+            self._fail(f"E2 job {job.id} went from token {old.token} to {job.token}")
+        for event in events[old.seq :]:
+            if old.holder and event.agent.startswith("worker-") and event.agent != old.holder:
+                self._fail(f"E2 job {job.id}: {event.agent} said {event.type} while {old.holder} held it")
+        if old.holder and old.until > self.clock.now() and job.holder not in (None, old.holder):
+            self._fail(f"E18 job {job.id} was taken from {old.holder}, whose lease had not ended")
+
+    def _fail(self, what: str) -> None:
+        replay = f"PYTHONPATH=src:tests python -m faults.simulator {self.seed}"
+        raise Violation(f"seed {self.seed}, step {self.steps}: {what}\n  {replay}")
+
+    def history(self) -> str:
+        digest, after = hashlib.sha256(), 0
+        while events := self.truth.records.since(after):
+            for event in events:
+                digest.update(repr(event).encode())
+            after = events[-1].id
+        return digest.hexdigest()
+
+    def _new_move(self) -> str:
+        return f"{self.rng.getrandbits(64):016x}"
+
+    # A worker's watch
+
+    def started(self, job: Job) -> None: ...
+
+    def settled(self, job: Job, change: Change, answer: Answer) -> None:
+        if not answer.done:
+            if change.move in [event.move for event in self.truth.records.events(job.subject)]:
+                self._fail(f"E20 job {job.id}: a move that was written was taken for refused")
+            return
+        if answer.token != job.token + 1:
+            self._fail(f"E2 job {job.id}: claimed with token {job.token}, settled as {answer.token}")
+        if (job.id, job.token) in self.said:
+            self._fail(f"E2 job {job.id} was settled twice with token {job.token}")
+        self.said.add((job.id, job.token))
+
+    def lost(self, job: Job, reason: str) -> None: ...
+
+    def trouble(self, error: CustodyError) -> None: ...
+
+
+def main(first: int, last: int) -> None:
+    began = time.monotonic()
+    for seed in range(first, last + 1):
+        simulation = Simulation(seed)
+        print(f"seed {seed}: {simulation.run()[:16]}, {simulation.steps} steps, {len(simulation.jobs)} jobs, "
+              f"{simulation.crashes} crashes, {simulation.jumps} jumps of the clock")  # fmt: skip
+        simulation.truth.close()
+    print(f"{(last - first + 1) / (time.monotonic() - began):.1f} seeds a second")
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), int(sys.argv[-1]))

@@ -1,0 +1,232 @@
+"""Real processes are killed, frozen and asked to leave while they work; real servers crash under them."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from custody.model.graph import Edge
+from custody.model.job import NewJob
+from faults.audit import audit
+from faults.checker import Entry, check
+from faults.conftest import Tell
+from faults.processes import Fleet, Watchman, until
+from rig.postgres import Postgres
+from rig.program import CannotStart
+
+pytestmark = [pytest.mark.kills, pytest.mark.slow]
+
+JOBS = 1500
+KILLS = 6
+WORKERS = 3
+
+
+def late() -> float:
+    """Seconds after the end of a lease within which the work is in other hands: two, on a machine left to us."""
+    others = max(os.getloadavg()[:2]) / (os.cpu_count() or 1)
+    return 2.0 if others < 3 else 2.0 * others
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def fleet(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Fleet]:
+    url = f"sqlite:///{tmp_path}/custody.db"
+    if request.param == "postgres":
+        url = request.getfixturevalue("postgres_url")
+    with Fleet(url, tmp_path) as fleet:
+        yield fleet
+
+
+def parcels(count: int, seconds: float = 0.01) -> list[NewJob]:
+    """Mostly plain; some stumble, some have children."""
+    rng = random.Random(count)
+    return [
+        NewJob(
+            "parcel",
+            {
+                "seconds": seconds * rng.random() * 2,
+                **({"stumbles": True} if number % 40 == 0 else {}),
+                **({"children": 3} if number % 50 == 7 else {}),
+            },
+            key=f"parcel {number}",
+        )
+        for number in range(count)
+    ]
+
+
+def submit_all(fleet: Fleet, jobs: list[NewJob], size: int = 50) -> None:
+    """In chunks; the last of each chunk is needed by one more."""
+    for start in range(0, len(jobs), size):
+        made = fleet.submit(*jobs[start : start + size])
+        fleet.submit(NewJob("parcel", key=f"after chunk {start}", needs=[Edge(made[-1])]))
+
+
+def in_background(act: Callable[[], None]) -> threading.Thread:
+    thread = threading.Thread(target=act, daemon=True)
+    thread.start()
+    return thread
+
+
+def check_all(fleet: Fleet, jobs: int) -> None:
+    assert fleet.wrong() == []
+    assert audit(fleet.store) == []
+    ends = Counter[int]()
+    final = fleet.final()
+    for job, events in final.events.items():
+        ends[job] = sum(event.detail.get("ended") is not None for event in events)
+    assert len(final.jobs) == jobs
+    assert set(ends.values()) == {1}, "each job ended exactly once"
+    assert {job.state for job in final.jobs.values()} == {"done"}
+
+
+def test_workers_killed_at_random_lose_nothing_and_settle_nothing_twice(fleet: Fleet, tell: Tell) -> None:
+    rng = random.Random(11)
+    fleet.start("--no-wake")
+    for _ in range(1, WORKERS):
+        fleet.start()
+    until(lambda: len(fleet.alive()) == WORKERS)
+    watchman = Watchman(fleet.store)
+    watchman.start()
+    client = in_background(lambda: submit_all(fleet, parcels(JOBS)))
+    until(lambda: len(fleet.begun()) > 50)
+    for _ in range(KILLS):
+        until(lambda: len(fleet.alive()) >= 2, why="someone is left who can take over")
+        time.sleep(rng.uniform(0.05, 0.3))
+        fleet.signal(rng.choice(fleet.alive()), signal.SIGKILL)
+        fleet.start()
+    client.join()
+    until(fleet.is_done, why="everything is done")
+    overdue = watchman.stop()
+    begun = fleet.begun()
+    tell(
+        f"{KILLS} kills on {fleet.store.db.dialect}: {JOBS} jobs, {len(begun) - len(set(begun))} bodies run again, "
+        f"taken over {overdue:.2f} s after the lease ended"
+    )
+    check_all(fleet, JOBS + JOBS // 50 + 3 * JOBS // 50)
+    assert overdue <= late()
+
+
+def test_a_database_that_crashes_and_crashes_again_while_it_recovers_costs_nothing_but_time(
+    postgres: Postgres, postgres_url: str, tmp_path: Path, tell: Tell
+) -> None:
+    with Fleet(postgres_url, tmp_path) as fleet:
+        for _ in range(2):
+            fleet.start()
+        until(lambda: len(fleet.alive()) == 2)
+        client = in_background(lambda: submit_all(fleet, parcels(CRASH_JOBS)))
+        until(lambda: len(fleet.begun()) > 50)
+        postgres.stop("immediate")
+        crash_while_starting(postgres)
+        postgres.start()
+        done = len(fleet.begun())
+        until(lambda: len(fleet.begun()) > done + 50 or fleet.is_done(), why="work goes on after two crashes")
+        postgres.stop("immediate")
+        postgres.start()
+        client.join()
+        until(fleet.is_done, why="everything is done")
+        begun = fleet.begun()
+        tell(f"3 crashes of PostgreSQL: {CRASH_JOBS} jobs, {len(begun) - len(set(begun))} bodies run again")
+        assert len(fleet.alive()) == 2, "no worker gave up"
+        check_all(fleet, CRASH_JOBS + CRASH_JOBS // 50 + 3 * CRASH_JOBS // 50)
+
+
+CRASH_JOBS = 1000
+
+
+def crash_while_starting(postgres: Postgres) -> None:
+    def start() -> None:
+        try:
+            postgres.start()
+        except CannotStart:
+            pass
+
+    starting = in_background(start)
+    until(lambda: postgres.program.running)
+    time.sleep(0.05)
+    postgres.stop("immediate")
+    starting.join()
+
+
+def test_a_sleeper_that_wakes_after_its_lease_is_refused_and_it_is_written_down(fleet: Fleet, tell: Tell) -> None:
+    sleepers = fleet.submit(*(NewJob("sleeper", key=f"sleeper {number}") for number in range(SLEEPERS)))
+    zombie = fleet.start(threads=SLEEPERS)
+    holder = fleet.holder(zombie)
+    until(lambda: len(fleet.begun()) == SLEEPERS)
+    fleet.signal(zombie, signal.SIGSTOP)
+    fleet.start(threads=1)
+    until(fleet.is_done, why="someone else has taken over")
+    fleet.go.touch()
+    fleet.signal(zombie, signal.SIGCONT)
+
+    def refused() -> set[int]:
+        notes = fleet.store.records.events(f"worker/{holder}")
+        assert {note.type for note in notes} <= {"refused"}
+        return {note.detail["job"] for note in notes if note.detail["code"] == "lease.lost"}
+
+    until(lambda: refused() == set(sleepers), why="every late word is written down")
+    tell(f"{SLEEPERS} sleepers refused on {fleet.store.db.dialect}")
+    final = fleet.final()
+    assert {final.events[job][-1].detail["by"] for job in sleepers} == {"the second"}
+    check_all(fleet, SLEEPERS)
+
+
+SLEEPERS = 4
+
+
+def test_asked_to_leave_a_worker_finishes_what_it_began_and_charges_nobody(fleet: Fleet) -> None:
+    jobs = fleet.submit(*(NewJob("parcel", {"seconds": 0.3}, key=f"parcel {number}") for number in range(30)))
+    worker = fleet.start()
+    until(lambda: len(fleet.begun()) >= 4)
+    fleet.signal(worker, signal.SIGTERM)
+    assert worker.wait(60) == 0, fleet.last_words()
+    final = fleet.final()
+    begun = set(fleet.begun())
+    assert {job.id for job in final.jobs.values() if job.ended} == begun, "what was begun was finished"
+    assert begun < set(jobs), "and nothing new was begun"
+    assert {(job.holder, job.attempts) for job in final.jobs.values()} == {(None, 0)}
+    assert [str(wrong) for wrong in check([*fleet.history(), *stopped(fleet)], final) if wrong.invariant != "E5"] == []
+
+
+def stopped(fleet: Fleet) -> list[Entry]:
+    """Every worker left when asked."""
+    return [Entry(process, "ok", "stop") for process in {e.process for e in fleet.history() if e.act == "begin"}]
+
+
+def test_what_cannot_finish_within_the_grace_is_killed_and_given_back_and_has_not_failed(fleet: Fleet) -> None:
+    (nap,) = fleet.submit(NewJob("nap", key="nap"))
+    worker = fleet.start("--exec", "nap=sleep 60", "--grace", "0.2")
+    until(lambda: fleet.store.queue.get(nap).holder)
+    fleet.signal(worker, signal.SIGTERM)
+    assert worker.wait(60) == 0, fleet.last_words()
+    job = fleet.store.queue.get(nap)
+    assert (job.state, job.holder, job.attempts, job.code) == ("queued", None, 0, None)
+    assert [event.type for event in fleet.store.records.events(job.subject)] == ["submitted"]
+    assert audit(fleet.store) == []
+
+
+def test_a_job_that_kills_its_workers_is_put_aside_and_the_others_are_done(tmp_path: Path, tell: Tell) -> None:
+    with Fleet(f"sqlite:///{tmp_path}/custody.db", tmp_path, lease=1.0) as fleet:
+        (poison,) = fleet.submit(NewJob("poison", key="poison", priority=40))
+        others = fleet.submit(*parcels(60))
+        deaths = 0
+        worker = fleet.start()
+        while not fleet.is_done():
+            if worker.poll() is not None:
+                deaths += worker.returncode == -signal.SIGKILL
+                worker = fleet.start()
+            time.sleep(0.01)
+        final = fleet.final()
+        tell(f"a job that kills its worker: put aside after {deaths} deaths, {deaths - 1} of them alone")
+        assert (final.jobs[poison].state, final.jobs[poison].code) == ("failed", "poison")
+        assert deaths == 1 + 3, "once in company, which proves nothing, then three times alone"
+        assert {final.jobs[job].state for job in others} == {"done"}
+        assert max(final.jobs[job].crashes for job in others) < 3
+        assert fleet.wrong() == []
+        assert audit(fleet.store) == []

@@ -1,0 +1,84 @@
+"""Thousands of small worlds in which everything goes wrong, and nothing may be lost, doubled or left standing."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from custody.stores.statements import load
+from faults.conftest import Tell
+from faults.simulator import Simulation, Violation
+
+QUICK_SEEDS = 150
+MUTANT_SEEDS = 60
+
+
+def run(seed: int) -> Simulation:
+    simulation = Simulation(seed)
+    try:
+        simulation.run()
+    finally:
+        simulation.truth.close()
+    return simulation
+
+
+def test_a_seed_gives_the_same_history_to_the_last_byte() -> None:
+    first, again, other = Simulation(7), Simulation(7), Simulation(8)
+    assert first.run() == again.run()
+    assert first.run() != other.run()
+
+
+@pytest.mark.slow
+def test_nothing_is_lost_doubled_or_left_standing_whatever_goes_wrong(tell: Tell) -> None:
+    began = time.monotonic()
+    runs = [run(seed) for seed in range(QUICK_SEEDS)]
+    seconds = time.monotonic() - began
+    steps, crashes = sum(each.steps for each in runs), sum(each.crashes for each in runs)
+    hours = sum(each.elapsed for each in runs) / 3600
+    bodies = sum(each.handlers.bodies for each in runs)
+    tell(
+        f"{len(runs)} simulations ({len(runs) / seconds:.0f} a second): {steps} steps, {crashes} crashes, "
+        f"{bodies} bodies, {hours:.0f} virtual hours"
+    )
+    assert crashes > 3 * len(runs)
+    assert bodies > 10 * len(runs)
+    assert sum(each.jumps for each in runs) > len(runs) / 2
+
+
+# The simulation itself is tested by breaking the engine: each of these must be found.
+
+MUTANTS: dict[str, tuple[str, str, str]] = {  # statements, what they say, and what they say instead
+    "a settle without its token": ("settle", "token = :token and", ""),
+    "a token that does not rise at a claim": ("claim", "token = token + 1,", ""),
+    "a token that does not rise at a settle": ("settle", "token = job.token + 1", "token = job.token"),
+    "taking over leases that have not ended": ("expired claim_expired", "and job.until <= :now", ""),
+    "deaths that are not counted": ("claim_expired", "crashes = crashes + suspect", "crashes = crashes"),
+    "an attempt charged for a graceful stop": ("release", "attempts = attempts - 1", "attempts = attempts"),
+    "a wake-up lost": ("count_down", "unmet = unmet - :by", "unmet = unmet"),
+    "a time that never comes": ("come_due", "unmet = unmet - 1,", ""),
+    "a child that is not counted": ("child_ended", "open = open + :by", "open = open"),
+    "a lost answer taken for a refusal": ("event_of_move", "move = :move", "move = :move and 1 = 0"),
+    "a revoked job that may still pass": ("settle", "and (job.revoked is null or", "and (1 = 1 or"),
+    "facts that are forgotten": ("keep", "facts = :facts,", ""),
+}
+
+
+def finds_it() -> str:
+    for seed in range(MUTANT_SEEDS):
+        try:
+            run(seed)
+        except Violation as violation:
+            return str(violation)
+    return ""
+
+
+@pytest.mark.parametrize("mutant", MUTANTS)
+def test_a_broken_statement_is_found(mutant: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    names, sound, broken = MUTANTS[mutant]
+    statements = load("sqlite")
+    for name in names.split():
+        assert sound in statements[name], f"the statement {name} reads differently now: {statements[name]}"
+        monkeypatch.setitem(statements, name, statements[name].replace(sound, broken))
+    found = finds_it()
+    assert "python -m faults.simulator" in found, "the seed to replay it is told"

@@ -1,0 +1,63 @@
+"""A database seen verb by verb, so that something can go wrong before or after each."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import TypeVar
+
+from custody.model.job import Answer, Change, Claim, NewJob
+from custody.stores.database import Database
+from custody.stores.rows import Tx
+from custody.stores.submit import Submitted
+
+T = TypeVar("T")
+
+
+class VerbDatabase(ABC):
+    """Passes everything on; whoever inherits says what becomes of a verb and of a look."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+        self.dialect, self.bell = db.dialect, db.bell
+
+    @abstractmethod
+    def verb(self, act: Callable[[], T]) -> T:
+        """One write, all or nothing."""
+
+    @abstractmethod
+    def look(self, act: Callable[[], T]) -> T:
+        """One read."""
+
+    def write(self, work: Callable[[Tx], T]) -> T:
+        return self.verb(lambda: self._db.write(work))
+
+    def submit(self, jobs: list[NewJob], move: str, agent: str) -> list[Submitted]:
+        return self.verb(lambda: self._db.submit(jobs, move, agent))
+
+    def claim(self, queues: list[str], holder: str, lease: int, limit: int, move: str) -> list[Claim]:
+        return self.verb(lambda: self._db.claim(queues, holder, lease, limit, move))
+
+    def renew(self, claims: list[Claim], lease: int) -> dict[int, str]:
+        return self.verb(lambda: self._db.renew(claims, lease))
+
+    def settle(self, changes: list[Change]) -> list[Answer]:
+        return self.verb(lambda: self._db.settle(changes))
+
+    def read(self, work: Callable[[Tx], T]) -> T:
+        return self.look(lambda: self._db.read(work))
+
+    def now(self) -> int:
+        return self._db.now()
+
+    def new_move(self) -> str:
+        return self._db.new_move()
+
+    def changed_elsewhere(self) -> int:
+        return self._db.changed_elsewhere()
+
+    def listen(self) -> None:
+        self._db.listen()
+
+    def close(self) -> None:
+        self._db.close()

@@ -1,0 +1,1 @@
+"""The history: sealed, witnessed, proved, exported; and attacked."""

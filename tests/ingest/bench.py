@@ -1,0 +1,124 @@
+"""An archive for one test: a store, profiles, a depositor's web server, an OCFL root, an outbox."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from custody.border.fetch import Fetcher
+from custody.engine import Backoff, Serving, Settings, Worker
+from custody.engine.commands import Operator
+from custody.ingest.manifest_form import BATCH_OF_MANIFESTS, OBJECT, Row
+from custody.ingest.manifest_write import write
+from custody.ingest.serving import kinds
+from custody.ingest.setup import IngestConfig, open_world, policy_of
+from custody.ingest.standins.files import FileServer
+from custody.ingest.states import MACHINES
+from custody.ingest.submission import Submission, submit
+from custody.ingest.world import World
+from custody.model.job import Filter, Job
+from custody.model.machine import Machines
+from custody.stores import Store, open_store
+
+PROFILE = """
+owner = "ark:/99999/owner"
+[identifier]
+shoulder = "fk4"
+[notification]
+addresses = ["depositor@example.org"]
+[fetch]
+schemes = ["http"]
+ports = [{port}]
+hosts = ["127.0.0.1"]
+networks = ["127.0.0.0/8"]
+{more}
+"""
+
+
+@dataclass
+class Archive:
+    home: Path
+    store: Store
+    server: FileServer
+    world: World
+
+    @property
+    def operator(self) -> Operator:
+        return Operator(self.store, Machines(MACHINES), "ada")
+
+    def put(self, name: str, data: bytes) -> str:
+        """A file on the depositor's web server; its address."""
+        path = self.server.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+        return f"{self.server.url}/{name}"
+
+    def object_row(self, path: str, data: bytes, **changes: object) -> Row:
+        digest = hashlib.sha256(data).hexdigest()
+        values = {"line": 1, "url": self.put(path, data), "name": Path(path).name, "algorithm": "sha256"}
+        values |= {"digest": digest, "size": len(data)} | changes
+        return Row(**values)  # type: ignore[arg-type]
+
+    def object_manifest(self, name: str, rows: Iterable[Row]) -> str:
+        return self.put(name, "".join(write(OBJECT, rows)).encode())
+
+    def batch_manifest(self, name: str, rows: Iterable[Row]) -> str:
+        return self.put(name, "".join(write(BATCH_OF_MANIFESTS, rows)).encode())
+
+    def submit(self, payload: str, profile: str = "papers", key: str | None = None, **fields: object) -> int:
+        return submit(self.store, Submission(profile, payload, **fields), key, "depositor")[0]  # type: ignore[arg-type]
+
+    def worker(self, **settings: object) -> Worker:
+        serving = Serving(tuple(kinds(self.world, Backoff(first=0.01))))
+        return Worker(self.store, serving, Settings(**settings))  # type: ignore[arg-type]
+
+    def run(self) -> None:
+        """Until nothing can be done, and nothing becomes due by itself."""
+        while True:
+            self.worker(threads=4).run_until_quiet()
+            waiting = [job.due for job in self.store.queue.every() if job.due]
+            if not waiting:
+                return
+            time.sleep(max(0.0, (min(waiting) - self.store.now()) / 1e6))
+
+    def jobs(self, batch: int) -> list[Job]:
+        return list(self.store.queue.every(Filter(parent=batch)))
+
+    def batch(self, number: int) -> Job:
+        return self.store.queue.get(number)
+
+    def mails(self) -> list[str]:
+        return sorted(path.name for path in (self.home / "outbox").glob("*.eml"))
+
+    def report(self, batch: int) -> Mapping[str, object]:
+        url = self.batch(batch).facts["report"]
+        loaded: Mapping[str, object] = json.loads(self.world.staging.path(url).read_text())
+        return loaded
+
+
+def quick(world: World) -> World:
+    """The same world, with a fetcher that does not pause for long between tries."""
+    policies = {name: policy_of(profile) for name, profile in world.profiles.items()}
+    fetchers = {
+        name: Fetcher(replace(policy, backoff_seconds=0.01, slow_seconds=1, tries=3))
+        for name, policy in policies.items()
+    }
+    return replace(world, fetchers=fetchers)
+
+
+@contextmanager
+def archive(home: Path, url: str, more: str = "") -> Iterator[Archive]:
+    server = FileServer(home / "depositor").start()
+    (home / "profiles").mkdir()
+    for name in ("papers", "maps"):
+        (home / "profiles" / f"{name}.toml").write_text(PROFILE.format(port=server.port, more=more))
+    try:
+        with open_store(url) as store:
+            yield Archive(home, store, server, quick(open_world(store, IngestConfig(threshold=0.0), home)))
+    finally:
+        server.stop()

@@ -1,0 +1,86 @@
+"""Real workers, killed with SIGKILL again and again while a batch is being ingested: nothing lost, nothing doubled."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from custody.cli.init import CONFIG
+from custody.ingest.manifest_form import Row
+from custody.model.job import Fold, fold
+from ingest.bench import Archive
+from ingest.test_end_to_end import ocfl_is_valid
+
+OBJECTS = 60
+LEASE = 1.0
+
+
+def start_worker(home: Archive) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "custody", "worker", "run", "--lease", str(LEASE), "--poll", "0.2", "--no-log"]
+    environment = {**os.environ, "CUSTODY_STORE": home.store.url, "CUSTODY_CONFIG": str(home.home / "custody.toml")}
+    return subprocess.Popen(command, env=environment, cwd=home.home)
+
+
+def submit_objects(home: Archive) -> int:
+    rows = []
+    for number in range(1, OBJECTS + 1):
+        files = [home.object_row(f"o{number}/{name}", f"{number} {name}".encode() * 100) for name in ("a.txt", "b.txt")]
+        url = home.object_manifest(f"o{number}.checkm", files)
+        rows.append(Row(number, url, f"o{number}.checkm", local_ids=(f"loc{number}",), title=f"Object {number}"))
+    (home.home / "custody.toml").write_text(CONFIG.replace("threshold = 0.05", "threshold = 0.0"))
+    return home.submit(home.batch_manifest("batch.checkm", rows))
+
+
+@pytest.mark.kills
+def test_killed_workers_lose_nothing_and_do_nothing_twice(home: Archive) -> None:
+    batch = submit_objects(home)
+    chance = random.Random(7)
+    kills = 0
+    workers = [start_worker(home) for _ in range(2)]
+    end = time.monotonic() + 90
+    try:
+        while home.batch(batch).ended is None:
+            assert time.monotonic() < end, f"stuck: {home.store.queue.children(batch)}"
+            time.sleep(chance.uniform(0.2, 0.7))
+            if kills < 12:
+                victim = chance.randrange(2)
+                workers[victim].send_signal(signal.SIGKILL)
+                workers[victim].wait()
+                workers[victim] = start_worker(home)
+                kills += 1
+    finally:
+        for worker in workers:
+            worker.kill()
+            worker.wait()
+
+    jobs = home.jobs(batch)
+    assert home.batch(batch).state == "completed"
+    assert {job.state for job in jobs} == {"completed"}
+    assert sorted(job.payload["row"] for job in jobs) == list(range(1, OBJECTS + 1)), "each row became exactly one job"
+    arks = [job.facts["primary"] for job in jobs]
+    assert len(set(arks)) == OBJECTS, "one identifier for each object"
+    for job, ark in zip(jobs, arks, strict=True):
+        assert [version.job for version in home.world.inventory.versions(ark)] == [job.id], "one version for each"
+        events = list(home.store.records.all_events(job.subject))
+        assert fold(events) == Fold.of(job)
+        passed = [event.detail["from"] for event in events if event.type == "passed"]
+        assert len(passed) == len(set(passed)) == 8, "every step passed exactly once"
+        ingested = [event for event in home.store.records.events(f"item/{ark}") if event.type == "ingested"]
+        assert len(ingested) == 1
+    assert ocfl_is_valid(home.home / "storage")
+    assert kills >= 3
+    assert not list(home.world.disk.folders()), "no working folder is left behind"
+    deliver(home)
+    assert home.mails() == [f"batch-{batch}-report-1@localhost.eml"]
+
+
+def deliver(home: Archive) -> None:
+    home.run()
+    assert Path(home.home / "outbox").is_dir()

@@ -1,0 +1,411 @@
+"""Guards taken away one by one, each as somebody's queue once lacked it, and the tests that must notice.
+
+A mutant is a change to one statement, or to one function. The failures are public: the issue or the behaviour is
+named so that a reader can look up what it did to people.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from custody.model import trigger
+from custody.stores import Store, graph, moves, submit, timetable
+from custody.stores.sqlite import connection
+from custody.stores.statements import load
+from stores import (
+    test_claim,
+    test_edges,
+    test_expiry,
+    test_items,
+    test_leases,
+    test_parents,
+    test_revoke,
+    test_schedules,
+    test_sqlite,
+    test_submit,
+    test_supersession,
+    test_tokens,
+    test_triggers,
+)
+from stores.acts import execute
+
+Patch = Callable[[pytest.MonkeyPatch], None]
+
+expired, due = moves.expired, timetable.due
+
+
+@dataclass(frozen=True)
+class Caught:
+    """A test, and what it is given besides its fixtures."""
+
+    test: Callable[..., None]
+    given: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Mutant:
+    failure: str  # the public failure it models
+    patch: Patch
+    by: tuple[Caught, ...]  # every one of these turns red
+    spoil: Callable[[Store], None] | None = None  # done to the opened store
+
+
+def sql(name: str, old: str, new: str) -> Patch:
+    """A statement that says something else in one place."""
+
+    def patch(monkeypatch: pytest.MonkeyPatch) -> None:
+        statements = load("sqlite")
+        assert statements[name].count(old) == 1, f"{name} no longer says {old!r}"
+        monkeypatch.setitem(statements, name, statements[name].replace(old, new))  # type: ignore[arg-type]
+
+    return patch
+
+
+def function(owner: Any, name: str, new: Any) -> Patch:
+    def patch(monkeypatch: pytest.MonkeyPatch) -> None:
+        assert inspect.getattr_static(owner, name) is not None
+        monkeypatch.setattr(owner, name, new)
+
+    return patch
+
+
+def both(*patches: Patch) -> Patch:
+    def patch(monkeypatch: pytest.MonkeyPatch) -> None:
+        for each in patches:
+            each(monkeypatch)
+
+    return patch
+
+
+def by(test: Callable[..., None], **given: Any) -> Caught:
+    return Caught(test, given)
+
+
+def no_unique_key(store: Store) -> None:
+    store.db.write(lambda tx: execute(tx, "drop index job_key"))
+
+
+KIND_OPEN = "not exists (select 1 from hold where hold.scope = 'kind' and hold.name = job.kind)"
+LANE_OPEN = "not exists (select 1 from hold where hold.scope = 'lane' and hold.name = job.lane)"
+
+MUTANTS: dict[str, Mutant] = {
+    # leases and tokens
+    "a settle does not ask for the token": Mutant(
+        "River 1302: a rescuer overwrote a job that had been completed meanwhile",
+        sql("settle", "and token = :token", ""),
+        (by(test_tokens.test_an_old_token_settles_renews_keeps_and_releases_nothing, happens=test_tokens._expired),),
+    ),
+    "the token rises at claims only": Mutant(
+        "Kleppmann on locks: a second run of the same holder is not fenced out by a token that only claims raise",
+        sql("settle", "token = job.token + 1", "token = job.token"),
+        (
+            by(test_tokens.test_a_settled_job_is_where_its_move_led_and_free),
+            by(test_tokens.test_an_old_token_settles_renews_keeps_and_releases_nothing, happens=test_tokens._settled),
+        ),
+    ),
+    "a settle does not ask for the state it starts from": Mutant(
+        "Solid Queue 589: one job both finished and failed",
+        sql("settle", "and job.state = :from_state", ""),
+        (by(test_tokens.test_a_settle_from_a_state_the_job_is_not_in_is_refused),),
+    ),
+    "a release leaves the token": Mutant(
+        "celery 5935: work given back was acknowledged by the one who gave it back",
+        sql("release", "token = token + 1", "token = token"),
+        (by(test_tokens.test_an_old_token_settles_renews_keeps_and_releases_nothing, happens=test_tokens._released),),
+    ),
+    "facts are kept without a token": Mutant(
+        "Kleppmann on locks: the late write of a paused holder",
+        sql("keep", "and token = :token", ""),
+        (by(test_parents.test_only_the_current_token_keeps, stale=-1),),
+    ),
+    "a renewal does not ask for the token": Mutant(
+        "Solid Queue 778: a zombie goes on renewing what is no longer its own",
+        sql("renew", "and token = :token", ""),
+        (
+            by(
+                test_tokens.test_an_old_token_settles_renews_keeps_and_releases_nothing,
+                happens=test_tokens._settled_and_claimed_again,
+            ),
+        ),
+    ),
+    "an administrator moves what a worker holds": Mutant(
+        "Archivematica and others: a job cancelled under its worker runs on, and reports later",
+        sql("move", "and job.holder is null", ""),
+        (by(test_tokens.test_an_administrator_cannot_move_what_a_worker_holds),),
+    ),
+    "a move sent again is refused": Mutant(
+        "mrt-zk createLock: an answer that got lost is taken for a refusal",
+        sql("event_of_move", "and move = :move", "and move = :move and 1 = 0"),
+        (
+            by(test_tokens.test_the_same_settle_sent_again_is_answered_as_done_and_done_once),
+            by(test_tokens.test_the_same_settle_is_recognised_after_others_have_moved_the_job_on),
+        ),
+    ),
+    "one bad move undoes its neighbours": Mutant(
+        "Oban 1416, nextcloud-mcp 999: one conflict in a batch stopped all the others",
+        both(
+            sql("mark", "savepoint one_move", "select 1"),
+            sql("back_to_mark", "rollback to savepoint one_move", "select 1"),
+            sql("drop_mark", "release savepoint one_move", "select 1"),
+        ),
+        (
+            by(
+                test_tokens.test_a_move_that_brings_something_impossible_is_refused_and_its_neighbours_are_not,
+                bad={"items": [], "detail": {"path": object()}},
+            ),
+        ),
+    ),
+    # claiming
+    "what is leased is claimed": Mutant(
+        "pretix 2058: mail sent four times, as many workers took one message",
+        both(sql("claim", "and job.holder is null", ""), sql("queue_open", "and job.holder is null", "")),
+        (by(test_claim.test_nobody_claims_what_another_holds),),
+    ),
+    "what waits for others is claimed": Mutant(
+        "DAG schedulers that test readiness in a second place: a step runs before its input exists",
+        sql("claim_job", "and job.unmet = 0", ""),
+        (by(test_edges.test_a_job_that_waits_is_not_claimed),),
+    ),
+    "what is held is claimed": Mutant(
+        "queues where pausing a job only changes how it is shown",
+        both(*(sql(name, "job.runnable = 1 and", "") for name in ("claim", "queue_open", "claim_job"))),
+        (by(test_claim.test_a_held_job_is_not_claimed_until_it_is_released),),
+    ),
+    "a paused kind is claimed": Mutant(
+        "maintenance pauses that workers already running do not hear of",
+        both(*(sql(name, KIND_OPEN, "1") for name in ("claim", "queue_open", "claim_job"))),
+        (by(test_claim.test_nothing_is_claimed_from_a_paused_kind_or_lane, scope="kind", name="parcel"),),
+    ),
+    "a paused lane is claimed": Mutant(
+        "a full storage node that goes on being written to",
+        both(*(sql(name, LANE_OPEN, "1") for name in ("claim", "queue_open", "claim_job"))),
+        (by(test_claim.test_nothing_is_claimed_from_a_paused_kind_or_lane, scope="lane", name="node-1"),),
+    ),
+    "urgent work waits its turn": Mutant(
+        "first in, first out behind a backlog of a million",
+        sql("claim", "order by priority, id", "order by id"),
+        (by(test_claim.test_one_by_one_the_order_is_the_same),),
+    ),
+    "a delay never ends": Mutant(
+        "scheduled jobs that stay scheduled for ever",
+        sql("come_due", "unmet = unmet - 1", "unmet = unmet"),
+        (by(test_claim.test_a_delayed_job_is_claimed_when_its_time_has_come_and_not_before),),
+    ),
+    "an attempt is counted when it ends": Mutant(
+        "poison messages: a job that kills its worker is never counted, and tried for ever",
+        sql("claim", "attempts = attempts + 1", "attempts = attempts"),
+        (by(test_claim.test_a_claim_gives_the_job_a_holder_until_a_time_and_counts_an_attempt),),
+    ),
+    # vanished workers
+    "a live lease is taken over": Mutant(
+        "hexpm 1825: a long job was rescued while it ran, and ran three times a night",
+        both(sql("expired", "and job.until <= :now", ""), sql("claim_expired", "and job.until <= :now", "")),
+        (by(test_expiry.test_a_live_lease_is_not_taken_over),),
+    ),
+    "neighbours are charged for a crash": Mutant(
+        "batch consumers: one poison message sends its whole batch to the dead letters",
+        sql("claim_expired", "crashes = crashes + suspect", "crashes = crashes + 1"),
+        (
+            by(test_expiry.test_in_a_batch_of_a_hundred_only_the_poison_is_charged),
+            by(test_expiry.test_the_first_crash_of_a_job_claimed_with_others_is_not_counted),
+        ),
+    ),
+    "a crash alone is not counted": Mutant(
+        "poison jobs that are tried for ever",
+        sql("claim_expired", "suspect = 1", "suspect = 0"),
+        (by(test_expiry.test_the_first_crash_of_a_job_claimed_with_others_is_not_counted),),
+    ),
+    "others' lost jobs hide ours": Mutant(
+        "nextcloud-mcp 1062: a sweep that looks at the first so many rows never reaches the rest",
+        both(sql("expired", "and queue >= :prefix and queue < :before", ""), function(
+            moves, "expired", lambda tx, serves, limit: [
+                (until, job) for until, job in tx.run("expired", prefix="", before="", limit=200)
+                if tx.run("job", id=job)[0][1] + "|" in serves
+            ],
+        )),
+        (by(test_expiry.test_what_others_left_behind_never_hides_ours),),
+    ),
+    "the poison goes first again and again": Mutant(
+        "head-of-line blocking by a job that keeps dying",
+        function(moves, "expired", lambda tx, serves, limit: [(0, job) for _, job in expired(tx, serves, limit)]),
+        (by(test_expiry.test_in_a_batch_of_a_hundred_only_the_poison_is_charged),),
+    ),
+    # revoking
+    "a revoked holder may still finish": Mutant(
+        "dust 4272: the cancelled attempt went on and overwrote its successor",
+        sql("settle", "(job.revoked is null or :ended in ('cancelled', 'superseded'))", "1"),
+        (
+            by(test_revoke.test_a_revoked_holder_may_no_longer_say_how_its_work_went, signal="pass"),
+            by(test_supersession.test_a_running_older_one_is_told_to_stop_and_the_newer_waits_for_its_confirmed_end),
+        ),
+    ),
+    "a revoked holder is not heard at all": Mutant(
+        "actions/runner 4601: cancelled is shown, but nobody knows whether the work is dead",
+        sql("settle", "or :ended in ('cancelled', 'superseded')", ""),
+        (by(test_revoke.test_a_revoked_job_has_ended_only_when_its_holder_says_so),),
+    ),
+    "a revoked holder may give the job back": Mutant(
+        "a cancelled job that is queued again by the shutdown of its worker",
+        sql("release", "and revoked is null", ""),
+        (by(test_revoke.test_a_revoked_holder_cannot_give_the_job_back),),
+    ),
+    "a job is revoked over and over": Mutant(
+        "a second cancel that hides who asked first",
+        sql("revoke", "and ended is null and revoked is null", "and ended is null"),
+        (by(test_revoke.test_a_job_is_revoked_once),),
+    ),
+    # edges
+    "any end satisfies any want": Mutant(
+        "publishing steps that ran although the check before them had failed",
+        sql("meet_edges", "satisfies.wants = edge.wants and satisfies.ended = :ended", "1 = 1"),
+        (by(test_edges.test_each_want_is_met_by_exactly_the_ends_in_its_table, wants="success", how="failed"),),
+    ),
+    "an end tells nobody": Mutant(
+        "lost wake-ups: dependents that wait for ever behind a finished job",
+        sql("meet_edges", "and met = 0", "and met = 2"),
+        (by(test_edges.test_a_job_with_many_needs_waits_for_the_last),),
+    ),
+    "an edge to something finished waits for its end": Mutant(
+        "the same, for those who came late",
+        function(submit, "satisfied", lambda wants, ended: False),
+        (by(test_edges.test_an_edge_to_what_has_already_ended_is_decided_at_once, wants="success", how="passed"),),
+    ),
+    "a skipped job comes back for the wrong reason": Mutant(
+        "schedulers that recompute one dependency at a time",
+        function(graph, "_still_pointless", lambda tx, job: False),
+        (
+            by(test_edges.test_a_skipped_job_does_not_come_back_because_something_else_it_waited_for_ended),
+            by(test_edges.test_whoever_needed_two_that_failed_comes_back_only_with_both),
+        ),
+    ),
+    "nobody is skipped": Mutant(
+        "runs that never end because one of their steps can never start",
+        sql("disappointed", "and edge.otherwise = 'skip'", "and edge.otherwise = 'never'"),
+        (by(test_edges.test_skips_spread_down_the_line_and_come_back_down_the_line),),
+    ),
+    # supersession
+    "the newer starts while the older runs": Mutant(
+        "temporalio/deputy 175: the old run's children survive, and two write to one place",
+        sql("need_more", "values (:job, :target, :wants, :otherwise, :met)",
+            "select :job, :target, :wants, :otherwise, :met where 1 = 0"),
+        (by(test_supersession.test_a_running_older_one_is_told_to_stop_and_the_newer_waits_for_its_confirmed_end),),
+    ),
+    "an older one that comes late runs after the newer": Mutant(
+        "deploys in the order of their builds' speed: yesterday's version wins",
+        sql("newer_superseder", "and supersedes = 2", "and supersedes = 9"),
+        (
+            by(test_supersession.test_an_older_one_that_arrives_late_is_superseded_at_once),
+            by(test_supersession.test_an_older_one_that_becomes_ready_late_is_superseded_then),
+        ),
+    ),
+    "what has ended is superseded": Mutant(
+        "finished work whose result is thrown away",
+        sql("older_instances", "and ended is null", ""),
+        (by(test_supersession.test_what_has_ended_is_not_touched),),
+    ),
+    # parents
+    "a batch reports whenever its count is nothing": Mutant(
+        "depositors who got the same report several times",
+        sql("emptied", "when_empty = null", "when_empty = when_empty"),
+        (by(test_parents.test_the_parent_moves_on_once_even_if_a_child_is_resumed_and_ends_again),),
+    ),
+    "a resumed child is not counted": Mutant(
+        "batches reported as complete while one of their jobs was running again",
+        function(graph.News, "reopened", lambda self, job: None),
+        (by(test_parents.test_a_child_resumed_before_the_last_has_ended_keeps_the_parent_waiting),),
+    ),
+    "an accepted failure is counted twice": Mutant(
+        "counters that drift below zero, and jobs that are reported early",
+        function(moves, "_was_open", lambda tx, job: True),
+        (by(test_parents.test_accepting_a_failure_does_not_count_the_child_twice),),
+    ),
+    "a deleted child is never counted out": Mutant(
+        "Merritt operators' report: a batch that waits for ever for a job that was deleted",
+        function(graph.News, "counts", lambda self, job, by: None),
+        (by(test_parents.test_the_parent_moves_on_when_the_last_child_has_ended_however_it_ended),),
+    ),
+    # keys
+    "uniqueness is a look before an insert": Mutant(
+        "lobu 1286: 224,232 duplicate rows; Oban 1087",
+        sql("insert_job", "on conflict (kind, key) where key is not null do nothing", ""),
+        (
+            by(test_submit.test_the_same_key_and_payload_again_give_the_same_job),
+            by(test_submit.test_the_same_key_with_another_payload_is_refused_and_names_the_job),
+        ),
+        spoil=no_unique_key,
+    ),
+    "the same key means the same job whatever it says": Mutant(
+        "idempotency keys that answer with someone else's result",
+        function(submit, "loads", lambda text: {"a": 1}),
+        (by(test_submit.test_the_same_key_with_another_payload_is_refused_and_names_the_job),),
+    ),
+    # named leases
+    "a lease is renewed by name": Mutant(
+        "kazoo and Box: 'our' node belongs to an earlier session of ours",
+        sql("renew_lease", "and token = :token", ""),
+        (by(test_leases.test_the_same_holder_again_is_outdated_by_itself),),
+    ),
+    "a restarted holder inherits its lease": Mutant(
+        "procrastinate 1518, Oban 862: a restarted pod has the same name, and its dead jobs look alive",
+        sql("take_lease", "or lease.until <= :now", "or lease.until <= :now or lease.holder = excluded.holder"),
+        (by(test_leases.test_a_name_that_is_held_is_not_given_again_not_even_to_its_holder),),
+    ),
+    "a lease never ends": Mutant(
+        "kazoo 732: a lock left behind by a dead process is held for ever",
+        sql("take_lease", "or lease.until <= :now", ""),
+        (by(test_leases.test_an_ended_lease_passes_on_and_its_token_rises),),
+    ),
+    # schedules
+    "two schedulers take one slot": Mutant(
+        "paseo 2819: a cron job fires twice",
+        sql("advance_schedule", "and next_slot = :seen", ""),
+        (by(test_schedules.test_a_scheduler_that_looked_before_another_ran_takes_no_slot),),
+    ),
+    "missed slots are dropped": Mutant(
+        "schedulers that know only the next time: nobody hears of the nights that were left out",
+        function(timetable, "due", lambda schedule, now: (lambda come, after: (come[-1:], after))(*due(schedule, now))),
+        (by(test_schedules.test_slots_missed_while_nobody_looked_run_once_and_are_on_record),),
+    ),
+    "a restart forgets what was missed": Mutant(
+        "timers set anew at every start of the program",
+        sql("set_schedule", "then schedule.next_slot", "then excluded.next_slot"),
+        (by(test_schedules.test_putting_the_same_schedule_again_forgets_no_slot),),
+    ),
+    # items and robots
+    "the first event of a type counts": Mutant(
+        "an index that lags behind the events: robots that run again on what they have done",
+        sql("set_latest", "do update set seq = excluded.seq", "do update set seq = latest.seq"),
+        (by(test_items.test_only_the_newest_event_of_a_type_counts_whatever_came_before),),
+    ),
+    "an event is a change": Mutant(
+        "robots that trigger themselves, for ever",
+        sql("number_item", "seq = seq + 1", "seq = seq + 1, changed = seq + 1"),
+        (by(test_items.test_an_event_takes_a_number_and_never_moves_changed),),
+    ),
+    "as old as the change is older than it": Mutant(
+        "comparisons of times that are equal",
+        function(trigger, "_is_old", lambda event, item: event is None or event.seq <= item.changed),
+        (by(test_triggers.test_an_event_with_the_number_of_the_change_is_not_older_than_it),),
+    ),
+    # history and disk
+    "a handler's words are taken for the move": Mutant(
+        "logs that cannot be told from records",
+        function(moves, "FOLDED", frozenset()),
+        (by(test_tokens.test_what_a_handler_tells_cannot_be_mistaken_for_the_move_itself),),
+    ),
+    "an administrator's move leaves no event": Mutant(
+        "audit trails with holes where someone intervened",
+        function(moves, "write_event", lambda *given: 0),
+        (by(test_claim.test_a_held_job_is_not_claimed_until_it_is_released),),
+    ),
+    "commits are not waited for": Mutant(
+        "synchronous=NORMAL: what was acknowledged is gone after a power cut",
+        function(connection, "PRAGMAS", tuple(p.replace("full", "normal") for p in connection.PRAGMAS)),
+        (by(test_sqlite.test_every_connection_has_the_settings_that_the_promises_rest_on),),
+    ),
+}  # fmt: skip

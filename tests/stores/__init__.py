@@ -1,0 +1,1 @@
+"""The conformance suite: what every store promises, asked of every store."""

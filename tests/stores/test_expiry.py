@@ -1,0 +1,151 @@
+"""Vanished workers: their jobs come back, alone, and only what a job did alone is held against it."""
+
+from __future__ import annotations
+
+from custody.model.job import NewJob
+from custody.stores import Store
+from stores.acts import PARCEL, settle, state, submit, take, take_one, take_over, types
+from stores.clock import HandClock
+
+
+def test_a_live_lease_is_not_taken_over(store: Store, clock: HandClock) -> None:
+    submit(store)
+    take_one(store, seconds=30)
+    clock.advance(seconds=29.9)
+    assert take_over(store) is None
+
+
+def test_an_ended_lease_is_taken_over_at_its_very_end(store: Store, clock: HandClock) -> None:
+    job = submit(store)
+    anns = take_one(store, holder="ann", seconds=30)
+    clock.advance(seconds=30)
+
+    bos = take_over(store, holder="bo", seconds=30)
+    assert bos is not None
+    assert (bos.id, bos.holder, bos.job.attempts) == (job, "bo", 2)
+    assert bos.token > anns.token
+    assert settle(store, bos).done
+    assert types(store, job) == ["submitted", "passed"]
+
+
+def test_an_ordinary_claim_never_takes_what_was_left_behind(store: Store, clock: HandClock) -> None:
+    submit(store)
+    take_one(store, seconds=30)
+    clock.advance(seconds=3600)
+    assert take(store, limit=10) == []
+
+
+def test_what_was_left_behind_is_taken_over_one_at_a_time_and_by_one_only(store: Store, clock: HandClock) -> None:
+    store.queue.submit([NewJob("parcel") for _ in range(3)])
+    take(store, limit=3, seconds=30)
+    clock.advance(seconds=31)
+
+    taken = [take_over(store, holder=holder) for holder in ("bo", "cy", "di", "ed")]
+    assert len({claim.id for claim in taken if claim}) == 3
+    assert taken[3] is None
+
+
+def test_a_worker_takes_over_only_what_it_serves(store: Store, clock: HandClock) -> None:
+    submit(store, "letter")
+    parcel = submit(store, "parcel")
+    take(store, "letter", seconds=30)
+    take(store, "parcel", seconds=30)
+    clock.advance(seconds=31)
+
+    assert store.queue.claim_expired(["telegram|"], "bo", 30) is None
+    claim = store.queue.claim_expired(["parcel|queued|"], "bo", 30)
+    assert claim is not None
+    assert claim.id == parcel
+    assert store.queue.claim_expired([], "bo", 30) is None
+
+
+def test_what_others_left_behind_never_hides_ours(store: Store, clock: HandClock) -> None:
+    store.queue.submit([NewJob("letter") for _ in range(250)])
+    take(store, "letter", limit=250, seconds=30)
+    job = submit(store, "parcel")
+    take(store, "parcel", seconds=30)
+    clock.advance(seconds=31)
+
+    claim = store.queue.claim_expired(["parcel|"], "bo", 30)
+    assert claim is not None
+    assert claim.id == job
+
+
+def test_in_a_batch_of_a_hundred_only_the_poison_is_charged(store: Store, clock: HandClock) -> None:
+    jobs = [one.id for one in store.queue.submit([NewJob("parcel") for _ in range(100)])]
+    poison = jobs[41]
+    take(store, limit=100, seconds=30)  # … and the worker dies of one of them
+
+    for _ in range(1000):
+        clock.advance(seconds=31)
+        claim = take_over(store, seconds=30)
+        if claim is None or claim.job.crashes >= 3:
+            break
+        if claim.id != poison:
+            assert claim.job.crashes == 0
+            settle(store, claim)
+
+    assert store.queue.get(poison).crashes == 3
+    assert {state(store, job) for job in jobs if job != poison} == {"done"}, "nobody waited for the poison"
+
+
+def test_the_first_crash_of_a_job_claimed_with_others_is_not_counted(store: Store, clock: HandClock) -> None:
+    submit(store)
+    take_one(store, seconds=30)
+    counted = []
+    for _ in range(4):
+        clock.advance(seconds=31)
+        claim = take_over(store, seconds=30)
+        assert claim is not None
+        counted.append(claim.job.crashes)
+    assert counted == [0, 1, 2, 3]
+
+
+def test_a_settle_clears_the_suspicion(store: Store, clock: HandClock) -> None:
+    job = submit(store)
+    take_one(store, seconds=30)
+    clock.advance(seconds=31)
+    again = take_over(store, seconds=30)
+    assert again is not None
+    assert store.queue.get(job).suspect
+    settle(store, again, "wait")
+    assert not store.queue.get(job).suspect
+
+    take_one(store, seconds=30)
+    clock.advance(seconds=31)
+    claim = take_over(store)
+    assert claim is not None
+    assert claim.job.crashes == 0
+
+
+def test_a_crash_is_forgotten_once_the_job_has_moved_on(store: Store, clock: HandClock) -> None:
+    job = submit(store)
+    take_one(store, seconds=30)
+    for _ in range(3):
+        clock.advance(seconds=31)
+        claim = take_over(store, seconds=30)
+    assert claim is not None
+    assert claim.job.crashes == 2
+
+    settle(store, claim, "fail")
+    assert store.queue.get(job).crashes == 0
+
+
+def test_a_restarted_worker_of_the_same_name_inherits_nothing(store: Store, clock: HandClock) -> None:
+    submit(store)
+    before = take_one(store, holder="host-1", seconds=30)
+
+    assert take(store, holder="host-1") == []
+    assert take_over(store, holder="host-1") is None
+    clock.advance(seconds=31)
+    again = take_over(store, holder="host-1", seconds=30)
+    assert again is not None
+    assert settle(store, before).code == "lease.lost"
+    assert settle(store, again).done
+
+
+def test_an_expired_job_is_not_among_the_ready(store: Store, clock: HandClock) -> None:
+    submit(store)
+    take_one(store, seconds=30)
+    clock.advance(seconds=31)
+    assert store.queue.ready_queues(f"{PARCEL}|queued|") == []

@@ -1,0 +1,168 @@
+"""Items and their events: one sequence for both, and only a change of content is a change."""
+
+from __future__ import annotations
+
+import pytest
+
+from custody.model.errors import BadInput, NotFound
+from custody.model.event import NewEvent
+from custody.model.item import Latest, NewItem
+from custody.stores import Store
+from stores.clock import HandClock
+
+
+def put(store: Store, item: str = "a", *types: str, **more: object) -> None:
+    store.records.put([NewItem(item, frozenset(types), **more)], agent="ann")  # type: ignore[arg-type]
+
+
+def happened(store: Store, type_: str, outcome: str = "success", item: str = "a") -> int:
+    return store.records.append(NewEvent(item, type_, outcome, "ann"))  # type: ignore[arg-type]
+
+
+def told(store: Store, item: str = "a") -> list[tuple[int, str]]:
+    return [(event.seq, event.type) for event in store.records.events(f"item/{item}")]
+
+
+def test_a_new_item_has_changed_once_and_that_is_its_first_event(store: Store, clock: HandClock) -> None:
+    put(store, "a", "map", "print", collection="atlas", fingerprint="f1", detail={"title": "Øresund"})
+
+    item = store.records.item("a")
+    assert (item.types, item.seq, item.changed) == ({"map", "print"}, 1, 1)
+    assert (item.collection, item.fingerprint, item.detail) == ("atlas", "f1", {"title": "Øresund"})
+    (event,) = store.records.events("item/a")
+    assert (event.seq, event.type, event.agent, event.at) == (1, "changed", "ann", clock.now())
+
+
+def test_an_event_takes_a_number_and_never_moves_changed(store: Store) -> None:
+    put(store)
+    happened(store, "Scanned")
+    happened(store, "Checked")
+    item = store.records.item("a")
+    assert (item.seq, item.changed) == (3, 1)
+
+
+def test_a_change_of_content_takes_the_next_number(store: Store) -> None:
+    put(store, fingerprint="f1")
+    happened(store, "Scanned")
+    put(store, fingerprint="f2")
+    item = store.records.item("a")
+    assert (item.seq, item.changed, item.fingerprint) == (3, 3, "f2")
+
+
+def test_the_same_fingerprint_again_is_no_change_and_no_event(store: Store) -> None:
+    put(store, "a", "map", fingerprint="f1")
+    put(store, "a", "map", fingerprint="f1")
+    assert told(store) == [(1, "changed")]
+
+
+def test_without_a_fingerprint_every_put_is_a_change(store: Store) -> None:
+    put(store)
+    put(store)
+    assert told(store) == [(1, "changed"), (2, "changed")]
+
+
+def test_a_new_type_without_new_content_is_described_not_changed(store: Store) -> None:
+    put(store, "a", "map", fingerprint="f1")
+    put(store, "a", "print", fingerprint="f1")
+
+    item = store.records.item("a")
+    assert (item.types, item.changed, item.seq) == ({"map", "print"}, 1, 2)
+    assert told(store)[-1] == (2, "described")
+
+
+def test_new_words_about_an_unchanged_item_are_kept(store: Store) -> None:
+    put(store, fingerprint="f1", detail={"title": "Map", "pages": 2})
+    put(store, fingerprint="f1", detail={"title": "A map"}, collection="atlas")
+
+    item = store.records.item("a")
+    assert (item.detail, item.collection, item.changed) == ({"title": "A map", "pages": 2}, "atlas", 1)
+    assert told(store)[-1] == (2, "described")
+
+
+def test_an_item_may_be_announced_before_it_has_content_and_only_once(store: Store) -> None:
+    put(store, "a", "map", changed=False)
+    put(store, "a", "map", changed=False)
+    assert (store.records.item("a").changed, told(store)) == (0, [(1, "described")])
+
+    put(store, "a", "map")
+    assert (store.records.item("a").changed, told(store)[-1]) == (2, (2, "changed"))
+
+
+@pytest.mark.parametrize("type_", ["news paper", "", "tab\there"])
+def test_a_type_that_is_not_one_word_is_refused(store: Store, type_: str) -> None:
+    with pytest.raises(BadInput):
+        put(store, "a", type_)
+    with pytest.raises(NotFound):
+        store.records.item("a")
+
+
+def test_an_event_on_an_unknown_item_is_refused(store: Store) -> None:
+    with pytest.raises(NotFound):
+        happened(store, "Scanned", item="nowhere")
+
+
+def test_items_and_events_are_put_together_or_not_at_all(store: Store) -> None:
+    with pytest.raises(NotFound):
+        store.records.put([NewItem("a")], [NewEvent("a", "Scanned"), NewEvent("b", "Scanned")])
+    assert store.records.items() == []
+    assert store.records.events("item/a") == []
+
+
+def test_only_the_newest_event_of_a_type_counts_whatever_came_before(store: Store) -> None:
+    put(store)
+    happened(store, "Scanned", "success")
+    happened(store, "Checked", "warning")
+    happened(store, "Scanned", "failure")
+
+    assert store.records.latest("a") == {
+        "Scanned": Latest("Scanned", 4, "failure"),
+        "Checked": Latest("Checked", 3, "warning"),
+    }
+    assert store.records.latest("b") == {}
+
+
+def test_two_events_at_the_same_moment_both_have_their_place(store: Store) -> None:
+    put(store)
+    store.records.put([], [NewEvent("a", "Scanned"), NewEvent("a", "Scanned", "failure")])
+    assert told(store) == [(1, "changed"), (2, "Scanned"), (3, "Scanned")]
+    assert store.records.latest("a")["Scanned"].outcome == "failure"
+
+
+def test_items_are_listed_by_id_collection_and_type_in_pages(store: Store) -> None:
+    put(store, "a", "map", collection="atlas")
+    put(store, "b", "maps", collection="atlas")
+    put(store, "c", "map", "print")
+    put(store, "d", "Map")
+
+    assert [item.id for item in store.records.items()] == ["a", "b", "c", "d"]
+    assert [item.id for item in store.records.items(limit=2)] == ["a", "b"]
+    assert [item.id for item in store.records.items(after="b")] == ["c", "d"]
+    assert [item.id for item in store.records.items(collection="atlas")] == ["a", "b"]
+    assert [item.id for item in store.records.items(type_="map")] == ["a", "c"]
+    assert [item.id for item in store.records.items(type_="m_p")] == []
+
+
+def test_events_are_read_in_order_from_anywhere(store: Store) -> None:
+    put(store)
+    for number in range(20):
+        happened(store, f"Step-{number}")
+
+    assert [event.seq for event in store.records.events("item/a", after=5, limit=3)] == [6, 7, 8]
+    assert [event.seq for event in store.records.all_events("item/a")] == list(range(1, 22))
+    assert [event.type for event in store.records.recent(limit=2)] == ["Step-19", "Step-18"]
+    third = store.records.events("item/a")[2]
+    assert store.records.since(third.id, limit=1)[0].type == "Step-2"
+
+
+def test_notes_about_things_without_a_row_are_numbered_too(store: Store) -> None:
+    store.records.note("store", "checked", "doctor", faults=0)
+    store.records.note("store", "checked", "doctor", faults=2)
+    events = store.records.events("store")
+    assert [(event.seq, event.detail) for event in events] == [(1, {"faults": 0}), (2, {"faults": 2})]
+
+
+@pytest.mark.parametrize("subject", ["job/1", "item/a"])
+def test_a_note_cannot_be_slipped_into_the_history_of_a_job_or_an_item(store: Store, subject: str) -> None:
+    put(store)
+    with pytest.raises(BadInput):
+        store.records.note(subject, "Scanned", "ann")

@@ -1,0 +1,219 @@
+"""Migrations: the schema as it is described, reached from anywhere, or not touched at all."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import apsw
+import psycopg
+import pytest
+
+from custody.model.errors import Unsafe
+from custody.model.graph import SATISFIES
+from custody.stores import Store, open_store
+from custody.stores import migrate as migrating
+from custody.stores.migrate import migrations, statements_of
+from custody.stores.recount import recount
+from rig.postgres import Postgres
+from stores.acts import execute, finish, submit
+from stores.clock import HandClock
+
+SOURCE = Path(migrating.__file__).parent
+TESTS = Path(__file__).parents[1]
+
+
+def described(dialect: str) -> list[str]:
+    return list(statements_of((SOURCE / dialect / "schema.sql").read_text()))
+
+
+def migrated(dialect: str) -> list[str]:
+    return [statement for _, _, script in migrations(dialect) for statement in statements_of(script)]
+
+
+# The description is what the migrations build
+
+
+def sqlite_schema(statements: list[str]) -> set[tuple[Any, ...]]:
+    db = apsw.Connection(":memory:")
+    for statement in statements:
+        db.execute(statement)
+    tables = [name for (name,) in db.execute("select name from sqlite_master where type = 'table'")]
+    found: set[tuple[Any, ...]] = set(db.execute("select type, name, tbl_name from sqlite_master"))
+    for name, sql in db.execute("select name, sql from sqlite_master where type = 'index' and sql is not null"):
+        found.add(("index", name, re.sub(r"\s+", " ", sql)))
+    for table in tables:
+        found |= {("column", table, *row[1:]) for row in db.execute(f"pragma table_xinfo({table})")}
+    found |= {("satisfies", *row) for row in db.execute("select * from satisfies")}
+    return found
+
+
+def test_the_schema_file_is_what_the_migrations_build_on_sqlite() -> None:
+    assert sqlite_schema(described("sqlite")) == sqlite_schema(migrated("sqlite"))
+
+
+POSTGRES_SCHEMA = """
+select 'column', table_name, column_name, data_type, is_nullable, column_default, collation_name, is_generated,
+    generation_expression
+from information_schema.columns where table_schema = 'public'
+union all select 'index', tablename, indexname, indexdef, '', '', '', '', '' from pg_indexes where schemaname = 'public'
+union all select 'constraint', conrelid::regclass::text, conname, pg_get_constraintdef(oid), '', '', '', '', ''
+from pg_constraint where connamespace = 'public'::regnamespace
+union all select 'setting', relname, coalesce(array_to_string(reloptions, ','), ''), '', '', '', '', '', ''
+from pg_class where relnamespace = 'public'::regnamespace and relkind = 'r'
+union all select 'satisfies', wants, ended, '', '', '', '', '', '' from satisfies
+"""
+
+
+def postgres_schema(server: Postgres, statements: list[str]) -> set[tuple[Any, ...]]:
+    url = server.fresh_database()
+    with psycopg.connect(url, autocommit=True) as db:
+        for statement in statements:
+            db.execute(statement)  # type: ignore[arg-type]
+        found = set(db.execute(POSTGRES_SCHEMA).fetchall())
+    server.give_back(url)
+    return found
+
+
+def test_the_schema_file_is_what_the_migrations_build_on_postgresql(quick_postgres: Postgres) -> None:
+    built = postgres_schema(quick_postgres, migrated("postgres"))
+    assert postgres_schema(quick_postgres, described("postgres")) == built
+    assert len(built) > 100
+
+
+def test_the_table_of_what_satisfies_whom_is_the_models(store: Store) -> None:
+    rows = store.db.write(lambda tx: execute(tx, "select wants, ended from satisfies"))
+    assert {tuple(row) for row in rows} == {(wants, end) for wants, ends in SATISFIES.items() for end in ends}
+
+
+def test_both_databases_have_the_same_tables_and_columns(quick_postgres: Postgres) -> None:
+    lite = {(row[1], row[2]) for row in sqlite_schema(described("sqlite")) if row[0] == "column"}
+    lite -= {("sqlite_sequence", "name"), ("sqlite_sequence", "seq")}
+    post = {(row[1], row[2]) for row in postgres_schema(quick_postgres, described("postgres")) if row[0] == "column"}
+    assert lite == post
+
+
+# Killed anywhere
+
+
+def test_a_start_killed_at_any_statement_of_a_migration_is_completed_by_the_next(quick_folder: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "stores.dies_migrating", str(quick_folder)],
+        cwd=TESTS,
+        env={"PYTHONPATH": f"{SOURCE.parents[1]}:{TESTS}", "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert "all recovered" in done.stdout, done.stderr
+    assert int(done.stdout.split()[0]) > len(migrated("sqlite"))
+
+
+class Killed(BaseException):
+    """Nobody catches it: the connection is dropped as it is."""
+
+
+def test_a_start_that_dies_at_any_statement_of_a_migration_leaves_nothing_on_postgresql(
+    quick_postgres: Postgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from custody.stores.postgres import migrating as module
+
+    count = len(migrated("postgres"))
+    for deaths in [*range(0, count, 8), count - 1]:
+        url = quick_postgres.fresh_database()
+        left = iter(range(deaths))
+
+        def dying(script: str, left: Iterator[int] = left) -> Iterator[str]:
+            for statement in statements_of(script):
+                if next(left, None) is None:
+                    raise Killed
+                yield statement
+
+        with monkeypatch.context() as patched:
+            patched.setattr(module, "statements_of", dying)
+            with pytest.raises(Killed):
+                open_store(url + "?unsafe=1")
+        with open_store(url + "?unsafe=1") as store:
+            submit(store)
+            assert recount(store) == []
+        quick_postgres.give_back(url)
+
+
+# From anywhere
+
+
+@pytest.fixture(params=["file", "postgres"])
+def old_url(request: pytest.FixtureRequest, quick_folder: Path) -> Iterator[str]:
+    """Where a store may be made at an older schema."""
+    if request.param == "file":
+        yield f"sqlite:///{quick_folder / 'old.db'}"
+        return
+    server: Postgres = request.getfixturevalue("quick_postgres")
+    url = server.fresh_database()
+    yield url + "?unsafe=1"
+    server.give_back(url)
+
+
+def test_a_store_of_every_older_schema_is_brought_up_to_date_with_what_it_holds(
+    old_url: str, clock: HandClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = migrations("sqlite")
+    with monkeypatch.context() as older:
+        older.setattr(migrating, "migrations", lambda dialect: migrations(dialect)[:1])
+        with open_store(old_url, clock) as store:
+            done, waiting = submit(store), submit(store)
+            finish(store, done)
+
+    with open_store(old_url, clock) as store:
+        rows = store.db.write(lambda tx: execute(tx, "select version from schema_version order by version"))
+        assert [version for (version,) in rows] == [number for number, *_ in known]
+        assert [store.queue.get(job).state for job in (done, waiting)] == ["done", "queued"]
+        assert recount(store) == []
+
+
+def test_a_store_from_the_future_is_refused_and_not_touched(old_url: str, clock: HandClock) -> None:
+    with open_store(old_url, clock) as store:
+        store.db.write(lambda tx: execute(tx, "insert into schema_version values (9999, 0)"))
+
+    with pytest.raises(Unsafe) as refusal:
+        open_store(old_url, clock)
+    assert refusal.value.code == "store.newer"
+    assert "9999" in str(refusal.value)
+
+
+def test_processes_that_start_together_on_a_new_store_all_start(old_url: str, clock: HandClock) -> None:
+    gate = threading.Barrier(6)
+    opened: list[Store] = []
+    failed: list[BaseException] = []
+
+    def start() -> None:
+        gate.wait()
+        try:
+            opened.append(open_store(old_url, clock))
+        except BaseException as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=start) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failed == []
+    assert len({submit(store) for store in opened}) == 6
+    for store in opened:
+        store.close()
+
+
+def test_migrations_are_numbered_without_holes() -> None:
+    for dialect in ("sqlite", "postgres"):
+        assert [number for number, *_ in migrations(dialect)] == list(range(1, len(migrations(dialect)) + 1))
+
+
+def test_the_same_store_opened_again_is_migrated_once(another: Callable[[], Store], store: Store) -> None:
+    before = store.db.write(lambda tx: execute(tx, "select * from schema_version"))
+    assert another().db.write(lambda tx: execute(tx, "select * from schema_version")) == before

@@ -1,0 +1,122 @@
+"""Many at a time must mean the same as one at a time: the same story is told to SQLite, job by job, and to
+PostgreSQL, in whole batches, and afterwards every row and every event is compared."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any
+
+import pytest
+
+from custody.model.event import NewEvent
+from custody.model.graph import Edge
+from custody.model.item import NewItem
+from custody.model.job import Change, Claim, NewJob
+from custody.stores import Store, open_store
+from custody.stores.recount import recount
+from rig.postgres import Postgres
+from stores.acts import moved, queue_of, worked
+from stores.clock import HandClock
+
+WANTS = ("success", "success", "success", "finished", "failure", "passable")
+NOT_TOLD = ("move",)  # random
+
+
+@pytest.fixture
+def both(quick_postgres: Postgres) -> Iterator[tuple[Store, Store, HandClock]]:
+    clock, url = HandClock(), quick_postgres.fresh_database()
+    with open_store("sqlite://:memory:", clock) as one, open_store(url + "?unsafe=1&notify=0", clock) as many:
+        yield one, many, clock
+        assert recount(one) == recount(many) == []
+    quick_postgres.give_back(url)
+
+
+def new_jobs(chance: random.Random, known: list[int], parents: list[int]) -> list[NewJob]:
+    return [
+        NewJob(
+            "part",
+            {"n": chance.random(), "text": 'tab\t "quoted" \\ ünï \x1e\x1f \n'},
+            lane=chance.choice("abc"),
+            priority=chance.choice((10, 50)),
+            delay=chance.choice((0, 0, 0, 5)),
+            parent=chance.choice([None, *parents]),
+            facts=chance.choice(({}, {"was": "here"})),
+            needs=[
+                Edge(on, chance.choice(WANTS), chance.choice(("wait", "skip")))  # type: ignore[arg-type]
+                for on in chance.sample(known, min(len(known), chance.choice((0, 0, 0, 1, 2))))
+            ],
+        )
+        for _ in range(chance.randrange(1, 30))
+    ]
+
+
+def outcome(chance: random.Random, claim: Claim) -> Change:
+    more: dict[str, Any] = chance.choice(
+        (
+            {},
+            {},
+            {"detail": {"why": "so", "state": "mine"}},
+            {"keep": {"n": chance.randrange(9)}},
+            {"then": [NewJob("part", {"after": claim.id}, lane="d")]},
+            {"items": [NewItem(f"item-{claim.id % 7}", frozenset({"map"}))]},
+            {"items": [NewItem(f"item-{claim.id % 7}")], "events": [NewEvent(f"item-{claim.id % 7}", "checked")]},
+            {"lane": "e", "priority": 20},
+        )
+    )
+    signal = chance.choice(("pass", "pass", "pass", "fail", "wait", "hold", "stale", "twice"))
+    if signal == "wait":
+        return worked(claim, "wait", **(more | {"delay": chance.choice((0, 3))}))
+    if signal == "fail":
+        return worked(claim, "fail", **(more | {"code": "broken"}))
+    if signal == "stale":
+        return worked(Claim(claim.job, claim.token - 1, claim.holder), "pass")
+    if signal == "pass" and "then" not in more and chance.random() < 0.1:
+        return worked(claim, "pass", **(more | {"remove": True}))
+    return worked(claim, "pass" if signal == "twice" else signal, **more)
+
+
+def told(store: Store) -> dict[str, Any]:
+    jobs = {job.id: {n: v for n, v in asdict(job).items() if n not in NOT_TOLD} for job in store.queue.every()}
+    events = {
+        subject: [
+            (e.seq, e.type, e.outcome, e.agent, e.at, e.detail, e.token) for e in store.records.all_events(subject)
+        ]
+        for subject in [
+            *(f"job/{n}" for n in range(1, max(jobs, default=0) + 20)),
+            *(f"item/item-{n}" for n in range(7)),
+        ]
+    }
+    return {"jobs": jobs, "events": events, "items": store.records.items()}
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_batch_means_what_its_jobs_mean_one_by_one(both: tuple[Store, Store, HandClock], seed: int) -> None:
+    one, many, clock = both
+    chance = random.Random(seed)
+    parents = [one.queue.submit_one(NewJob("whole", state="held", when_empty="queued")).id for _ in range(3)]
+    assert parents == [many.queue.submit_one(NewJob("whole", state="held", when_empty="queued")).id for _ in range(3)]
+    known: list[int] = []
+    for _ in range(12):
+        jobs = new_jobs(chance, known, parents)
+        made = one.queue.submit(jobs, "ann")
+        assert many.queue.submit(jobs, "ann") == made
+        known += [each.id for each in made]
+        clock.advance(2)
+        assert one.queue.tick() == many.queue.tick()
+        queues = [queue_of("part", lane=lane) for lane in "abcde"]
+        claims = one.queue.claim(queues, "w", 100, 25)
+        theirs = many.queue.claim_jobs([claim.id for claim in claims], "w", 100)
+        assert {claim.id: claim.token for claim in theirs} == {claim.id: claim.token for claim in claims}
+        changes = [outcome(chance, claim) for claim in claims]
+        changes += [worked(claim, "pass") for claim in claims[:2]]  # a second word about the same job
+        changes += [
+            moved(job, "resume") for job in one.queue.every() if job.ended == "failed" and chance.random() < 0.3
+        ]
+        ones, manys = one.queue.settle(changes), many.queue.settle(changes)
+        assert ones == manys
+        gone = {change.id for change in changes if change.remove}
+        known = [job for job in known if job not in gone]
+        assert told(one) == told(many)
+    assert any(job.ended == "skipped" for job in one.queue.every())

@@ -1,0 +1,273 @@
+"""Answers that never come: every verb is done once, or refused, and says which."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import psycopg
+import pytest
+
+from custody.model.errors import Unavailable
+from custody.model.event import NewEvent
+from custody.model.item import NewItem
+from custody.model.job import Claim, NewJob
+from custody.stores import Store, open_store
+from custody.stores.history import write_note
+from custody.stores.postgres import lost
+from custody.stores.postgres.connection import Address, Connection, connect
+from custody.stores.postgres.transaction import PostgresTx
+from custody.stores.recount import recount
+from custody.stores.rows import Tx
+from custody.stores.submit import submit as submit_in
+from rig.need import need
+from rig.postgres import Postgres
+from rig.proxy import Proxy
+from stores.acts import moved, submit, take, take_one, worked
+from stores.test_postgres import ask, until
+
+
+@pytest.fixture
+def proxy(quick_postgres: Postgres) -> Iterator[Proxy]:
+    with Proxy(quick_postgres.port) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def near(quick_postgres: Postgres) -> Iterator[Store]:
+    """The store as others see it."""
+    url = quick_postgres.fresh_database()
+    with open_store(url + "?unsafe=1&notify=0") as store:
+        yield store
+        assert recount(store) == []
+    quick_postgres.give_back(url)
+
+
+@pytest.fixture
+def far(near: Store, quick_postgres: Postgres, proxy: Proxy) -> Iterator[Store]:
+    """The same store, behind the proxy."""
+    with open_store(near.url.replace(f":{quick_postgres.port}/", f":{proxy.port}/")) as store:
+        yield store
+
+
+def submits(far: Store, claim: Claim) -> None:
+    (made,) = far.queue.submit([NewJob("letter", {"to": "bo"})])
+    assert far.queue.get(made.id).payload == {"to": "bo"}
+    assert made.new
+    assert ask(far.url, "select count(*) from job where kind = 'letter'") == [(1,)]
+
+
+def submits_with_a_key(far: Store, claim: Claim) -> None:
+    (made,) = far.queue.submit([NewJob("letter", {"to": "bo"}, key="one")])
+    assert made.new
+
+
+def claims(far: Store, claim: Claim) -> None:
+    (another,) = take(far, holder="bo")
+    assert far.queue.get(another.id).holder == "bo"
+    assert another.token == 2
+
+
+def settles(far: Store, claim: Claim) -> None:
+    (answer,) = far.queue.settle([worked(claim, "pass", then=[NewJob("letter")])])
+    assert answer.done
+    assert ask(far.url, "select count(*) from job where kind = 'letter'") == [(1,)]
+    assert [event.type for event in far.records.events(claim.job.subject)] == ["submitted", "passed"]
+
+
+def keeps(far: Store, claim: Claim) -> None:
+    (child,) = far.queue.keep(claim, {"n": 1}, {"n": 1}, [NewJob("letter")], "ann")
+    assert far.queue.get(claim.id).facts == {"n": 1}
+    assert ask(far.url, "select id from job where kind = 'letter'") == [(child.id,)]
+
+
+def moves(far: Store, claim: Claim) -> None:
+    waiting = far.queue.get(claim.id + 1)
+    assert far.queue.move(moved(waiting, "cancel")).done
+    assert [event.type for event in far.records.events(waiting.subject)] == ["submitted", "cancelled"]
+
+
+def deletes(far: Store, claim: Claim) -> None:
+    assert far.queue.delete(claim.id + 1, "ann", "no longer wanted")
+    assert len(far.records.events(f"job/{claim.id + 1}")) == 2
+
+
+def holds(far: Store, claim: Claim) -> None:
+    assert far.queue.hold("kind", "letter", "ann", "no stamps")
+    assert len(far.records.events("hold/kind/letter")) == 1
+
+
+def takes_a_lease(far: Store, claim: Claim) -> None:
+    lease = far.leases.claim("door", "ann", 30)
+    assert lease is not None
+    assert lease.token == 1
+    assert far.leases.get("door") == lease
+
+
+def records(far: Store, claim: Claim) -> None:
+    far.records.put([NewItem("map")], [NewEvent("map", "scanned")], "ann")
+    assert [event.seq for event in far.records.events("item/map")] == [1, 2]
+
+
+def renews(far: Store, claim: Claim) -> None:
+    assert far.queue.renew([claim], 60) == {}
+    assert far.queue.get(claim.id).until > claim.job.until
+
+
+# Those that are one statement say no "commit".
+LAST_WORDS = {
+    submits: b"insert into job",
+    submits_with_a_key: b"insert into job",
+    claims: b"set holder",
+    renews: b"set until",
+}
+VERBS = [submits, submits_with_a_key, claims, settles, keeps, moves, deletes, holds, takes_a_lease, records, renews]
+
+
+@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("what", ["request", "answer"])
+def test_a_commit_whose_fate_is_unknown_is_found_out(
+    far: Store, proxy: Proxy, verb: Callable[[Store, Claim], None], what: str
+) -> None:
+    """Request lost: it was not done, and is done again. Answer lost: it was done, and is not done again."""
+    for _ in range(3):
+        submit(far)
+    claim = take_one(far)
+    last_word = LAST_WORDS.get(verb, b"commit")
+    cut = proxy.cut_answer(last_word) if what == "answer" else proxy.cut_request(last_word)
+    verb(far, claim)
+    assert cut.is_set()
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_connection_lost_before_anything_was_done_is_replaced(
+    far: Store, proxy: Proxy, verb: Callable[[Store, Claim], None]
+) -> None:
+    for _ in range(3):
+        submit(far)
+    claim = take_one(far)
+    proxy.cut_all()
+    verb(far, claim)
+
+
+def test_a_look_survives_a_lost_connection(far: Store, proxy: Proxy) -> None:
+    job = submit(far)
+    proxy.cut_all()
+    assert far.queue.get(job).id == job
+
+
+def test_a_store_that_stays_away_is_said_to_be_down(near: Store, quick_postgres: Postgres) -> None:
+    proxy = Proxy(quick_postgres.port)
+    far = open_store(near.url.replace(f":{quick_postgres.port}/", f":{proxy.port}/"))
+    proxy.stop()
+    with pytest.raises(Unavailable) as refused:
+        submit(far)
+    far.close()
+    assert refused.value.code == "store.down"
+
+
+def test_what_nobody_can_know_is_called_unknown(far: Store, proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lost, "PATIENCE", 0.0)
+    cut = proxy.cut_answer(b"commit")
+    with pytest.raises(Unavailable) as refused:
+        far.records.note("door", "opened", "ann")
+    assert cut.is_set()
+    assert refused.value.code == "store.unknown"
+
+
+def begin(url: str) -> tuple[Connection, lost.Begun]:
+    """A transaction under way in a session of its own."""
+    db = connect(Address.of(url))
+    db.execute("begin")
+    ((number,),) = db.execute("select pg_current_xact_id()::text").fetchall()
+    return db, lost.Begun(number, 0, db.session)
+
+
+def test_a_session_that_lingers_is_ended_before_its_work_is_done_again(near: Store) -> None:
+    """A network that went silent: the old session still holds its locks, and would hold them for ever."""
+    job = submit(near)
+    lingering, begun = begin(near.url)
+    lingering.execute("update job set lane = 'left behind' where id = %s", (job,))
+    with connect(Address.of(near.url)) as db:
+        assert lost.how_it_ended(db, begun, lambda: True) is None
+        until(lambda: lost.how_it_ended(db, begun, lambda: True) == "aborted")
+    lingering.close()
+    assert near.queue.move(moved(near.queue.get(job), "cancel")).done
+
+
+def test_a_claim_that_is_still_at_it_when_its_answer_is_lost_is_ended_or_found(far: Store, near: Store) -> None:
+    """The answer is lost while the statement waits for a lock, so that it could still take effect later."""
+    job = submit(near)
+    (claim,) = take(near)
+    lingering, begun = begin(near.url)
+    lingering.execute("select 1 from job where id = %s for update", (job,))
+    waiting = connect(Address.of(near.url))
+    with ThreadPoolExecutor(1) as pool:
+        late = pool.submit(waiting.execute, "update job set lane = 'late' where id = %s", (job,))
+        with connect(Address.of(near.url)) as db:
+            until(lambda: db.execute("select 1 from pg_locks where not granted").fetchall())
+            until(lambda: not lost.lingers(db, waiting.session))
+        with pytest.raises(psycopg.OperationalError):
+            late.result()
+    lingering.close()
+    waiting.close()
+    assert near.queue.renew([claim], 30) == {}
+    assert near.queue.get(job).lane == ""
+    assert begun.session.pid
+
+
+def test_a_transaction_the_server_has_never_heard_of_was_not_committed(near: Store) -> None:
+    """As after a failover to a server that had not received it yet."""
+    with connect(Address.of(near.url)) as db:
+        begun = lost.Begun(str(2**40 + 1000), 0, db.session)
+        assert lost.how_it_ended(db, begun, lambda: True) == "aborted"
+
+
+@pytest.mark.parametrize("crash", ["the server", "one session"])
+def test_after_a_crash_a_number_may_be_a_strangers_and_only_traces_count(crash: str) -> None:
+    need("postgresql")
+    server = Postgres(fast=True)
+    server.start()
+    db, begun = begin(server.url() + "?unsafe=1")
+    db.execute("commit")
+    if crash == "the server":
+        server.stop("immediate")
+        server.start()
+    else:
+        os.kill(db.info.backend_pid, signal.SIGKILL)
+        until(lambda: not _answers(server.url()))
+        until(lambda: _answers(server.url()))
+    db.close()
+    with connect(Address.of(server.url() + "?unsafe=1")) as later:
+        # If it was committed is not the question here, but that nobody believes it without a trace.
+        assert lost.how_it_ended(later, begun, lambda: False) == "aborted"
+    server.remove()
+
+
+def _answers(url: str) -> bool:
+    try:
+        psycopg.connect(url).close()
+    except psycopg.OperationalError:
+        return False
+    return True
+
+
+WRITES: dict[str, Callable[[Tx], object]] = {
+    "jobs": lambda tx: submit_in(tx, [NewJob("letter")], "a-move"),
+    "a note": lambda tx: write_note(tx, "door", "opened", "ann", {}),
+}
+
+
+@pytest.mark.parametrize("what", WRITES)
+def test_what_a_transaction_wrote_is_found_again(near: Store, what: str) -> None:
+    def work(tx: Tx) -> tuple[lost.Traces, int]:
+        assert isinstance(tx, PostgresTx)
+        WRITES[what](tx)
+        return tx.traces, tx.now
+
+    traces, at = near.db.write(work)
+    with connect(Address.of(near.url)) as db:
+        assert traces.are_there(db, at)
+        assert not lost.Traces({"another"}, {("door", 9)}).are_there(db, at)

@@ -1,0 +1,105 @@
+"""The recount must find what it is there to find: each fault is planted, found, named, and taken back."""
+
+from __future__ import annotations
+
+import pytest
+
+from custody.model.event import NewEvent
+from custody.model.graph import Edge
+from custody.model.item import NewItem
+from custody.model.job import DELETED, Fold, fold
+from custody.stores import Store
+from custody.stores.recount import RECOUNTS, Fault, faults, recount
+from custody.stores.rows import Tx
+from stores.acts import BATCH, execute, finish, order, settle, submit, take_job, take_one
+from stores.clock import HandClock
+
+# What is broken, and whose fault is to be named.
+PLANTED = {
+    "unmet": ("update job set unmet = unmet + 1 where kind = 'waiter'", "job/"),
+    "met": ("update edge set met = 0 where job in (select id from job where kind = 'ready')", "job/"),
+    "open": ("update job set open = 5 where kind = 'batch'", "job/"),
+    "lease": ("update job set until = 0 where kind = 'leased'", "job/"),
+    "latest": ("update latest set outcome = 'failure' where item = 'a'", "item/a"),
+    "sequences": ("update event set seq = 7 where subject = 'item/a' and seq = 2", "item/a"),
+    "numbers": ("update item set seq = 9 where id = 'a'", "item/a"),
+    "fold": ("update job set priority = 1 where kind = 'ready'", "job/"),
+}
+
+
+def populated(store: Store) -> None:
+    need = submit(store, "need")
+    submit(store, "ready", needs=[Edge(need)])
+    finish(store, need)
+    submit(store, "waiter", needs=[Edge(submit(store, "need"))])
+    parent = submit(store, "batch", machine=BATCH, state="processing", when_empty="reporting")
+    submit(store, "child", parent=parent)
+    take_job(store, submit(store, "leased"))
+    store.records.put([NewItem("a")], [NewEvent("a", "Scanned")])
+
+
+class Spoiled(Exception):
+    """So that what was planted is rolled back."""
+
+
+@pytest.mark.parametrize("check", PLANTED)
+def test_a_planted_fault_is_found_and_named(store: Store, check: str) -> None:
+    populated(store)
+    assert recount(store) == []
+    statement, subject = PLANTED[check]
+    found: list[Fault] = []
+
+    def spoil(tx: Tx) -> None:
+        execute(tx, statement)
+        found.extend(faults(tx))
+        raise Spoiled
+
+    with pytest.raises(Spoiled):
+        store.db.write(spoil)
+    assert check in {fault.check for fault in found}
+    assert all(fault.subject.startswith(subject) for fault in found if fault.check == check)
+
+
+def test_every_recount_has_a_fault_it_is_tested_with() -> None:
+    assert set(PLANTED) == {*RECOUNTS, "fold"}
+
+
+def test_a_fault_reads_as_a_sentence() -> None:
+    assert str(Fault("unmet", "job/7", "2", "1")) == "job/7: unmet is 2, expected 1"
+
+
+# the fold
+
+
+def test_folding_the_events_of_a_long_life_gives_its_row(store: Store, clock: HandClock) -> None:
+    job = submit(store, priority=9, lane="a", facts={"a": 1})
+    settle(store, take_one(store, lane="a"), "wait", keep={"b": 2}, delay=5)
+    clock.advance(seconds=5)
+    store.queue.tick()
+    settle(store, take_one(store, lane="a"), "fail", keep={"a": 3})
+    order(store, job, "resume", priority=1, lane="b", place="hal9")
+    settle(store, take_one(store, lane="b", place="hal9"), "pass")
+
+    folded = fold(store.records.events(f"job/{job}"))
+    assert folded == Fold("done", "passed", 1, 1, "queued", "b", "hal9", {"a": 3, "b": 2})
+    assert folded == Fold.of(store.queue.get(job))
+
+
+def test_every_prefix_of_a_history_folds_to_the_row_as_it_was(store: Store) -> None:
+    job = submit(store)
+    rows = [Fold.of(store.queue.get(job))]
+    order(store, job, "hold")
+    rows.append(Fold.of(store.queue.get(job)))
+    order(store, job, "release", priority=3)
+    rows.append(Fold.of(store.queue.get(job)))
+    finish(store, job, "fail")
+    rows.append(Fold.of(store.queue.get(job)))
+
+    events = store.records.events(f"job/{job}")
+    assert [fold(events[: count + 1]) for count in range(len(events))] == rows
+
+
+def test_the_fold_of_a_deleted_job_is_deleted(store: Store) -> None:
+    job = submit(store)
+    store.queue.delete(job, "eva", "not wanted")
+    assert fold(store.records.events(f"job/{job}")) == DELETED

@@ -1,0 +1,161 @@
+"""What SQLite is refused for, and how it is opened."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import apsw
+import pytest
+
+from custody.model.errors import BadInput, Unavailable, Unsafe
+from custody.stores import open_store
+from custody.stores.sqlite.connection import check_file_system, check_version, connect, file_of, file_system_of
+from stores.acts import state, submit, take, take_one
+from stores.clock import HandClock
+
+MOUNTS = """\
+/dev/sda1 / ext4 rw,relatime 0 0
+tmpfs /tmp tmpfs rw 0 0
+server:/export /srv/nfs nfs4 rw,vers=4.2 0 0
+//nas/archive /srv/the\\040archive cifs rw 0 0
+/dev/sdb1 /srv/nfs/local ext4 rw 0 0
+host:/home /mnt/ssh fuse.sshfs rw 0 0
+"""
+
+
+@pytest.fixture
+def mounts(tmp_path: Path) -> str:
+    file = tmp_path / "mounts"
+    file.write_text(MOUNTS)
+    return str(file)
+
+
+@pytest.mark.parametrize("version", ["3.40.1", "3.51.2", "3.7", "2.8.17", "unknown", ""])
+def test_a_library_that_may_corrupt_a_database_or_cannot_say_its_version_is_refused(version: str) -> None:
+    with pytest.raises(Unsafe) as refusal:
+        check_version(version)
+    assert refusal.value.code == "sqlite.version"
+    assert "apsw" in refusal.value.hint
+
+
+@pytest.mark.parametrize("version", ["3.51.3", "3.52.0", "3.100.0", "4.0.0"])
+def test_newer_libraries_are_fine(version: str) -> None:
+    check_version(version)
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [
+        ("/srv/nfs", "nfs4"),
+        ("/srv/nfs/deep/down", "nfs4"),
+        ("/srv/the archive/custody", "cifs"),
+        ("/mnt/ssh", "fuse.sshfs"),
+    ],
+)
+def test_a_network_file_system_is_refused(mounts: str, path: str, kind: str) -> None:
+    with pytest.raises(Unsafe) as refusal:
+        check_file_system(Path(path), mounts)
+    assert refusal.value.code == "sqlite.network"
+    assert kind in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"), [("/home", "ext4"), ("/srv/nfs-not", "ext4"), ("/srv/nfs/local/x", "ext4"), ("/tmp/x", "tmpfs")]
+)
+def test_a_local_file_system_is_fine_also_below_or_beside_a_network_one(mounts: str, path: str, kind: str) -> None:
+    check_file_system(Path(path), mounts)
+    assert file_system_of(Path(path), mounts) == kind
+
+
+def test_where_the_kernel_does_not_say_nothing_is_refused(tmp_path: Path) -> None:
+    check_file_system(tmp_path, str(tmp_path / "no such file"))
+
+
+def test_every_connection_has_the_settings_that_the_promises_rest_on(quick_folder: Path) -> None:
+    path = str(quick_folder / "custody.db")
+    with open_store(f"sqlite:///{path}", HandClock()) as store:
+        assert store.settings() == {"journal_mode": "wal", "synchronous": "2"}
+    for read_only in (False, True):
+        db = connect(path, read_only=read_only)
+        assert (db.pragma("journal_mode"), db.pragma("synchronous")) == ("wal", 2)
+        db.close()
+
+
+def test_a_reader_cannot_write(quick_folder: Path) -> None:
+    path = str(quick_folder / "custody.db")
+    open_store(f"sqlite:///{path}", HandClock()).close()
+    db = connect(path, read_only=True)
+    with pytest.raises(apsw.ReadOnlyError):
+        db.execute("delete from job")
+    db.close()
+
+
+@pytest.mark.parametrize(
+    ("url", "path"),
+    [
+        ("sqlite:///custody.db", "custody.db"),
+        ("sqlite:////var/lib/custody.db", "/var/lib/custody.db"),
+        ("sqlite://:memory:", ":memory:"),
+        ("sqlite:///:memory:", ":memory:"),
+        ("sqlite://", ":memory:"),
+    ],
+)
+def test_addresses_are_read_as_they_are_documented(url: str, path: str) -> None:
+    assert file_of(url) == path
+
+
+def test_a_folder_that_does_not_exist_is_unavailable_and_says_what_to_do(quick_folder: Path) -> None:
+    with pytest.raises(Unavailable) as refusal:
+        open_store(f"sqlite:///{quick_folder / 'nowhere' / 'custody.db'}", HandClock())
+    assert refusal.value.hint
+
+
+def test_a_file_that_is_no_database_is_unavailable(quick_folder: Path) -> None:
+    file = quick_folder / "letter.txt"
+    file.write_text("Dear archivist, " * 100)
+    with pytest.raises(Unavailable) as refusal:
+        open_store(f"sqlite:///{file}", HandClock())
+    assert refusal.value.code == "store.corrupt"
+    assert file.read_text().startswith("Dear archivist")
+
+
+@pytest.mark.parametrize("url", ["mysql://localhost/custody", "custody.db", ""])
+def test_an_address_of_no_known_sort_is_refused(url: str) -> None:
+    with pytest.raises(BadInput) as refusal:
+        open_store(url)
+    assert refusal.value.code == "store.url"
+
+
+def test_readers_do_not_wait_for_the_writer(quick_folder: Path) -> None:
+    with open_store(f"sqlite:///{quick_folder / 'custody.db'}", HandClock()) as store:
+        job = submit(store)
+        inside, done = threading.Event(), threading.Event()
+
+        def slow(tx: object) -> None:
+            inside.set()
+            assert done.wait(10)
+
+        writer = threading.Thread(target=lambda: store.db.write(slow))
+        writer.start()
+        assert inside.wait(10)
+        assert state(store, job) == "queued"
+        done.set()
+        writer.join()
+
+
+def test_another_process_is_noticed_by_its_commits(quick_folder: Path) -> None:
+    url = f"sqlite:///{quick_folder / 'custody.db'}"
+    with open_store(url, HandClock()) as mine, open_store(url, HandClock()) as theirs:
+        before = mine.db.changed_elsewhere()
+        assert mine.db.changed_elsewhere() == before
+        submit(theirs)
+        assert mine.db.changed_elsewhere() != before
+        assert take_one(mine).id
+        assert take(theirs) == []
+
+
+def test_a_store_that_was_closed_is_one_file(quick_folder: Path) -> None:
+    with open_store(f"sqlite:///{quick_folder / 'custody.db'}", HandClock()) as store:
+        state(store, submit(store))
+    assert [file.name for file in quick_folder.iterdir()] == ["custody.db"]

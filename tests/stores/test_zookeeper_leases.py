@@ -1,0 +1,118 @@
+"""Named leases: the same promises on SQL and on a real ZooKeeper."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from custody.model.errors import LeaseLost, Unavailable
+from custody.ports import Leases
+from custody.stores import open_store
+from custody.stores.zookeeper import ZooKeeperLeases
+
+
+@pytest.fixture(params=["sqlite", "zookeeper"])
+def leases(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Leases]:
+    if request.param == "sqlite":
+        with open_store(f"sqlite:///{tmp_path / 'custody.db'}") as store:
+            yield store.leases
+    else:
+        with ZooKeeperLeases(request.getfixturevalue("zookeeper_hosts"), session_seconds=4) as opened:
+            yield opened
+
+
+def test_one_holder_at_a_time_and_the_token_rises_with_each(leases: Leases) -> None:
+    first = leases.claim("line/fixity", "ann", 30)
+    assert first is not None
+    assert leases.claim("line/fixity", "bo", 30) is None
+    assert leases.settle(first)
+    second = leases.claim("line/fixity", "bo", 30)
+    assert second is not None
+    assert second.token > first.token
+    with pytest.raises(LeaseLost):
+        leases.renew(first, 30)
+    assert not leases.settle(first), "an old token gives nothing back"
+    assert leases.get("line/fixity") is not None
+
+
+def test_names_with_slashes_and_other_letters_are_kept_apart(leases: Leases) -> None:
+    names = ["a/b", "a_b", "a%2Fb", "ark:/99999/fk4x", "Ærø"]
+    held = [leases.claim(name, "ann", 30) for name in names]
+    assert all(held)
+    assert [leases.claim(name, "bo", 30) for name in names] == [None] * 5
+
+
+def test_renewing_ones_own_lease_keeps_its_token(leases: Leases) -> None:
+    mine = leases.claim("x", "ann", 30)
+    assert mine is not None
+    assert leases.renew(mine, 30).token == mine.token
+
+
+HOLD = """
+import sys, time
+from custody.stores.zookeeper import ZooKeeperLeases
+leases = ZooKeeperLeases(sys.argv[1], session_seconds=4)
+mine = leases.claim("x", "zombie", 30)
+print("held", mine.token, flush=True)
+sys.stdin.readline()
+try:
+    leases.renew(mine, 30)
+    print("renewed", flush=True)
+except Exception as error:
+    print(type(error).__name__, leases.settle(mine) if type(error).__name__ == "LeaseLost" else "", flush=True)
+"""
+
+
+def holding(hosts: str) -> subprocess.Popen[str]:
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLD, hosts],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ},
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline().startswith("held")
+    return process
+
+
+def claimed_within(leases: ZooKeeperLeases, seconds: float) -> float:
+    start = time.monotonic()
+    while leases.claim("x", "heir", 30) is None:
+        assert time.monotonic() - start < seconds, "the lease of a dead holder never ended"
+        time.sleep(0.05)
+    return time.monotonic() - start
+
+
+def test_the_lease_of_a_killed_process_ends_with_its_session(zookeeper_hosts: str) -> None:
+    process = holding(zookeeper_hosts)
+    with ZooKeeperLeases(zookeeper_hosts, session_seconds=4) as leases:
+        assert leases.claim("x", "heir", 30) is None
+        process.kill()
+        process.wait()
+        claimed_within(leases, 10)
+
+
+def test_a_holder_that_was_stopped_past_its_session_is_refused_when_it_wakes(zookeeper_hosts: str) -> None:
+    process = holding(zookeeper_hosts)
+    with ZooKeeperLeases(zookeeper_hosts, session_seconds=4) as leases:
+        process.send_signal(signal.SIGSTOP)
+        claimed_within(leases, 10)
+        process.send_signal(signal.SIGCONT)
+        answer, _ = process.communicate("\n", timeout=30)
+        assert answer.strip() in ("LeaseLost False", "Unavailable"), answer
+        held = leases.get("x")
+        assert held is not None
+        assert held.holder == "heir", "the sleeper took nothing from its heir"
+
+
+def test_an_address_that_nobody_answers_is_a_typed_error() -> None:
+    with pytest.raises(Unavailable, match="ZooKeeper does not answer"):
+        ZooKeeperLeases("127.0.0.1:1", connect_seconds=0.5)

@@ -1,0 +1,78 @@
+"""The stream of changes: prompt, throttled, one look at the history for all, gone when the server stops."""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import json
+import time
+
+from custody.model.job import NewJob
+from custody.web import changes
+from custody.web.changes import Changes
+from custody.web.serving import Server
+from web.house import House
+
+
+def test_a_change_is_told_within_a_second_and_many_are_told_together(own: House) -> None:
+    server = Server(own.app).start()
+    reader = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
+    reader.request("GET", "/api/v1/stream", headers={"Authorization": f"Bearer {own.token('reader')}"})
+    answer = reader.getresponse()
+    assert answer.headers["content-type"].startswith("text/event-stream")
+    assert b"retry" in answer.readline()
+    time.sleep(0.3)
+    began = time.monotonic()
+    jobs = [own.archive.store.queue.submit_one(NewJob("parcel")).id for _ in range(20)]
+    messages = []
+    while sum(message["events"] for message in messages) < 20:
+        line = answer.readline().decode()
+        if line.startswith("data: "):
+            messages.append(json.loads(line[6:]))
+    assert time.monotonic() - began < 5
+    assert len(messages) <= 4, "told together, not one by one"
+    assert f"job/{jobs[-1]}" in messages[-1]["subjects"]
+    stopping = time.monotonic()
+    server.stop()
+    assert time.monotonic() - stopping < 5, "an open stream does not keep the server"
+    assert answer.read() in (b"", b"\n")
+    reader.close()
+
+
+def test_a_hundred_listeners_share_one_look(own: House) -> None:
+    store = own.archive.store
+    looks = 0
+    since = store.records.since
+
+    class Counting:
+        db = store.db
+
+        class records:
+            @staticmethod
+            def since(after: int, limit: int) -> object:
+                nonlocal looks
+                looks += 1
+                return since(after, limit)
+
+    async def listen(shared: Changes) -> int:
+        count = 0
+        async for line in shared.listen():
+            count += "event: change" in line
+            if count:
+                return count
+        return 0
+
+    async def scene() -> list[int]:
+        shared = Changes(Counting())  # type: ignore[arg-type]
+        tasks = [asyncio.create_task(listen(shared)) for _ in range(100)]
+        await asyncio.sleep(0.2)
+        assert shared.listeners == 100
+        await asyncio.to_thread(store.queue.submit_one, NewJob("parcel"))
+        told = await asyncio.wait_for(asyncio.gather(*tasks), 10)
+        await asyncio.sleep(0)
+        assert shared.listeners == 0
+        return list(told)
+
+    assert asyncio.run(scene()) == [1] * 100
+    assert looks < 20
+    assert changes.PAUSE_SECONDS >= 0.5

@@ -1,0 +1,269 @@
+"""Every route, every role, own and foreign objects: decided in one table, enforced below the routes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+from fastapi import APIRouter
+from fastapi.routing import APIRoute
+
+from custody.model.errors import Unsafe
+from custody.web.app import Options, build_app, routers_of
+from custody.web.gate import key_of, without_rule
+from custody.web.rules import RULES, Rule
+from custody.web.sections import Section
+from web.house import EVERY_ROLE, SECRET, House, open_house
+
+
+def routes() -> list[tuple[str, str]]:
+    """Every method and path there is, from the routers themselves."""
+    found = [route for router in routers_of(Options(SECRET)) for route in router.routes if isinstance(route, APIRoute)]
+    return sorted({(method, route.path) for route in found for method in route.methods or ()})
+
+
+STREAMS = {"/stream", "/api/v1/stream"}  # for those who are let in they never end: see test_changes
+BODIES = {
+    # enough to get past the reading of a body, to where the decision is made
+    "POST /api/v1/batches": {"profile": "papers", "payload": "http://127.0.0.1/x"},
+    "POST /api/v1/jobs": {"kind": "parcel"},
+    "POST /api/v1/bulk": {"action": "resume", "filter": {"state": "nowhere"}},
+    "PUT /api/v1/schedules/{name:path}": {"spec": "nonsense", "kind": "x"},
+}
+
+
+def address(path: str, house: House) -> str:
+    """A route's path with something real in it."""
+    names = {
+        "batch": str(house.maps), "job": str(house.papers + 3), "item": "ark:/99999/nothing", "name": "nightly",
+        "scope": "lane", "action": "nonsense", "number": "1", "signature": "0" * 40,
+    }  # fmt: skip
+    return re.sub(r"\{(\w+)(:\w+)?\}", lambda match: names[match[1]], path)
+
+
+def ask(house: House, who: str, method: str, path: str) -> int:
+    client = house.client(who)
+    sent = {"json": BODIES.get(key_of(method, path), {})} if method in ("POST", "PUT") else {}
+    if method == "POST" and not path.startswith("/api/"):
+        caller = house.site.tokens.caller(house.token(who)) if who else None
+        sent = {"data": {"form_token": house.site.form_token(caller), "token": house.token("admin")}}
+    return client.request(method, address(path, house), **sent).status_code  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("method", "path"), routes(), ids=lambda part: str(part))
+def test_every_route_obeys_the_table_for_every_role(house: House, method: str, path: str) -> None:
+    rule = RULES[key_of(method, path)]
+    known = () if path in STREAMS else (*EVERY_ROLE, *(f"{role}/papers" for role in EVERY_ROLE))
+    for who in ("", *known):
+        role, _, scope = who.partition("/")
+        status = ask(house, who, method, path)
+        allowed = rule.roles is None or (role in rule.roles and not (rule.whole and scope))
+        if allowed:
+            assert status not in (401, 403, 500), f"{who} is kept from {method} {path}: {status}"
+        else:
+            assert status == (403 if who else 401), f"{who or 'nobody'} got {status} for {method} {path}"
+
+
+def test_a_route_without_a_rule_stops_the_program_from_starting(house: House) -> None:
+    router = APIRouter()
+    router.add_api_route("/secret", lambda: None, methods=["GET"])
+    assert without_rule([router], RULES) == ["GET /secret"]
+    section = Section("Secret", "/secret", "x", routers=(router,))
+    with pytest.raises(Unsafe, match="GET /secret"):
+        build_app(house.archive.store, Options(SECRET, sections=(section,)))
+    decided = Section("Secret", "/secret", "x", routers=(router,), rules={"GET /secret": Rule(frozenset({"admin"}))})
+    assert build_app(house.archive.store, Options(SECRET, sections=(decided,)))
+
+
+def test_the_table_has_no_rule_for_a_route_that_is_gone() -> None:
+    there = {key_of(method, path) for method, path in routes()}
+    assert set(RULES) - there == set()
+
+
+FOREIGN = [
+    ("GET", "/api/v1/batches/{maps}"),
+    ("GET", "/api/v1/batches/{maps}/report"),
+    ("GET", "/api/v1/batches/{maps}/link"),
+    ("POST", "/api/v1/batches/{maps}/release"),
+    ("POST", "/api/v1/batches/{maps}/update-report"),
+    ("DELETE", "/api/v1/batches/{maps}?why=x"),
+    ("GET", "/api/v1/jobs/{maps}"),
+    ("GET", "/api/v1/jobs/{maps}/why"),
+    ("GET", "/api/v1/jobs/{maps}/events"),
+    ("POST", "/api/v1/jobs/{maps}/release"),
+    ("DELETE", "/api/v1/jobs/{maps}?why=x"),
+    ("GET", "/api/v1/bulk/{maps}"),
+    ("GET", "/batches/{maps}"),
+    ("GET", "/batches/{maps}.json"),
+    ("GET", "/jobs/{maps}"),
+    ("GET", "/jobs/{maps}.json"),
+    ("GET", "/batches/{maps}/told/0"),
+]
+
+
+@pytest.mark.parametrize(("method", "path"), FOREIGN)
+def test_what_is_foreign_looks_as_if_it_were_not_there(house: House, method: str, path: str) -> None:
+    client = house.client("operator/papers", Accept="application/json")
+    body = {"json": {}} if method == "POST" else {}
+    status = client.request(method, path.format(maps=house.maps), **body).status_code  # type: ignore[arg-type]
+    assert status == client.request(method, path.format(maps=987654), **body).status_code == 404  # type: ignore[arg-type]
+    assert house.archive.batch(house.maps).state == "held"
+
+
+def test_lists_show_only_the_callers_collections(house: House) -> None:
+    for path, key in (("/api/v1/jobs", "jobs"), ("/api/v1/batches", "batches"), ("/api/v1/items", "items")):
+        mine = house.client("operator/maps").get(path).json()[key]
+        others = house.client("operator/papers").get(path).json()[key]
+        assert {row["collection"] for row in mine} <= {"maps"}
+        assert {row["collection"] for row in others} == {"papers"}
+    found = house.client("reader/maps").get("/api/v1/search", params={"q": str(house.papers)}).json()["found"]
+    assert found == []
+
+
+def test_a_depositor_cannot_hand_in_to_a_foreign_collection(house: House) -> None:
+    given = {"profile": "maps", "payload": "http://127.0.0.1/x"}
+    answer = house.client("depositor/papers").post("/api/v1/batches", json=given)
+    assert answer.status_code == 400
+    assert answer.json()["code"] == "profile.unknown"
+
+
+def test_a_depositor_signs_with_their_own_name(house: House) -> None:
+    given = {"profile": "papers", "payload": "http://127.0.0.1/x", "submitter": "the king", "type": "file"}
+    made = house.client("depositor/papers").post("/api/v1/batches", json=given).json()["batch"]
+    assert house.archive.batch(made).payload["submitter"] == "depositor-papers"
+    for_her = house.client("operator").post("/api/v1/batches", json=given).json()["batch"]
+    assert house.archive.batch(for_her).payload["submitter"] == "the king"
+
+
+# Browsers
+
+
+def session(house: House, who: str = "operator") -> tuple[object, str]:
+    """A browser that has logged in, and its form token."""
+    client = house.client()
+    page = client.get("/login").text
+    token = re.search(r'name="form_token" value="(\w+)"', page)
+    assert token
+    answer = client.post("/login", data={"form_token": token[1], "token": house.token(who), "next": "/holds"})
+    assert (answer.status_code, answer.headers["location"]) == (303, "/holds")
+    cookie = answer.headers["set-cookie"]
+    assert "HttpOnly" in cookie
+    assert "SameSite=strict" in cookie
+    own = re.search(r'name="form_token" value="(\w+)"', client.get("/holds").text)
+    assert own
+    return client, own[1]
+
+
+def test_a_session_needs_the_form_token_of_its_own_pages(house: House) -> None:
+    client, token = session(house)
+    given = {"scope": "lane", "name": "csrf", "why": "to see"}
+    post = client.post  # type: ignore[attr-defined]
+    assert post("/holds", data=given).status_code == 403
+    assert post("/holds", data=given | {"form_token": "0" * 64}).status_code == 403
+    assert post("/holds", data=given | {"form_token": house.site.form_token(None)}).status_code == 403
+    assert post("/holds", json=given).status_code == 400
+    assert "csrf" not in str(house.archive.store.queue.holds())
+    assert post("/holds", data=given | {"form_token": token}).status_code == 303
+    assert "csrf" in str(house.archive.store.queue.holds())
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Sec-Fetch-Site": "same-site"},
+        {"Origin": "http://evil.example"},
+        {"Origin": "null"},
+        {"Origin": "http://127.0.0.1:9"},
+    ],
+)
+def test_a_form_on_another_sites_page_is_refused_even_with_its_token(house: House, headers: dict[str, str]) -> None:
+    client, token = session(house)
+    given = {"scope": "lane", "name": "foreign", "why": "x", "form_token": token}
+    assert client.post("/holds", data=given, headers=headers).status_code == 403  # type: ignore[attr-defined]
+    assert "foreign" not in str(house.archive.store.queue.holds())
+
+
+def test_the_api_takes_no_cookie(house: House) -> None:
+    client, _ = session(house)
+    assert client.get("/api/v1/jobs").status_code == 401  # type: ignore[attr-defined]
+
+
+def test_logging_out_ends_the_session(house: House) -> None:
+    client, token = session(house)
+    cookies = dict(client.cookies)  # type: ignore[attr-defined]
+    assert client.post("/logout", data={"form_token": token}).status_code == 303  # type: ignore[attr-defined]
+    again = house.client()
+    again.cookies.update(cookies)
+    assert again.get("/jobs").status_code == 401
+
+
+def test_a_wrong_token_does_not_log_in_and_a_login_leads_nowhere_else(house: House) -> None:
+    client, form = house.client(), {"form_token": house.site.form_token(None)}
+    wrong = client.post("/login", data=form | {"token": "custody_" + "a" * 51})
+    assert wrong.status_code == 401
+    assert "set-cookie" not in wrong.headers
+    for elsewhere in ("//evil.example", "https://evil.example", "/\\evil.example", "\r\nX: y"):
+        right = house.client().post("/login", data=form | {"token": house.token("admin"), "next": elsewhere})
+        assert right.headers["location"] == "/"
+
+
+def test_people_are_led_to_the_login_and_programs_are_told(house: House) -> None:
+    page = house.client(Accept="text/html").get("/jobs")
+    assert (page.status_code, page.headers["location"]) == (303, "/login?next=/jobs")
+    program = house.client().get("/api/v1/jobs")
+    assert program.status_code == 401
+    assert program.headers["www-authenticate"] == "Bearer"
+    assert program.headers["content-type"] == "application/problem+json"
+
+
+# Demo mode
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+    with open_house(tmp_path_factory.mktemp("demo"), demo=True, filled=False) as made:
+        yield made
+
+
+def test_demo_mode_serves_this_machine_without_login(demo: House) -> None:
+    for host in ("127.0.0.1", "127.0.0.1:7337", "localhost:7337", "[::1]:7337"):
+        assert demo.client(Host=host).get("/jobs.json").status_code == 200
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Host": "evil.example"},
+        {"Host": "127.0.0.1.evil.example"},
+        {"Host": ""},
+        {"X-Forwarded-For": "10.0.0.1"},
+        {"Forwarded": "for=10.0.0.1"},
+        {"X-Real-Ip": "127.0.0.1"},
+        {"Authorization": "Bearer nonsense"},
+        {"Authorization": "Basic YWRtaW46YWRtaW4="},
+    ],
+)
+def test_demo_mode_is_not_fooled_by_names_proxies_or_wrong_tokens(demo: House, headers: dict[str, str]) -> None:
+    assert demo.client(**headers).get("/api/v1/jobs").status_code == 401
+
+
+def test_demo_mode_does_not_serve_other_machines(demo: House) -> None:
+    from starlette.testclient import TestClient
+
+    elsewhere = TestClient(demo.app, base_url="http://127.0.0.1", client=("10.0.0.7", 50000))
+    assert elsewhere.get("/api/v1/jobs").status_code == 401
+
+
+def test_a_page_elsewhere_cannot_use_the_demos_api(demo: House) -> None:
+    answer = demo.client(Origin="http://evil.example").post("/api/v1/jobs", json={"kind": "parcel"})
+    assert answer.status_code == 403
+    assert demo.client().post("/api/v1/jobs", json={"kind": "parcel"}).status_code == 201
+
+
+def test_a_server_without_login_refuses_an_address_that_others_can_reach(demo: House) -> None:
+    from custody.web.serving import Server
+
+    with pytest.raises(Unsafe):
+        Server(demo.app, "0.0.0.0")

@@ -1,0 +1,71 @@
+"""Real repositories for the workflow tests; a missing tool is a skip on a laptop and an error in CI."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from workflows.repositories import GitRepository, SvnRepository, need, wait_for
+
+SEED = b"""\
+- name: indexing
+  depends:
+    - PREV
+    # * PREV = this task in the previous revision.
+    # * PREV:task-name = the named task in the previous revision
+- name: build-PDF
+  depends:
+    - indexing
+  cancels:
+    - PREV
+"""
+
+
+@pytest.fixture(scope="session")
+def seed_workflow() -> bytes:
+    """The worked example of the document this application comes from, word for word."""
+    return SEED
+
+
+@pytest.fixture
+def proj_svn(tmp_path: Path) -> SvnRepository:
+    need("svn", "subversion")
+    path = tmp_path / "repos" / "proj"
+    path.parent.mkdir()
+    subprocess.run(["svnadmin", "create", str(path)], check=True)
+    return SvnRepository(path)
+
+
+@pytest.fixture
+def svn_server(proj_svn: SvnRepository) -> Iterator[str]:
+    """The same repository behind svnserve, for ann with the password `open sesame`."""
+    settings = "[general]\nanon-access = none\nauth-access = write\npassword-db = passwd\n"
+    (proj_svn.path / "conf" / "svnserve.conf").write_text(settings)
+    (proj_svn.path / "conf" / "passwd").write_text("[users]\nann = open sesame\n")
+    with socket.create_server(("127.0.0.1", 0)) as reserved:
+        port = reserved.getsockname()[1]
+    argv = ["svnserve", "-d", "--foreground", "--listen-host", "127.0.0.1", "--listen-port", str(port)]
+    server = subprocess.Popen([*argv, "-r", str(proj_svn.path.parent)])
+    try:
+        wait_for(port)
+        yield f"svn://127.0.0.1:{port}/proj"
+    finally:
+        server.kill()
+        server.wait()
+
+
+@pytest.fixture
+def proj_git(tmp_path: Path) -> GitRepository:
+    need("git", "git")
+    bare, clone = tmp_path / "bare.git", tmp_path / "clone"
+    subprocess.run(["git", "init", "-q", "--bare", "-b", "main", str(bare)], check=True)
+    subprocess.run(["git", "clone", "-q", str(bare), str(clone)], check=True, capture_output=True)
+    repository = GitRepository(bare, clone)
+    for name, value in (("user.name", "Ann"), ("user.email", "ann@example.org"), ("push.default", "current")):
+        repository.git("config", name, value)
+    repository.git("checkout", "-q", "-b", "main")
+    return repository

@@ -1,0 +1,255 @@
+"""git repositories, real ones: updates of branches are revisions with numbers of their own."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from custody.model.errors import NotFound, Unavailable
+from custody.workflows.archive import Change, Entry, read_workflows
+from custody.workflows.git import GitArchive
+from custody.workflows.journal import Journal
+from workflows.repositories import GitRepository
+
+ZERO = "0" * 40
+
+
+@pytest.fixture
+def archive(proj_git: GitRepository, tmp_path: Path) -> GitArchive:
+    return GitArchive(proj_git.path, tmp_path / "journal" / "updates")
+
+
+def test_a_push_is_one_revision_however_many_commits_it_has(proj_git: GitRepository, archive: GitArchive) -> None:
+    assert archive.youngest() == 0
+    proj_git.commit("a", "1")
+    proj_git.commit("b", "2")
+    proj_git.push()
+    assert archive.youngest() == 1
+    tip = proj_git.commit("_workflows/main.yaml", "- name: x\n", "third\n\nwith a body")
+    proj_git.push()
+    assert archive.youngest() == 2
+    assert read_workflows(archive, 2) == ({"_workflows/main.yaml": b"- name: x\n"}, ["_workflows/main.yaml"])
+    assert read_workflows(archive, 1) == ({}, [])
+    meta = archive.meta(2)
+    assert (meta.id, meta.author, meta.message) == (tip, "Ann <ann@example.org>", "third\n\nwith a body")
+    assert meta.properties["git:ref"] == "refs/heads/main"
+    assert archive.changed(2) == [Change("_workflows/main.yaml", "added")]
+    assert {change.path for change in archive.changed(1)} == {"a", "b"}
+    assert archive.parents(2) == (1,)
+    assert archive.parents(1) == ()
+
+
+def test_a_hook_and_a_look_at_the_branches_count_the_same_update_once(
+    proj_git: GitRepository, archive: GitArchive
+) -> None:
+    first = proj_git.commit("a", "1")
+    proj_git.push()
+    assert archive.record("refs/heads/main", ZERO, first) == 1
+    assert archive.record("refs/heads/main", ZERO, first) == 1
+    second = proj_git.commit("a", "2")
+    proj_git.push()
+    assert archive.youngest() == 2
+    assert archive.record("refs/heads/main", first, second) == 2
+    assert archive.youngest() == 2
+
+
+def test_a_hook_that_comes_too_late_is_a_known_update(proj_git: GitRepository, archive: GitArchive) -> None:
+    commits = []
+    for number in range(3):
+        commits.append(proj_git.commit("a", str(number)))
+        proj_git.push()
+    assert archive.record("refs/heads/main", commits[1], commits[2]) == 1
+    assert archive.record("refs/heads/main", commits[0], commits[1]) == 1  # contained in it
+    assert archive.record("refs/heads/main", ZERO, commits[0]) == 1
+    assert archive.youngest() == 1
+
+
+def test_a_branch_set_back_and_forth_is_counted_each_time(proj_git: GitRepository, archive: GitArchive) -> None:
+    one = proj_git.commit("a", "1")
+    proj_git.push()
+    two = proj_git.commit("a", "2")
+    proj_git.push()
+    assert archive.record("refs/heads/main", ZERO, one) == 1
+    assert archive.record("refs/heads/main", one, two) == 2
+    proj_git.push("--force", "origin", f"{one}:refs/heads/main")
+    assert archive.record("refs/heads/main", two, one) == 3
+    proj_git.push("origin", f"{two}:refs/heads/main")
+    assert archive.record("refs/heads/main", one, two) == 4
+    assert archive.youngest() == 4
+
+
+def test_tags_deletions_and_unknown_commits_are_no_revisions(proj_git: GitRepository, archive: GitArchive) -> None:
+    tip = proj_git.commit("a", "1")
+    proj_git.push()
+    proj_git.push("origin", f"{tip}:refs/heads/other", f"{tip}:refs/tags/v1")
+    assert archive.youngest() == 2
+    assert archive.record("refs/tags/v1", ZERO, tip) is None
+    proj_git.push("origin", ":refs/heads/other")
+    assert archive.record("refs/heads/other", tip, ZERO) is None
+    assert archive.youngest() == 2
+    proj_git.push("origin", f"{tip}:refs/heads/other")  # made again: a new revision
+    assert archive.youngest() == 3
+    with pytest.raises(NotFound):
+        archive.record("refs/heads/main", tip, "1" * 40)
+
+
+def test_a_merge_has_both_tips_as_parents(proj_git: GitRepository, archive: GitArchive) -> None:
+    proj_git.commit("base", "1")
+    proj_git.push()
+    assert archive.youngest() == 1
+    proj_git.git("checkout", "-q", "-b", "side")
+    proj_git.commit("side", "1")
+    proj_git.commit("side", "2")
+    proj_git.push()
+    assert archive.youngest() == 2
+    proj_git.git("checkout", "-q", "main")
+    proj_git.commit("main", "1")
+    proj_git.push()
+    assert archive.youngest() == 3
+    proj_git.git("merge", "-q", "--no-ff", "-m", "merge", "side")
+    proj_git.push()
+    assert archive.youngest() == 4
+    assert {number: archive.parents(number) for number in (1, 2, 3, 4)} == {
+        1: (),
+        2: (1,),
+        3: (1,),
+        4: (2, 3),
+    }
+
+
+def test_a_forced_push_is_a_new_line_from_where_the_histories_meet(
+    proj_git: GitRepository, archive: GitArchive
+) -> None:
+    base = proj_git.commit("a", "1")
+    proj_git.push()
+    assert archive.youngest() == 1
+    proj_git.commit("a", "2")
+    proj_git.push()
+    assert archive.youngest() == 2
+    proj_git.git("reset", "-q", "--hard", base)
+    proj_git.commit("a", "other")
+    proj_git.push("--force")
+    assert archive.youngest() == 3
+    assert archive.parents(3) == (1,)
+    proj_git.git("checkout", "-q", "--orphan", "fresh")
+    proj_git.commit("b", "1")
+    proj_git.push("--force", "origin", "HEAD:main")
+    assert archive.youngest() == 4
+    assert archive.parents(4) == ()
+
+
+def test_a_branch_from_the_middle_of_a_push_follows_the_nearest_recorded_one(
+    proj_git: GitRepository, archive: GitArchive
+) -> None:
+    proj_git.commit("a", "1")
+    proj_git.push()
+    assert archive.youngest() == 1
+    middle = proj_git.commit("a", "2")
+    proj_git.commit("a", "3")
+    proj_git.push()
+    assert archive.youngest() == 2
+    proj_git.git("checkout", "-q", "-b", "side", middle)
+    proj_git.commit("b", "1")
+    proj_git.push()
+    assert archive.youngest() == 3
+    assert archive.parents(3) == (1,)
+    proj_git.push("origin", f"{middle}:refs/heads/again")
+    assert archive.youngest() == 4
+    assert archive.parents(4) == (1,)
+
+
+def test_a_second_branch_on_the_same_commit_follows_the_first(proj_git: GitRepository, archive: GitArchive) -> None:
+    tip = proj_git.commit("a", "1")
+    proj_git.push()
+    assert archive.youngest() == 1
+    proj_git.push("origin", f"{tip}:refs/heads/copy")
+    assert archive.youngest() == 2
+    assert archive.parents(2) == (1,)
+
+
+def test_the_export_is_the_whole_commit_whatever_its_attributes_say(
+    proj_git: GitRepository, archive: GitArchive, tmp_path: Path
+) -> None:
+    (proj_git.clone / ".gitattributes").write_text("hidden export-ignore\nstamp export-subst\n*.x filter=run\n")
+    (proj_git.clone / "hidden").write_text("still here")
+    (proj_git.clone / "stamp").write_text("$Format:%H$")
+    (proj_git.clone / "link").symlink_to("/etc/passwd")
+    proj_git.commit("dir/ünï cödé.x", "1\r\n")
+    proj_git.push()
+    archive.youngest()
+    archive.export(1, tmp_path / "out")
+    assert (tmp_path / "out/hidden").read_text() == "still here"
+    assert (tmp_path / "out/stamp").read_text() == "$Format:%H$"
+    assert (tmp_path / "out/dir/ünï cödé.x").read_bytes() == b"1\r\n"
+    assert os.readlink(tmp_path / "out/link") == "/etc/passwd"
+    assert not (tmp_path / "out/.git").exists()
+    assert archive.list(1, "dir") == [Entry("dir/ünï cödé.x", is_folder=False)]
+
+
+def test_what_is_not_there_is_not_found(proj_git: GitRepository, archive: GitArchive, tmp_path: Path) -> None:
+    proj_git.commit("f", "1")
+    proj_git.push()
+    archive.youngest()
+    for ask in (
+        lambda: archive.read(1, "nothing"),
+        lambda: archive.read(1, "../f"),
+        lambda: archive.list(1, "nothing"),
+        lambda: archive.list(1, "f"),
+        lambda: archive.meta(2),
+        lambda: archive.parents(0),
+        lambda: archive.export(9, tmp_path / "out"),
+    ):
+        with pytest.raises(NotFound):
+            ask()
+
+
+def test_a_repository_that_is_not_there_is_unavailable(tmp_path: Path) -> None:
+    with pytest.raises(Unavailable):
+        GitArchive(tmp_path / "nothing", tmp_path / "journal").youngest()
+
+
+def test_a_repository_of_somebody_else_can_be_read(proj_git: GitRepository, archive: GitArchive) -> None:
+    proj_git.commit("f", "1")
+    proj_git.push()
+    if os.geteuid() != 0:
+        pytest.skip("needs another owner")
+    for folder, _, files in os.walk(proj_git.path):
+        for name in (folder, *(os.path.join(folder, file) for file in files)):
+            os.chown(name, 65534, 65534)
+    assert archive.youngest() == 1
+
+
+def test_another_repository_has_another_uuid(proj_git: GitRepository, archive: GitArchive, tmp_path: Path) -> None:
+    assert archive.uuid() == archive.uuid()
+    proj_git.git("init", "-q", "--bare", str(tmp_path / "second.git"))
+    assert GitArchive(tmp_path / "second.git", tmp_path / "j").uuid() != archive.uuid()
+
+
+def test_numbers_are_given_once_however_many_ask(proj_git: GitRepository, archive: GitArchive) -> None:
+    tips = []
+    for number in range(6):
+        tips.append(proj_git.commit("a", str(number)))
+        proj_git.push("origin", f"HEAD:refs/heads/b{number}")
+    asked = [threading.Thread(target=archive.youngest) for _ in range(4)]
+    for thread in asked:
+        thread.start()
+    for thread in asked:
+        thread.join()
+    assert [update.number for update in Journal(archive._journal.file).updates()] == [1, 2, 3, 4, 5, 6]
+
+
+def test_half_a_line_in_the_journal_is_as_if_it_had_not_been_written(
+    proj_git: GitRepository, archive: GitArchive
+) -> None:
+    proj_git.commit("a", "1")
+    proj_git.push()
+    assert archive.youngest() == 1
+    file = archive._journal.file
+    whole = file.read_bytes()
+    for cut in range(1, len(whole)):
+        file.write_bytes(whole + whole[:cut].replace(b"\n", b""))
+        assert GitArchive(proj_git.path, file).youngest() == 1
+        assert file.read_bytes() == whole

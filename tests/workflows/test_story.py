@@ -1,0 +1,321 @@
+"""Real commits to a real Subversion repository run their own workflow files, in revision order, in real sandboxes."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from custody.engine import Serving, Settings, Worker
+from custody.engine.commands import Operator
+from custody.model.job import Job
+from custody.model.machine import PLAIN
+from custody.stores import Store, open_store
+from custody.workflows.archives import Archives
+from custody.workflows.notify import COMMIT_KIND, commit_key, notify, reconcile
+from custody.workflows.planning import FAULTY, TASK_KIND, task_key
+from custody.workflows.serving import WorkflowConfig, kinds, open_shop
+from custody.workflows.tasks import Shop
+from rig.need import need
+from rig.svn import Repository
+
+PUBLISH = """
+- name: indexing
+  depends: [PREV]
+  script: echo indexed
+- name: build-PDF
+  depends: [indexing]
+  cancels: [PREV]
+  script: |
+    {script}
+"""
+
+
+@dataclass
+class Desk:
+    """A store, a repository, and a worker when one is wanted."""
+
+    store: Store
+    repository: Repository
+    home: Path
+    shop: Shop
+
+    def commit(self, files: dict[str, str], message: str = "more") -> int:
+        return self.repository.commit(message, files)
+
+    def publish(self, script: str = "echo built", note: str = "") -> int:
+        return self.commit(
+            {"_workflows/publish.yaml": PUBLISH.format(script=script), "notes.txt": note or os.urandom(4).hex()}
+        )
+
+    def notify(self, revision: int) -> int:
+        return notify(self.store, "proj", revision)
+
+    def worker(self, **settings: object) -> Worker:
+        return Worker(
+            self.store, Serving(tuple(kinds(self.shop))), Settings(**{"lease": 3.0, "threads": 4, **settings})
+        )  # type: ignore[arg-type]
+
+    def run(self) -> None:
+        self.worker().run_until_quiet()
+
+    def task(self, revision: int, name: str) -> Job:
+        key, kind = (
+            (commit_key("proj", revision), COMMIT_KIND)
+            if name == "COMMIT"
+            else (task_key("proj", revision, "commit", name), TASK_KIND)
+        )
+        job = self.store.queue.by_key(kind, key)
+        assert job is not None, f"there is no {name} at {revision}"
+        return job
+
+    def states(self, name: str, *revisions: int) -> list[str]:
+        return [self.task(revision, name).state for revision in revisions]
+
+    def log(self, revision: int, name: str) -> str:
+        return (self.shop.kept / self.task(revision, name).facts["log"]).read_text()
+
+    def ends(self) -> list[tuple[int, str, str]]:
+        """Which task of which revision ended how, in the order of the history."""
+        found = []
+        for event in self.store.records.since(0, 10_000):
+            if event.subject.startswith("job/") and event.detail.get("ended"):
+                job = self.store.queue.get(int(event.subject[4:]))
+                found.append((job.position, str(job.task), str(event.detail["ended"])))
+        return found
+
+    @property
+    def operator(self) -> Operator:
+        return Operator(self.store, PLAIN, "ada")
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def desk(request: pytest.FixtureRequest, tmp_path: Path, repository: Repository) -> Iterator[Desk]:
+    need("bubblewrap")
+    url = (
+        f"sqlite:///{tmp_path / 'custody.db'}" if request.param == "sqlite" else request.getfixturevalue("postgres_url")
+    )
+    with open_store(url) as store:
+        Archives(store).add("proj", "svn", str(repository.path), "ada")
+        shop = open_shop(store, WorkflowConfig(), tmp_path)
+        yield Desk(store, repository, tmp_path, shop)
+        shop.sandboxes.__exit__(None, None, None)
+
+
+def test_the_hook_of_revision_three_before_that_of_two_changes_nothing(desk: Desk) -> None:
+    for _ in range(3):
+        desk.publish()
+    assert [desk.notify(1), desk.notify(3), desk.notify(2), desk.notify(3)] == [1, 2, 0, 0]
+    desk.run()
+    ends = desk.ends()
+    commits = [revision for revision, task, _ in ends if task == "COMMIT"]
+    indexed = [revision for revision, task, _ in ends if task == "indexing"]
+    assert commits == indexed == [1, 2, 3]
+    assert desk.states("indexing", 1, 2, 3) == ["done"] * 3
+    assert desk.states("build-PDF", 3) == ["done"]
+    assert desk.log(3, "indexing") == "indexed\n"
+
+
+def test_an_older_build_is_dead_before_the_newer_one_starts(desk: Desk) -> None:
+    marks = desk.home / "marks"
+    marks.mkdir(mode=0o777)
+    slow = "trap '' TERM; setsid sleep 300 & echo started; sleep 300"
+    first = desk.publish(slow)
+    desk.notify(first)
+    worker = desk.worker()
+    thread = threading.Thread(target=worker.run_forever)
+    thread.start()
+    try:
+        _until(lambda: desk.task(first, "COMMIT").ended and desk.task(first, "build-PDF").holder)
+        _until(lambda: any(name.startswith("task-") for name in desk.shop.sandboxes.names()))
+        second = desk.commit({"_workflows/publish.yaml": PUBLISH.format(script="echo quick")})
+        desk.notify(second)
+        _until(lambda: desk.task(second, "COMMIT").ended and desk.task(second, "build-PDF").ended, 40)
+    finally:
+        worker.stop()
+        thread.join()
+    assert desk.states("build-PDF", first, second) == ["superseded", "done"]
+    order = [(revision, how) for revision, task, how in desk.ends() if task == "build-PDF"]
+    assert order == [(first, "superseded"), (second, "passed")], "its death was confirmed first"
+    assert not _alive("sleep 300")
+    assert "started" in (desk.shop.kept / desk.task(first, "build-PDF").facts["log"]).read_text(), (
+        "output of superseded tasks is kept"
+    )
+
+
+def _alive(command: str) -> bool:
+    return subprocess.run(["pgrep", "-f", f"^{command}$"], capture_output=True).returncode == 0
+
+
+def _until(what: object, seconds: float = 20) -> None:
+    assert callable(what)
+    end = time.monotonic() + seconds
+    while True:
+        try:
+            if what():
+                return
+        except AssertionError:
+            pass  # it is not planned yet
+        assert time.monotonic() < end, "waited too long"
+        time.sleep(0.02)
+
+
+def test_a_failed_task_skips_what_depends_on_it_and_holds_up_its_successor_visibly(desk: Desk) -> None:
+    bad = PUBLISH.replace("echo indexed", "echo cannot; exit 7").format(script="echo built")
+    first = desk.commit({"_workflows/publish.yaml": bad})
+    second = desk.publish()
+    desk.notify(second)
+    desk.run()
+    assert (desk.task(first, "indexing").state, desk.task(first, "indexing").code) == ("failed", "exit.7")
+    assert desk.states("build-PDF", first, second) == ["skipped", "queued"]
+    (reason,) = desk.store.queue.why(desk.task(second, "indexing").id)
+    assert reason.code == "blocked"
+    assert "indexing at 1" in reason.text
+    assert desk.states("COMMIT", second) == ["done"], "planning goes on"
+    desk.operator.accept(desk.task(first, "indexing").id, "the index is good enough")
+    desk.run()
+    assert desk.states("indexing", first, second) == ["done", "done"]
+    assert desk.states("build-PDF", first, second)[1] == "done"
+
+
+def test_a_retry_that_succeeds_brings_back_what_was_skipped(desk: Desk) -> None:
+    flag = 'if [ -e /inputs/nothing ]; then :; fi; [ "$CUSTODY_ATTEMPT" = 1 ] && [ ! -e notes.txt ] || true'
+    first = desk.commit(
+        {
+            "_workflows/a.yaml": f"- name: a\n  script: |\n    {flag}\n    exit 3\n- name: b\n  depends: [a]\n  script: echo b\n"
+        }
+    )
+    desk.notify(first)
+    desk.run()
+    assert desk.states("b", first) == ["skipped"]
+    job = desk.task(first, "a")
+    desk.operator.accept(job.id, "fine")
+    desk.run()
+    assert desk.states("b", first) == ["done"]
+
+
+def test_a_faulty_definition_fails_visibly_and_later_revisions_go_on(desk: Desk) -> None:
+    first = desk.commit({"_workflows/publish.yaml": "- name: a\n  depends: [nobody]\n"})
+    second = desk.publish()
+    desk.notify(second)
+    desk.run()
+    faulty = desk.task(first, FAULTY)
+    assert faulty.state == "failed"
+    assert "publish.yaml" in faulty.facts["reason"]
+    assert desk.states("COMMIT", first, second) == ["done", "done"]
+    assert desk.states("build-PDF", second) == ["done"]
+
+
+def test_a_blocking_task_holds_up_the_next_commit(desk: Desk) -> None:
+    first = desk.commit({"_workflows/a.yaml": "- name: gate\n  blocking: true\n  script: exit 1\n"})
+    second = desk.commit({"notes.txt": "x"})
+    desk.notify(second)
+    desk.run()
+    assert desk.states("gate", first) == ["failed"]
+    assert desk.states("COMMIT", second) == ["queued"]
+    (reason,) = desk.store.queue.why(desk.task(second, "COMMIT").id)
+    assert reason.job == desk.task(first, "gate").id
+    desk.operator.accept(desk.task(first, "gate").id, "let it pass")
+    desk.run()
+    assert desk.states("COMMIT", second) == ["done"]
+
+
+def test_outputs_are_mounted_read_only_for_those_who_depend(desk: Desk) -> None:
+    text = """
+- name: make
+  script: mkdir -p dist; echo book > dist/book.txt; ln -s /etc/passwd dist/link
+  outputs: [dist]
+- name: use
+  depends: [make]
+  script: |
+    cat /inputs/make/dist/book.txt
+    ! touch /inputs/make/x
+    ! test -e /inputs/make/dist/link
+"""
+    revision = desk.commit({"_workflows/a.yaml": text})
+    desk.notify(revision)
+    desk.run()
+    assert desk.states("use", revision) == ["done"], desk.log(revision, "use")
+    assert "book" in desk.log(revision, "use")
+
+
+def test_a_lost_hook_is_repaired_by_asking_the_repository(desk: Desk) -> None:
+    for _ in range(3):
+        desk.publish()
+    assert reconcile(desk.store, Archives(desk.store).get("proj")) == 3
+    assert reconcile(desk.store, Archives(desk.store).get("proj")) == 0
+
+
+def test_another_repository_in_its_place_freezes_the_archive_and_says_so(desk: Desk) -> None:
+    desk.publish()
+    reconcile(desk.store, Archives(desk.store).get("proj"))
+    subprocess.run(["svnadmin", "setuuid", str(desk.repository.path)], check=True)
+    assert reconcile(desk.store, Archives(desk.store).get("proj")) == 0
+    frozen = Archives(desk.store).get("proj").frozen
+    assert "another one now" in frozen
+    desk.publish()
+    assert desk.notify(2) == 0, "a frozen archive takes nothing in"
+
+
+def test_every_order_of_notices_gives_the_same_plan(desk: Desk) -> None:
+    for number in range(6):
+        desk.publish(note=str(number))
+    chance = random.Random(3)
+    notices = [chance.randint(1, 6) for _ in range(20)] + [6]
+    for revision in notices:
+        desk.notify(revision)
+    jobs = [desk.task(revision, "COMMIT") for revision in range(1, 7)]
+    assert [job.id for job in jobs] == sorted(job.id for job in jobs)
+    assert len(jobs) == len({job.id for job in jobs}) == 6
+
+
+def test_the_installed_hook_takes_a_commit_in_and_never_fails_the_committer(
+    tmp_path: Path, repository: Repository
+) -> None:
+    url = f"sqlite:///{tmp_path / 'custody.db'}"
+    program = str(Path(sys.executable).with_name("custody"))
+    environment = {**os.environ, "CUSTODY_STORE": url}
+    added = subprocess.run(
+        [program, "archive", "add", "proj", str(repository.path)], env=environment, capture_output=True, text=True
+    )
+    assert "the hook is installed" in added.stdout, added.stderr
+    repository.commit("first", {"a.txt": "a"})
+    with open_store(url) as store:
+        _until(lambda: Archives(store).get("proj").last == 1)
+    (tmp_path / "custody.db").rename(tmp_path / "elsewhere.db")  # the store is gone: the committer must not notice
+    (tmp_path / "custody.db").mkdir()
+    assert repository.commit("second", {"b.txt": "b"}) == 2
+
+
+@pytest.mark.kills
+def test_a_killed_worker_leaves_no_process_behind_and_the_task_runs_again(desk: Desk) -> None:
+    first = desk.commit({"_workflows/a.yaml": "- name: long\n  script: |\n    echo begun\n    sleep 1234\n"})
+    desk.notify(first)
+    (desk.home / "custody.toml").write_text("")
+    (desk.home / "profiles").mkdir()
+    command = [sys.executable, "-m", "custody", "worker", "run", "--lease", "2", "--no-log"]
+    environment = {**os.environ, "CUSTODY_STORE": desk.store.url, "CUSTODY_CONFIG": str(desk.home / "custody.toml")}
+    process = subprocess.Popen(command, env=environment, cwd=desk.home)
+    _until(lambda: _alive("sleep 1234"))
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    _until(lambda: not _alive("sleep 1234"), 10)
+    second = subprocess.Popen(command, env=environment, cwd=desk.home)
+    try:
+        _until(lambda: _alive("sleep 1234"), 20)
+        assert desk.task(first, "long").attempts == 2
+        desk.operator.cancel(desk.task(first, "long").id, "enough")
+        _until(lambda: desk.task(first, "long").ended == "cancelled", 20)
+        assert not _alive("sleep 1234"), "cancelled is recorded only when the work is dead"
+    finally:
+        second.terminate()
+        second.wait()

@@ -27,6 +27,13 @@ format: .venv/dev
 services:        ## the real servers that the tests talk to (root installs them, others are told what to install)
 	@$(PYTHON) tests/rig/install.py
 
+bench: .venv/dev ## quick benchmarks, ours and others side by side; ratios count
+	$(BIN)/python -m bench.engine --quick
+	$(BIN)/python -m bench.channels --quick
+
+docs: .venv/dev  ## check that the documentation is true: every transcript is run, every link followed
+	$(BIN)/python -m pytest tests/docs $(ARGS)
+
 lock:            ## renew the pinned, hashed dependencies
 	$(BIN)/uv pip compile -q --upgrade --generate-hashes --no-emit-index-url --no-header --python-version 3.11 pyproject.toml -o requirements/run.txt
 	$(BIN)/uv pip compile -q --upgrade --generate-hashes --no-emit-index-url --no-header --python-version 3.11 pyproject.toml --group dev -o requirements/dev.txt

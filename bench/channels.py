@@ -34,9 +34,7 @@ ROUNDS = 3
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--messages", type=int, default=0)
     parser.add_argument("--folder", type=Path, help="on the disk to be measured")

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import os
+import random
 import shutil
+import signal
+import time
 from itertools import count
 from pathlib import Path
 
@@ -247,6 +252,34 @@ def test_a_crash_in_a_deletion_or_an_edit_leaves_the_old_or_the_new(how: str, cl
             found = again.search(message_id(number))
             assert found is not None
             assert (found.message["content"], len(found.versions)) == ("edited", 2)
+
+
+def crawl(root: Path, batches: list[list[Raw]]) -> None:
+    """What a worker does: go on behind the mark."""
+    table = Table(Files(root), CHANNEL, Settings(capacity=8, fanout=4))
+    for turn in range(int(table.mark or "0"), len(batches)):
+        table.upsert(batches[turn], str(turn + 1))
+
+
+@pytest.mark.kills
+@pytest.mark.parametrize("order", ["oldest first", "watch cycles"])
+def test_workers_that_are_killed_and_overtake_each_other_lose_nothing(order: str, memory_folder: Path) -> None:
+    batches, dice = pages(order, 400, 10, per_ms=3), random.Random(3)
+    fork, killed = multiprocessing.get_context("fork"), 0
+    workers: list[multiprocessing.process.BaseProcess] = []
+    while int(Table(Files(memory_folder), CHANNEL).mark or "0") < len(batches):
+        workers = [worker for worker in workers if worker.is_alive()]
+        while len(workers) < 2:
+            workers.append(fork.Process(target=crawl, args=(memory_folder, batches)))
+            workers[-1].start()
+        time.sleep(dice.uniform(0.02, 0.06))
+        os.kill(workers[0].pid or 0, signal.SIGKILL)
+        workers.pop(0).join()
+        killed += 1
+    for worker in workers:
+        worker.join()
+    assert killed > 1
+    look(Files(memory_folder), Settings(), [one for page in batches for one in ids(page)])
 
 
 @pytest.mark.parametrize("order", ORDERS)

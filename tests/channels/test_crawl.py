@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from channels.conftest import UNHURRIED
 from channels.orders import message, message_id
 from custody.channels.crawl import (
     Ask,
@@ -107,6 +108,7 @@ def test_coverage_never_shrinks_and_a_gap_is_only_for_what_is_beyond() -> None:
         crowded.gap(2_000, 2_001)
 
 
+@UNHURRIED
 @given(
     st.sets(st.integers(1, 60), max_size=40),
     st.lists(st.tuples(st.booleans(), st.integers(0, 61)), max_size=12),
@@ -130,6 +132,7 @@ def test_what_coverage_claims_was_fetched(ids: set[int], asks: list[tuple[bool, 
     assert fetched == ids
 
 
+@UNHURRIED
 @given(st.integers(0, HIGHEST), st.lists(st.integers(0, HIGHEST), max_size=6))
 def test_a_mark_is_read_as_it_was_written(upto: int, bounds: list[int]) -> None:
     edges = sorted(set(bounds))

@@ -8,7 +8,7 @@ import shutil
 import subprocess
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import apsw
 import pytest
@@ -20,6 +20,9 @@ from custody.channels.export import write_html, write_jsonl, write_sqlite
 from custody.channels.standins.world import TEXT, World
 from custody.channels.table import Settings, Table
 from custody.model.errors import Refused
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
 
 NASTY = [
     "<script>alert(1)</script>",
@@ -190,6 +193,21 @@ def test_the_search_lists_have_every_word(folder: Path, table: Table) -> None:
 def test_the_search_script_is_a_script(folder: Path) -> None:
     for path in (*folder.glob("words-*.js"), folder / "search.js"):
         assert subprocess.run(["node", "--check", str(path)], capture_output=True).returncode == 0, path
+
+
+def test_a_browser_searches_the_pages_from_a_disk(folder: Path, page: Page) -> None:
+    trouble: list[str] = []
+    page.on("pageerror", lambda error: trouble.append(str(error)))
+    page.goto((folder / "index.html").as_uri())
+    page.fill("#words", "THOUGHTS second")
+    page.wait_for_selector("#hits li")
+    page.click("#hits li a")
+    assert page.url.endswith(f"page-00004.html#m{message_id(2_000_000)}")
+    assert page.locator("article:target .text").first.inner_text() == "second thoughts"
+    page.goto((folder / "index.html").as_uri() + f"#m={message_id(1_000_000)}")
+    page.wait_for_selector("article:target")
+    assert page.locator("article:target .text").inner_text() == NASTY[0]
+    assert trouble == []
 
 
 def test_attachments_link_to_where_they_are_kept(table: Table, tmp_path: Path) -> None:

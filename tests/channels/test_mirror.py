@@ -13,7 +13,7 @@ import httpx2
 import pytest
 
 from custody.channels import work
-from custody.channels.crawl import Coverage
+from custody.channels.crawl import Coverage, differs
 from custody.channels.discord import Discord
 from custody.channels.files import Files
 from custody.channels.serving import kinds
@@ -68,7 +68,7 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
         with Standin(world, clock, Switches()) as standin, httpx2.Client(timeout=10) as http:
             slots = StoreSlots(store, per_second=10_000)
             discord = Discord("token", http, slots, api=standin.api, media_hosts=standin.media_hosts)
-            mirror = Mirror(store, discord, Files(tmp_path / "blobs"), Settings(capacity=16))
+            mirror = Mirror(store, discord, Files(tmp_path / "blobs"), Settings(capacity=16, differs=differs))
             yield Desk(store, standin, mirror, channel)
 
 

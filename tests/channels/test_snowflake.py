@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from channels.conftest import UNHURRIED
 from custody.channels.snowflake import EPOCH, HIGHEST, at, block_id, parse, time_of
 from custody.model.errors import BadInput
 
@@ -21,12 +22,14 @@ def test_an_id_carries_its_time_to_the_millisecond() -> None:
     assert at(KNOWN_TIME) <= KNOWN < at(KNOWN_TIME + timedelta(milliseconds=1))
 
 
+@UNHURRIED
 @given(st.integers(0, HIGHEST))
 def test_a_time_turned_into_an_id_is_at_or_below_every_id_of_it(one: int) -> None:
     assert at(time_of(one)) <= one
     assert time_of(at(time_of(one))) == time_of(one)
 
 
+@UNHURRIED
 @given(st.integers(0, HIGHEST), st.integers(0, HIGHEST))
 def test_twenty_digits_sort_as_the_numbers_do(first: int, second: int) -> None:
     assert (block_id(first) < block_id(second)) == (first < second)

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from channels.conftest import Clock
+from channels.conftest import UNHURRIED, Clock
 from channels.faults import Crash, Faulty
 from channels.memory import Memory
 from channels.orders import ORDERS, message, message_id, pages
@@ -621,11 +621,11 @@ class Anything(RuleBasedStateMachine):
 
 
 TestAnything = Anything.TestCase
-TestAnything.settings = settings(max_examples=60, stateful_step_count=20, deadline=None)
+TestAnything.settings = settings(UNHURRIED, max_examples=60, stateful_step_count=20)
 
 
 @given(st.lists(st.integers(0, 2**63 - 1), min_size=1, max_size=40, unique=True), st.sampled_from([2, 3, 5]))
-@settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(UNHURRIED, max_examples=80)
 def test_ids_of_any_size_in_any_order_are_found(ids: list[int], capacity: int) -> None:
     table = Table(Memory(Clock()), CHANNEL, Settings(capacity=capacity, fanout=3))
     for start in range(0, len(ids), 4):

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from channels.conftest import UNHURRIED
 from custody.channels.blobs import Facts, Properties, Tier
 from custody.channels.tiers import GIGABYTE, Price, Rules, judge, preview
 
@@ -98,7 +99,7 @@ def test_the_same_round_twice_moves_nothing_twice() -> None:
 
 
 @given(st.sets(st.integers(0, 364)))
-@settings(max_examples=150, deadline=None)
+@settings(UNHURRIED, max_examples=150)
 def test_nothing_leaves_a_tier_before_its_minimum_stay(reads: set[int]) -> None:
     stays = {"Hot": 15, "Cool": 30, "Cold": 90}
     moves = [(0, "Hot"), *year(reads.__contains__)]

@@ -15,6 +15,7 @@ from custody.history import standalone_verifier
 from custody.history.keys import Signer, make_key
 from custody.history.ledger import erasure, prove, seal_once, verify_all
 from custody.history.witness import read_heads
+from custody.model.errors import Refused
 from custody.model.event import NewEvent
 from custody.model.item import NewItem
 from custody.model.job import NewJob
@@ -95,6 +96,31 @@ def test_a_history_put_back_to_an_older_backup_is_found_by_its_witness(
         live(older, 1)
         seal_once(older.ledger, signer, older.now())
         assert not verify_all(older.ledger, [signer.public], read_heads(witness)).sound
+
+
+def test_a_history_that_went_back_is_not_sealed_any_further(store: Store, signer: Signer, tmp_path: Path) -> None:
+    witness = tmp_path / "witness"
+    for _ in range(2):
+        live(store)
+        seal_once(store.ledger, signer, store.now(), [witness])
+    with open_store("sqlite://:memory:") as older:
+        live(older, 1)
+        with pytest.raises(Refused, match="has seen blocks"):
+            seal_once(older.ledger, signer, older.now(), [witness])
+        seal_once(older.ledger, signer, older.now())
+        live(older, 1)
+        with pytest.raises(Refused):
+            seal_once(older.ledger, signer, older.now(), [witness])
+        assert len(list(older.ledger.blocks())) == 1, "no second branch was begun"
+
+
+def test_a_head_that_a_crash_kept_from_being_told_is_told_the_next_time(
+    store: Store, signer: Signer, tmp_path: Path
+) -> None:
+    live(store)
+    seal_once(store.ledger, signer, store.now())
+    seal_once(store.ledger, signer, store.now(), [tmp_path / "witness"])
+    assert [head.blocks for head in read_heads(tmp_path / "witness")] == [1]
 
 
 def test_a_lawful_erasure_still_verifies_and_says_who_erased_it(store: Store, signer: Signer) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import psycopg
 import pytest
@@ -15,8 +16,9 @@ from custody.model.item import NewItem
 from custody.model.job import Claim, NewJob
 from custody.stores import Store, open_store
 from custody.stores.history import write_note
-from custody.stores.postgres import transaction
+from custody.stores.postgres import lost
 from custody.stores.postgres.connection import Address, Connection, connect
+from custody.stores.postgres.transaction import PostgresTx
 from custody.stores.recount import recount
 from custody.stores.rows import Tx
 from custody.stores.submit import submit as submit_in
@@ -114,19 +116,27 @@ def renews(far: Store, claim: Claim) -> None:
     assert far.queue.get(claim.id).until > claim.job.until
 
 
+# Those that are one statement say no "commit".
+LAST_WORDS = {
+    submits: b"insert into job",
+    submits_with_a_key: b"insert into job",
+    claims: b"set holder",
+    renews: b"set until",
+}
 VERBS = [submits, submits_with_a_key, claims, settles, keeps, moves, deletes, holds, takes_a_lease, records, renews]
 
 
 @pytest.mark.parametrize("verb", VERBS)
-@pytest.mark.parametrize("lost", ["request", "answer"])
+@pytest.mark.parametrize("what", ["request", "answer"])
 def test_a_commit_whose_fate_is_unknown_is_found_out(
-    far: Store, proxy: Proxy, verb: Callable[[Store, Claim], None], lost: str
+    far: Store, proxy: Proxy, verb: Callable[[Store, Claim], None], what: str
 ) -> None:
     """Request lost: it was not done, and is done again. Answer lost: it was done, and is not done again."""
     for _ in range(3):
         submit(far)
     claim = take_one(far)
-    cut = proxy.cut_answer(b"commit") if lost == "answer" else proxy.cut_request(b"commit")
+    last_word = LAST_WORDS.get(verb, b"commit")
+    cut = proxy.cut_answer(last_word) if what == "answer" else proxy.cut_request(last_word)
     verb(far, claim)
     assert cut.is_set()
 
@@ -159,7 +169,7 @@ def test_a_store_that_stays_away_is_said_to_be_down(near: Store, quick_postgres:
 
 
 def test_what_nobody_can_know_is_called_unknown(far: Store, proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transaction, "PATIENCE", 0.0)
+    monkeypatch.setattr(lost, "PATIENCE", 0.0)
     cut = proxy.cut_answer(b"commit")
     with pytest.raises(Unavailable) as refused:
         far.records.note("door", "opened", "ann")
@@ -167,12 +177,12 @@ def test_what_nobody_can_know_is_called_unknown(far: Store, proxy: Proxy, monkey
     assert refused.value.code == "store.unknown"
 
 
-def begin(url: str) -> tuple[Connection, transaction.Begun]:
+def begin(url: str) -> tuple[Connection, lost.Begun]:
     """A transaction under way in a session of its own."""
     db = connect(Address.of(url))
     db.execute("begin")
     ((number,),) = db.execute("select pg_current_xact_id()::text").fetchall()
-    return db, transaction.Begun(number, 0, db.life, db.info.backend_pid)
+    return db, lost.Begun(number, 0, db.session)
 
 
 def test_a_session_that_lingers_is_ended_before_its_work_is_done_again(near: Store) -> None:
@@ -181,17 +191,38 @@ def test_a_session_that_lingers_is_ended_before_its_work_is_done_again(near: Sto
     lingering, begun = begin(near.url)
     lingering.execute("update job set lane = 'left behind' where id = %s", (job,))
     with connect(Address.of(near.url)) as db:
-        assert transaction.how_it_ended(db, begun, lambda: True) is None
-        until(lambda: transaction.how_it_ended(db, begun, lambda: True) == "aborted")
+        assert lost.how_it_ended(db, begun, lambda: True) is None
+        until(lambda: lost.how_it_ended(db, begun, lambda: True) == "aborted")
     lingering.close()
     assert near.queue.move(moved(near.queue.get(job), "cancel")).done
+
+
+def test_a_claim_that_is_still_at_it_when_its_answer_is_lost_is_ended_or_found(far: Store, near: Store) -> None:
+    """The answer is lost while the statement waits for a lock, so that it could still take effect later."""
+    job = submit(near)
+    (claim,) = take(near)
+    lingering, begun = begin(near.url)
+    lingering.execute("select 1 from job where id = %s for update", (job,))
+    waiting = connect(Address.of(near.url))
+    with ThreadPoolExecutor(1) as pool:
+        late = pool.submit(waiting.execute, "update job set lane = 'late' where id = %s", (job,))
+        with connect(Address.of(near.url)) as db:
+            until(lambda: db.execute("select 1 from pg_locks where not granted").fetchall())
+            until(lambda: not lost.lingers(db, waiting.session))
+        with pytest.raises(psycopg.OperationalError):
+            late.result()
+    lingering.close()
+    waiting.close()
+    assert near.queue.renew([claim], 30) == {}
+    assert near.queue.get(job).lane == ""
+    assert begun.session.pid
 
 
 def test_a_transaction_the_server_has_never_heard_of_was_not_committed(near: Store) -> None:
     """As after a failover to a server that had not received it yet."""
     with connect(Address.of(near.url)) as db:
-        begun = transaction.Begun(str(2**40 + 1000), 0, db.life, 1)
-        assert transaction.how_it_ended(db, begun, lambda: True) == "aborted"
+        begun = lost.Begun(str(2**40 + 1000), 0, db.session)
+        assert lost.how_it_ended(db, begun, lambda: True) == "aborted"
 
 
 @pytest.mark.parametrize("crash", ["the server", "one session"])
@@ -211,7 +242,7 @@ def test_after_a_crash_a_number_may_be_a_strangers_and_only_traces_count(crash: 
     db.close()
     with connect(Address.of(server.url() + "?unsafe=1")) as later:
         # If it was committed is not the question here, but that nobody believes it without a trace.
-        assert transaction.how_it_ended(later, begun, lambda: False) == "aborted"
+        assert lost.how_it_ended(later, begun, lambda: False) == "aborted"
     server.remove()
 
 
@@ -231,12 +262,12 @@ WRITES: dict[str, Callable[[Tx], object]] = {
 
 @pytest.mark.parametrize("what", WRITES)
 def test_what_a_transaction_wrote_is_found_again(near: Store, what: str) -> None:
-    def work(tx: Tx) -> tuple[transaction.Traces, int]:
-        assert isinstance(tx, transaction.PostgresTx)
+    def work(tx: Tx) -> tuple[lost.Traces, int]:
+        assert isinstance(tx, PostgresTx)
         WRITES[what](tx)
         return tx.traces, tx.now
 
     traces, at = near.db.write(work)
     with connect(Address.of(near.url)) as db:
         assert traces.are_there(db, at)
-        assert not transaction.Traces({"another"}, {("door", 9)}).are_there(db, at)
+        assert not lost.Traces({"another"}, {("door", 9)}).are_there(db, at)

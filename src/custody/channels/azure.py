@@ -249,7 +249,7 @@ def _refusals(where: str) -> Iterator[None]:
     try:
         yield
     except HttpResponseError as error:
-        told = getattr(error, "error_code", "")  # set by the storage client, unknown to the core library
+        told = getattr(error, "error_code", None)
         code = str(getattr(told, "value", told) or "")
         kind = Leased if code.startswith("Lease") else _REFUSALS.get(code)
         if kind is None:

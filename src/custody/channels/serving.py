@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from custody.channels import work
+from custody.channels.crawl import differs
 from custody.channels.discord import API, Discord
 from custody.channels.files import Files
 from custody.channels.shared import StoreSlots
@@ -36,13 +37,18 @@ class ChannelConfig:
     capacity: int = 1000  # messages in one leaf
 
 
+def settings_of(config: ChannelConfig) -> Settings:
+    """Fresh links to the same attachments are no new version of a message."""
+    return Settings(capacity=config.capacity, differs=differs)
+
+
 def open_mirror(store: Store, config: ChannelConfig, home: Path) -> Mirror | None:
     """The mirror, or None where no bot's token is configured."""
     token = home / config.token_file
     if not token.is_file():
         return None
     discord = Discord(token.read_text().strip(), slots=StoreSlots(store), api=config.api)
-    return Mirror(store, discord, Files((home / config.blobs).resolve()), Settings(capacity=config.capacity))
+    return Mirror(store, discord, Files((home / config.blobs).resolve()), settings_of(config))
 
 
 def kinds(mirror: Mirror) -> Sequence[Kind]:

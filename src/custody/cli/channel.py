@@ -13,8 +13,9 @@ import typer
 from custody.channels import work
 from custody.channels.crawl import Coverage
 from custody.channels.files import Files
+from custody.channels.serving import settings_of
 from custody.channels.snowflake import parse
-from custody.channels.table import Settings, Table
+from custody.channels.table import Table
 from custody.cli import running
 from custody.cli.config import Config, find
 from custody.cli.running import AsJson, Why
@@ -39,7 +40,7 @@ def opened(config: Path | None, store: str) -> Iterator[tuple[Store, Config]]:
 
 def table_of(settings: Config, channel: str) -> Table:
     blobs = Files((settings.home / settings.channels.blobs).resolve())
-    return Table(blobs, work.checked(channel), Settings(capacity=settings.channels.capacity))
+    return Table(blobs, work.checked(channel), settings_of(settings.channels))
 
 
 @app.command()

@@ -12,11 +12,10 @@ import httpx2
 
 from custody.channels.discord import Discord
 from custody.channels.files import Files
-from custody.channels.serving import ChannelConfig, chores, kinds
+from custody.channels.serving import ChannelConfig, chores, kinds, settings_of
 from custody.channels.shared import StoreSlots
 from custody.channels.standins.discord import Standin
 from custody.channels.standins.world import World
-from custody.channels.table import Settings
 from custody.channels.work import Mirror, add_job, item_id
 from custody.engine.kinds import Chore, Kind
 from custody.model.errors import NotFound
@@ -45,7 +44,7 @@ class Chat:
             "token", httpx2.Client(timeout=30), StoreSlots(store), api=standin.api, media_hosts=standin.media_hosts
         )
         blobs = Files((home / CONFIG.blobs).resolve())
-        return cls(store, standin, Mirror(store, discord, blobs, Settings(capacity=CONFIG.capacity)), channel.id)
+        return cls(store, standin, Mirror(store, discord, blobs, settings_of(CONFIG)), channel.id)
 
     def begin(self) -> None:
         """Ask for the channel, unless an earlier start did."""

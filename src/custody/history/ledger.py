@@ -13,7 +13,8 @@ from custody.history.head import Head
 from custody.history.keys import PublicKey, Signer
 from custody.history.seal import Sealed, seal
 from custody.history.verify import Report, verify
-from custody.history.witness import append_head
+from custody.history.witness import append_head, read_heads, trusted
+from custody.model.errors import Refused
 from custody.model.event import Event
 
 MOST_EVENTS = 10_000
@@ -48,12 +49,14 @@ class Ledger(Protocol):
 
 def seal_once(ledger: Ledger, signer: Signer, now: int, witnesses: Iterable[Path] = ()) -> Block | None:
     """Seal what is not sealed yet into one block, and tell the witnesses. None when there was nothing to do."""
+    witnesses = list(witnesses)
+    previous = last_block(ledger)
+    _check_witnesses(previous, signer, witnesses)
     events = ledger.unsealed(MOST_EVENTS + 1)
     if not events:
         return None
     found = ledger.tips(sorted({event.subject for event in events}))
     tips = {subject: Tip(seq, bytes.fromhex(leaf)) for subject, (seq, leaf) in found.items()}
-    previous = last_block(ledger)
     made = seal(previous, events[:MOST_EVENTS], tips, now, signer, more=len(events) > MOST_EVENTS).sealed
     if made is None:
         return None
@@ -62,6 +65,22 @@ def seal_once(ledger: Ledger, signer: Signer, now: int, witnesses: Iterable[Path
         return last_block(ledger)  # another sealer was first: its block stands
     publish(made, signer, witnesses)
     return made.block
+
+
+def _check_witnesses(previous: Block | None, signer: Signer, witnesses: Iterable[Path]) -> None:
+    """Before anything is sealed: a history that went back must not grow a second branch.
+
+    The last head is told again, in case a crash kept it from being told; a witness that has it says nothing.
+    """
+    for path in witnesses:
+        if previous is not None:
+            append_head(path, previous.head, [signer.public])
+        elif path.exists() and trusted(read_heads(path), [signer.public]):
+            raise Refused(
+                f"{path} has seen blocks of this history, and the store has none",
+                code="history.rollback",
+                hint="was an older backup restored, or is this another store?",
+            )
 
 
 def publish(made: Sealed, signer: Signer, witnesses: Iterable[Path]) -> None:

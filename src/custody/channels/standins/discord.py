@@ -114,7 +114,8 @@ class Standin:
         if found.kind == FORUM:
             return _error(400, 50024, "Cannot execute action on this channel type")
         limit = query.get("limit", "50")
-        if not limit.isdigit() or not 1 <= int(limit) <= 100:
+        bounds = [query[name] for name in ("before", "after", "around") if name in query]
+        if not all(text.isdigit() for text in (limit, *bounds)) or not 1 <= int(limit) <= 100:
             return _error(400, 50035, "Invalid Form Body")
         self.pages[found.id] = self.pages.get(found.id, 0) + 1
         if self.switches.between_pages:

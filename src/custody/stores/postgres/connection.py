@@ -20,10 +20,17 @@ from psycopg.types.numeric import Int8Dumper
 from custody.model.errors import BadInput, CustodyError, Unavailable, Unsafe
 
 
-class Connection(psycopg.Connection[tuple[Any, ...]]):
-    """A session with the server; `life` says since when that server has run without a crash."""
+@dataclass(frozen=True, slots=True)
+class Session:
+    """By what a session is known after its connection is lost."""
 
-    life: str = ""
+    pid: int = 0
+    since: str = ""
+    life: str = ""  # since when its server had run without a crash
+
+
+class Connection(psycopg.Connection[tuple[Any, ...]]):
+    session = Session()
 
 
 CONNECT_SECONDS = 10
@@ -76,7 +83,7 @@ def connect(address: Address) -> Connection:
         settings = ", ".join(["set_config(%s, %s, false)"] * len(SETTINGS))
         db.execute(f"select {settings}", [word for setting in SETTINGS.items() for word in setting])
         check_server(db, address.unsafe)
-        db.life = db.execute(LIFE).fetchall()[0][0]
+        db.session = Session(*db.execute(SESSION).fetchall()[0])
     except psycopg.Error as error:
         db.close()
         raise translate(error) from error
@@ -87,7 +94,10 @@ def connect(address: Address) -> Connection:
 
 
 # One process that crashes takes all sessions with it, but not the postmaster; the statistics begin anew.
-LIFE = "select pg_postmaster_start_time()::text || coalesce((select stats_reset::text from pg_stat_bgwriter), '')"
+SESSION = """
+    select pid, backend_start::text,
+        pg_postmaster_start_time()::text || coalesce((select stats_reset::text from pg_stat_bgwriter), '')
+    from pg_stat_activity where pid = pg_backend_pid()"""
 
 FORGETFUL = {
     "fsync": "what it acknowledged would not survive a power cut",

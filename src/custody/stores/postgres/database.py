@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from custody.model.errors import BadInput, NotFound, Refused
 from custody.model.job import Answer, Change, Claim, NewJob
 from custody.stores import moves
 from custody.stores.clock import Clock
-from custody.stores.postgres.claiming import claim_many, renew_many
+from custody.stores.postgres import claiming, submitting
+from custody.stores.postgres.claiming import as_claims, claim_many, renew_many
 from custody.stores.postgres.connection import Address
 from custody.stores.postgres.migrating import migrate
 from custody.stores.postgres.notify import Messenger
 from custody.stores.postgres.pool import Pool
 from custody.stores.postgres.settling import settle_many
-from custody.stores.postgres.submitting import Order, submit_many
+from custody.stores.postgres.submitting import Order, is_one_statement, submit_at_once, submit_many
 from custody.stores.postgres.together import Together
 from custody.stores.postgres.transaction import Transactions
-from custody.stores.rows import Tx
+from custody.stores.rows import Row, Tx
 from custody.stores.submit import Submitted
 
 T = TypeVar("T")
@@ -50,13 +51,31 @@ class PostgresDatabase:
         return self._submits.do([Order(job, move, agent) for job in jobs])
 
     def _submit(self, orders: list[Order]) -> list[Submitted]:
+        if is_one_statement(orders):
+            made = self._transactions.at_once(
+                lambda tx: submit_at_once(tx, orders), lambda tx: submitting.found_again(tx, orders)
+            )
+            if all(each.new for each in made):
+                return made
         return self._transactions.write(lambda tx: submit_many(tx, orders))
 
     def claim(self, queues: list[str], holder: str, lease: int, limit: int, move: str) -> list[Claim]:
-        return self.write(lambda tx: claim_many(tx, queues, holder, lease, limit, move))
+        first = iter([move])
+
+        def run(values: dict[str, Any]) -> list[Row]:
+            ours = next(first, None) or self.new_move()  # each statement can then be found by its own
+            return self._transactions.at_once(
+                lambda tx: tx.run("claim_many", holder=holder, lease=lease, move=ours, **values),
+                lambda tx: claiming.found_again(tx, ours, holder),
+            )
+
+        return as_claims(claim_many(run, queues, limit), holder, self.read)
 
     def renew(self, claims: list[Claim], lease: int) -> dict[int, str]:
-        return self.write(lambda tx: renew_many(tx, claims, lease))
+        def run(values: dict[str, Any]) -> list[Row]:
+            return self._transactions.at_once(lambda tx: tx.run("renew_many", lease=lease, **values), lambda _: None)
+
+        return renew_many(run, claims)
 
     def settle(self, changes: list[Change]) -> list[Answer]:
         try:

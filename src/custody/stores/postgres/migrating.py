@@ -14,21 +14,26 @@ LOCK = 0x637573746F6479  # "custody": whoever migrates holds it, whoever starts 
 def migrate(db: Connection) -> None:
     """Processes that start together take turns; whoever comes second finds nothing left to do."""
     try:
-        if not any(pending("postgres", version_of(db))):
-            return
-        # Held by the session, not by a transaction: one that began before its turn came would go on believing
-        # what it knew of the tables then.
-        db.execute("select pg_advisory_lock(%s)", (LOCK,))
+        _migrate(db)
+    except psycopg.Error as error:
+        raise translate(error) from error
+
+
+def _migrate(db: Connection) -> None:
+    if not any(pending("postgres", version_of(db))):
+        return
+    # Held by the session, not by a transaction: one that began before its turn came would go on believing what
+    # it knew of the tables then.
+    db.execute("select pg_advisory_lock(%s)", (LOCK,))
+    try:
         for number, _, script in pending("postgres", version_of(db)):
             with db.transaction():
                 for statement in statements_of(script):
                     db.execute(statement)
                 db.execute(f"insert into schema_version values (%s, {SERVER_TIME})", (number,))
         db.execute("select pg_advisory_unlock(%s)", (LOCK,))
-    except BaseException as error:
+    except BaseException:
         db.close()  # and with it the lock
-        if isinstance(error, psycopg.Error):
-            raise translate(error) from error
         raise
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import select
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -46,8 +47,11 @@ class Pool:
         with self._lock:
             if self._closed:
                 raise Unavailable("the store is closed", code="store.closed")
-            if self._spare:
-                return self._spare.pop()
+            while self._spare:
+                db = self._spare.pop()
+                if not _has_ended(db):
+                    return db
+                db.close()
         return connect(self.address)
 
     def _give_back(self, db: Connection) -> None:
@@ -57,3 +61,10 @@ class Pool:
                     self._spare.append(db)
                     return
         db.close()
+
+
+def _has_ended(db: Connection) -> bool:
+    """A server that speaks unasked has hung up. Better noticed now than in the middle of a verb."""
+    ear = select.poll()
+    ear.register(db.fileno(), select.POLLIN)
+    return bool(ear.poll(0))

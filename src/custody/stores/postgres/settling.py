@@ -27,8 +27,8 @@ def settle_many(tx: PostgresTx, changes: Sequence[Change]) -> list[Answer]:
     """Each is done or refused by itself; the answers are in the order of the changes."""
     first: dict[int, Change] = {}
     for change in changes:
-        first.setdefault(change.id, change)  # a second word must not be heard before the first
-    together = {job: change for job, change in first.items() if _travels(change)}
+        first.setdefault(change.id, change)
+    together = {job_id: change for job_id, change in first.items() if _travels(change)}
     moved = _write_rows(tx, list(together.values()))
     _follow(tx, [(change, moved[change.id]) for change in together.values() if change.id in moved])
     return [_answer(tx, change, together.get(change.id) is change, moved.get(change.id)) for change in changes]
@@ -96,7 +96,7 @@ def _common_detail(change: Change) -> str:
 
 def _follow(tx: PostgresTx, moved: Sequence[tuple[Change, Row]]) -> None:
     """As `moves.follow`, in the same order: removals, new jobs, items, those who waited, parents."""
-    removed = [change.id for change, _ in moved if change.remove]
+    removed = [change.id for change, _ in moved if change.remove]  # first: their keys are free for what follows
     if removed:
         tx.run("forget_many", ids=numbers(removed))
     orders = [Order(job.checked(), change.move, change.agent) for change, _ in moved for job in change.then]

@@ -17,7 +17,7 @@ from custody.model.job import Job, NewJob
 from custody.stores import graph
 from custody.stores.postgres.transaction import PostgresTx
 from custody.stores.postgres.wire import column, fits, numbers
-from custody.stores.rows import dumps, job_from
+from custody.stores.rows import Tx, dumps, job_from
 from custody.stores.submit import Submitted, columns, first_detail, submit_one, the_earlier
 
 MOST = 1000
@@ -31,6 +31,25 @@ class Order:
     job: NewJob
     move: str
     agent: str
+
+
+def is_one_statement(orders: Sequence[Order]) -> bool:
+    """Nothing else has to be looked at or counted, so that one statement can be the whole transaction."""
+    keyed = sum(order.job.key is not None for order in orders)
+    alone = all(order.job.parent is None and _travels(order.job) for order in orders)
+    return alone and 0 < len(orders) <= MOST and (not keyed or len(orders) == 1)
+
+
+def submit_at_once(tx: PostgresTx, orders: Sequence[Order]) -> list[Submitted]:
+    rows = tx.run(_statement(orders), **_values(orders))
+    return [Submitted(job_id, new) for job_id, new in rows]
+
+
+def found_again(tx: Tx, orders: Sequence[Order]) -> list[Submitted] | None:
+    """What `submit_at_once` did, when its answer was lost; None if it did nothing."""
+    moves = dict.fromkeys(order.move for order in orders)
+    rows = [row for move in moves for row in tx.run("submitted_by_move", move=move)]
+    return [Submitted(int(subject.removeprefix("job/")), True) for (subject,) in rows] or None
 
 
 def submit_many(tx: PostgresTx, orders: Sequence[Order]) -> list[Submitted]:
@@ -49,7 +68,7 @@ def _travels(job: NewJob) -> bool:
 
 
 def _submit_together(tx: PostgresTx, orders: Sequence[Order]) -> list[Submitted]:
-    statement = "submit_keyed" if any(order.job.key is not None for order in orders) else "submit_many"
+    statement = _statement(orders)
     parts = (_values(orders[start : start + MOST]) for start in range(0, len(orders), MOST))
     # While the server writes one part, the next is put together here.
     rows = tx.stream(statement, parts) if len(orders) > MOST else tx.run(statement, **next(parts))
@@ -62,6 +81,10 @@ def _submit_together(tx: PostgresTx, orders: Sequence[Order]) -> list[Submitted]
     for parent in sorted(children):
         graph.count_child(tx, parent, children[parent])
     return answers if all(answer.new for answer in answers) else _with_earlier(tx, orders, answers)
+
+
+def _statement(orders: Sequence[Order]) -> str:
+    return "submit_keyed" if any(order.job.key is not None for order in orders) else "submit_many"
 
 
 def _values(orders: Sequence[Order]) -> dict[str, Any]:

@@ -349,6 +349,14 @@ def trickle(first: bytes, rest: bytes, every: float = 0.02) -> Callable[[Request
     return route
 
 
+def fat_chunks(_: Request, connection: socket.socket) -> bool:
+    """Many bytes on the wire, hardly any of the file."""
+    connection.sendall(chunked(end=b""))
+    while True:
+        connection.sendall(b"1;" + b"x" * 2000 + b"\r\na\r\n")
+        time.sleep(0.02)
+
+
 def silent(_: Request, connection: socket.socket) -> bool:
     return connection.recv(1) != b""
 
@@ -358,6 +366,7 @@ SLOW = {
     "a header that never ends": (trickle(HEADER, b"X-A: " + b"x" * 1000), "http.silent"),
     "a body that crawls": (trickle(reply(b"", length=1000), bytes(1000)), "body.too_slow"),
     "chunks that crawl": (trickle(chunked(end=b"ffff\r\n"), bytes(1000)), "body.too_slow"),
+    "chunks that are all wrapping": (fat_chunks, "body.too_slow"),
     "size lines that crawl": (trickle(chunked(end=b"1;"), b"x" * 1000), "body.too_slow"),
 }
 
@@ -412,6 +421,14 @@ def test_connections_are_used_again_until_the_server_closes_them(
     one.download(server.url("/close"), folder, "close")
     one.download(server.url("/x"), folder, "after")
     assert server.connections == 2
+
+
+def test_a_connection_unused_for_long_is_not_trusted(server: Server, fetcher: MakeFetcher, folder: Folder) -> None:
+    server.routes["/x"] = reply(BODY)
+    one = fetcher(idle_seconds=-1)
+    for number in range(3):
+        one.download(server.url("/x"), folder, f"{number}")
+    assert server.connections == 3
 
 
 def test_a_connection_that_died_while_idle_costs_no_try(server: Server, fetcher: MakeFetcher, folder: Folder) -> None:
@@ -542,6 +559,13 @@ def test_a_callback_is_sent_once_and_its_answer_told(server: Server, fetcher: Ma
     with pytest.raises(BadInput):
         one.post(server.url("/hook"), b"", {"X-A": "1\r\nX-B: 2"})
     assert [request.path for request in server.requests] == ["/hook", "/no", "/later", "/moved"]
+
+
+def test_an_answer_to_a_callback_that_was_cut_short_is_none(server: Server, fetcher: MakeFetcher) -> None:
+    server.routes["/hook"] = cut(reply(b"acc", length=8))
+    with pytest.raises(Unavailable) as caught:
+        fetcher().post(server.url("/hook"), b"", {})
+    assert caught.value.code == "body.truncated"
 
 
 def test_a_callback_reads_no_endless_answer(server: Server, fetcher: MakeFetcher) -> None:

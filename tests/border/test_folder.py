@@ -149,6 +149,11 @@ def test_settling_fsyncs_every_folder_that_changed(folder: Folder, monkeypatch: 
     folder.settle()
     assert synced == []
 
+    write(folder, "d/e")
+    folder.clear()
+    folder.settle()
+    assert synced == [folder.path]
+
 
 def test_a_folder_that_became_a_file_does_not_trouble_settling(folder: Folder) -> None:
     write(folder, "a/b")

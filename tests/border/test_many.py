@@ -70,6 +70,26 @@ def test_one_host_gets_no_more_connections_than_it_may_have(
     assert server.busiest == 3
 
 
+def test_the_limit_of_a_host_holds_for_all_who_use_the_fetcher(
+    server: Server, fetcher: MakeFetcher, folder: Folder
+) -> None:
+    def slow(_: Request, connection: socket.socket) -> bool:
+        time.sleep(0.02)
+        connection.sendall(reply(b"x"))
+        return True
+
+    server.routes["/x"] = slow
+    one = fetcher(per_host=1)
+    threads = [
+        threading.Thread(target=one.download, args=(server.url("/x"), folder, f"{number}")) for number in range(5)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (server.busiest, len(server.requests)) == (1, 5)
+
+
 def test_cancelling_ends_everything_at_once(server: Server, fetcher: MakeFetcher, folder: Folder) -> None:
     def stall(_: Request, connection: socket.socket) -> bool:
         return connection.recv(1) != b""

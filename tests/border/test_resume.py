@@ -166,6 +166,44 @@ def test_a_finished_file_is_recognised_by_its_digest_alone(
     assert content(folder) == BODY
 
 
+def test_a_finished_file_is_made_durable_all_the_same(
+    server: Server, fetcher: MakeFetcher, folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The attempt that wrote it may have died before its fsync.
+    Path(folder.path, "d").mkdir()
+    Path(folder.path, "d/x").write_bytes(BODY)
+    synced: list[str] = []
+    monkeypatch.setattr(os, "fsync", lambda fd: synced.append(os.readlink(f"/proc/self/fd/{fd}")))
+
+    fetcher().download(server.url("/x"), folder, "d/x", digests={"md5": MD5})
+
+    assert {os.path.relpath(path, folder.path) for path in synced} == {"d", "d/x"}
+
+
+@pytest.mark.parametrize(
+    ("start", "rest"), [(HALF, BODY[HALF:-1]), (HALF + 1, BODY[HALF + 1 :])], ids=["too short", "another part"]
+)
+def test_a_rest_in_chunks_must_be_the_rest(
+    start: int, rest: bytes, server: Server, fetcher: MakeFetcher, folder: Folder
+) -> None:
+    left_over(folder, server.url("/x"), etag='"v1"')
+    lies = [
+        f'HTTP/1.1 206 Part\r\nETag: "v1"\r\nContent-Range: bytes {start}-{len(BODY) - 1}/{len(BODY)}\r\n'
+        "Transfer-Encoding: chunked\r\n\r\n".encode()
+        + b"%x\r\n%b\r\n0\r\n\r\n" % (len(rest), rest)
+    ]
+
+    def route(request: Request, connection: socket.socket) -> bool:
+        if lies:
+            connection.sendall(lies.pop())
+            return True
+        return bool(ranged(BODY)(request, connection))  # type: ignore[operator]
+
+    server.routes["/x"] = route
+    assert fetcher().download(server.url("/x"), folder, "x").tries == 2
+    assert content(folder) == BODY
+
+
 def damage_bytes(path: Path) -> None:
     data = bytearray(path.read_bytes())
     data[5] ^= 1
@@ -223,10 +261,12 @@ def test_only_bytes_that_are_proved_are_kept(
 def test_bytes_after_the_last_note_are_cut_off(server: Server, fetcher: MakeFetcher, folder: Folder) -> None:
     left_over(folder, server.url("/x"), etag='"v1"')
     with next(path for path in partials(folder) if not path.suffix).open("ab") as file:
-        file.write(b"zeros where a crash has been" * 10)
+        file.write(b"what had come since" * 20_000)
+    next(path for path in partials(folder) if path.suffix).with_suffix(".json.new").write_text('{"torn')
     server.routes["/x"] = ranged(BODY)
     assert fetcher().download(server.url("/x"), folder, "x").resumed == HALF
     assert content(folder) == BODY
+    assert os.listdir(folder.path) == ["x"]
 
 
 def test_a_mark_from_a_changed_note_cannot_add_a_header(server: Server, fetcher: MakeFetcher, folder: Folder) -> None:

@@ -322,6 +322,7 @@ HOSTILE_PACKED: dict[str, tuple[bytes, str]] = {
     "a bzip2 bomb": (bz2.compress(tar_of(file_in_tar(b"x", bytes(2_900_000)))), LARGE),
     "a gzip bomb of padding": (gzip.compress(tar_of(end=bytes(30_000_000))), LARGE),
     "a gzip bomb in a PAX header": (gzip.compress(tar_of(pax((b"comment", bytes(20_000_000))))), UNSAFE),
+    "a gzip bomb of headers that are skipped": (gzip.compress(tar_of(*[block(b"./", kind=b"5")] * 20_000)), LARGE),
     "gzip of no tar": (gzip.compress(b"hello" * 1000), CORRUPT),
     "gzip of nothing": (gzip.compress(b""), CORRUPT),
     "gzip of gzip": (gzip.compress(gzip.compress(GOOD_TAR)), CORRUPT),

@@ -23,7 +23,7 @@ from stores.clock import HandClock
 from stores.conftest import Emptied
 
 CORE = ("submit claim settle", "needs met in a diamond", "cancelled while someone works on it")
-PAIRS = 24
+PAIRS = 16
 """Double crashes of each story besides the core ones, drawn at random; the seed is the story's name."""
 
 each_scenario = pytest.mark.parametrize("name", SCENARIOS)
@@ -105,10 +105,10 @@ def test_a_dead_process_does_nothing_more() -> None:
 
 def samples(each: int) -> Iterator[tuple[str, list[Point]]]:
     """A few crashes of every story, single and double, the same in every run."""
-    for name in SCENARIOS:
+    for place, name in enumerate(SCENARIOS):
         rng = random.Random(f"{name} elsewhere")
         for number in range(each):
-            yield name, rng.sample(points(ending(name).verbs), 1 + number % 2)
+            yield name, rng.sample(points(ending(name).verbs), 1 + (place + number) % 2)
 
 
 def test_the_same_on_a_file(quick_folder: Path, tell: Tell) -> None:
@@ -131,7 +131,7 @@ def emptied(postgres: Postgres) -> Iterator[Emptied]:
 
 def test_the_same_on_postgresql(emptied: Emptied, tell: Tell) -> None:
     count = 0
-    for name, plan in samples(2):
+    for name, plan in samples(1):
         clock = HandClock()
         with open_store(emptied.url, clock) as store:
             check(name, plan, Stage(store.db, clock))

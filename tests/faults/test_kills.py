@@ -88,9 +88,9 @@ def check_all(fleet: Fleet, jobs: int) -> None:
 
 def test_workers_killed_at_random_lose_nothing_and_settle_nothing_twice(fleet: Fleet, tell: Tell) -> None:
     rng = random.Random(11)
-    fleet.start("--no-wake")
+    fleet.start("--no-wake", threads=2)
     for _ in range(1, WORKERS):
-        fleet.start()
+        fleet.start(threads=2)
     until(lambda: len(fleet.alive()) == WORKERS)
     watchman = Watchman(fleet.store)
     watchman.start()
@@ -100,7 +100,7 @@ def test_workers_killed_at_random_lose_nothing_and_settle_nothing_twice(fleet: F
         until(lambda: len(fleet.alive()) >= 2, why="someone is left who can take over")
         time.sleep(rng.uniform(0.05, 0.3))
         fleet.signal(rng.choice(fleet.alive()), signal.SIGKILL)
-        fleet.start()
+        fleet.start(threads=2)
     client.join()
     until(fleet.is_done, why="everything is done")
     overdue = watchman.stop()
@@ -137,7 +137,7 @@ def test_a_database_that_crashes_and_crashes_again_while_it_recovers_costs_nothi
         check_all(fleet, CRASH_JOBS + CRASH_JOBS // 50 + 3 * CRASH_JOBS // 50)
 
 
-CRASH_JOBS = 1000
+CRASH_JOBS = 800
 
 
 def crash_while_starting(postgres: Postgres) -> None:

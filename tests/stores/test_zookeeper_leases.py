@@ -115,4 +115,4 @@ def test_a_holder_that_was_stopped_past_its_session_is_refused_when_it_wakes(zoo
 
 def test_an_address_that_nobody_answers_is_a_typed_error() -> None:
     with pytest.raises(Unavailable, match="ZooKeeper does not answer"):
-        ZooKeeperLeases("127.0.0.1:1")
+        ZooKeeperLeases("127.0.0.1:1", connect_seconds=0.5)

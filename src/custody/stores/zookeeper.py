@@ -40,11 +40,13 @@ TRIES = 5
 class ZooKeeperLeases:
     """Leases below one root. `seconds` of a claim cannot exceed the session's own time-out, which decides."""
 
-    def __init__(self, hosts: str, session_seconds: float = 10.0, root: str = ROOT) -> None:
+    def __init__(
+        self, hosts: str, session_seconds: float = 10.0, root: str = ROOT, connect_seconds: float = 15.0
+    ) -> None:
         self._root, self.session_seconds = root, session_seconds
         self._zk = KazooClient(hosts, timeout=session_seconds)
         try:
-            self._zk.start(timeout=15)
+            self._zk.start(timeout=connect_seconds)
             self._zk.ensure_path(root)
         except (KazooException, KazooTimeoutError) as error:
             self._zk.stop()

@@ -73,7 +73,9 @@ class Pool:
         self._connector = connector
         self._hosts: dict[tuple[str, str, int], _Host] = {}
         self._lock = threading.Lock()
-        self._tls = _tls_context(policy)
+        # Reading the system's authorities takes a while: only when needed. A file that was named is read at once,
+        # so that a wrong name is found out at once.
+        self._tls = _tls_context(policy) if policy.ca_file else None
 
     def take(self, target: Target, watch: Watch, *, fresh: bool = False) -> Wire:
         """A connection for one request. Waits while the host has as many as it may have."""
@@ -173,6 +175,7 @@ class Pool:
         if target.scheme == "http":
             return sock
         try:
+            self._tls = self._tls or _tls_context(self._policy)
             secured = self._tls.wrap_socket(
                 sock, server_hostname=target.host, do_handshake_on_connect=False, suppress_ragged_eofs=False
             )

@@ -30,9 +30,12 @@ WORKERS = 3
 
 
 def late() -> float:
-    """Seconds after the end of a lease within which the work is in other hands: two, on a machine left to us."""
+    """Seconds after the end of a lease within which the work is in other hands: two, on a machine left to us.
+
+    A test machine hardly ever is: its own servers and workers are beside us, and each gets its share.
+    """
     others = max(os.getloadavg()[:2]) / (os.cpu_count() or 1)
-    return 2.0 if others < 3 else 2.0 * others
+    return 2.0 * max(1.0, others) + 1.0
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

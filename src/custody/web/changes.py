@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 
 from starlette.concurrency import run_in_threadpool
@@ -18,6 +18,7 @@ from custody.stores import Store
 
 LOOK_SECONDS = 0.3  # between looks at the history, while anyone listens
 PAUSE_SECONDS = 1.0  # between messages to one page
+RECENT = 3_000_000  # microseconds
 BEAT_SECONDS = 15.0  # a word now and then, so that proxies do not hang up
 MOST_SUBJECTS = 50
 MOST_EVENTS = 1000
@@ -38,8 +39,8 @@ class _Listener:
 
 
 class Changes:
-    def __init__(self, store: Store) -> None:
-        self._store = store
+    def __init__(self, store: Store, on_news: Callable[[], None] = lambda: None) -> None:
+        self._store, self._on_news = store, on_news
         self._listeners: set[_Listener] = set()
         self._task: asyncio.Task[None] | None = None
         self._closed = False
@@ -60,6 +61,9 @@ class Changes:
         self._listeners.add(listener)
         try:
             self._watch()
+            if await run_in_threadpool(self._just_now):  # it may have come between the page and its stream
+                listener.count = 1
+                listener.news.set()
             yield "retry: 2000\n\n: listening\n\n"
             while not self._closed:
                 try:
@@ -88,11 +92,16 @@ class Changes:
                 continue  # the store is away; pages will ask again when it is back
             if not events:
                 continue
+            self._on_news()  # before anyone asks anew: what was kept at hand is no longer true
             last = events[-1].id
             for listener in self._listeners:
                 listener.count, listener.last = listener.count + len(events), last
                 listener.subjects |= dict.fromkeys(event.subject for event in events[-MOST_SUBJECTS:])
                 listener.news.set()
+
+    def _just_now(self) -> bool:
+        recent = self._store.records.recent(limit=1)
+        return bool(recent) and recent[0].at > self._store.now() - RECENT
 
     def _newest(self) -> int:
         newest: int = self._store.db.read(lambda tx: tx.run("web_newest_event"))[0][0]

@@ -56,7 +56,7 @@ class Site:
         self.tokens = Tokens(store)
         lines = [section.line for section in sections if section.line]
         self.glance = Glance(store, options.machines, lines)
-        self.changes = Changes(store)
+        self.changes = Changes(store, self.glance.forget)
 
     @property
     def machines(self) -> Machines:

@@ -46,11 +46,8 @@ def test_a_hundred_listeners_share_one_look(own: House) -> None:
 
     class Counting:
         db = store.db
-        now = staticmethod(lambda: store.now() + 10 * changes.RECENT)  # nothing has just happened
 
         class records:
-            recent = staticmethod(store.records.recent)
-
             @staticmethod
             def since(after: int, limit: int) -> object:
                 nonlocal looks

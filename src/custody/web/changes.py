@@ -18,7 +18,6 @@ from custody.stores import Store
 
 LOOK_SECONDS = 0.3  # between looks at the history, while anyone listens
 PAUSE_SECONDS = 1.0  # between messages to one page
-RECENT = 3_000_000  # microseconds
 BEAT_SECONDS = 15.0  # a word now and then, so that proxies do not hang up
 MOST_SUBJECTS = 50
 MOST_EVENTS = 1000
@@ -61,9 +60,6 @@ class Changes:
         self._listeners.add(listener)
         try:
             self._watch()
-            if await run_in_threadpool(self._just_now):  # it may have come between the page and its stream
-                listener.count = 1
-                listener.news.set()
             yield "retry: 2000\n\n: listening\n\n"
             while not self._closed:
                 try:
@@ -98,10 +94,6 @@ class Changes:
                 listener.count, listener.last = listener.count + len(events), last
                 listener.subjects |= dict.fromkeys(event.subject for event in events[-MOST_SUBJECTS:])
                 listener.news.set()
-
-    def _just_now(self) -> bool:
-        recent = self._store.records.recent(limit=1)
-        return bool(recent) and recent[0].at > self._store.now() - RECENT
 
     def _newest(self) -> int:
         newest: int = self._store.db.read(lambda tx: tx.run("web_newest_event"))[0][0]

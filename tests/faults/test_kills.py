@@ -30,7 +30,7 @@ WORKERS = 3
 
 
 def late() -> float:
-    """Seconds after the end of a lease within which the work is in other hands: two, on a machine left to us.
+    """Seconds after the end of a lease within which the work is in other hands: two are promised, one is slack.
 
     A test machine hardly ever is: its own servers and workers are beside us, and each gets its share.
     """

@@ -44,7 +44,7 @@ class Kind:
     machine: Machine = WORK
     at_once: int = 0  # at most so many at once in one worker; 0: as many as it has threads
     tries: int = 5  # attempts at a transient failure before it counts as a failure
-    crashes: int = 3  # workers that may die alone with it before it is put aside
+    crashes: int = 2  # workers that may die alone with it before it is put aside; one more may have died in company
     backoff: Backoff = field(default_factory=Backoff)
     decide: Decide | None = None  # a pass: looks at all waiting jobs at once and says what becomes of some
     every: float = 5.0  # seconds between passes

@@ -211,17 +211,16 @@ class Worker:
         if self._suspect is not None or not self._is_time("expiry", EXPIRY_SECONDS):
             return 0
         asked_at = self._clock()
-        while claim := self.store.queue.claim_expired(self._suspect_prefixes(), self.holder, self.settings.lease):
+        while claim := self._next_suspect():
             self._next["expiry"] = 0.0  # where one vanished there may be more
             if self.serving.of(claim.job).handler or claim.job.revoked:
                 return self._take([claim], asked_at, alone=True)
             self.store.queue.release([claim])  # a pass will decide about it again
         return 0
 
-    def _suspect_prefixes(self) -> tuple[str, ...]:
-        # A pinned job's prefix ends in its place; ours and nobody's are the ones we may take.
-        kinds = [(kind, place) for kind in self.serving.kinds for place in {"", self.settings.place}]
-        return tuple(kind.prefix if kind.kind.endswith("*") else f"{kind.prefix}{place}|" for kind, place in kinds)
+    def _next_suspect(self) -> Claim | None:
+        serves, lease = self.serving.prefixes(), self.settings.lease
+        return self.store.queue.claim_expired(serves, self.holder, lease, self.settings.place)
 
     def _take(self, claims: list[Claim], asked_at: float, alone: bool = False) -> int:
         """Theirs to be worked on from now on, whatever becomes of the claims that follow."""

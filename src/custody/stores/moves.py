@@ -44,17 +44,17 @@ def _is_open(tx: Tx, queue: str) -> bool:
     return bool(rows and rows[0][0])
 
 
-def claim_expired(tx: Tx, serves: Sequence[str], holder: str, lease: int, move: str) -> Claim | None:
+def claim_expired(tx: Tx, serves: Sequence[str], place: str | None, holder: str, lease: int, move: str) -> Claim | None:
     """One job whose holder vanished, alone; the one that was left behind first."""
-    for _, job_id in sorted(expired(tx, serves, limit=20)):
+    for _, job_id in sorted(expired(tx, serves, place, limit=20)):
         for row in tx.run("claim_expired", id=job_id, holder=holder, lease=lease, move=move):
             return as_claim(tx, row, holder)
     return None
 
 
-def expired(tx: Tx, serves: Sequence[str], limit: int) -> list[tuple[int, int]]:
+def expired(tx: Tx, serves: Sequence[str], place: str | None, limit: int) -> list[tuple[int, int]]:
     """When they expired, and their ids: a few for each of the queues' beginnings that are served."""
-    rows = [tx.run("expired", prefix=prefix, before=prefix + LAST, limit=limit) for prefix in serves]
+    rows = [tx.run("expired", prefix=prefix, before=prefix + LAST, place=place, limit=limit) for prefix in serves]
     return [(until, job_id) for found in rows for until, job_id in found]
 
 

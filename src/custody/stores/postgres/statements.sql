@@ -18,7 +18,7 @@ returning {job_columns}
 
 -- name: expired
 -- Two workers that look for the lost at once find different ones.
-select until, id from job where {expired} and queue >= :prefix and queue < :before
+select until, id from job where {expired} and queue >= :prefix and queue < :before and {reachable}
 order by until, id limit :limit for update skip locked
 
 -- name: due_jobs

@@ -99,6 +99,10 @@ returning {job_columns}
 -- What an earlier claim of ours took, when its answer was lost.
 select {job_columns} from job where move = :move and holder = :holder
 
+-- name: anything_held
+-- Is any collection or batch held at all?
+select 1 from hold where scope in ('collection', 'batch') limit 1
+
 -- name: hold_on
 -- A hold on the collection or the batch of a job.
 select scope, name, who, why, since from hold

@@ -32,7 +32,7 @@ BUFFER_SECONDS = 0.05  # of work kept at hand
 MOST_BUFFERED = 500
 MOST_HELD = 3 * MOST_BUFFERED  # those at hand, and those whose end is being written
 LOOK_SECONDS = 0.1  # for which queues that were full are claimed from without looking for others
-TICK_SECONDS = 0.02  # between looks for what has come due
+TICK_SECONDS = 0.1  # between looks for what has come due
 EXPIRY_SECONDS = 0.5  # between looks for vanished holders
 BEAT_SECONDS = 5.0  # between signs of life, which only people read
 LISTEN_SECONDS = 0.02  # between looks for commits of other processes
@@ -168,7 +168,8 @@ class Worker:
                 claimed = self._cycle()
                 busy = claimed or self._keeper.count() or self._passes(now=True)
                 nothing = 0 if busy else nothing + 1
-                time.sleep(0 if claimed else 0.002)
+                if not claimed:
+                    time.sleep(0.002)
         finally:
             self.shut_down()
 
@@ -189,7 +190,7 @@ class Worker:
         most = self._pace.buffer(self.settings.threads)
         held = self._keeper.count()
         room = min(most - held + self._settler.waiting, MOST_HELD - held)
-        return room, max(1, most // 4)
+        return room, max(1, min(most * 3 // 4, most - self.settings.threads))
 
     def _claim(self, room: int) -> int:
         claimed = 0

@@ -149,7 +149,7 @@ class Transactions:
         try:
             db.execute(_LOOK)
             value = work(PostgresTx(db, texts(own is not None, False), self._new_move, own, own))
-            db.execute("rollback")
+            db.execute("commit")  # nothing was written; but at a rollback the driver forgets what it has prepared
         except BaseException as error:
             raise _undone(db, error) from error
         return value

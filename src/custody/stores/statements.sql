@@ -122,6 +122,11 @@ set holder = null, until = 0, token = token + 1, attempts = attempts - 1
 where id = :id and token = :token and holder = :holder and revoked is null
 returning id
 
+-- name: excuse
+-- Its holder lives, but may not begin: when this lease has ended, that is no crash.
+update job set suspect = 0 where id = :id and token = :token and holder = :holder
+returning id
+
 -- fragment: settled
 -- What a worker's move makes of the row, besides its move and its facts.
 state = :to_state, runnable = :runnable, ended = :ended, holder = null, until = 0, revoked = null, suspect = 0,

@@ -75,6 +75,7 @@ def test_a_job_from_submit_to_its_history(custody: Run) -> None:
     assert [event["type"] for event in shown["events"]] == ["submitted", "passed"]  # type: ignore[index]
 
 
+@pytest.mark.proves("H1")
 @pytest.mark.parametrize(
     ("command", "code", "words"),
     [

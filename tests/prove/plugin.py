@@ -12,8 +12,7 @@ import platform
 import subprocess
 import sys
 import time
-from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -60,7 +59,7 @@ class Standing:
 class Proof:
     scale: Scale
     rows: frozenset[str]
-    standing: dict[str, Standing] = field(default_factory=lambda: defaultdict())
+    standing: dict[str, Standing] = field(default_factory=dict)
     texts: list[str] = field(default_factory=list)
 
     def of(self, row: str) -> Standing:
@@ -138,7 +137,7 @@ def tell(request: pytest.FixtureRequest) -> Tell:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Iterator[Any]:
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
     proof = item.config.stash[PROOF]
     for row in rows_of(item):

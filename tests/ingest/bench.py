@@ -13,8 +13,8 @@ from pathlib import Path
 from custody.border.fetch import Fetcher
 from custody.engine import Backoff, Serving, Settings, Worker
 from custody.engine.commands import Operator
-from custody.ingest.manifest_form import BATCH_OF_MANIFESTS, OBJECT, Row
-from custody.ingest.manifest_write import write
+from custody.ingest.manifest.form import BATCH_OF_MANIFESTS, OBJECT, Row
+from custody.ingest.manifest.writer import write
 from custody.ingest.serving import kinds
 from custody.ingest.setup import IngestConfig, open_world, policy_of
 from custody.ingest.standins.files import FileServer

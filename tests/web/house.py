@@ -12,7 +12,7 @@ from fastapi import FastAPI
 from starlette.testclient import TestClient
 
 from custody.engine import Backoff, Serving, Settings, Worker
-from custody.ingest.manifest_form import Row
+from custody.ingest.manifest.form import Row
 from custody.ingest.serving import kinds
 from custody.ingest.states import MACHINES
 from custody.model.job import NewJob

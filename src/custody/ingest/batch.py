@@ -13,7 +13,7 @@ from itertools import islice
 from custody.border.folder import Folder
 from custody.engine.work import Work
 from custody.ingest import manifest, notices
-from custody.ingest.manifest_form import BATCHES, KINDS, Kind, Row
+from custody.ingest.manifest.form import BATCHES, KINDS, Kind, Row
 from custody.ingest.staging import is_staged, name_in
 from custody.ingest.steps import check_name
 from custody.ingest.submission import PROFILE_OF, first_priority, guess_type, row_jobs, single_job

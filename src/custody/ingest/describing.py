@@ -14,8 +14,8 @@ from custody.engine.work import Work
 from custody.ingest import describe, manifest
 from custody.ingest.describe import Deposit, Description
 from custody.ingest.digests import digest_file
-from custody.ingest.manifest_form import STORAGE, Row
-from custody.ingest.manifest_write import write_storage
+from custody.ingest.manifest.form import STORAGE, Row
+from custody.ingest.manifest.writer import write_storage
 from custody.ingest.staging import name_in
 from custody.ingest.world import World
 

@@ -15,7 +15,7 @@ from custody.ingest.ezid import Ezid
 from custody.ingest.inventory import Inventory
 from custody.ingest.mail import Mail, by_smtp, to_outbox
 from custody.ingest.noid import Noid
-from custody.ingest.ocfl_root import open_root
+from custody.ingest.ocfl.opening import open_root
 from custody.ingest.profile import Profile, read_profile
 from custody.ingest.staging import Staging
 from custody.ingest.world import Minter, World

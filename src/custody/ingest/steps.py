@@ -18,8 +18,8 @@ from custody.ingest import describing, manifest, notices
 from custody.ingest.bag import check_bag, find_bag
 from custody.ingest.digests import digest_file
 from custody.ingest.inventory import Entry, File
-from custody.ingest.manifest_form import OBJECT, Row
-from custody.ingest.ocfl import Change, Given
+from custody.ingest.manifest.form import OBJECT, Row
+from custody.ingest.ocfl.root import Change, Given
 from custody.ingest.staging import is_staged, name_in
 from custody.ingest.world import World
 from custody.model.errors import BadInput, CustodyError, Refused, Unavailable

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
 from custody.ingest.digests import algorithm, digest_value
-from custody.ingest.manifest_form import CONTAINERS, Row
+from custody.ingest.manifest.form import CONTAINERS, Row
 from custody.ingest.states import BATCH, BATCH_KIND, JOB, JOB_KIND
 from custody.model.errors import BadInput
 from custody.model.job import NewJob

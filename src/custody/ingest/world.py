@@ -13,7 +13,7 @@ from custody.border.fetch import Fetcher
 from custody.ingest.disk import WorkingDisk
 from custody.ingest.inventory import Inventory
 from custody.ingest.mail import Mail
-from custody.ingest.ocfl import Change, Stored
+from custody.ingest.ocfl.root import Change, Stored
 from custody.ingest.profile import Profile
 from custody.ingest.staging import Staging
 from custody.model.errors import BadInput

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import subprocess
+import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -25,6 +28,7 @@ from custody.model.job import Filter, Job
 from custody.model.machine import Machines
 from custody.stores import Store, open_store
 
+SOURCE = Path(__file__).parents[2] / "src"
 PROFILE = """
 owner = "ark:/99999/owner"
 [identifier]
@@ -99,6 +103,13 @@ class Archive:
         url = self.batch(batch).facts["report"]
         loaded: Mapping[str, object] = json.loads(self.world.staging.path(url).read_text())
         return loaded
+
+
+def custody(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """A command, as an archivist gives it in this folder."""
+    environment = {**os.environ, "PYTHONPATH": str(SOURCE), "CUSTODY_WHO": "ada"}
+    command = [sys.executable, "-m", "custody", *arguments]
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=120)
 
 
 def quick(world: World) -> World:

@@ -21,7 +21,6 @@ from custody.model.schedule import Schedule
 from custody.web import bulk
 from custody.web.app import Options, build_app
 from custody.web.caller import ROLES
-from custody.web.links import link
 from custody.web.site import Site
 from custody.web.tokens import Tokens
 from ingest.bench import Archive, archive
@@ -84,7 +83,7 @@ class House:
             time.sleep(max(0.0, (min(waiting) - store.now()) / 1e6))
 
     def depositors_page(self) -> str:
-        return link(SECRET, self.archive.batch(self.papers))
+        return self.site.links.path(self.archive.batch(self.papers), self.archive.store.now())
 
 
 def fill(house: House) -> None:

@@ -224,6 +224,30 @@ def report(
 
 
 @app.command()
+def link(
+    batch: Number,
+    days: Annotated[int, typer.Option(help="so long it is good; 0: as configured")] = 0,
+    config: ConfigFile = None,
+    store: StoreUrl = "",
+    json: AsJson = False,
+) -> None:
+    """The depositor's page of a batch, for whoever has the link: no account is needed."""
+    from custody.ingest.links import read_links
+
+    with opened(config, store) as (handle, settings):
+        given = settings.ingest
+        links = read_links(settings.home / given.secret, given.web, days or given.link_days)
+        found, now = _get(handle, batch), handle.now()
+    if json:
+        until = moment(links.until(found, now))
+        running.emit({"batch": batch, "link": links.url(found, now) or links.path(found, now), "until": until})
+        return
+    print(links.url(found, now) or links.path(found, now))
+    if not given.web:
+        print("  it follows the address of `custody serve`: say it in custody.toml, [ingest] web = …", file=sys.stderr)
+
+
+@app.command()
 def release(batch: Number, why: Why = "", config: ConfigFile = None, store: StoreUrl = "") -> None:
     """Let a held batch go on."""
     from custody.cli.applications import machines

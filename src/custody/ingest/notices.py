@@ -13,6 +13,7 @@ from email import message_from_bytes, policy
 from typing import Any
 
 from custody.engine.work import Work
+from custody.history.ledger import last_block
 from custody.ingest import mail, webhook
 from custody.ingest import report as reports
 from custody.ingest.describing import moment
@@ -33,13 +34,19 @@ def queued(work: Work, world: World, jobs: int) -> Sequence[NewJob]:
     if not profile.notification.confirm:
         return ()
     text = f"Batch {work.job.id} was taken in: {jobs} object{'s' if jobs != 1 else ''} of {profile.name}.\n"
+    if link := world.links.url(work.job, world.store.now()):
+        text += f"How it stands: {link}\n"
     return _delivery(work, world, profile, "queued", f"Batch {work.job.id} was taken in", text, {})
 
 
 def report(work: Work, world: World, update: bool) -> Outcome:
     """Every job exactly once; what was told is kept, and an update tells the difference to it."""
     profile = world.profile(work.payload["profile"])
-    made = Report(_batch(work.job), moment(world.store.now()), tuple(_lines(work, world)))
+    now = world.store.now()
+    made = Report(
+        _batch(work.job), moment(now), tuple(_lines(work, world)), _history_head(world),
+        link=world.links.url(work.job, now),
+    )  # fmt: skip
     change = reports.delta(_told_before(work, world), made) if update else None
     round_ = int(work.facts.get("rounds", 0)) + 1
     told = world.staging.put([json.dumps(reports.told(made)).encode()], "told.json").url
@@ -47,6 +54,8 @@ def report(work: Work, world: World, update: bool) -> Outcome:
     text = reports.as_text(made) if change is None else reports.update_as_text(change, made)
     attached = {"report.csv": reports.as_csv(made.outcomes), "report.json": reports.as_json(made, change)}
     subject = f"{'OK' if made.ok else 'FAIL'}: batch {work.job.id} of {profile.name}"
+    if made.history_head:
+        attached["history-head.txt"] = made.history_head
     kept["report"] = world.staging.put([attached["report.json"].encode()], "report.json").url
     mails = _delivery(work, world, profile, f"report-{round_}", subject, text, attached)
     counts = {state: made.count(state) for state in (reports.COMPLETED, reports.FAILED, reports.DELETED)}
@@ -76,6 +85,12 @@ def deliver(work: Work, world: World) -> Outcome:
         message = message_from_bytes(file.read(), policy=policy.SMTP)
     world.mail(message)
     return Passed({"to": work.payload["to"]})
+
+
+def _history_head(world: World) -> str:
+    """The newest sealed head: a mail that left the house is a witness that nobody here can change."""
+    block = last_block(world.store.ledger)
+    return str(block.head) if block else ""
 
 
 def _batch(job: Job) -> Batch:

@@ -13,6 +13,7 @@ from custody.border.policy import Policy
 from custody.ingest.disk import WorkingDisk
 from custody.ingest.ezid import Ezid
 from custody.ingest.inventory import Inventory
+from custody.ingest.links import DAYS, read_links
 from custody.ingest.mail import Mail, by_smtp, to_outbox
 from custody.ingest.noid import Noid
 from custody.ingest.ocfl.opening import open_root
@@ -37,6 +38,9 @@ class IngestConfig:
     outbox: Path = Path("outbox")
     smtp: str = ""  # host:port; empty: mail goes to the outbox folder
     sender: str = "custody@localhost"
+    web: str = ""  # where depositors reach `custody serve`; empty: mails have no link to their page
+    link_days: int = DAYS  # so long a link in a mail is good
+    secret: Path = Path("custody.secret")  # signs those links: the same file on every machine
 
 
 def read_profiles(folder: Path) -> dict[str, Profile]:
@@ -61,6 +65,7 @@ def open_world(store: Store, config: IngestConfig, home: Path) -> World:
         disk=WorkingDisk(home / config.work, config.place, config.threshold),
         inventory=Inventory(store),
         mail=_mail(config, home),
+        links=read_links(home / config.secret, config.web, config.link_days),
         sender=config.sender,
         secrets={name: _secrets(profile, home) for name, profile in profiles.items()},
     )

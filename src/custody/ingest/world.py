@@ -12,6 +12,7 @@ from typing import Protocol
 from custody.border.fetch import Fetcher
 from custody.ingest.disk import WorkingDisk
 from custody.ingest.inventory import Inventory
+from custody.ingest.links import Links
 from custody.ingest.mail import Mail
 from custody.ingest.ocfl.root import Change, Stored
 from custody.ingest.profile import Profile
@@ -43,6 +44,7 @@ class World:
     disk: WorkingDisk
     inventory: Inventory
     mail: Mail
+    links: Links  # to the depositor's page
     sender: str = "custody@localhost"  # whom mail is from
     secrets: Mapping[str, Sequence[str]] = field(default_factory=dict)  # callback secrets, by profile
     parallel: int = 16  # downloads at once within one job

@@ -16,6 +16,7 @@ from starlette.responses import HTMLResponse, Response
 
 from custody import __version__
 from custody.engine.commands import Operator
+from custody.ingest.links import Links
 from custody.ingest.world import World
 from custody.model.errors import Unavailable
 from custody.model.machine import PLAIN, Machines
@@ -70,6 +71,11 @@ class Site:
                 code="ingest.missing", hint="`custody serve --config custody.toml`",
             )  # fmt: skip
         return self.options.world
+
+    @property
+    def links(self) -> Links:
+        """Those that workers put into mails are checked with the same secret."""
+        return self.options.world.links if self.options.world else Links(self.options.secret)
 
     def operator(self, caller: Caller) -> Operator:
         return Operator(self.store, self.machines, caller.name)

@@ -17,7 +17,7 @@ from custody.ingest.states import BATCH_KIND
 from custody.ingest.submission import Submission
 from custody.model.errors import BadInput
 from custody.model.job import Filter
-from custody.web import deposits, formats, links, listing
+from custody.web import deposits, formats, listing
 from custody.web.api.asking import PROBLEM, Before, IdempotencyKey, Limit, NewDeposit, Number, Text, Why
 from custody.web.site import Site, caller_of, site_of
 
@@ -91,7 +91,7 @@ def _made(site: Site, number: int, new: bool) -> Response:
     site.glance.forget()
     batch = site.store.queue.get(number)
     headers = {"Location": f"/api/v1/batches/{number}"} | ({} if new else {"Idempotent-Replayed": "true"})
-    body = {"batch": number, "status": "QUEUED", "follow": links.link(site.options.secret, batch)}
+    body = {"batch": number, "status": "QUEUED", "follow": site.links.path(batch, site.store.now())}
     return formats.as_json(body, 201, headers)
 
 
@@ -119,10 +119,10 @@ def report(request: Request, batch: Number) -> Response:
 
 @router.get("/api/v1/batches/{batch}/link")
 def link(request: Request, batch: Number) -> Response:
-    """The depositor's page: whoever has this link may read this batch."""
+    """The depositor's page: whoever has this link may read this batch, until it ends."""
     site = site_of(request)
-    found = deposits.get(site, caller_of(request), batch)
-    return formats.as_json({"link": links.link(site.options.secret, found)})
+    found, now = deposits.get(site, caller_of(request), batch), site.store.now()
+    return formats.as_json({"link": site.links.path(found, now), "until": site.links.until(found, now)})
 
 
 @router.post("/api/v1/batches/{batch}/release")

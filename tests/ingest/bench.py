@@ -29,6 +29,7 @@ from custody.model.machine import Machines
 from custody.stores import Store, open_store
 
 SOURCE = Path(__file__).parents[2] / "src"
+CONFIG = IngestConfig(threshold=0.0)
 PROFILE = """
 owner = "ark:/99999/owner"
 [identifier]
@@ -123,13 +124,13 @@ def quick(world: World) -> World:
 
 
 @contextmanager
-def archive(home: Path, url: str, more: str = "") -> Iterator[Archive]:
+def archive(home: Path, url: str, more: str = "", config: IngestConfig = CONFIG) -> Iterator[Archive]:
     server = FileServer(home / "depositor").start()
     (home / "profiles").mkdir()
     for name in ("papers", "maps"):
         (home / "profiles" / f"{name}.toml").write_text(PROFILE.format(port=server.port, more=more))
     try:
         with open_store(url) as store:
-            yield Archive(home, store, server, quick(open_world(store, IngestConfig(threshold=0.0), home)))
+            yield Archive(home, store, server, quick(open_world(store, config, home)))
     finally:
         server.stop()

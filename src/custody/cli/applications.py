@@ -52,7 +52,7 @@ def _applications(store: Store, config: Path | None, world: World | None) -> tup
     shop = workflows.open_shop(store, found.workflows, found.home)
     mirror = channels.open_mirror(store, found.channels, found.home)
     kinds = (*bulk, *ingest.kinds(world), *workflows.kinds(shop), *(channels.kinds(mirror) if mirror else ()))
-    return kinds, (*workflows.chores(store), *(channels.chores(mirror) if mirror else ()))
+    return kinds, (*ingest.chores(world), *workflows.chores(store), *(channels.chores(mirror) if mirror else ()))
 
 
 def _kinds_of(path: Path) -> list[Kind]:

@@ -22,6 +22,7 @@ store = "sqlite:///custody.db"
 profiles = "profiles"      # a folder with one TOML file per collection
 staging = "staging"        # what was uploaded, kept by its digest
 work = "work"              # a folder per job while it is being worked on
+# files = "http://here/work"  # where storage services see that folder; see docs/operations.md
 place = ""                 # name this machine's disk if other machines do not see it
 threshold = 0.05           # of the working disk is kept free
 outbox = "outbox"          # mail goes here as files, unless …
@@ -46,7 +47,8 @@ naan = "99999"             # 99999 is for tests: ask for your own
 shoulder = "fk4"
 
 [storage]
-node = "main"
+node = "main"              # an OCFL root of custody.toml, or the name of a node of …
+# service = "https://storage.example.org"
 
 [notification]
 addresses = ["archive@localhost"]

@@ -70,6 +70,7 @@ class Storage:
     node: str = "main"
     service: str = ""
     """an HTTP storage service; empty is the OCFL root of the node"""
+    token_file: str = ""
     storing: str = "own"
     recording: str = "own"
     """own, or external: left to another service on the ZooKeeper tree"""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from custody.engine.kinds import Backoff, Kind
+from custody.engine.kinds import Backoff, Chore, Kind
 from custody.engine.work import Work
 from custody.ingest import batch, cleaning, notices, steps
 from custody.ingest.disk import Room, WorkingDisk, admit, promised
+from custody.ingest.nodes import look_after
 from custody.ingest.states import BATCH, BATCH_KIND, JOB, JOB_KIND
 from custody.ingest.world import World
 from custody.model.job import Filter, Job
@@ -17,6 +18,7 @@ from custody.model.outcome import Outcome
 ADMITTED = ("downloading", "processing", "storing", "recording", "notify")
 """States in which a job has, or will soon have, bytes on the working disk."""
 
+ASK_NODES = 5.0  # seconds
 PATIENT = Backoff(first=2, most=900)
 
 BATCH_STEPS = {
@@ -35,6 +37,11 @@ def kinds(world: World, backoff: Backoff = PATIENT) -> Sequence[Kind]:
         Kind(notices.DELIVER, lambda work: notices.deliver(work, world), tries=20, backoff=Backoff(most=3600)),
         Kind(cleaning.CLEAN, lambda work: cleaning.clean(work, world)),
     )
+
+
+def chores(world: World) -> Sequence[Chore]:
+    """Storage nodes that were away are asked whether they are back."""
+    return (Chore("ingest nodes", ASK_NODES, lambda: look_after(world.store, world.nodes)),)
 
 
 def _step(kind: str, machine: Machine, state: str, step: steps.Step, world: World, backoff: Backoff) -> Kind:

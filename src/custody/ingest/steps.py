@@ -14,9 +14,10 @@ from custody.border.folder import Folder
 from custody.border.names import safe_parts
 from custody.border.unpack import unpack
 from custody.engine.work import Work
-from custody.ingest import describing, manifest, notices
+from custody.ingest import describing, manifest, nodes, notices
 from custody.ingest.bag import check_bag, find_bag
 from custody.ingest.digests import digest_file
+from custody.ingest.httpnode import DOWN
 from custody.ingest.inventory import Entry, File
 from custody.ingest.manifest.form import OBJECT, Row
 from custody.ingest.ocfl.root import Change, Given
@@ -30,6 +31,7 @@ from custody.model.outcome import Failed, Outcome, Passed, Wait
 Step = Callable[[Work, World], Outcome]
 
 LEASE_SECONDS = 60.0
+BUSY_SECONDS = 0.2
 LATER = 10  # added to the priority of a job whose size nobody knows, or that is very large
 PRODUCER, SYSTEM = "producer", "system"
 OURS = ("mrt-", "system/")
@@ -103,7 +105,7 @@ def processing(work: Work, world: World) -> Outcome:
     if isinstance(primary, Failed):
         return primary
     files = describing.write_system_files(work, world, primary, PRODUCER, SYSTEM)
-    return Passed(keep={"digest_of_manifest": files})
+    return Passed(keep={"digest_of_manifest": files}, lane=nodes.lane_of(profile.storage.node))
 
 
 def storing(work: Work, world: World) -> Outcome:
@@ -125,8 +127,14 @@ def storing(work: Work, world: World) -> Outcome:
     except Refused as busy:
         if busy.code != "object.busy":
             raise
-        return Wait(0.2, "another job is writing a version of the same object")
-    return Passed({"version": stored.version}, keep={"version": stored.version, "folder": str(stored.folder)})
+        return Wait(BUSY_SECONDS, "another job is writing a version of the same object")
+    except Unavailable as trouble:
+        if trouble.code != DOWN:
+            raise
+        nodes.pause(world.store, profile.storage.node, trouble)
+        return Wait(BUSY_SECONDS, trouble.message)
+    kept = {"version": stored.version, "folder": str(stored.folder or "")}
+    return Passed({"version": stored.version}, keep=kept, lane=profile.name)
 
 
 def recording(work: Work, world: World) -> Outcome:

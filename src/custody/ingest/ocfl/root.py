@@ -70,7 +70,8 @@ class Change:
 @dataclass(frozen=True, slots=True)
 class Stored:
     version: int
-    folder: Path
+    folder: Path | None
+    """where it is, if this machine can see it"""
     new: bool
     """False when this request, or this very content, had been stored before"""
 

@@ -69,11 +69,15 @@ def submit(
             primary_id, notification, note, "custody cli",
         )  # fmt: skip
         number, new = submit_batch(handle, submission, key or None, running.me())
+        there = any(job.id == number for job in handle.queue.list(after=number - 1, limit=1))
     if json:
-        running.emit({"batch": number, "new": new})
+        running.emit({"batch": number, "new": new, "removed": not there})
         return
     print(f"batch {number}" + ("" if new else " (submitted before with this key)"))
-    print(f"  follow it: custody batch show {number}", file=sys.stderr)
+    if there:
+        print(f"  follow it: custody batch show {number}", file=sys.stderr)
+    else:
+        print("  it has been cleaned up since, and nothing was deposited again", file=sys.stderr)
 
 
 def _check_profile(settings: Config, name: str) -> None:

@@ -79,6 +79,13 @@ def call_back(work: Work, world: World, profile: Profile) -> int:
     return status
 
 
+def about(world: World, batch: Job) -> Sequence[Job]:
+    """The deliveries of every mail about a batch, in their order."""
+    names = ["queued", *(f"report-{round_}" for round_ in range(1, int(batch.facts.get("rounds", 0)) + 1))]
+    found = [world.store.queue.by_key(DELIVER, _message_id(world, batch, name)) for name in names]
+    return [job for job in found if job]
+
+
 def deliver(work: Work, world: World) -> Outcome:
     """Send one message; the same Message-ID each time."""
     with world.staging.open(work.payload["message"]) as file:
@@ -140,6 +147,10 @@ def _delta_counts(change: Delta | None) -> dict[str, int]:
     }
 
 
+def _message_id(world: World, batch: Job, what: str) -> str:
+    return f"<batch-{batch.id}-{what}@{world.sender.rpartition('@')[2]}>"
+
+
 def _delivery(
     work: Work, world: World, profile: Profile, what: str, subject: str, text: str, attached: dict[str, str]
 ) -> Sequence[NewJob]:
@@ -147,7 +158,7 @@ def _delivery(
     addresses = [part.strip() for part in given.split(",") if part.strip()] or list(profile.notification.addresses)
     if not addresses:
         return ()
-    message_id = f"<batch-{work.job.id}-{what}@{world.sender.rpartition('@')[2]}>"
+    message_id = _message_id(world, work.job, what)
     message = mail.compose(
         sender=world.sender, recipients=addresses, subject=subject, text=text, message_id=message_id,
         date=moment(world.store.now()), attachments=attached,

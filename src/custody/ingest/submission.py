@@ -7,6 +7,8 @@ goes on where it stopped.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -15,9 +17,11 @@ from typing import Any, Final
 from custody.ingest.digests import algorithm, digest_value
 from custody.ingest.manifest.form import CONTAINERS, Row
 from custody.ingest.states import BATCH, BATCH_KIND, JOB, JOB_KIND
-from custody.model.errors import BadInput
+from custody.model.errors import BadInput, KeyConflict
 from custody.model.job import NewJob
 from custody.stores import Store
+from custody.stores.rows import Tx
+from custody.stores.submit import submit_one
 
 TYPES: Final = {
     # the payload is …
@@ -57,14 +61,14 @@ class Submission:
     notification: str = ""  # overrides the profile's addresses
     note: str = ""
     user_agent: str = ""
-    rows: tuple[Mapping[str, Any], ...] = ()  # the list itself instead of a URL to it
+    inline: bool = False  # the payload was made from a list in the request: its rows are numbered from 1
 
     def checked(self) -> Submission:
         if self.type and self.type not in TYPES:
             raise BadInput(
                 f"there is no type {self.type!r}", code="submission.type", where="type", hint=", ".join(TYPES)
             )
-        if not self.payload and not self.rows:
+        if not self.payload:
             raise BadInput("a submission needs a payload", code="submission.payload", where="payload")
         if bool(self.digest_type) != bool(self.digest_value):
             raise BadInput("a digest needs its type and its value", code="submission.digest", where="digestValue")
@@ -81,8 +85,34 @@ def submit(store: Store, submission: Submission, key: str | None, agent: str) ->
         BATCH_KIND, facts, key=key, machine=BATCH, priority=5, lane=submission.profile, collection=submission.profile,
         open=1, when_empty="reporting",
     )  # fmt: skip
-    made = store.queue.submit_one(batch, agent)
-    return made.id, made.new
+    if key is None:
+        made = store.queue.submit_one(batch, agent)
+        return made.id, made.new
+    answer = store.db.write(lambda tx: _by_key(tx, batch.checked(), key, _fingerprint(facts), agent))
+    store.db.bell.ring()
+    return answer
+
+
+def _by_key(tx: Tx, batch: NewJob, key: str, fingerprint: str, agent: str) -> tuple[int, bool]:
+    """The key is kept apart from the batch, which is cleaned away one day: a key that comes back after that must not
+    deposit anything twice."""
+    if tx.run("hand_in", key=key, fingerprint=fingerprint):
+        made = submit_one(tx, batch, tx.new_move(), agent)
+        tx.run("handed_in_as", key=key, batch=made.id)
+        return made.id, made.new
+    number, before = tx.run("handed_in", key=key)[0]
+    if before != fingerprint:
+        raise KeyConflict(
+            f"the key {key!r} was used before, for batch {number}, which is another deposit",
+            hint="a new deposit needs a new key", batch=number,
+        )  # fmt: skip
+    return int(number), False
+
+
+def _fingerprint(facts: Mapping[str, Any]) -> str:
+    """Of what was handed in, whatever program handed it in."""
+    told = {name: value for name, value in facts.items() if name != "user_agent"}
+    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
 
 
 def first_priority(objects: int) -> int:
@@ -115,8 +145,9 @@ def row_jobs(
 ) -> Iterator[NewJob]:
     """A job for each row of a batch's manifest."""
     for number, row in enumerate(rows, start=1):
+        line = None if submission.get("inline") else row.line
         facts = {
-            "payload": row.url, "type": type_, "row": number, "line": row.line, "filename": row.name, "size": row.size,
+            "payload": row.url, "type": type_, "row": number, "line": line, "filename": row.name, "size": row.size,
             "title": row.title, "creator": row.creator, "date": row.date, "primary_id": row.primary,
             "local_ids": list(row.local_ids), "digest_type": row.algorithm, "digest_value": row.digest,
         }  # fmt: skip

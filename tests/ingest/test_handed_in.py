@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from custody.ingest import keys
 from custody.ingest.cleaning import delete_batch
 from custody.ingest.inline import manifest_of
 from custody.ingest.submission import Submission, submit
@@ -24,8 +26,22 @@ def test_a_key_that_comes_back_after_clean_up_deposits_nothing_again(home: Archi
     home.run()
     assert list(home.store.queue.every()) == []
     assert len(home.world.inventory.list()) == 1
-    with pytest.raises(KeyConflict, match=f"for batch {first}, which is another deposit"):
+    with pytest.raises(KeyConflict, match=f"for batch {first}, another deposit"):
         home.submit(url, key="k1", type="file", filename="another.txt")
+
+
+def test_a_key_taken_by_a_submission_that_died_is_finished_by_the_next_or_by_clean_up(home: Archive) -> None:
+    given = Submission("papers", home.put("a.txt", b"a"), "file", "a.txt")
+    facts = {name: value for name, value in asdict(given).items() if value}
+    assert keys.number_of(home.store, "k1", facts) is None, "died before the batch was made"
+    first, new = submit(home.store, given, "k1", "m")
+    assert new
+    home.store.db.write(lambda tx: tx.run("handed_in_as", key="k1", batch=0, fingerprint=""))  # died after
+    assert submit(home.store, given, "k1", "m") == (first, False)
+    home.store.db.write(lambda tx: tx.run("handed_in_as", key="k1", batch=0, fingerprint=""))
+    home.run()
+    delete_batch(home.store, home.batch(first), "ada", "long ago", home.world)
+    assert submit(home.store, given, "k1", "m") == (first, False)
 
 
 def test_another_program_that_hands_in_the_same_is_no_conflict(home: Archive) -> None:

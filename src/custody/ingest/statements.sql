@@ -45,13 +45,13 @@ select name, sha256, size, mime from inv_file where ark = :ark and version = :ve
 order by name limit :limit
 
 -- name: hand_in
--- The first to come with a key has it for good; whoever comes second waits here until the first has committed.
+-- The first to come with a key has it for good.
 insert into handed_in (key, batch, fingerprint, at) values (:key, 0, :fingerprint, :now)
 on conflict (key) do nothing
-returning key
 
 -- name: handed_in_as
-update handed_in set batch = :batch where key = :key
+insert into handed_in (key, batch, fingerprint, at) values (:key, :batch, :fingerprint, :now)
+on conflict (key) do update set batch = excluded.batch
 
 -- name: handed_in
 select batch, fingerprint from handed_in where key = :key

@@ -7,21 +7,18 @@ goes on where it stopped.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
+from custody.ingest import keys
 from custody.ingest.digests import algorithm, digest_value
 from custody.ingest.manifest.form import CONTAINERS, Row
 from custody.ingest.states import BATCH, BATCH_KIND, JOB, JOB_KIND
-from custody.model.errors import BadInput, KeyConflict
+from custody.model.errors import BadInput
 from custody.model.job import NewJob
 from custody.stores import Store
-from custody.stores.rows import Tx
-from custody.stores.submit import submit_one
 
 TYPES: Final = {
     # the payload is …
@@ -85,34 +82,13 @@ def submit(store: Store, submission: Submission, key: str | None, agent: str) ->
         BATCH_KIND, facts, key=key, machine=BATCH, priority=5, lane=submission.profile, collection=submission.profile,
         open=1, when_empty="reporting",
     )  # fmt: skip
-    if key is None:
-        made = store.queue.submit_one(batch, agent)
-        return made.id, made.new
-    answer = store.db.write(lambda tx: _by_key(tx, batch.checked(), key, _fingerprint(facts), agent))
-    store.db.bell.ring()
-    return answer
-
-
-def _by_key(tx: Tx, batch: NewJob, key: str, fingerprint: str, agent: str) -> tuple[int, bool]:
-    """The key is kept apart from the batch, which is cleaned away one day: a key that comes back after that must not
-    deposit anything twice."""
-    if tx.run("hand_in", key=key, fingerprint=fingerprint):
-        made = submit_one(tx, batch, tx.new_move(), agent)
-        tx.run("handed_in_as", key=key, batch=made.id)
-        return made.id, made.new
-    number, before = tx.run("handed_in", key=key)[0]
-    if before != fingerprint:
-        raise KeyConflict(
-            f"the key {key!r} was used before, for batch {number}, which is another deposit",
-            hint="a new deposit needs a new key", batch=number,
-        )  # fmt: skip
-    return int(number), False
-
-
-def _fingerprint(facts: Mapping[str, Any]) -> str:
-    """Of what was handed in, whatever program handed it in."""
-    told = {name: value for name, value in facts.items() if name != "user_agent"}
-    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
+    known = None if key is None else keys.number_of(store, key, facts)
+    if known is not None:
+        return known, False
+    made = store.queue.submit_one(batch, agent)
+    if key is not None:
+        keys.remember(store, key, made.id, facts)
+    return made.id, made.new
 
 
 def first_priority(objects: int) -> int:

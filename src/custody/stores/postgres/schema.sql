@@ -288,7 +288,7 @@ create table archive (
 
 create table handed_in (
     key text collate "C" primary key,
-    batch bigint not null,
+    batch bigint not null,                      -- 0: taken, and its batch is being made
     fingerprint text not null,                  -- of what was handed in: another thing needs another key
     at bigint not null
 );

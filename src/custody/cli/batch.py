@@ -118,7 +118,7 @@ def _only_files(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
 @app.command()
 def check(file: Annotated[Path, typer.Argument(help="a checkm manifest")], json: AsJson = False) -> None:
     """A dry run: every fault of a manifest, not only the first. Nothing is submitted."""
-    from custody.ingest.steps import check_name
+    from custody.ingest.gathering import check_name
 
     if not file.is_file():
         raise BadInput(f"there is no file {file}", where="file")
@@ -225,6 +225,27 @@ def report(
         if not url:
             raise NotFound(f"batch {batch} has not reported yet", hint=f"`custody job why {batch}`")
         print(Staging(settings.home / settings.ingest.staging).path(url).read_text(), end="")
+
+
+@app.command()
+def why(batch: Number, config: ConfigFile = None, store: StoreUrl = "", json: AsJson = False) -> None:
+    """What it waits for: the batch itself, and its open jobs by what they wait for."""
+    from custody.ingest import blockers
+    from custody.ingest.disk import find_disk
+
+    with opened(config, store) as (handle, settings):
+        given = settings.ingest
+        found, now = _get(handle, batch), handle.now()
+        disk = find_disk(settings.home / given.work, given.place, given.threshold)
+        reasons, waiting = blockers.why(handle, found, disk), blockers.of_children(handle, found, disk)
+    if json:
+        running.emit({"reasons": reasons, "jobs": waiting})
+        return
+    for reason in reasons:
+        running.tell_reason(f"batch {batch}", reason, now)
+    for each in waiting:
+        what = "1 job" if each.count == 1 else f"{each.count} jobs"
+        running.tell_reason(f"{what}, such as {each.example}", each.reason, now)
 
 
 @app.command()

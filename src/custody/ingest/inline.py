@@ -14,11 +14,11 @@ from urllib.parse import quote, urlsplit
 
 from custody.ingest import manifest
 from custody.ingest.digests import algorithm, digest_value
+from custody.ingest.gathering import check_name
 from custody.ingest.manifest.form import CHECKM, CONTAINERS, KINDS, Kind, Row
 from custody.ingest.manifest.row import local_ids
 from custody.ingest.manifest.writer import write
 from custody.ingest.staging import name_in
-from custody.ingest.steps import check_name
 from custody.ingest.submission import PROFILE_OF
 from custody.model.errors import BadInput, CustodyError
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from email import message_from_bytes, policy
 from typing import Any
 
@@ -65,6 +66,24 @@ def report(work: Work, world: World, update: bool) -> Outcome:
     return Passed(counts | _delta_counts(change), keep=kept, then=mails)
 
 
+def refused(work: Work, world: World, outcome: Failed) -> Failed:
+    """The batch failed before it had jobs: tell the depositor why, with all the faults that were found."""
+    profile = world.profiles.get(work.payload["profile"])
+    if profile is None:
+        return outcome
+    now = world.store.now()
+    made = Report(
+        _batch(work.job), moment(now), (), _history_head(world), outcome.reason, world.links.url(work.job, now)
+    )
+    told = reports.as_json(made)
+    faults = [str(each) for each in outcome.detail.get("faults", ())]
+    attached = {"report.json": told} | ({"faults.txt": "".join(f"{each}\n" for each in faults)} if faults else {})
+    subject = f"FAIL: batch {work.job.id} of {profile.name} could not be read"
+    mails = _delivery(work, world, profile, "refused", subject, reports.as_text(made), attached)
+    kept = {"report": world.staging.put([told.encode()], "report.json").url}
+    return replace(outcome, keep={**outcome.keep, **kept}, then=[*outcome.then, *mails])
+
+
 def call_back(work: Work, world: World, profile: Profile) -> int:
     """Tell the depositor's program about one object; the id is the same over all tries."""
     facts = {
@@ -81,7 +100,7 @@ def call_back(work: Work, world: World, profile: Profile) -> int:
 
 def about(world: World, batch: Job) -> Sequence[Job]:
     """The deliveries of every mail about a batch, in their order."""
-    names = ["queued", *(f"report-{round_}" for round_ in range(1, int(batch.facts.get("rounds", 0)) + 1))]
+    names = ["queued", "refused", *(f"report-{round_}" for round_ in range(1, int(batch.facts.get("rounds", 0)) + 1))]
     found = [world.store.queue.by_key(DELIVER, _message_id(world, batch, name)) for name in names]
     return [job for job in found if job]
 

@@ -110,7 +110,10 @@ def delta(before: Mapping[str, str], now: Report) -> Delta:
 
 def as_text(report: Report) -> str:
     total = len(report.outcomes)
-    lines = [*_heading(report), f"{report.count(COMPLETED)} of {total} deposited."]
+    lines = [
+        *_heading(report),
+        "Nothing was deposited." if report.failure else f"{report.count(COMPLETED)} of {total} deposited.",
+    ]
     lines += ["", *_causes(each for each in report.outcomes if each.state == FAILED)]
     lines += _section("Deleted by the archive", [each for each in report.outcomes if each.state == DELETED])
     lines += _section("Deposited", [each for each in report.outcomes if each.state == COMPLETED])

@@ -48,7 +48,6 @@ class World:
     sender: str = "custody@localhost"  # whom mail is from
     files: str = ""  # where storage services see our working folder
     secrets: Mapping[str, Sequence[str]] = field(default_factory=dict)  # callback secrets, by profile
-    parallel: int = 16  # downloads at once within one job
 
     def profile(self, name: str) -> Profile:
         try:

@@ -16,10 +16,13 @@ from starlette.responses import HTMLResponse, Response
 
 from custody import __version__
 from custody.engine.commands import Operator
+from custody.ingest import blockers
 from custody.ingest.links import Links
 from custody.ingest.world import World
 from custody.model.errors import Unavailable
+from custody.model.job import Job
 from custody.model.machine import PLAIN, Machines
+from custody.model.why import Reason
 from custody.stores import Store
 from custody.web import words
 from custody.web.caller import Caller
@@ -76,6 +79,10 @@ class Site:
     def links(self) -> Links:
         """Those that workers put into mails are checked with the same secret."""
         return self.options.world.links if self.options.world else Links(self.options.secret)
+
+    def why(self, job: Job) -> Sequence[Reason]:
+        """Why it does not go on, with what only ingest can know."""
+        return blockers.why(self.store, job, self.options.world.disk if self.options.world else None)
 
     def operator(self, caller: Caller) -> Operator:
         return Operator(self.store, self.machines, caller.name)

@@ -12,7 +12,7 @@ from fastapi import FastAPI
 from starlette.testclient import TestClient
 
 from custody.engine import Backoff, Serving, Settings, Worker
-from custody.ingest.manifest_form import Row
+from custody.ingest.manifest.form import Row
 from custody.ingest.serving import kinds
 from custody.ingest.states import MACHINES
 from custody.model.job import NewJob
@@ -21,7 +21,6 @@ from custody.model.schedule import Schedule
 from custody.web import bulk
 from custody.web.app import Options, build_app
 from custody.web.caller import ROLES
-from custody.web.links import link
 from custody.web.site import Site
 from custody.web.tokens import Tokens
 from ingest.bench import Archive, archive
@@ -84,7 +83,7 @@ class House:
             time.sleep(max(0.0, (min(waiting) - store.now()) / 1e6))
 
     def depositors_page(self) -> str:
-        return link(SECRET, self.archive.batch(self.papers))
+        return self.site.links.path(self.archive.batch(self.papers), self.archive.store.now())
 
 
 def fill(house: House) -> None:

@@ -6,12 +6,16 @@ import runpy
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from custody.engine.executable import executable
 from custody.engine.kinds import Chore, Kind, Serving
 from custody.model.errors import BadInput
 from custody.model.machine import Machine, Machines, merged
 from custody.stores import Store
+
+if TYPE_CHECKING:
+    from custody.ingest.world import World
 
 
 def machines() -> Machines:
@@ -22,15 +26,17 @@ def machines() -> Machines:
     return merged(*tables)
 
 
-def serving(store: Store, config: Path | None, load: Sequence[Path], commands: Sequence[str]) -> Serving:
-    """All that this process could work on."""
+def serving(
+    store: Store, config: Path | None, load: Sequence[Path], commands: Sequence[str], world: World | None = None
+) -> Serving:
+    """All that this process could work on; in the world that it has opened already, if it has."""
     own = [kind for path in load for kind in _kinds_of(path)]
     own += [_executable(text) for text in commands]
-    kinds, chores = _applications(store, config)
+    kinds, chores = _applications(store, config, world)
     return Serving((*own, *kinds), tuple(chores))
 
 
-def _applications(store: Store, config: Path | None) -> tuple[Sequence[Kind], Sequence[Chore]]:
+def _applications(store: Store, config: Path | None, world: World | None) -> tuple[Sequence[Kind], Sequence[Chore]]:
     from custody.channels import serving as channels
     from custody.cli.config import find
     from custody.ingest import serving as ingest
@@ -42,11 +48,11 @@ def _applications(store: Store, config: Path | None) -> tuple[Sequence[Kind], Se
     found = find(config)
     if found is None:
         return bulk, ()
-    world = open_world(store, found.ingest, found.home)
+    world = world or open_world(store, found.ingest, found.home)
     shop = workflows.open_shop(store, found.workflows, found.home)
     mirror = channels.open_mirror(store, found.channels, found.home)
     kinds = (*bulk, *ingest.kinds(world), *workflows.kinds(shop), *(channels.kinds(mirror) if mirror else ()))
-    return kinds, (*workflows.chores(store), *(channels.chores(mirror) if mirror else ()))
+    return kinds, (*ingest.chores(world), *workflows.chores(store), *(channels.chores(mirror) if mirror else ()))
 
 
 def _kinds_of(path: Path) -> list[Kind]:

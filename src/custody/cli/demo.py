@@ -58,6 +58,9 @@ def demo(
         stories = Stories.open(store, folder.resolve(), _port(folder))
         stories.begin()
         telling = Telling()
+        dashboard = None if until_idle else _dashboard(store, stories.deposits.world, telling)
+        if dashboard:
+            stories.deposits.followed_at(dashboard.url)
         serving = stories.serving(bulk_kinds(store, machines()))
         worker = Worker(store, serving, Settings(threads=threads, lease=5), telling)
 
@@ -66,11 +69,10 @@ def demo(
 
         signal.signal(signal.SIGTERM, stop)
         signal.signal(signal.SIGINT, stop)
-        if until_idle:
+        if dashboard is None:
             _greet(folder, stories)
             worker.run_until_quiet()
         else:
-            dashboard = _dashboard(store, folder, stories.deposits.world, telling)
             _greet(folder, stories, dashboard.url)
             threading.Thread(target=stories.watch_for_mending, daemon=True).start()
             worker.run_forever()
@@ -78,17 +80,16 @@ def demo(
         stories.stop()
 
 
-def _dashboard(store: Store, folder: Path, world: World, telling: Telling) -> Server:
+def _dashboard(store: Store, world: World, telling: Telling) -> Server:
     """At the usual port, or the next free one; back when it has answered."""
     from custody.web.app import Options, build_app
-    from custody.web.links import read_secret
     from custody.web.pages.all_sections import SECTIONS
     from custody.web.serving import Server
 
-    secret = read_secret(folder / "custody.secret")
     options = Options(
-        secret, demo=True, machines=machines(), world=world, who=running.me(), telling=telling, sections=SECTIONS
-    )
+        world.links.secret, demo=True, machines=machines(), world=world, who=running.me(), telling=telling,
+        sections=SECTIONS,
+    )  # fmt: skip
     return Server(build_app(store, options), port=FIRST_PORT, tries=MOST_PORTS).start()
 
 

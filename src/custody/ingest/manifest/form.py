@@ -1,6 +1,6 @@
 """What a checkm 0.7 manifest is made of: its kinds, their columns, one row, one fault, the limits.
 
-Values only. `manifest` reads, `manifest_row` holds the rules of each column, `manifest_write` writes.
+Values only. `reader` reads, `row` holds the rules of each column, `writer` writes.
 
     #%checkm_0.7
     #%profile | http://uc3.cdlib.org/registry/ingest/manifest/mrt-ingest-manifest

@@ -15,11 +15,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from custody.ingest import durable
-from custody.ingest.durable import Durable
-from custody.ingest.ocfl import Change, Given, OcflRoot
-from custody.ingest.ocfl_inventory import object_folder
-from custody.ingest.ocfl_root import open_root, verify
+from custody.ingest.ocfl import durable
+from custody.ingest.ocfl.durable import Durable
+from custody.ingest.ocfl.inventory import object_folder
+from custody.ingest.ocfl.opening import open_root
+from custody.ingest.ocfl.root import Change, Given, OcflRoot
+from custody.ingest.ocfl.verify import verify
 from custody.model.errors import BadInput, CustodyError, KeyConflict, NotFound, Refused, Unavailable, Unsafe
 
 ARK = "ark:/99999/fk4test"

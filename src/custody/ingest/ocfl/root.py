@@ -25,8 +25,8 @@ from datetime import datetime
 from pathlib import Path
 
 from custody.ingest.digests import digest_file
-from custody.ingest.durable import Durable, lock_folder, unlock_folder
-from custody.ingest.ocfl_inventory import (
+from custody.ingest.ocfl.durable import Durable, lock_folder, unlock_folder
+from custody.ingest.ocfl.inventory import (
     FIXITY,
     Content,
     Inventory,
@@ -70,13 +70,14 @@ class Change:
 @dataclass(frozen=True, slots=True)
 class Stored:
     version: int
-    folder: Path
+    folder: Path | None
+    """where it is, if this machine can see it"""
     new: bool
     """False when this request, or this very content, had been stored before"""
 
 
 class OcflRoot:
-    """A storage root; `ocfl_root.open_root` makes or checks one."""
+    """A storage root; `opening.open_root` makes or checks one."""
 
     def __init__(self, path: Path, staging: Path, disk: Durable, user: tuple[str, str]) -> None:
         self.path, self.staging, self.disk, self.user = path, staging, disk, user

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import BinaryIO
 
-from custody.ingest.manifest_form import (
+from custody.ingest.manifest.form import (
     KINDS,
     PREFIXES,
     REGISTRY,
@@ -28,8 +28,8 @@ from custody.ingest.manifest_form import (
     Limits,
     Row,
 )
-from custody.ingest.manifest_names import SeenNames
-from custody.ingest.manifest_row import SPLIT, CheckName, read_row
+from custody.ingest.manifest.names import SeenNames
+from custody.ingest.manifest.row import SPLIT, CheckName, read_row
 from custody.model.errors import BadInput
 
 _ADVICE = {

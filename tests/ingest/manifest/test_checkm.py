@@ -11,12 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from custody.border.names import safe_parts
-from custody.ingest import manifest_form as form
-from custody.ingest.manifest import check, read
-from custody.ingest.manifest_form import Limits, Row
-from custody.ingest.manifest_write import from_csv, from_urls, write, write_storage
+from custody.ingest.manifest import check, form, read
+from custody.ingest.manifest.form import Limits, Row
+from custody.ingest.manifest.writer import from_csv, from_urls, write, write_storage
 from custody.model.errors import BadInput
-from ingest.checkm_samples import JPG, MD5, SHA256, SHOP, TXT, manifest
+from ingest.manifest.checkm_samples import JPG, MD5, SHA256, SHOP, TXT, manifest
 
 REORDERED = "#%fields | nfo:fileSize | nfo:fileLastModified | nfo:hashAlgorithm | nfo:fileUrl\n"
 ZIP = f"{SHOP}/chicken.zip |  |  |  |  | chicken.zip |  |  | Tracy | Husky Chicken | 2009-09-01"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 
-from custody.ingest import manifest_form as form
+from custody.ingest.manifest import form
 
 SHOP = "https://archive.example/samples"
 MD5 = "0b21c6d48e815dd537d42dc1cfac0111"

@@ -10,10 +10,10 @@ from collections.abc import Callable
 from typing import TypeVar
 from urllib.parse import unquote, urlsplit
 
-from custody.ingest import manifest_form as form
 from custody.ingest.digests import algorithm, digest_value
 from custody.ingest.identifiers import ark
-from custody.ingest.manifest_form import Fault, Kind, Row
+from custody.ingest.manifest import form
+from custody.ingest.manifest.form import Fault, Kind, Row
 from custody.model.errors import BadInput, CustodyError
 
 T = TypeVar("T")

@@ -13,10 +13,10 @@ import re
 from collections.abc import Iterable, Iterator
 from urllib.parse import unquote, urlsplit
 
-from custody.ingest import manifest_form as form
 from custody.ingest.digests import ALGORITHMS
-from custody.ingest.manifest_form import PREFIXES, STORAGE, UNSAFE, Fault, Kind, Row
-from custody.ingest.manifest_row import local_ids
+from custody.ingest.manifest import form
+from custody.ingest.manifest.form import PREFIXES, STORAGE, UNSAFE, Fault, Kind, Row
+from custody.ingest.manifest.row import local_ids
 from custody.model.errors import BadInput
 
 _ESCAPES = re.compile("%(20|7c)", re.IGNORECASE)

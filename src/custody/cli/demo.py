@@ -16,12 +16,11 @@ import typer
 
 from custody import __version__
 from custody.cli import running
-from custody.cli.applications import machines
+from custody.cli.applications import dashboard_kinds, machines
 from custody.model.errors import Unavailable
 
 if TYPE_CHECKING:
     from custody.demo.together import Stories
-    from custody.ingest.world import World
     from custody.stores import Store
     from custody.web.serving import Server
     from custody.web.telling import Telling
@@ -48,7 +47,6 @@ def demo(
     from custody.demo.together import reset as start_over
     from custody.engine import Settings, Worker
     from custody.stores import open_store
-    from custody.web.bulk import kinds as bulk_kinds
     from custody.web.telling import Telling
 
     if reset:
@@ -58,7 +56,7 @@ def demo(
         stories = Stories.open(store, folder.resolve(), _port(folder))
         stories.begin()
         telling = Telling()
-        serving = stories.serving(bulk_kinds(store, machines()))
+        serving = stories.serving(dashboard_kinds(store, stories.line.keeping))
         worker = Worker(store, serving, Settings(threads=threads, lease=5), telling)
 
         def stop(_signal: int, _frame: FrameType | None) -> None:
@@ -70,7 +68,7 @@ def demo(
             _greet(folder, stories)
             worker.run_until_quiet()
         else:
-            dashboard = _dashboard(store, folder, stories.deposits.world, telling)
+            dashboard = _dashboard(store, folder, stories, telling)
             _greet(folder, stories, dashboard.url)
             threading.Thread(target=stories.watch_for_mending, daemon=True).start()
             worker.run_forever()
@@ -78,7 +76,7 @@ def demo(
         stories.stop()
 
 
-def _dashboard(store: Store, folder: Path, world: World, telling: Telling) -> Server:
+def _dashboard(store: Store, folder: Path, stories: Stories, telling: Telling) -> Server:
     """At the usual port, or the next free one; back when it has answered."""
     from custody.web.app import Options, build_app
     from custody.web.links import read_secret
@@ -87,8 +85,10 @@ def _dashboard(store: Store, folder: Path, world: World, telling: Telling) -> Se
 
     secret = read_secret(folder / "custody.secret")
     options = Options(
-        secret, demo=True, machines=machines(), world=world, who=running.me(), telling=telling, sections=SECTIONS
-    )
+        secret, demo=True, machines=machines(), world=stories.deposits.world, who=running.me(), telling=telling,
+        sections=SECTIONS, tables=stories.chat.mirror.table, shop=stories.book.shop if stories.book else None,
+        keeping=stories.line.keeping,
+    )  # fmt: skip
     return Server(build_app(store, options), port=FIRST_PORT, tries=MOST_PORTS).start()
 
 

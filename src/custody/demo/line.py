@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from custody.engine.kinds import Chore, Kind
-from custody.history.keys import Signer, load_key, make_key
-from custody.history.ledger import seal_once
+from custody.history.keeping import Keeping
+from custody.history.keys import load_key, make_key
 from custody.robots.cycle import chores, kinds, subscribe
 from custody.robots.ready import fixity, formats
 from custody.stores import Store
@@ -21,15 +21,14 @@ SEAL_SECONDS = 5.0
 @dataclass
 class Line:
     store: Store
-    home: Path
-    signer: Signer
+    keeping: Keeping
 
     @classmethod
     def open(cls, store: Store, home: Path) -> Line:
         key = home / "history.key"
         signer = load_key(key, NAME) if key.exists() else make_key(key, NAME)
         (home / "history.public").write_text(f"{signer.public}\n")
-        return cls(store, home, signer)
+        return cls(store, Keeping((signer.public,), (home / "witness.txt",), signer, SEAL_SECONDS))
 
     def begin(self) -> None:
         subscribe(self.store, ROBOTS)
@@ -41,6 +40,4 @@ class Line:
         return (*chores(self.store, ROBOTS), Chore("seal the history", SEAL_SECONDS, self.seal))
 
     def seal(self) -> None:
-        while block := seal_once(self.store.ledger, self.signer, self.store.now(), [self.home / "witness.txt"]):
-            if block.complete:
-                return
+        self.keeping.seal(self.store.ledger, self.store.now())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -15,7 +15,9 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.responses import HTMLResponse, Response
 
 from custody import __version__
+from custody.channels.table import Table
 from custody.engine.commands import Operator
+from custody.history.keeping import Keeping
 from custody.ingest.world import World
 from custody.model.errors import Unavailable
 from custody.model.machine import PLAIN, Machines
@@ -28,6 +30,7 @@ from custody.web.rules import Rule
 from custody.web.sections import INGEST, Section
 from custody.web.telling import Telling
 from custody.web.tokens import Tokens
+from custody.workflows.tasks import Shop
 
 SAID = "custody_said"
 MEBIBYTE = 1 << 20
@@ -48,6 +51,9 @@ class Options:
     secure_cookie: bool = False  # behind TLS
     who: str = "demo"  # the name in the history of what is done in demo mode
     telling: Telling = field(default_factory=Telling)
+    tables: Callable[[int], Table] | None = None  # what is kept of a channel, by its number
+    shop: Shop | None = None  # where tasks' logs and files are kept
+    keeping: Keeping = field(default_factory=Keeping)  # whose seals of the history are believed
 
 
 class Site:

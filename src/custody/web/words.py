@@ -143,7 +143,7 @@ def reason(event: Event) -> str:
 def subject_link(subject: str) -> Markup:
     """A subject of the history as a link to its page, where it has one."""
     sort, _, rest = subject.partition("/")
-    pages = {"job": "/jobs/", "item": "/items/", "schedule": "/schedules/"}
+    pages = {"job": "/jobs/", "item": "/items/", "schedule": "/schedules/", "archive": "/archives/"}
     if sort not in pages:
         return Markup(escape(subject))
     return Markup('<a href="{}{}">{}</a>').format(pages[sort], quote(rest, safe=_SAFE), subject)

@@ -215,7 +215,7 @@ def test_the_secret_is_made_once_and_for_its_owner_only(tmp_path: object) -> Non
 def test_vendored_files_are_what_their_list_says() -> None:
     folder = resources.files("custody.web") / "static"
     listed = json.loads((folder / "vendored.json").read_text())
-    assert {entry["file"] for entry in listed} == {"htmx.min.js", "hx-sse.min.js"}
+    assert {entry["file"] for entry in listed} == {"htmx.min.js"}
     for entry in listed:
         assert hashlib.sha256((folder / entry["file"]).read_bytes()).hexdigest() == entry["sha256"]
     assert "Zero-Clause BSD" in (folder / "htmx.LICENSE").read_text()

@@ -32,14 +32,20 @@ async def permit(request: Request) -> None:
     site = site_of(request)
     rule = rule_of(site.rules, request)
     _check_numbers(request)
-    caller = await run_in_threadpool(find_caller, site, request)
-    request.state.caller = caller
+    caller, since = await run_in_threadpool(_arrive, site, request)
+    request.state.caller, request.state.since = caller, since
     if request.method not in SAFE:
         _refuse_foreign_pages(request)
     if rule.roles is not None:
         _check(rule, caller)
     if request.method not in SAFE and not is_api(request):
         await _check_form(request, caller)
+
+
+def _arrive(site: Site, request: Request) -> tuple[Caller | None, int]:
+    """Who comes, and how far the history goes before anything is read for the page that he asks for."""
+    is_page = request.method in SAFE and not is_api(request)
+    return find_caller(site, request), site.changes.newest() if is_page else 0
 
 
 def _check_numbers(request: Request) -> None:

@@ -109,6 +109,7 @@ class Site:
             "theme": theme if theme in ("light", "dark") else "auto", "query": dict(request.query_params),
             "address": words.address(request.url.path, request.query_params), "demo": self.options.demo,
             "backend": self.store.db.dialect, "data_address": "", "csv_address": "", "live": False,
+            "since": getattr(request.state, "since", 0),
             "may_act": bool(caller and caller.has(("admin", "operator"))),
             "said": unquote(request.cookies.get(SAID, "")),
         }  # fmt: skip

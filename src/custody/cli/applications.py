@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from custody.channels.table import Table
     from custody.cli.config import Config
     from custody.history.keeping import Keeping
+    from custody.workflows.tasks import Shop
 
 
 def machines() -> Machines:
@@ -73,6 +74,18 @@ def sealing(store: Store, keeping: Keeping) -> Sequence[Chore]:
     if keeping.signer is None:
         return ()
     return (Chore("seal the history", keeping.every, lambda: keeping.seal(store.ledger, store.now())),)
+
+
+def shop_of(store: Store, found: Config | None) -> Shop | None:
+    """Where tasks' logs and files are, for looking at them: nothing is run through this."""
+    if found is None:
+        return None
+    from custody.border.sandbox import Available, Sandboxes
+    from custody.workflows.tasks import Shop
+
+    config, home = found.workflows, found.home.resolve()
+    no = Available(False, "this process only looks at tasks")
+    return Shop(store, Sandboxes(home / config.sandboxes), home / config.work, home / config.kept, no)
 
 
 def tables_of(found: Config | None) -> Callable[[int], Table] | None:

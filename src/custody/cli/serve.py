@@ -35,7 +35,7 @@ def serve(
     store: Annotated[str, typer.Option(envvar="CUSTODY_STORE", help="instead of the configuration's store")] = "",
 ) -> None:
     """Serve until SIGTERM or Ctrl-C; work under way finishes or is given back."""
-    from custody.cli.applications import keeping_of, machines, serving, tables_of
+    from custody.cli.applications import keeping_of, machines, serving, shop_of, tables_of
     from custody.cli.config import find
     from custody.cli.telling import Logging
     from custody.engine import Settings, Worker
@@ -47,7 +47,6 @@ def serve(
     from custody.web.pages.all_sections import SECTIONS
     from custody.web.serving import Server
     from custody.web.telling import Telling
-    from custody.workflows.serving import open_shop
 
     found = find(config)
     home = found.home if found else Path()
@@ -57,7 +56,7 @@ def serve(
         options = Options(
             read_secret(secret or home / "custody.secret"), demo=demo, machines=machines(), world=world,
             secure_cookie=secure, who=running.me(), telling=telling, sections=SECTIONS, tables=tables_of(found),
-            shop=open_shop(opened, found.workflows, found.home) if found else None, keeping=keeping_of(found),
+            shop=shop_of(opened, found), keeping=keeping_of(found),
         )  # fmt: skip
         site = build_app(opened, options)
         server = Server(site, host, port).start()

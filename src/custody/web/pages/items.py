@@ -48,7 +48,8 @@ def read_one(asked: Asked) -> View:
     title = str(item.detail.get("title") or item.id)
     chapters = story.chapters(site.store, asked.caller, item.id, events)
     values = {
-        "item": item, "events": story.merged(chapters), "chapters": chapters, "files": logs.stored(item), "latest": latest, "recorded": recorded, "versions": versions, "names": names,
+        "item": item, "events": story.merged(chapters), "chapters": chapters, "files": logs.stored(item),
+        "latest": latest, "recorded": recorded, "versions": versions, "names": names,
     }  # fmt: skip
     data = {"item": item, "events": events, "versions": versions, "local_ids": names}
     return View(title, values, data | {"chapters": [{"subject": c.subject, "title": c.title} for c in chapters]})

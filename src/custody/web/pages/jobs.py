@@ -143,7 +143,8 @@ def _deleted(asked: Asked, number: int) -> View:
     if not events:
         raise NotFound(f"there is no job {number}", code="job.unknown", hint="`custody job list` shows what there is")
     values = {
-        "job": None, "tab": "", "tabs": (), "events": events, "reasons": [], "lanes": lanes(events, events[-1].at, True), "actions": [],
+        "job": None, "tab": "", "tabs": (), "events": events, "reasons": [],
+        "lanes": lanes(events, events[-1].at, True), "actions": [],
         "edges": [], "following": [], "is_batch": False, "gone": True, "number": number, "failure": "",
     }  # fmt: skip
     return View(f"Job {number}, deleted", values, {"job": None, "events": events})

@@ -56,8 +56,8 @@ def _beginning(coverage: Coverage, channel: int, first: int | None) -> int:
 
 def _placed(stretches: Sequence[tuple[bool, int, int]]) -> Sequence[Range]:
     """To scale by time, which is what ids are made of, but none so short that it cannot be seen."""
-    lengths = [max(high - low, 0) for _, low, high in stretches]
-    free, whole = WIDTH - LEAST * len(stretches), max(1, sum(lengths))
+    lengths = [max(high - low, 1) for _, low, high in stretches]
+    free, whole = WIDTH - LEAST * len(stretches), sum(lengths)
     placed, x = [], 0.0
     for (kept, low, high), length in zip(stretches, lengths, strict=True):
         width = LEAST + free * length / whole

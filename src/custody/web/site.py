@@ -110,6 +110,7 @@ class Site:
             "address": words.address(request.url.path, request.query_params), "demo": self.options.demo,
             "backend": self.store.db.dialect, "data_address": "", "csv_address": "", "live": False,
             "since": getattr(request.state, "since", 0),
+            "sees_all": bool(caller and caller.sees_all and caller.has(("admin", "operator", "reader"))),
             "may_act": bool(caller and caller.has(("admin", "operator"))),
             "said": unquote(request.cookies.get(SAID, "")),
         }  # fmt: skip

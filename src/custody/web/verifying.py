@@ -85,7 +85,7 @@ def _told(work: Work, rows: Iterator[tuple[Leaf | None, Event | None]]) -> Itera
 def result(report: Report) -> dict[str, Any]:
     return {
         "sound": report.sound, "events": report.events, "unsealed": report.unsealed, "blocks": report.blocks,
-        "seen": report.events + report.unsealed, "witnessed": report.witnessed, "limits": report.limits,
+        "seen": report.events, "witnessed": report.witnessed, "limits": report.limits,
         "faults": [{"where": fault.where, "what": fault.message} for fault in report.faults[:MOST_FAULTS]],
         "count": len(report.faults), "erased": len(report.erased),
     }  # fmt: skip

@@ -38,6 +38,7 @@ from custody.web.app import Options, build_app
 from custody.web.caller import ROLES
 from custody.web.links import link
 from custody.web.pages.all_sections import SECTIONS
+from custody.web.rates import Rate
 from custody.web.site import Site
 from custody.web.tokens import Tokens
 from custody.workflows.archives import Archives
@@ -235,6 +236,7 @@ def open_house(folder: Path, demo: bool = False, filled: bool = True, **options:
         signer = make_key(folder / "history.key", "house")
         shop = Shop(home.store, Sandboxes(folder / "sandboxes"), folder, folder / "tasks", Available(False))
         given = {
+            "rate": Rate(1e6, 10**6), "unknown_rate": Rate(1e6, 10**6),  # tests ask more often than people
             "machines": TABLES, "world": home.world, "sections": SECTIONS, "shop": shop,
             "tables": lambda channel: Table(blobs, channel, form),
             "keeping": Keeping((signer.public,), (folder / "witness.txt",), signer),

@@ -281,7 +281,7 @@ def test_verification_runs_as_a_job_and_its_result_is_shown(own: House) -> None:
     for number in range(3):
         own.archive.store.queue.submit_one(NewJob("parcel", {"n": number}))
         own.seal()
-    assert "it vouches for everything up to block 3" in text(own, "/history")
+    assert "It vouches for everything up to block 3" in text(own, "/history")
     assert "has not been verified" in text(own, "/history")
     assert status(own, "/history/verify") == 303
     assert status(own, "/history/verify") == 409, "one at a time"

@@ -47,6 +47,7 @@ class Section:
     rules: Mapping[str, Rule] = field(default_factory=dict)
     roles: frozenset[str] = frozenset({"admin", "operator", "reader"})
     whole: bool = True  # shows all collections at once
+    also: str = ""  # addresses that belong to it besides its own
 
 
 INGEST: Final = Section(
@@ -62,5 +63,5 @@ LAST: Final = (
     Section("Holds", "/holds", "h"),
     Section("Workers", "/workers", "w"),
     Section("Schedules", "/schedules", "s"),
-    Section("History", "/events", "e"),
+    Section("History", "/events", "e", also="/history"),
 )

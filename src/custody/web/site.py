@@ -26,6 +26,7 @@ from custody.web import words
 from custody.web.caller import Caller
 from custody.web.changes import Changes
 from custody.web.glance import Glance
+from custody.web.rates import KNOWN, UNKNOWN, Rate, Rates
 from custody.web.rules import Rule
 from custody.web.sections import INGEST, Section
 from custody.web.telling import Telling
@@ -49,6 +50,8 @@ class Options:
     small_body: int = MEBIBYTE
     upload: int = 64 << 30
     secure_cookie: bool = False  # behind TLS
+    rate: Rate = KNOWN  # of each token
+    unknown_rate: Rate = UNKNOWN  # of each address that comes without a valid one
     who: str = "demo"  # the name in the history of what is done in demo mode
     telling: Telling = field(default_factory=Telling)
     tables: Callable[[int], Table] | None = None  # what is kept of a channel, by its number
@@ -60,6 +63,7 @@ class Site:
     def __init__(self, store: Store, options: Options, sections: Sequence[Section], rules: Mapping[str, Rule]) -> None:
         self.store, self.options, self.sections, self.rules = store, options, tuple(sections), rules
         self.tokens = Tokens(store)
+        self.rates, self.unknown_rates = Rates(options.rate), Rates(options.unknown_rate)
         lines = [section.line for section in sections if section.line]
         self.glance = Glance(store, options.machines, lines)
         self.changes = Changes(store, self.glance.forget)

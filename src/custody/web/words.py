@@ -172,5 +172,5 @@ def static_address() -> str:
 FILTERS: Final[dict[str, Callable[..., Any]]] = {
     "ago": ago, "time": time, "when": when, "iso": iso, "span": span, "size": size, "number": number, "many": many,
     "said": said, "name": name, "pretty": pretty, "reason": reason, "subject": subject_link, "path_quote": path_quote,
-    "plain_words": lambda text: str(text).replace("-", " ").replace(".", " "),
+    "plain_words": lambda text: str(text).replace("-", " ").replace(".", " ").replace("_", " "),
 }  # fmt: skip

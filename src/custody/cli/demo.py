@@ -128,6 +128,12 @@ def _greet(folder: Path, stories: Stories, dashboard: str = "") -> None:
         if stories.book
         else "(install git to see an archive)"
     )
+    catalogue = (
+        "\n  All four   one robot writes a record of each object into an archive, whose workflow indexes it:"
+        "\n             an object's page shows the whole of its history."
+        if stories.line.catalogue
+        else ""
+    )
     look = f"\n  Dashboard   {dashboard}/\n  API         {dashboard}/api/v1/openapi.json\n" if dashboard else ""
     print(
         f"""custody {__version__} · data in {here} (SQLite) · demo mode: loopback only, no login
@@ -137,7 +143,7 @@ def _greet(folder: Path, stories: Stories, dashboard: str = "") -> None:
   Archive    a book is being written; each revision indexes it and builds it, a newer build
              replaces one still being made.
   Channel    three thousand messages are mirrored, no faster than is allowed.
-  Robots     whatever is stored has its digests and formats checked; all of it is sealed.
+  Robots     whatever is stored has its digests and formats checked; all of it is sealed.{catalogue}
 
 Try, in another terminal:
   {path}cd {here}

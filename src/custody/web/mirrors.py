@@ -18,7 +18,8 @@ from custody.model.event import Event
 from custody.model.item import Item
 from custody.model.job import Filter, HeldBy, Job
 from custody.model.why import Reason
-from custody.web import coverage
+from custody.web import coverage, listing
+from custody.web.caller import Caller
 from custody.web.coverage import Range
 from custody.web.site import Site
 
@@ -26,6 +27,8 @@ LOOKS = {"yes": "done", "unreadable": "failed", "removed": "cancelled"}
 SAID = {"yes": "mirrored", "unreadable": "cannot be read", "removed": "removed"}
 KINDS = (work.ADD, work.SYNC, work.REVIEW, work.REMOVE)
 MOST_JOBS = 200
+OURS = {"prefix": "channel/", "type": work.CHANNEL}
+EVERYTHING = Caller("", frozenset(), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +65,10 @@ class Message:
 
 
 def channels(site: Site) -> Sequence[Channel]:
-    items = {work.number_of(item): item for item in _items(site)}
+    known = {work.number_of(item): item for item in items(site)}
     jobs = _jobs(site)
     asked = {int(job.payload["channel"]) for job in jobs if job.kind == work.ADD}
-    return [_channel(site, number, items.get(number), jobs) for number in sorted({*items, *asked})]
+    return [_channel(site, number, known.get(number), jobs) for number in sorted({*known, *asked})]
 
 
 def channel(site: Site, number: int) -> Channel:
@@ -76,11 +79,9 @@ def channel(site: Site, number: int) -> Channel:
     return _channel(site, number, item, jobs)
 
 
-def _items(site: Site) -> Iterator[Item]:
-    after = ""
-    while items := site.store.records.items(after, type_=work.CHANNEL):
-        yield from items
-        after = items[-1].id
+def items(site: Site) -> list[Item]:
+    """By their ids, which all begin alike: other items, however many, are not looked at."""
+    return list(listing.every(lambda q: listing.items(site.store, EVERYTHING, q), OURS, "after"))
 
 
 def _item(site: Site, number: int) -> Item | None:

@@ -19,7 +19,7 @@ from custody.web.gate import form_of
 from custody.web.rules import ACT_ALL, READ_ALL, Rule
 from custody.web.sections import Section
 from custody.web.showing import Asked, View, back, show
-from custody.web.site import caller_of, site_of
+from custody.web.site import Site, caller_of, site_of
 from custody.workflows.archives import Archives
 from custody.workflows.notify import reconcile
 from custody.workflows.planning import revision_item
@@ -111,4 +111,13 @@ RULES: Final[Mapping[str, Rule]] = {
     "GET /archives/{archive}": READ_ALL,
     "POST /archives/{archive}/{action}": ACT_ALL,
 }
-ARCHIVES: Final = Section("Archives", "/archives", "a", routers=(router,), rules=RULES)
+
+
+def brief(site: Site) -> str:
+    archives = Archives(site.store).list()
+    frozen = sum(bool(kept.frozen) for kept in archives)
+    told = words.many(sum(kept.last for kept in archives), "revision")
+    return f"{len(archives)} with {told}" + (f", {frozen} frozen" if frozen else "")
+
+
+ARCHIVES: Final = Section("Archives", "/archives", "a", routers=(router,), rules=RULES, brief=brief)

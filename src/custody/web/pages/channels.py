@@ -176,4 +176,12 @@ RULES: Final[Mapping[str, Rule]] = {
     "POST /channels": ACT_ALL,
     "POST /channels/{channel}/{action}": ACT_ALL,
 }
-CHANNELS: Final = Section("Channels", "/channels", "c", routers=(router,), rules=RULES)
+
+
+def brief(site: Site) -> str:
+    found = mirrors.items(site)
+    lost = sum(item.detail.get("mirrored") == "unreadable" for item in found)
+    return f"{len(found)} mirrored" + (f", {lost} cannot be read" if lost else "")
+
+
+CHANNELS: Final = Section("Channels", "/channels", "c", routers=(router,), rules=RULES, brief=brief)

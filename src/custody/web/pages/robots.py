@@ -69,7 +69,20 @@ def registered(site: Site) -> Sequence[Registered]:
                 failed, holds.get(kind, ""),
             )
         )  # fmt: skip
-    return found
+    return in_order(found)
+
+
+def in_order(robots: Sequence[Registered]) -> Sequence[Registered]:
+    """As items pass them: whoever waits for another's event comes after that one."""
+    left, placed = list(robots), list[Registered]()
+    while left:
+        recorded = {robot.event: robot for robot in left}
+        free = [
+            robot for robot in left if not any(recorded.get(name, robot) is not robot for name in robot.trigger.past)
+        ]
+        placed += free or left  # a circle has no beginning
+        left = [robot for robot in left if robot not in placed]
+    return placed
 
 
 def matrix_events(robots: Sequence[Registered]) -> Sequence[str]:
@@ -88,11 +101,22 @@ def read(asked: Asked) -> View:
     site, query = asked.site, asked.query
     robots = registered(site)
     events = matrix_events(robots)
+    if "type" not in query and robots:
+        # what all of them work on is what most people want to see
+        common = frozenset.intersection(*(robot.trigger.types for robot in robots))
+        query = {**query, "type": min(common, default="")}
     page = listing.items(site.store, asked.caller, {**query, "limit": str(SHOWN)})
     rows = [_row(site.store, item) for item in page.rows]
     following = words.address("/robots", {**query, "after": page.next}) if page.next else ""
     first = words.address("/robots", {**query, "after": ""}) if query.get("after") else ""
-    values = {"robots": robots, "events": events, "rows": rows, "next_address": following, "first_address": first}
+    values = {
+        "robots": robots,
+        "events": events,
+        "rows": rows,
+        "type": query.get("type", ""),
+        "next_address": following,
+        "first_address": first,
+    }
     told = [{"item": row.item.id, "events": {name: each.outcome for name, each in row.latest.items()}} for row in rows]
 
     def every() -> object:
@@ -172,4 +196,14 @@ RULES: Final[Mapping[str, Rule]] = {
     "GET /robots/{robot}": READ_ALL,
     "POST /robots/{robot}/{action}": ACT_ALL,
 }
-ROBOTS: Final = Section("Robots", "/robots", "r", routers=(router,), rules=RULES)
+
+
+def brief(site: Site) -> str:
+    robots = registered(site)
+    asleep = sum(bool(robot.held) for robot in robots)
+    told = f"{len(robots) - asleep} awake, {asleep} asleep"
+    failed = sum(robot.failed for robot in robots)
+    return f"{told}, {failed} items failed" if failed else told
+
+
+ROBOTS: Final = Section("Robots", "/robots", "r", routers=(router,), rules=RULES, brief=brief)

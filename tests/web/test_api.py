@@ -43,7 +43,7 @@ def test_a_deposit_by_address_becomes_an_object(own: House, api: TestClient) -> 
     assert report["counts"]["completed"] == 1
     ark = report["jobs"][0]["ark"]
     item = api.get(f"/api/v1/items/{ark}").json()
-    assert [event["type"] for event in item["events"]] == ["changed", "ingested"]
+    assert [event["type"] for event in item["events"]][:2] == ["changed", "ingested"]
     assert api.get("/api/v1/search", params={"q": ark}).json()["found"][0]["id"] == ark
 
 

@@ -81,6 +81,7 @@ class Worker:
         self._ready: deque[Work] = deque()
         self._change = threading.Condition()
         self._busy: Counter[str] = Counter()  # claimed and not yet settled, by prefix
+        self._taken: Counter[str] = Counter()  # claimed so far
         self._suspect: Work | None = None
         self._pace = Pace()
         self._stopping = False
@@ -203,8 +204,8 @@ class Worker:
         return state == kind.state and place in ("", self.settings.place)
 
     def _allowed(self, kind: Kind) -> int:
-        limit = kind.at_once or MOST_BUFFERED + self.settings.threads
-        return limit - self._busy[kind.prefix]
+        limit = (kind.at_once or MOST_BUFFERED + self.settings.threads) - self._busy[kind.prefix]
+        return min(limit, kind.at_most - self._taken[kind.prefix]) if kind.at_most else limit
 
     def _claim_suspect(self) -> int:
         """One job whose holder vanished, one at a time: if it kills us too, it is known to be the one."""
@@ -230,6 +231,7 @@ class Worker:
         self._keeper.add(works, asked_at)
         with self._change:
             self._busy.update(prefixes)
+            self._taken.update(prefixes)
             if alone:
                 self._suspect = works[0]
                 self._ready.appendleft(works[0])  # it has waited for a whole lease already, and others wait behind it

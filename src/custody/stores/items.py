@@ -8,18 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 from custody.model.errors import BadInput, NotFound
 from custody.model.event import NewEvent, item_subject
 from custody.model.item import Item, NewItem
 from custody.model.job import NewJob
-from custody.model.trigger import Trigger, admits
+from custody.model.trigger import STOPPED, Trigger, admits
 from custody.stores.history import write_event
 from custody.stores.rows import Tx, dumps, item_from, latest_from, loads
 from custody.stores.submit import submit_one
 
 CHANGED = "changed"
+PRIORITY = "robot_priority"
+"""In an item's detail: goes before what its robots say."""
+SEEN = "seen"
+"""In an event that missed a change: the last one that whoever did the work had seen."""
 
 
 def record(tx: Tx, new: Sequence[NewItem], events: Sequence[NewEvent], agent: str) -> None:
@@ -56,13 +61,12 @@ def append(tx: Tx, event: NewEvent, agent: str) -> int:
     """Append one event to an item; it becomes the newest of its type."""
     item = _locked(tx, event.item)
     seq = int(tx.run("number_item", id=item.id)[0][0])
-    event_id = write_event(
-        tx, item_subject(item.id), seq, event.type, event.outcome, event.agent or agent, event.detail
-    )
-    # A change that came while the work was under way was not looked at: the event is older than it.
-    seen = event.seen if event.seen is not None and event.seen < item.changed else seq
+    # A change that came while the work was under way was not looked at: the event is older than it, and says so.
+    missed = event.seen is not None and event.seen < item.changed
+    seen = event.seen if missed else seq
+    told = {**event.detail, SEEN: seen} if missed else event.detail
+    event_id = write_event(tx, item_subject(item.id), seq, event.type, event.outcome, event.agent or agent, told)
     tx.run("set_latest", item=item.id, type=event.type, seq=seq, outcome=event.outcome, seen=seen)
-    missed = seen < item.changed
     wake_robots(tx, item, event.type, "" if missed else event.robot)
     return event_id
 
@@ -82,18 +86,24 @@ def ready_job(robot: str, item: Item, facts: dict[str, Any]) -> NewJob:
     """An item that is ready for a robot *is* a job, one per robot and item."""
     return NewJob(
         f"robot/{robot}", {"item": item.id}, key=item.id, lane=item.collection, collection=item.collection,
-        priority=facts.get("priority", 50),
+        priority=item.detail.get(PRIORITY, facts.get("priority", 50)),
     )  # fmt: skip
 
 
 def subscriptions(tx: Tx) -> list[tuple[str, Trigger, dict[str, Any]]]:
-    return [
-        (robot, Trigger.from_dict(loads(trigger)), loads(facts)) for robot, trigger, facts, _ in tx.run("subscriptions")
-    ]
+    return [(robot, *_read(trigger, facts)) for robot, trigger, facts, _ in tx.run("subscriptions")]
+
+
+@lru_cache(maxsize=1024)
+def _read(trigger: str, facts: str) -> tuple[Trigger, dict[str, Any]]:
+    """Kept by its text, so that a robot that is new or has changed is seen at once and others are read only once."""
+    return Trigger.from_dict(loads(trigger)), loads(facts)
 
 
 def _concerns(trigger: Trigger, event_type: str | None) -> bool:
-    return trigger.watches_changes() if event_type is None else event_type in trigger.mentions()
+    if event_type is None:
+        return trigger.watches_changes()
+    return event_type == STOPPED or event_type in trigger.mentions()
 
 
 def _locked(tx: Tx, item_id: str) -> Item:

@@ -115,7 +115,7 @@ def run_on_item(work: Work, line: Line) -> Outcome:
     except NotFound as gone:
         return Passed({"why": str(gone)}, forget=True)
     if not admits(robot.when, item, store.records.latest(item.id)):
-        return Passed({"why": "it is no longer ready"}, forget=True)
+        return Passed({"why": "it is no longer ready"}, forget=True, look=(robot.name, item.id))
     spared = _spared(store, robot, item) if robot.edits else None
     if spared:
         return Passed({"item": item.id, "outcome": spared.outcome}, events=[spared], forget=True)
@@ -154,7 +154,7 @@ def _recorded(line: Line, work: Work, item: Item, report: Report) -> Outcome:
 def _event(robot: Robot, item: Item, report: Report) -> NewEvent:
     return NewEvent(
         item.id, robot.event, report.outcome, robot.agent, report.detail(),  # type: ignore[arg-type]
-        seen=None if report.edited else item.changed, robot=robot.name,
+        seen=item.changed, robot=robot.name,
     )  # fmt: skip
 
 

@@ -29,14 +29,17 @@ SEEN = "seen"
 
 def record(tx: Tx, new: Sequence[NewItem], events: Sequence[NewEvent], agent: str) -> None:
     """Make or change items, then append events to them, then see who is interested."""
+    edited: dict[str, int] = {}  # the change before the one that whoever records here made itself
     for item in sorted(new, key=lambda item: item.id):
-        put_item(tx, item, agent)
+        edited[item.id] = put_item(tx, item, agent)
     for event in sorted(events, key=lambda event: event.item):
-        append(tx, event, agent)
+        append(tx, event, agent, edited.get(event.item))
 
 
-def put_item(tx: Tx, new: NewItem, agent: str) -> Item:
-    """Make the item, or note that its content changed. An unchanged fingerprint is no change."""
+def put_item(tx: Tx, new: NewItem, agent: str) -> int:
+    """Make the item, or note that its content changed. An unchanged fingerprint is no change.
+
+    Answers which change was the last one before."""
     tx.run("insert_item", id=new.id, types=_types(new.types), collection=new.collection, fingerprint="", detail="{}")
     old = _locked(tx, new.id)
     changed = new.changed and (not new.fingerprint or new.fingerprint != old.fingerprint)
@@ -46,7 +49,7 @@ def put_item(tx: Tx, new: NewItem, agent: str) -> Item:
         new.fingerprint or old.fingerprint, {**old.detail, **new.detail},
     )  # fmt: skip
     if old.seq and item == replace(old, seq=seq):
-        return old  # nothing is new about it
+        return old.changed  # nothing is new about it
     tx.run(
         "change_item", id=item.id, seq=seq, changed=item.changed, types=_types(item.types), collection=item.collection,
         fingerprint=item.fingerprint, detail=dumps(item.detail),
@@ -54,15 +57,15 @@ def put_item(tx: Tx, new: NewItem, agent: str) -> Item:
     told = {"types": sorted(item.types), "fingerprint": item.fingerprint, **new.detail}
     write_event(tx, item_subject(item.id), seq, CHANGED if changed else "described", "none", agent, told)
     wake_robots(tx, item, None)
-    return item
+    return old.changed
 
 
-def append(tx: Tx, event: NewEvent, agent: str) -> int:
-    """Append one event to an item; it becomes the newest of its type."""
+def append(tx: Tx, event: NewEvent, agent: str, changed: int | None = None) -> int:
+    """Append one event to an item; it becomes the newest of its type. `changed`: the last change by anyone else."""
     item = _locked(tx, event.item)
     seq = int(tx.run("number_item", id=item.id)[0][0])
     # A change that came while the work was under way was not looked at: the event is older than it, and says so.
-    missed = event.seen is not None and event.seen < item.changed
+    missed = event.seen is not None and event.seen < (item.changed if changed is None else changed)
     seen = event.seen if missed else seq
     told = {**event.detail, SEEN: seen} if missed else event.detail
     event_id = write_event(tx, item_subject(item.id), seq, event.type, event.outcome, event.agent or agent, told)
@@ -80,6 +83,15 @@ def wake_robots(tx: Tx, item: Item, event_type: str | None, teller: str = "") ->
     for name, trigger, facts in interested:
         if admits(trigger, fresh, latest):
             submit_one(tx, ready_job(name, fresh, facts), tx.new_move(), "engine")
+
+
+def look_again(tx: Tx, robot: str, item_id: str) -> None:
+    """News that came while the robot's job was there made no new one; now that it is gone, ask once more."""
+    rows = tx.run("lock_item", id=item_id)
+    latest = latest_from(tx.run("latest", item=item_id))
+    for name, trigger, facts in subscriptions(tx):
+        if rows and name == robot and admits(trigger, item_from(rows[0]), latest):
+            submit_one(tx, ready_job(name, item_from(rows[0]), facts), tx.new_move(), "engine")
 
 
 def ready_job(robot: str, item: Item, facts: dict[str, Any]) -> NewJob:

@@ -131,7 +131,7 @@ class Worker:
             self._change.notify_all()
         self._give_back(unstarted)
         deadline = time.monotonic() + self.settings.grace
-        while (running := self._keeper.held()) and time.monotonic() < deadline:
+        while (running := self._with_a_say()) and time.monotonic() < deadline:
             with self._change:
                 self._change.wait(0.05)
         for work in running:
@@ -355,9 +355,13 @@ class Worker:
 
     def _settle_last_words(self) -> None:
         patience = time.monotonic() + 2.0
-        while self._keeper.held() and time.monotonic() < patience:
+        while self._with_a_say() and time.monotonic() < patience:
             with self._change:
                 self._change.wait(0.05)
+
+    def _with_a_say(self) -> list[Work]:
+        """What is being worked on and not lost: the rest is not waited for, as nothing it says would be heard."""
+        return [work for work in self._keeper.held() if not work.lost]
 
     def _forget_me(self) -> None:
         try:

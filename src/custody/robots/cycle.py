@@ -24,9 +24,8 @@ from custody.robots.orphans import keep_orphan
 from custody.robots.program import Program, TimedOut, end_all, mark_of
 from custody.robots.robot import Report, Robot
 from custody.stores import Store
-from custody.stores.items import ready_job
+from custody.stores.items import make_ready
 from custody.stores.rows import Tx, dumps, item_from, latest_from
-from custody.stores.submit import submit_one
 
 CHUNK = 500
 SWEEP_SECONDS = 2.0
@@ -89,7 +88,7 @@ def sweep(store: Store, robot: Robot) -> int:
         for row in rows:
             item = item_from(row)
             if admits(robot.when, item, latest_from(tx.run("latest", item=item.id))):
-                submit_one(tx, ready_job(robot.name, item, {"priority": robot.priority}), tx.new_move(), "sweep")
+                make_ready(tx, robot.name, item, {"priority": robot.priority}, "sweep")
         if filled != END:
             tx.run("set_filled", robot=robot.name, filled=rows[-1][0] if rows else END)
         return len(rows)

@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
-from custody.model.errors import BadInput, NotFound
+from custody.model.errors import BadInput, KeyConflict, NotFound
 from custody.model.event import NewEvent, item_subject
 from custody.model.item import Item, NewItem
 from custody.model.job import NewJob
@@ -82,7 +82,7 @@ def wake_robots(tx: Tx, item: Item, event_type: str | None, teller: str = "") ->
     fresh, latest = _locked(tx, item.id), latest_from(tx.run("latest", item=item.id))
     for name, trigger, facts in interested:
         if admits(trigger, fresh, latest):
-            submit_one(tx, ready_job(name, fresh, facts), tx.new_move(), "engine")
+            make_ready(tx, name, fresh, facts, "engine")
 
 
 def look_again(tx: Tx, robot: str, item_id: str) -> None:
@@ -91,15 +91,19 @@ def look_again(tx: Tx, robot: str, item_id: str) -> None:
     latest = latest_from(tx.run("latest", item=item_id))
     for name, trigger, facts in subscriptions(tx):
         if rows and name == robot and admits(trigger, item_from(rows[0]), latest):
-            submit_one(tx, ready_job(name, item_from(rows[0]), facts), tx.new_move(), "engine")
+            make_ready(tx, name, item_from(rows[0]), facts, "engine")
 
 
-def ready_job(robot: str, item: Item, facts: dict[str, Any]) -> NewJob:
+def make_ready(tx: Tx, robot: str, item: Item, facts: dict[str, Any], agent: str) -> None:
     """An item that is ready for a robot *is* a job, one per robot and item."""
-    return NewJob(
+    job = NewJob(
         f"robot/{robot}", {"item": item.id}, key=item.id, lane=item.collection, collection=item.collection,
         priority=item.detail.get(PRIORITY, facts.get("priority", 50)),
     )  # fmt: skip
+    try:
+        submit_one(tx, job, tx.new_move(), agent)
+    except KeyConflict:
+        pass  # its job is there, and someone has spoilt its payload: that must not keep anyone from recording events
 
 
 def subscriptions(tx: Tx) -> list[tuple[str, Trigger, dict[str, Any]]]:

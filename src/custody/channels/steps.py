@@ -219,7 +219,7 @@ def begin_removal(mirror: Mirror, channel: int) -> Told:
     """From now on nobody writes to it; its threads go as well."""
     children = _threads_left(mirror, channel)
     along = (noted(thread, removed_with=str(channel)) for thread in children)
-    requests = tuple(Request("remove", thread) for thread in children)
+    requests = tuple(Request("remove", thread, why=f"its channel {channel} was removed") for thread in children)
     return Told({}, (noted(channel, mirrored="removing"), *along), (), requests)
 
 
@@ -239,8 +239,9 @@ def remove_page(mirror: Mirror, channel: int) -> bool:
     return len(left) > PER_PAGE_OF_REMOVAL
 
 
-def removed(channel: int) -> Told:
-    return Told({}, (noted(channel, mirrored="removed"),), (NewEvent(item_id(channel), "removed"),))
+def removed(channel: int, why: str = "") -> Told:
+    event = NewEvent(item_id(channel), "removed", detail={"why": why} if why else {})
+    return Told({}, (noted(channel, mirrored="removed"),), (event,))
 
 
 def left_of(mirror: Mirror, channel: int) -> list[str]:

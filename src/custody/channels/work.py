@@ -59,8 +59,8 @@ def review_job(channel: int, message: int) -> NewJob:
     return NewJob(REVIEW, given, key=f"{channel}/{message}", lane=str(channel))
 
 
-def remove_job(channel: int) -> NewJob:
-    return _job(REMOVE, channel)
+def remove_job(channel: int, why: str = "") -> NewJob:
+    return _job(REMOVE, channel, **({"why": why} if why else {}))
 
 
 def job_of(request: Request) -> NewJob:
@@ -68,7 +68,7 @@ def job_of(request: Request) -> NewJob:
         "add": lambda: add_job(request.channel, request.newest_first),
         "sync": lambda: sync_job(request.channel, request.why, request.newest_first),
         "review": lambda: review_job(request.channel, request.message),
-        "remove": lambda: remove_job(request.channel),
+        "remove": lambda: remove_job(request.channel, request.why),
     }
     return made[request.what]()
 
@@ -130,7 +130,7 @@ def remove(work: Work, mirror: Mirror) -> Outcome:
     while steps.remove_page(mirror, channel):
         if work.stopped:
             return Wait(0, "stopped between two pages; the next worker goes on")
-    told = steps.removed(channel)
+    told = steps.removed(channel, str(work.facts.get("why", "")))
     then = [job_of(request) for request in begun.requests]
     return Passed(items=told.items, events=told.events, then=then, forget=True)
 

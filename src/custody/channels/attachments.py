@@ -19,6 +19,8 @@ from custody.channels.snowflake import parse
 from custody.channels.table import Found
 from custody.model.errors import CustodyError, Unavailable
 
+TRIES = 4  # for one file, before the page is tried again later
+
 Raw = Mapping[str, Any]
 
 
@@ -53,12 +55,21 @@ def keep(mirror: Mirror, channel: int, messages: Iterable[Raw]) -> int:
 def _kept(mirror: Mirror, channel: int, link: Link) -> dict[str, Any]:
     row = {"id": str(link.attachment), "message": link.message, "filename": link.name}
     try:
-        kept = media.keep(mirror.blobs, mirror.discord.attachment(link.url), mirror.largest_file, str(channel))
+        kept = _fetched(mirror, channel, link)
     except Unavailable:
         raise  # it is there, and can be had later
     except CustodyError as error:
         return row | {"lost": error.message}
     return row | {"digest": kept.digest, "size": kept.size}
+
+
+def _fetched(mirror: Mirror, channel: int, link: Link) -> media.Kept:
+    """A file server that stumbles is asked again here: its message's whole page would have to wait otherwise."""
+    for attempt in range(TRIES - 1):
+        with suppress(Unavailable):
+            return media.keep(mirror.blobs, mirror.discord.attachment(link.url), mirror.largest_file, str(channel))
+        mirror.discord.sleep(0.25 * 2**attempt)
+    return media.keep(mirror.blobs, mirror.discord.attachment(link.url), mirror.largest_file, str(channel))
 
 
 def drop(blobs: Blobs, channel: int, gone: Iterable[Found]) -> None:

@@ -39,7 +39,7 @@ MOST_TRIES = 5
 VISIBLE_SECONDS = 300  # how long a consumer has for a page before the letter is given to another
 NEVER = -1  # letters do not expire
 POLL_SECONDS = 0.1
-AGAIN_SECONDS = 30.0  # after a service did not answer
+AGAIN_SECONDS = 30.0
 
 Body = Mapping[str, Any]
 
@@ -178,6 +178,11 @@ class Queues:
                 if getattr(error, "error_code", "") != "PopReceiptMismatch":
                     raise
 
+    def put_off(self, queue: str, message: QueueMessage, seconds: float) -> None:
+        """Seen again after so long, with its count."""
+        with _refusals(queue):
+            self._clients[queue].update_message(message, visibility_timeout=round(seconds))
+
     def poison(self, queue: str, message: QueueMessage, why: str) -> None:
         """Aside, where a person may look, with the reason."""
         told = {"letter": str(message.content), "tries": message.dequeue_count, "why": why}
@@ -210,6 +215,7 @@ class Post:
     mirror: Mirror
     holder: str
     visible: int = VISIBLE_SECONDS
+    again: float = AGAIN_SECONDS  # after something went wrong
 
     def run(self, stop: Callable[[], bool], until_idle: bool = False) -> int:
         """Until told to stop or, if wanted, until every queue is empty; answers how many letters were dealt with."""
@@ -246,10 +252,11 @@ class Post:
         except RateLimited as limit:
             letters, wait = [Letter(queue, body)], float(limit.facts.get("retry_after", 1.0))
         except Unavailable:
-            letters, wait = [Letter(queue, body)], AGAIN_SECONDS
-        except Exception as error:  # it is seen again when its time is over, and put aside after a few
+            letters, wait = [Letter(queue, body)], self.again
+        except Exception as error:  # it is tried again, and put aside after a few times
             why = str(error) if isinstance(error, CustodyError) else repr(error)
             self.mirror.store.records.note(f"queue/{queue}", "stumbled", self.holder, letter=dict(body), why=why[:500])
+            self.queues.put_off(queue, message, self.again)
             return
         else:
             wait = 0.0

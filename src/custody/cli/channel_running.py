@@ -15,7 +15,6 @@ from custody.channels.mirror import Mirror
 from custody.channels.runs import Shard, Stop
 from custody.channels.serving import open_blobs, open_mirror
 from custody.channels.shared import StoreSlots
-from custody.cli import running
 from custody.cli.config import Config
 from custody.cli.configured import ConfigFile, StoreUrl, opened
 from custody.cli.telling import Logging
@@ -53,7 +52,7 @@ def run(
         while not stop.asked and time.monotonic() < deadline:
             runs.ask_for(mirror, found.channels)
             if found.channels.queues == "azure":
-                finished = _post(mirror, found, deadline, until_idle, stop)
+                finished = _post(mirror, found, deadline, until_idle, stop, lease)
             else:
                 finished = runs.run_until_idle(mirror, deadline, settings, tell, stop)
             if until_idle:
@@ -95,9 +94,9 @@ def _mirror(store: Store, found: Config, shard: Shard | None = None) -> Mirror:
     return mirror
 
 
-def _post(mirror: Mirror, found: Config, deadline: float, until_idle: bool, stop: Stop) -> bool:
+def _post(mirror: Mirror, found: Config, deadline: float, until_idle: bool, stop: Stop, lease: float) -> bool:
     from custody.channels.queues import Post, open_queues
 
-    post = Post(open_queues(found.channels, found.home), mirror, running.me())
+    post = Post(open_queues(found.channels, found.home), mirror, mirror.store.new_move(), max(1, round(lease)))
     post.run(lambda: stop.asked or time.monotonic() >= deadline, until_idle)
     return time.monotonic() < deadline and not stop.asked

@@ -14,6 +14,8 @@ from custody.workflows.archives import Archives, Kept
 from custody.workflows.hooks import spooled
 from custody.workflows.notify import COMMIT_KIND, reconcile
 from custody.workflows.planning import TASK_KIND, commit
+from custody.workflows.runs import run
+from custody.workflows.schedules import RUN_KIND
 from custody.workflows.tasks import Shop, confirm_dead, run_task
 
 RECONCILE_SECONDS = 5.0
@@ -40,6 +42,7 @@ def open_shop(store: Store, config: WorkflowConfig, home: Path) -> Shop:
 def kinds(shop: Shop, at_once: int = 0) -> Sequence[Kind]:
     return (
         Kind(COMMIT_KIND, lambda work: commit(work, shop.store), tries=1_000_000, backoff=Backoff(first=1, most=60)),
+        Kind(RUN_KIND, lambda work: run(work, shop.store), tries=1_000_000, backoff=Backoff(first=1, most=60)),
         Kind(
             TASK_KIND, lambda work: run_task(work, shop), at_once=at_once, tries=1_000,
             confirm_dead=lambda job: confirm_dead(job, shop),

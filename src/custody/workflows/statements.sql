@@ -41,3 +41,7 @@ select {job_columns} from job where line = :line and position >= :first and posi
 select {job_columns} from job
 where line = :line and task = :task and position < :position and ended is null
 order by id
+
+-- name: wf_last_run
+-- The last run of a task before this one, among those that people and schedules asked for.
+select id from job where line = :line and task = :task and position < :position order by position desc limit 1

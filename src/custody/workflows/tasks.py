@@ -25,7 +25,7 @@ from custody.model.outcome import Failed, Outcome, Passed, Wait
 from custody.stores import Store
 from custody.workflows.archives import Archives
 from custody.workflows.planning import TASK_KIND, revision_item, task_key
-from custody.workflows.task import SHELLS
+from custody.workflows.task import ON_COMMIT, SHELLS
 
 BEAT_SECONDS = 0.2
 MOST_TOLD = 2_000
@@ -95,7 +95,7 @@ def _obstacle(work: Work, shop: Shop, recipe: dict[str, Any]) -> Wait | None:
     if not shop.sandbox_works and (recipe.get("command") or recipe.get("script")):
         return Wait(PATIENCE, f"tasks run in a sandbox, and {shop.sandbox_works.reason}: {shop.sandbox_works.hint}")
     for victim in work.payload.get("cancels", []):
-        still = shop.store.queue.supersede(work.payload["archive"], victim, work.payload["revision"], work.job.id)
+        still = shop.store.queue.supersede(str(work.job.line), victim, work.job.position, work.job.id)
         if still:
             return Wait(BEAT_SECONDS, f"{still} older instances of {victim} have not ended yet")
     return None
@@ -125,10 +125,12 @@ def _facts(work: Work) -> dict[str, str]:
 
 
 def _inputs(work: Work, shop: Shop) -> Iterator[Mount]:
-    """What the tasks it depends on have left, read-only."""
+    """What the tasks it depends on have left, read-only; in this run, or else when the revision was committed."""
     given = work.payload
     for task in given.get("depends", []):
-        job = shop.store.queue.by_key(TASK_KIND, task_key(given["archive"], given["revision"], given["run"], task))
+        keys = [task_key(given["archive"], given["revision"], run, task) for run in (given["run"], ON_COMMIT)]
+        jobs = [shop.store.queue.by_key(TASK_KIND, key) for key in keys]
+        job = next((job for job in jobs if job), None)
         left = shop.folder(job) / "outputs" if job else None
         if left is not None and left.is_dir():
             yield Mount(left, f"/inputs/{task}")

@@ -16,6 +16,7 @@ from custody.model.errors import NotFound
 from custody.model.job import Filter, Job
 from custody.stores import Store, open_store
 from custody.stores.rows import job_from
+from custody.workflows import inside
 from custody.workflows.notify import COMMIT_KIND, commit_key
 from custody.workflows.planning import TASK_KIND, task_key
 from custody.workflows.runs import ask_for_run
@@ -99,6 +100,14 @@ def cancel(
     print(answer.why or f"{task} of revision {revision} is cancelled")
 
 
+def commit(
+    paths: Annotated[list[str], typer.Argument(help="files and folders of the task's work folder")],
+    message: Annotated[str, typer.Option("-m", "--message", help="why")],
+) -> None:
+    """Commit what a task has made; only inside a task. Known as its work by whatever runs because of it."""
+    raise typer.Exit(inside.tell(inside.ask(message, paths)))
+
+
 def run(
     name: Name,
     task: Annotated[str, typer.Argument(help="a task, with all it depends on; or the name of a workflow file")],
@@ -153,4 +162,4 @@ def _operator(store: Store) -> Operator:
     return Operator(store, machines(), running.me())
 
 
-VERBS = (why, log, retry, accept, cancel, run, runs)
+VERBS = (commit, why, log, retry, accept, cancel, run, runs)

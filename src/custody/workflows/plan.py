@@ -137,7 +137,14 @@ def plan(
         return Plan(revision, edges=tuple(edges), faults=definitions.faults, definition_hash=definitions.hash)
     clocks = tuple((workflow.name, workflow.schedule) for workflow in definitions.workflows if workflow.schedule)
     if why := _nothing_to_do(lineage, message):
-        return Plan(revision, edges=tuple(edges), skipped=why, definition_hash=definitions.hash, schedules=clocks)
+        return Plan(
+            revision,
+            edges=tuple(edges),
+            skipped=why,
+            definition_hash=definitions.hash,
+            schedules=clocks,
+            lineage=lineage.tasks,
+        )
     planned = run(definitions.on_commit, revision, past, lineage=lineage)
     return replace(
         planned, edges=(*edges, *planned.edges), definition_hash=definitions.hash, schedules=clocks,

@@ -18,7 +18,7 @@ from custody.model.item import NewItem
 from custody.model.job import NewJob
 from custody.model.outcome import Outcome, Passed, Wait
 from custody.stores import Store
-from custody.workflows.archive import Archive, Meta, read_workflows
+from custody.workflows.archive import LINEAGE, Archive, Meta, read_workflows
 from custody.workflows.archives import Archives
 from custody.workflows.definition import read
 from custody.workflows.notify import COMMIT_KIND, commit_key
@@ -28,7 +28,6 @@ from custody.workflows.task import COMMIT, ON_COMMIT, Task
 
 TASK_KIND = "workflow/task"
 FAULTY = "(definition)"
-LINEAGE = "custody:lineage"  # a property of commits that tasks made: which tasks led here
 WANTS: dict[str, Wants] = {"success": "success", "finished": "finished", "failure": "failure", "prev": "passable"}
 
 
@@ -55,6 +54,8 @@ def commit(work: Work, store: Store) -> Outcome:
     told = {"definition": planned.definition_hash, "tasks": len(planned.tasks)}
     if planned.skipped:
         told["why"] = planned.skipped
+    if planned.lineage:
+        told["lineage"] = list(planned.lineage)
     if planned.faults:
         told["faults"] = [str(fault) for fault in planned.faults[:50]]
     facts = {"tasks": made, "blocking": list(planned.blocking), "definition": planned.definition_hash}
@@ -195,7 +196,8 @@ def task_job(name: str, planned: Plan, task: PlannedTask, needs: list[Edge], run
         lane=name if definition.lane == "main" else f"{name}/{definition.lane}", collection=name,
         line=name if by_commit else runs_line(name), task=task.name,
         position=planned.revision if by_commit else run.job,
-        supersedes=any(cancel.victim == task.name for cancel in cancels), needs=needs,
+        supersedes=any(cancel.victim == task.name for cancel in cancels),
+        needs=[] if task.skip else needs,  # a need that is met would bring it back
     )  # fmt: skip
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +13,7 @@ from custody.border.sandbox import Sandboxes, available
 from custody.engine.kinds import Backoff, Chore, Kind
 from custody.model.errors import CustodyError
 from custody.stores import Store
+from custody.workflows import inside
 from custody.workflows.archives import Archives, Kept
 from custody.workflows.hooks import spooled
 from custody.workflows.notify import COMMIT_KIND, reconcile
@@ -35,8 +39,20 @@ def open_shop(store: Store, config: WorkflowConfig, home: Path) -> Shop:
     works = available()
     if works:
         sandboxes.__enter__()
-    (home / config.work).mkdir(parents=True, exist_ok=True)
-    return Shop(store, sandboxes, (home / config.work).resolve(), (home / config.kept).resolve(), works)
+    work = (home / config.work).resolve()
+    work.mkdir(parents=True, exist_ok=True)
+    return Shop(store, sandboxes, work, (home / config.kept).resolve(), works, _client(work))
+
+
+def _client(work: Path) -> Path:
+    """The program that tasks commit with, as a file of its own that can be run."""
+    client = work / ".tools" / "custody"
+    client.parent.mkdir(exist_ok=True)
+    draft = client.with_name(f"custody-{os.getpid()}-{threading.get_ident()}")
+    shutil.copyfile(inside.__file__, draft)
+    draft.chmod(0o755)
+    os.replace(draft, client)  # another worker may be giving it to a sandbox just now
+    return client
 
 
 def kinds(shop: Shop, at_once: int = 0) -> Sequence[Kind]:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from custody.border.bwrap import PATH
 from custody.border.confinement import EXITED, LEASE, MEMORY, NOT_STARTED, STOPPED, TIMEOUT, End, Mount, Spec
 from custody.border.sandbox import Available, Running, Sandboxes
 from custody.engine.work import Work
@@ -24,12 +25,19 @@ from custody.model.job import Job
 from custody.model.outcome import Failed, Outcome, Passed, Wait
 from custody.stores import Store
 from custody.workflows.archives import Archives
+from custody.workflows.committing import Commits
+from custody.workflows.inside import SOCKET
 from custody.workflows.planning import TASK_KIND, revision_item, task_key
 from custody.workflows.task import ON_COMMIT, SHELLS
+from custody.workflows.window import Window
 
 BEAT_SECONDS = 0.2
 MOST_TOLD = 2_000
 PATIENCE = 30.0  # seconds between looks while something that a task needs is not installed
+
+TOOLS_INSIDE = "/run/custody"
+SOCKET_INSIDE = f"{TOOLS_INSIDE}/socket"
+_TOOLS = {"PATH": f"{TOOLS_INSIDE}:{PATH}"}
 
 REASONS = {
     TIMEOUT: ("task.timeout", "it did not end within its time"),
@@ -47,6 +55,7 @@ class Shop:
     work: Path  # a folder per attempt while it runs
     kept: Path  # logs and artifacts, by archive, revision and task
     sandbox_works: Available
+    client: Path  # what a task calls to commit
 
     def folder(self, job: Job) -> Path:
         given = job.payload
@@ -64,14 +73,17 @@ def run_task(work: Work, shop: Shop) -> Outcome:
     if not recipe.get("command") and not recipe.get("script"):
         return Passed({"joined": True}, events=[_event(work, "success", {})])
     attempt = f"{sandbox_prefix(work.job)}{work.job.attempts}"
-    place = shop.work / attempt
+    place, beside = shop.work / attempt, shop.work / f".{attempt}"
+    commits = Commits(work, shop.store, place, beside / "drafts")
     try:
-        spec = _prepare(work, shop, recipe, attempt, place)
-        running = shop.sandboxes.find(attempt) or shop.sandboxes.start(spec)
-        end = _watch(work, running)
+        with Window(beside / "socket", commits.answer) as window:
+            spec = _prepare(work, shop, recipe, attempt, place, window)
+            running = shop.sandboxes.find(attempt) or shop.sandboxes.start(spec)
+            end = _watch(work, running)
         return _conclude(work, shop, recipe, running, end, place)
     finally:
         shutil.rmtree(place, ignore_errors=True)
+        shutil.rmtree(beside, ignore_errors=True)
 
 
 def sandbox_prefix(job: Job) -> str:
@@ -101,16 +113,17 @@ def _obstacle(work: Work, shop: Shop, recipe: dict[str, Any]) -> Wait | None:
     return None
 
 
-def _prepare(work: Work, shop: Shop, recipe: dict[str, Any], attempt: str, place: Path) -> Spec:
+def _prepare(work: Work, shop: Shop, recipe: dict[str, Any], attempt: str, place: Path, window: Window) -> Spec:
     shutil.rmtree(place, ignore_errors=True)
     place.mkdir(parents=True)
     archive = Archives(shop.store).get(work.payload["archive"]).open()
     archive.export(work.payload["revision"], place)
     script = str(recipe.get("script", ""))
+    mounts = [*_inputs(work, shop), Mount(window.place, SOCKET_INSIDE), Mount(shop.client, f"{TOOLS_INSIDE}/custody")]
     return Spec(
         name=attempt, work=place, argv=() if script else tuple(recipe.get("command", ())), script=script,
-        shell=SHELLS[recipe.get("shell", "sh")], env={**recipe.get("env", {}), **_facts(work)},
-        mounts=tuple(_inputs(work, shop)), network=bool(recipe.get("network")),
+        shell=SHELLS[recipe.get("shell", "sh")], env={**_TOOLS, **recipe.get("env", {}), **_facts(work)},
+        mounts=tuple(mounts), network=bool(recipe.get("network")),
         lease=max(0.5, work.trusted_until - time.monotonic()), timeout=recipe.get("timeout"),
         grace=float(recipe.get("grace", 10)), output_limit=int(recipe.get("output_limit", 64 << 20)),
     )  # fmt: skip
@@ -121,6 +134,7 @@ def _facts(work: Work) -> dict[str, str]:
     return {
         "CUSTODY_ARCHIVE": given["archive"], "CUSTODY_REVISION": str(given["revision"]), "CUSTODY_TASK": given["task"],
         "CUSTODY_JOB": str(work.job.id), "CUSTODY_ATTEMPT": str(work.job.attempts), "CUSTODY_RUN": given["run"],
+        SOCKET: SOCKET_INSIDE,
     }  # fmt: skip
 
 

@@ -20,6 +20,7 @@ from custody.workflows.notify import notify as take_in
 from custody.workflows.notify import reconcile
 from custody.workflows.planning import plan_revision
 from custody.workflows.schedules import keep_time
+from custody.workflows.secrets import Secrets
 
 app = running.noun("Versioned archives whose commits run their own workflow files.")
 
@@ -153,6 +154,44 @@ def thaw(name: Name, why: Why, store: StoreUrl = "") -> None:
         kept = Archives(handle).get(name)
         Archives(handle).freeze(name, "", kept.open().uuid(), running.me())
     print(f"{name} is looked after again ({why})")
+
+
+@app.command()
+def allow(
+    name: Name,
+    secret: Annotated[str, typer.Argument(help="a file in the secrets folder")],
+    why: Why,
+    branch: Annotated[str, typer.Option(help="git: only tasks of these branches, e.g. main or release/*")] = "*",
+    store: StoreUrl = "",
+) -> None:
+    """Let the tasks of an archive have a secret that their definition names."""
+    with opened(store) as handle:
+        Secrets(handle, Path()).allow(name, secret, running.me(), why, branch)
+    print(f"tasks of {name} that ask for {secret} get it")
+
+
+@app.command()
+def forbid(name: Name, secret: Annotated[str, typer.Argument(help="a secret")], why: Why, store: StoreUrl = "") -> None:
+    """Let them have it no longer."""
+    with opened(store) as handle:
+        done = Secrets(handle, Path()).forbid(name, secret, running.me(), why)
+    print(f"tasks of {name} no longer get {secret}" if done else f"tasks of {name} did not get {secret}")
+
+
+@app.command()
+def secrets(name: Name, store: StoreUrl = "", json: AsJson = False) -> None:
+    """Which secrets the tasks of an archive may have; never their values."""
+    with opened(store) as handle:
+        found, now = Secrets(handle, Path()).allowed(name), handle.now()
+    if json:
+        running.emit(found)
+        return
+    columns = {
+        "secret": lambda allowed: allowed.secret, "branch": lambda allowed: allowed.branch,
+        "by": lambda allowed: allowed.who, "since": lambda allowed: ago(allowed.at, now) + " ago",
+        "why": lambda allowed: allowed.why,
+    }  # fmt: skip
+    running.table(columns, found, f"tasks of {name} get no secrets: custody archive allow {name} SECRET --why …")
 
 
 @app.command()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -17,8 +18,10 @@ from custody.model.job import Filter, Job
 from custody.stores import Store, open_store
 from custody.stores.rows import job_from
 from custody.workflows import inside
+from custody.workflows.archives import Archives
+from custody.workflows.index import index_file, open_index
 from custody.workflows.notify import COMMIT_KIND, commit_key
-from custody.workflows.planning import TASK_KIND, task_key
+from custody.workflows.planning import find_task, task_key
 from custody.workflows.runs import ask_for_run
 from custody.workflows.schedules import RUN_KIND
 
@@ -108,6 +111,32 @@ def commit(
     raise typer.Exit(inside.tell(inside.ask(message, paths)))
 
 
+def search(
+    name: Name,
+    words: Annotated[list[str], typer.Argument(help="all of these, in paths and texts")],
+    branch: Annotated[str, typer.Option(help="git: the branch to look in")] = "main",
+    limit: Annotated[int, typer.Option(help="so many at most")] = 20,
+    store: StoreUrl = "",
+    json: AsJson = False,
+) -> None:
+    """Find paths and texts in what the ready-made index task has indexed on this machine."""
+    found = find(None)
+    with opened(store) as handle:
+        kept = Archives(handle).get(name)
+    place = (found.home / found.workflows.kept) if found else Path("tasks")
+    file = index_file(place, name, f"refs/heads/{branch}" if kept.system == "git" else "")
+    if not file.exists():
+        hint = "a task with `ready: index` makes one; run this where custody.toml is"
+        raise NotFound(f"there is no index of {name} here", code="index.missing", where=str(file), hint=hint)
+    with open_index(file) as index:
+        hits, revision = index.search(words, limit), index.revision
+    if json:
+        running.emit({"revision": revision, "hits": hits})
+        return
+    columns = {"path": lambda hit: hit.path, "since": lambda hit: f"r{hit.since}", "text": lambda hit: hit.snippet}
+    running.table(columns, hits, f"nothing in revision {revision} has all of these words")
+
+
 def run(
     name: Name,
     task: Annotated[str, typer.Argument(help="a task, with all it depends on; or the name of a workflow file")],
@@ -142,10 +171,10 @@ def runs(
 
 
 def _job(store: Store, name: str, revision: int, task: str, run: str = "commit") -> Job:
-    kind, key = (COMMIT_KIND, commit_key(name, revision)) if task == "COMMIT" else (
-        TASK_KIND, task_key(name, revision, run, task)
-    )  # fmt: skip
-    job = store.queue.by_key(kind, key)
+    if task == "COMMIT":
+        job = store.queue.by_key(COMMIT_KIND, commit_key(name, revision))
+    else:
+        job = find_task(store, task_key(name, revision, run, task))
     if job is None:
         known = [found.task for found in revision_jobs(store, name, revision, revision)]
         raise NotFound(
@@ -162,4 +191,4 @@ def _operator(store: Store) -> Operator:
     return Operator(store, machines(), running.me())
 
 
-VERBS = (commit, why, log, retry, accept, cancel, run, runs)
+VERBS = (commit, search, why, log, retry, accept, cancel, run, runs)

@@ -43,6 +43,7 @@ class Kind:
     state: str = WORK.start
     machine: Machine = WORK
     at_once: int = 0  # at most so many at once in one worker; 0: as many as it has threads
+    spare: int = 0  # leave so many of a worker's threads to other kinds; the only thread there is may be used
     tries: int = 5  # attempts at a transient failure before it counts as a failure
     crashes: int = 3  # workers that may die alone with it before it is put aside
     backoff: Backoff = field(default_factory=Backoff)

@@ -203,7 +203,8 @@ class Worker:
         return state == kind.state and place in ("", self.settings.place)
 
     def _allowed(self, kind: Kind) -> int:
-        limit = kind.at_once or MOST_BUFFERED + self.settings.threads
+        threads = self.settings.threads
+        limit = kind.at_once or (max(1, threads - kind.spare) if kind.spare else MOST_BUFFERED + threads)
         return limit - self._busy[kind.prefix]
 
     def _claim_suspect(self) -> int:

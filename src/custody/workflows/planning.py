@@ -15,7 +15,7 @@ from custody.engine.work import Work
 from custody.model.event import NewEvent
 from custody.model.graph import Edge, Otherwise, Wants, satisfied
 from custody.model.item import NewItem
-from custody.model.job import NewJob
+from custody.model.job import Job, NewJob
 from custody.model.outcome import Outcome, Passed, Wait
 from custody.stores import Store
 from custody.workflows.archive import LINEAGE, Archive, Meta, read_workflows
@@ -24,9 +24,10 @@ from custody.workflows.definition import read
 from custody.workflows.notify import COMMIT_KIND, commit_key
 from custody.workflows.plan import Lineage, Plan, PlannedEdge, PlannedTask, Ref, nearest, plan
 from custody.workflows.schedules import keep_time
-from custody.workflows.task import COMMIT, ON_COMMIT, Task
+from custody.workflows.task import COMMIT, ON_COMMIT, QUICK, Task
 
 TASK_KIND = "workflow/task"
+QUICK_KIND = "workflow/quick"  # the same, for which every worker keeps a thread free: never behind long tasks
 FAULTY = "(definition)"
 WANTS: dict[str, Wants] = {"success": "success", "finished": "finished", "failure": "failure", "prev": "passable"}
 
@@ -164,9 +165,15 @@ def _edges(
 
 def _target(store: Store, name: str, on: Ref) -> int | None:
     """The job of a task that was planned before."""
-    key = commit_key(name, on.revision) if on.task == COMMIT else task_key(name, on.revision, on.run, on.task)
-    job = store.queue.by_key(COMMIT_KIND if on.task == COMMIT else TASK_KIND, key)
+    if on.task == COMMIT:
+        job = store.queue.by_key(COMMIT_KIND, commit_key(name, on.revision))
+    else:
+        job = find_task(store, task_key(name, on.revision, on.run, on.task))
     return job.id if job else None
+
+
+def find_task(store: Store, key: str) -> Job | None:
+    return store.queue.by_key(TASK_KIND, key) or store.queue.by_key(QUICK_KIND, key)
 
 
 def task_key(archive: str, revision: int, run: str, task: str) -> str:
@@ -190,8 +197,9 @@ def task_job(name: str, planned: Plan, task: PlannedTask, needs: list[Edge], run
     if planned.lineage:
         payload["lineage"] = list(planned.lineage)
     by_commit = run.name == ON_COMMIT
+    kind = QUICK_KIND if definition.ready or definition.lane == QUICK else TASK_KIND
     return NewJob(
-        TASK_KIND, payload, key=task_key(name, planned.revision, run.name, task.name),
+        kind, payload, key=task_key(name, planned.revision, run.name, task.name),
         state="skipped" if task.skip else "", facts={"why": task.skip} if task.skip else {},
         lane=name if definition.lane == "main" else f"{name}/{definition.lane}", collection=name,
         line=name if by_commit else runs_line(name), task=task.name,
@@ -207,7 +215,7 @@ def recipe(task: Task) -> dict[str, Any]:
         "command": list(task.command), "script": task.script, "shell": task.shell, "env": dict(task.env),
         "network": task.network, "timeout": task.timeout, "grace": task.grace, "retries": task.retries,
         "outputs": list(task.outputs), "output_limit": task.output_limit, "image": task.image,
-        "secrets": list(task.secrets),
+        "secrets": list(task.secrets), "ready": task.ready,
     }  # fmt: skip
     return {name: value for name, value in given.items() if value}
 

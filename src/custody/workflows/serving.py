@@ -6,7 +6,7 @@ import os
 import shutil
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from custody.border.sandbox import Sandboxes, available
@@ -17,7 +17,7 @@ from custody.workflows import inside
 from custody.workflows.archives import Archives, Kept
 from custody.workflows.hooks import spooled
 from custody.workflows.notify import COMMIT_KIND, reconcile
-from custody.workflows.planning import TASK_KIND, commit
+from custody.workflows.planning import QUICK_KIND, TASK_KIND, commit
 from custody.workflows.runs import run
 from custody.workflows.schedules import RUN_KIND
 from custody.workflows.tasks import Shop, confirm_dead, run_task
@@ -32,6 +32,7 @@ class WorkflowConfig:
     work: Path = Path("work-tasks")
     kept: Path = Path("tasks")  # logs and artifacts
     sandboxes: Path = Path("sandboxes")
+    secrets: Path = Path("secrets")  # one file for each, readable by the worker only
 
 
 def open_shop(store: Store, config: WorkflowConfig, home: Path) -> Shop:
@@ -41,7 +42,8 @@ def open_shop(store: Store, config: WorkflowConfig, home: Path) -> Shop:
         sandboxes.__enter__()
     work = (home / config.work).resolve()
     work.mkdir(parents=True, exist_ok=True)
-    return Shop(store, sandboxes, work, (home / config.kept).resolve(), works, _client(work))
+    kept, secrets = (home / config.kept).resolve(), (home / config.secrets).resolve()
+    return Shop(store, sandboxes, work, kept, works, _client(work), secrets)
 
 
 def _client(work: Path) -> Path:
@@ -56,14 +58,18 @@ def _client(work: Path) -> Path:
 
 
 def kinds(shop: Shop, at_once: int = 0) -> Sequence[Kind]:
+    """Long tasks leave a thread of every worker to planning and to quick tasks."""
+    patient = Backoff(first=1, most=60)
     return (
-        Kind(COMMIT_KIND, lambda work: commit(work, shop.store), tries=1_000_000, backoff=Backoff(first=1, most=60)),
-        Kind(RUN_KIND, lambda work: run(work, shop.store), tries=1_000_000, backoff=Backoff(first=1, most=60)),
-        Kind(
-            TASK_KIND, lambda work: run_task(work, shop), at_once=at_once, tries=1_000,
-            confirm_dead=lambda job: confirm_dead(job, shop),
-        ),
-    )  # fmt: skip
+        Kind(COMMIT_KIND, lambda work: commit(work, shop.store), tries=1_000_000, backoff=patient),
+        Kind(RUN_KIND, lambda work: run(work, shop.store), tries=1_000_000, backoff=patient),
+        _tasks(shop, QUICK_KIND),
+        replace(_tasks(shop, TASK_KIND), at_once=at_once, spare=1),
+    )
+
+
+def _tasks(shop: Shop, kind: str) -> Kind:
+    return Kind(kind, lambda work: run_task(work, shop), tries=1_000, confirm_dead=lambda job: confirm_dead(job, shop))
 
 
 def chores(store: Store, every: float = RECONCILE_SECONDS) -> Sequence[Chore]:

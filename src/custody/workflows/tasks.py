@@ -11,8 +11,8 @@ import fnmatch
 import os
 import shutil
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +20,17 @@ from custody.border.bwrap import PATH
 from custody.border.confinement import EXITED, LEASE, MEMORY, NOT_STARTED, STOPPED, TIMEOUT, End, Mount, Spec
 from custody.border.sandbox import Available, Running, Sandboxes
 from custody.engine.work import Work
+from custody.model.errors import BadInput, NotFound, Refused, Unsafe
 from custody.model.event import NewEvent
 from custody.model.job import Job
 from custody.model.outcome import Failed, Outcome, Passed, Wait
 from custody.stores import Store
 from custody.workflows.archives import Archives
 from custody.workflows.committing import Commits
+from custody.workflows.index import index_file, open_index
 from custody.workflows.inside import SOCKET
-from custody.workflows.planning import TASK_KIND, revision_item, task_key
+from custody.workflows.planning import find_task, revision_item, task_key
+from custody.workflows.secrets import Secrets
 from custody.workflows.task import ON_COMMIT, SHELLS
 from custody.workflows.window import Window
 
@@ -56,6 +59,7 @@ class Shop:
     kept: Path  # logs and artifacts, by archive, revision and task
     sandbox_works: Available
     client: Path  # what a task calls to commit
+    secrets: Path  # a file for each
 
     def folder(self, job: Job) -> Path:
         given = job.payload
@@ -70,20 +74,44 @@ def run_task(work: Work, shop: Shop) -> Outcome:
     waiting = _obstacle(work, shop, recipe)
     if waiting:
         return waiting
+    if recipe.get("ready"):
+        return READY_MADE[recipe["ready"]](work, shop)
     if not recipe.get("command") and not recipe.get("script"):
         return Passed({"joined": True}, events=[_event(work, "success", {})])
     attempt = f"{sandbox_prefix(work.job)}{work.job.attempts}"
     place, beside = shop.work / attempt, shop.work / f".{attempt}"
     commits = Commits(work, shop.store, place, beside / "drafts")
     try:
+        secrets = _secrets(work, shop, recipe)
+    except (Refused, BadInput, Unsafe) as error:
+        return Failed(error.code, f"{error.message}: {error.hint}", events=[_event(work, "failure", error.as_dict())])
+    except NotFound as error:
+        return Wait(PATIENCE, f"{error.message}: {error.hint}")
+    try:
         with Window(beside / "socket", commits.answer) as window:
-            spec = _prepare(work, shop, recipe, attempt, place, window)
+            spec = replace(_prepare(work, shop, recipe, attempt, place, window), secrets=secrets)
             running = shop.sandboxes.find(attempt) or shop.sandboxes.start(spec)
             end = _watch(work, running)
         return _conclude(work, shop, recipe, running, end, place)
     finally:
         shutil.rmtree(place, ignore_errors=True)
         shutil.rmtree(beside, ignore_errors=True)
+
+
+def _index(work: Work, shop: Shop) -> Outcome:
+    """The ready-made index: in this process, since nothing of the archive's own is run."""
+    given = work.payload
+    archive = Archives(shop.store).get(given["archive"]).open()
+    branch = archive.meta(given["revision"]).properties.get("git:ref", "")
+    with open_index(index_file(shop.kept, given["archive"], branch)) as index:
+        count = index.bring_to(archive, given["revision"], lambda: work.stopped)
+    if count is None:
+        return Failed("task.stopped", "it was stopped before it ended", transient=True)
+    told = {"paths": count, "revision": given["revision"]}
+    return Passed(told, events=[_event(work, "success", told)])
+
+
+READY_MADE: Mapping[str, Callable[[Work, Shop], Outcome]] = {"index": _index}
 
 
 def sandbox_prefix(job: Job) -> str:
@@ -129,6 +157,15 @@ def _prepare(work: Work, shop: Shop, recipe: dict[str, Any], attempt: str, place
     )  # fmt: skip
 
 
+def _secrets(work: Work, shop: Shop, recipe: dict[str, Any]) -> dict[str, bytes]:
+    """What its definition names, as far as an operator allows it."""
+    if not recipe.get("secrets"):
+        return {}
+    name, revision = str(work.payload["archive"]), int(work.payload["revision"])
+    meta = Archives(shop.store).get(name).open().meta(revision)
+    return Secrets(shop.store, shop.secrets).given(name, recipe["secrets"], meta.properties.get("git:ref", ""))
+
+
 def _facts(work: Work) -> dict[str, str]:
     given = work.payload
     return {
@@ -143,7 +180,7 @@ def _inputs(work: Work, shop: Shop) -> Iterator[Mount]:
     given = work.payload
     for task in given.get("depends", []):
         keys = [task_key(given["archive"], given["revision"], run, task) for run in (given["run"], ON_COMMIT)]
-        jobs = [shop.store.queue.by_key(TASK_KIND, key) for key in keys]
+        jobs = [find_task(shop.store, key) for key in keys]
         job = next((job for job in jobs if job), None)
         left = shop.folder(job) / "outputs" if job else None
         if left is not None and left.is_dir():

@@ -285,3 +285,13 @@ create table archive (
     frozen text not null,                       -- why nothing is taken in any more; empty: all is well
     added bigint not null
 );
+
+create table archive_secret (
+    archive text collate "C" not null,
+    secret text collate "C" not null,
+    branch text collate "C" not null,                       -- a pattern; * for all
+    who text not null,
+    why text not null,
+    at bigint not null,
+    primary key (archive, secret, branch)
+);

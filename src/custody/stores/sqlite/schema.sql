@@ -271,3 +271,13 @@ create table archive (
     frozen text not null,                       -- why nothing is taken in any more; empty: all is well
     added integer not null
 ) strict, without rowid;
+
+create table archive_secret (
+    archive text not null,
+    secret text not null,
+    branch text not null,                       -- a pattern; * for all
+    who text not null,
+    why text not null,
+    at integer not null,
+    primary key (archive, secret, branch)
+) strict, without rowid;

@@ -116,11 +116,11 @@ def renews(far: Store, claim: Claim) -> None:
     assert far.queue.get(claim.id).until > claim.job.until
 
 
-# Those that are one statement say no "commit"; one that was used before is known by its values, not by its text.
+# Those that are one statement say no "commit"; a prepared one says only its values.
 LAST_WORDS = {
-    submits: b'"when_empty"',
-    submits_with_a_key: b'"when_empty"',
-    claims: b"parcel|queued||",
+    submits: b"letter",
+    submits_with_a_key: b"letter",
+    claims: b"parcel|queued",
     renews: b"set until",
 }
 VERBS = [submits, submits_with_a_key, claims, settles, keeps, moves, deletes, holds, takes_a_lease, records, renews]

@@ -73,7 +73,7 @@ def _passed(kind: Kind, claim: Claim, outcome: Passed, facts: Mapping[str, Any],
         kind.machine.is_working(to), kind.machine.end(to), claim.token, move, detail=outcome.detail, keep=outcome.keep,
         facts=_all_facts(facts, outcome.keep), then=outcome.then, items=outcome.items, events=outcome.events,
         priority=outcome.priority, lane=outcome.lane, place=outcome.place, last_passed=job.state,
-        open=_own_count(claim), remove=outcome.forget,
+        open=_own_count(claim), remove=outcome.forget, look=outcome.look,
     )  # fmt: skip
 
 

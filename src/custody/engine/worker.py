@@ -85,6 +85,7 @@ class Worker:
         self._change = threading.Condition()
         self._hungry = threading.Event()  # there may be room for more
         self._busy: Counter[str] = Counter()  # claimed and not yet settled, by prefix
+        self._taken: Counter[str] = Counter()  # claimed so far
         self._suspect: Work | None = None
         self._pace = Pace()
         self._stopping = False
@@ -134,7 +135,7 @@ class Worker:
         self._stopping = True
         self._give_back(self._unstarted())
         deadline = time.monotonic() + self.settings.grace
-        while (running := self._keeper.held()) and time.monotonic() < deadline:
+        while (running := self._with_a_say()) and time.monotonic() < deadline:
             with self._change:
                 self._change.wait(0.05)
         for work in running:
@@ -236,8 +237,10 @@ class Worker:
         return state == kind.state and place in ("", self.settings.place)
 
     def _allowed(self, kind: Kind) -> int:
-        limit = kind.at_once or MOST_BUFFERED + self.settings.threads
-        return limit - self._busy[kind.prefix]
+        threads = self.settings.threads
+        limit = kind.at_once or (max(1, threads - kind.spare) if kind.spare else MOST_BUFFERED + threads)
+        limit -= self._busy[kind.prefix]
+        return min(limit, kind.at_most - self._taken[kind.prefix]) if kind.at_most else limit
 
     def _claim_suspect(self) -> int:
         """One job whose holder vanished, one at a time: if it kills us too, it is known to be the one."""
@@ -264,6 +267,7 @@ class Worker:
         self._keeper.add(works, asked_at)
         with self._change:
             self._busy.update(prefixes)
+            self._taken.update(prefixes)
             if alone:
                 self._suspect = works[0]
                 self._ready.appendleft(works[0])  # it has waited for a whole lease already, and others wait behind it
@@ -413,9 +417,13 @@ class Worker:
 
     def _settle_last_words(self) -> None:
         patience = time.monotonic() + 2.0
-        while self._keeper.held() and time.monotonic() < patience:
+        while self._with_a_say() and time.monotonic() < patience:
             with self._change:
                 self._change.wait(0.05)
+
+    def _with_a_say(self) -> list[Work]:
+        """What is being worked on and not lost: the rest is not waited for, as nothing it says would be heard."""
+        return [work for work in self._keeper.held() if not work.lost]
 
     def _forget_me(self) -> None:
         try:

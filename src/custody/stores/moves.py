@@ -127,6 +127,8 @@ def follow(tx: Tx, change: Change, job: Job, was_open: bool) -> None:
     if change.then:
         submit(tx, change.then, change.move, change.agent)
     items.record(tx, change.items, change.events, change.agent)
+    if change.look:
+        items.look_again(tx, *change.look)
     add_needs(tx, job.id, change.needs)
     if change.ended:
         graph.after_end(tx, job, was_open)

@@ -127,6 +127,8 @@ def _follow(many: Many, moved: Sequence[tuple[Change, Row]]) -> None:
     for change, _ in moved:
         if change.items or change.events:
             items.record(tx, change.items, change.events, change.agent)
+        if change.look:
+            items.look_again(tx, *change.look)
     _tell(many, moved)
     for change, (job_id, _, still_open, _, line) in moved:
         if line is not None and not change.ended and change.frm != change.to:

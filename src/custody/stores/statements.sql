@@ -570,7 +570,7 @@ where (holder is null) <> (until = 0) or (holder is null and revoked is not null
   or (ended is not null and (holder is not null or runnable = 1))
 
 -- name: recount_latest
--- Items whose newest event of a type is not the one on record.
+-- Items whose newest event of a type is not the one on record (one that was withdrawn since may be passed over).
 select 'item/' || latest.item, latest.type || ' number ' || latest.seq || ', ' || latest.outcome, 'its newest ' || latest.type
 from latest
 where not exists (
@@ -578,7 +578,10 @@ where not exists (
       and event.type = latest.type and event.outcome = latest.outcome)
   or exists (
     select 1 from event where event.subject = 'item/' || latest.item and event.seq > latest.seq
-      and event.type = latest.type)
+      and event.type = latest.type
+      and not exists (
+        select 1 from event as later where later.subject = event.subject and later.seq > event.seq
+          and later.type = 'withdrawn'))
 
 -- name: recount_sequences
 -- Subjects whose events are not numbered 1, 2, 3 …

@@ -612,13 +612,6 @@ where event.id > :after
   and not exists (select 1 from sealed where sealed.subject = event.subject and sealed.seq = event.seq)
 order by event.id limit :limit
 
--- name: tip
-select seq, leaf from sealed where subject = :subject order by seq desc limit 1
-
--- name: insert_sealed
-insert into sealed (subject, seq, block, position, body, salt, leaf)
-values (:subject, :seq, :block, :position, :body, :salt, :leaf)
-
 -- name: insert_block
 insert into block (number, origin, algorithm, previous, root, count, total, at, complete, frontier, signature, last_event)
 values (:number, :origin, :algorithm, :previous, :root, :count, :total, :at, :complete, :frontier, :signature, :last_event)

@@ -25,6 +25,8 @@ from custody.history.ledger import seal_once, verify_all
 from custody.stores import open_store
 
 ROUNDS = 3
+VERIFY_IN_HASHES = 50_000 / 445_000
+"""50,000 events a second on a machine that hashes 445,000 small texts a second; a busy machine slows both."""
 BATCH = 500
 EVENTS = """
     insert into event (subject, seq, type, outcome, agent, at, detail, token, move)
@@ -49,8 +51,7 @@ def measure(options: Options) -> Sequence[Row]:
     return [
         figures.within("history.share-of-drain", "share", 0.25, "of the drain"),
         figures.against("history.sealing-keeps-up", "sealed", "drain", 1.0),
-        figures.against("history.verify", "verified", "hashing", 0.0),
-        Row("history.verify-events", 50_000, figures.median("verified"), 0.0, spread=figures.spread("verified")),
+        figures.against("history.verify-in-hashes", "verified", "hashing", VERIFY_IN_HASHES),
     ]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -27,11 +28,17 @@ def tell(request: pytest.FixtureRequest) -> Tell:
     return say
 
 
-@pytest.fixture
-def quick_folder() -> Iterator[Path]:
+@contextmanager
+def quick() -> Iterator[Path]:
     """A folder where fsync costs nothing, if the machine has one: for tests that cut no power."""
     with tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as folder:
         yield Path(folder)
+
+
+@pytest.fixture
+def quick_folder() -> Iterator[Path]:
+    with quick() as folder:
+        yield folder
 
 
 @pytest.fixture

@@ -9,15 +9,14 @@ from pathlib import Path
 import pytest
 
 from custody.stores import open_store
-from faults.conftest import Tell, quick
+from faults.conftest import quick
 from faults.crash import Memory, Point, Stage, play, points
 from faults.deposits import Archive, deposit
+from prove.plugin import Scaled, Tell
 from rig.postgres import Postgres
 from stores.clock import HandClock
 from stores.conftest import Emptied
 
-DOUBLE = 16
-SAMPLES = 4
 MEMORY = Memory()
 
 
@@ -40,11 +39,17 @@ def verbs(archive: Archive) -> int:
     return run(archive, MEMORY.stage()).verbs
 
 
-def test_a_crash_at_any_point_of_a_deposit_loses_and_doubles_nothing(archive: Archive, verbs: int, tell: Tell) -> None:
+@pytest.mark.proves("G2")
+def test_a_crash_at_any_point_of_a_deposit_loses_and_doubles_nothing(
+    archive: Archive, verbs: int, scaled: Scaled[int], tell: Tell
+) -> None:
+    """In the test run at every verb, before one and after the next; in a proof before and after each."""
     assert verbs > 50
-    for point in points(verbs):
+    every = points(verbs)
+    chosen = [point for place, point in enumerate(every) if place % 4 in (0, 3)] if scaled(1, 0, 0) else every
+    for point in chosen:
         run(archive, MEMORY.stage(), [point])
-    tell(f"{2 * verbs} crashes of a deposit in memory")
+    tell(f"{len(chosen)} crashes of a deposit in memory", stories=1, crashes=len(chosen))
 
 
 def pairs(verbs: int, count: int, seed: str) -> list[list[Point]]:
@@ -53,13 +58,19 @@ def pairs(verbs: int, count: int, seed: str) -> list[list[Point]]:
     return [[chance.choice(points(verbs)), chance.choice(points(verbs))] for _ in range(count)]
 
 
-def test_a_crash_during_recovery_changes_nothing_either(archive: Archive, verbs: int) -> None:
-    for plan in pairs(verbs, DOUBLE, "twice"):
+@pytest.mark.proves("G2")
+def test_a_crash_during_recovery_changes_nothing_either(
+    archive: Archive, verbs: int, scaled: Scaled[int], tell: Tell
+) -> None:
+    chosen = pairs(verbs, scaled(12, 200, 5_000), "twice")
+    for plan in chosen:
         run(archive, MEMORY.stage(), plan)
+    tell("", double_crashes=len(chosen))
 
 
-def test_the_same_on_a_file(archive: Archive, quick_folder: Path, verbs: int) -> None:
-    for number, plan in enumerate(pairs(verbs, SAMPLES, "on a file")):
+@pytest.mark.proves("G2")
+def test_the_same_on_a_file(archive: Archive, quick_folder: Path, verbs: int, scaled: Scaled[int]) -> None:
+    for number, plan in enumerate(pairs(verbs, scaled(3, 50, 500), "on a file")):
         clock = HandClock()
         with open_store(f"sqlite:///{quick_folder}/{number}.db", clock) as store:
             run(archive, Stage(store.db, clock), plan)
@@ -72,8 +83,9 @@ def emptied(postgres: Postgres) -> Iterator[Emptied]:
     database.close()
 
 
-def test_the_same_on_postgresql(emptied: Emptied, archive: Archive, verbs: int) -> None:
-    for plan in pairs(verbs, SAMPLES, "on postgresql"):
+@pytest.mark.proves("G2")
+def test_the_same_on_postgresql(emptied: Emptied, archive: Archive, verbs: int, scaled: Scaled[int]) -> None:
+    for plan in pairs(verbs, scaled(3, 50, 500), "on postgresql"):
         clock = HandClock()
         with open_store(emptied.url, clock) as store:
             run(archive, Stage(store.db, clock), plan)

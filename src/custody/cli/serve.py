@@ -36,7 +36,7 @@ def serve(
     store: Annotated[str, typer.Option(envvar="CUSTODY_STORE", help="instead of the configuration's store")] = "",
 ) -> None:
     """Serve until SIGTERM or Ctrl-C; work under way finishes or is given back."""
-    from custody.cli.applications import machines, serving
+    from custody.cli.applications import keeping_of, machines, serving, shop_of, tables_of
     from custody.cli.config import find
     from custody.cli.telling import Logging
     from custody.engine import Settings, Worker
@@ -57,8 +57,8 @@ def serve(
             world = replace(world, links=replace(world.links, secret=read_secret(secret)))
         options = Options(
             world.links.secret if world else read_secret(secret or Path("custody.secret")), demo=demo,
-            machines=machines(), world=world,
-            secure_cookie=secure, who=running.me(), telling=telling, sections=SECTIONS,
+            machines=machines(), world=world, secure_cookie=secure, who=running.me(), telling=telling,
+            sections=SECTIONS, tables=tables_of(found), shop=shop_of(opened, found), keeping=keeping_of(found),
         )  # fmt: skip
         site = build_app(opened, options)
         server = Server(site, host, port).start()

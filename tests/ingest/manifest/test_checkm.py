@@ -99,6 +99,7 @@ CASES = [
 ]
 
 
+@pytest.mark.proves("H1")
 @pytest.mark.parametrize(("source", "said"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
 def test_each_case_of_the_manifest_tool_is_answered(source, said):
     source.seek(0)
@@ -138,6 +139,7 @@ def test_a_csv_that_mixes_manifests_with_other_files_is_refused():
     assert (refused.value.code, refused.value.where) == ("csv.mixed", "line 3")
 
 
+@pytest.mark.proves("H1")
 @pytest.mark.parametrize(
     ("text", "code"),
     [
@@ -215,6 +217,7 @@ ROWS = [
 ]
 
 
+@pytest.mark.proves("H1")
 @pytest.mark.parametrize(("line", "code", "column"), [row[1:] for row in ROWS], ids=[row[0] for row in ROWS])
 def test_a_bad_row_is_refused_with_line_and_column(line, code, column):
     with pytest.raises(BadInput) as refused:
@@ -236,6 +239,7 @@ HEADERS = [
 ]
 
 
+@pytest.mark.proves("H1")
 @pytest.mark.parametrize(("text", "code"), [case[1:] for case in HEADERS], ids=[case[0] for case in HEADERS])
 def test_a_file_that_is_no_manifest_is_refused(text, code):
     with pytest.raises(BadInput) as refused:
@@ -270,6 +274,7 @@ def test_the_check_counts_the_faults_it_has_no_room_for():
     assert (len(checked.faults), checked.unlisted, checked.ok) == (4, 5, False)
 
 
+@pytest.mark.proves("H1")
 @pytest.mark.parametrize(
     ("first", "second"),
     [
@@ -308,6 +313,7 @@ def test_objects_of_a_batch_may_share_a_name_but_it_is_told():
 # -- limits ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.proves("H1")
 @pytest.mark.parametrize(
     ("limits", "row"),
     [(Limits(size=500), TXT), (Limits(lines=6), TXT), (Limits(line=300), "x" * 301), (Limits(names=2), TXT)],
@@ -358,6 +364,7 @@ def test_a_storage_manifest_lists_what_we_computed():
     assert [_unnumbered(each) for each in again] == [_unnumbered(each) for each in (row, ours)]
 
 
+@pytest.mark.proves("H1")
 @pytest.mark.parametrize(
     ("kind", "row"),
     [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
 from custody.model.job import Answer, Change, Claim, NewJob
@@ -34,6 +34,10 @@ class Database(Protocol):
     # The hot verbs are written once per database: only there does it matter how rows travel.
 
     def submit(self, jobs: list[NewJob], move: str, agent: str) -> list[Submitted]: ...
+
+    def submit_in(self, tx: Tx, jobs: Sequence[NewJob], move: str, agent: str) -> list[Submitted]:
+        """The same within a transaction that has more to do."""
+        ...
 
     def claim(self, queues: list[str], holder: str, lease: int, limit: int, move: str) -> list[Claim]: ...
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from custody.model.errors import BadInput, NotFound, Refused
@@ -18,7 +18,7 @@ from custody.stores.postgres.notify import Messenger
 from custody.stores.postgres.pool import Pool
 from custody.stores.postgres.submitting import Order, is_one_statement, submit_at_once, submit_many
 from custody.stores.postgres.together import Together
-from custody.stores.postgres.transaction import Transactions
+from custody.stores.postgres.transaction import PostgresTx, Transactions
 from custody.stores.rows import Row, Tx
 from custody.stores.settling import settle_many
 from custody.stores.submit import Submitted
@@ -50,6 +50,10 @@ class PostgresDatabase:
 
     def submit(self, jobs: list[NewJob], move: str, agent: str) -> list[Submitted]:
         return self._submits.do([Order(job, move, agent) for job in jobs])
+
+    def submit_in(self, tx: Tx, jobs: Sequence[NewJob], move: str, agent: str) -> list[Submitted]:
+        assert isinstance(tx, PostgresTx)
+        return submit_many(tx, [Order(job.checked(), move, agent) for job in jobs])
 
     def _submit(self, orders: list[Order]) -> list[Submitted]:
         if is_one_statement(orders):

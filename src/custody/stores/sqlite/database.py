@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 import apsw
@@ -61,6 +61,9 @@ class SqliteDatabase:
 
     def submit(self, jobs: list[NewJob], move: str, agent: str) -> list[Submitted]:
         return self.write(lambda tx: submit(tx, jobs, move, agent))
+
+    def submit_in(self, tx: Tx, jobs: Sequence[NewJob], move: str, agent: str) -> list[Submitted]:
+        return submit(tx, jobs, move, agent)
 
     def claim(self, queues: list[str], holder: str, lease: int, limit: int, move: str) -> list[Claim]:
         return self.write(lambda tx: moves.claim(tx, queues, holder, lease, limit, move))

@@ -23,7 +23,7 @@ from custody.channels.table import Table
 from custody.engine import Backoff, Serving, Settings, Worker
 from custody.history.keeping import Keeping
 from custody.history.keys import make_key
-from custody.ingest.manifest_form import Row
+from custody.ingest.manifest.form import Row
 from custody.ingest.serving import kinds
 from custody.ingest.states import MACHINES
 from custody.model.event import NewEvent
@@ -36,7 +36,6 @@ from custody.robots.ready import fixity, formats
 from custody.web import bulk, verifying
 from custody.web.app import Options, build_app
 from custody.web.caller import ROLES
-from custody.web.links import link
 from custody.web.pages.all_sections import SECTIONS
 from custody.web.rates import Rate
 from custody.web.site import Site
@@ -138,7 +137,7 @@ class House:
         self.site.options.keeping.seal(self.archive.store.ledger, self.archive.store.now())
 
     def depositors_page(self) -> str:
-        return link(SECRET, self.archive.batch(self.papers))
+        return self.site.links.path(self.archive.batch(self.papers), self.archive.store.now())
 
 
 def fill(house: House) -> None:

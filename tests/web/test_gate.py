@@ -56,6 +56,7 @@ def ask(house: House, who: str, method: str, path: str) -> int:
     return client.request(method, address(path, house), **sent).status_code  # type: ignore[arg-type]
 
 
+@pytest.mark.proves("H7")
 @pytest.mark.parametrize(("method", "path"), routes(), ids=lambda part: str(part))
 def test_every_route_obeys_the_table_for_every_role(house: House, method: str, path: str) -> None:
     rule = EVERY_RULE[key_of(method, path)]
@@ -113,6 +114,7 @@ FOREIGN = [
 ]
 
 
+@pytest.mark.proves("H7")
 @pytest.mark.parametrize(("method", "path"), FOREIGN)
 def test_what_is_foreign_looks_as_if_it_were_not_there(house: House, method: str, path: str) -> None:
     client = house.client("operator/papers", Accept="application/json")

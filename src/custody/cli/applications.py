@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from custody.channels.table import Table
     from custody.cli.config import Config
     from custody.history.keeping import Keeping
+    from custody.ingest.world import World
     from custody.workflows.tasks import Shop
 
 
@@ -29,15 +30,17 @@ def machines() -> Machines:
     return merged(*tables)
 
 
-def serving(store: Store, config: Path | None, load: Sequence[Path], commands: Sequence[str]) -> Serving:
-    """All that this process could work on."""
+def serving(
+    store: Store, config: Path | None, load: Sequence[Path], commands: Sequence[str], world: World | None = None
+) -> Serving:
+    """All that this process could work on; in the world that it has opened already, if it has."""
     own = [kind for path in load for kind in _kinds_of(path)]
     own += [_executable(text) for text in commands]
-    kinds, chores = _applications(store, config)
+    kinds, chores = _applications(store, config, world)
     return Serving((*own, *kinds), tuple(chores))
 
 
-def _applications(store: Store, config: Path | None) -> tuple[Sequence[Kind], Sequence[Chore]]:
+def _applications(store: Store, config: Path | None, world: World | None) -> tuple[Sequence[Kind], Sequence[Chore]]:
     from custody.channels import serving as channels
     from custody.cli.config import find
     from custody.ingest import serving as ingest
@@ -49,11 +52,12 @@ def _applications(store: Store, config: Path | None) -> tuple[Sequence[Kind], Se
     own = dashboard_kinds(store, keeping)
     if found is None:
         return own, ()
-    world = open_world(store, found.ingest, found.home)
+    world = world or open_world(store, found.ingest, found.home)
     shop = workflows.open_shop(store, found.workflows, found.home)
     mirror = channels.open_mirror(store, found.channels, found.home)
     kinds = (*own, *ingest.kinds(world), *workflows.kinds(shop), *(channels.kinds(mirror) if mirror else ()))
-    return kinds, (*workflows.chores(store), *(channels.chores(mirror) if mirror else ()), *sealing(store, keeping))
+    chores = (*ingest.chores(world), *workflows.chores(store), *(channels.chores(mirror) if mirror else ()))
+    return kinds, (*chores, *sealing(store, keeping))
 
 
 def dashboard_kinds(store: Store, keeping: Keeping) -> Sequence[Kind]:

@@ -56,6 +56,9 @@ def demo(
         stories = Stories.open(store, folder.resolve(), _port(folder))
         stories.begin()
         telling = Telling()
+        dashboard = None if until_idle else _dashboard(store, stories, telling)
+        if dashboard:
+            stories.deposits.followed_at(dashboard.url)
         serving = stories.serving(dashboard_kinds(store, stories.line.keeping))
         worker = Worker(store, serving, Settings(threads=threads, lease=5), telling)
 
@@ -64,11 +67,10 @@ def demo(
 
         signal.signal(signal.SIGTERM, stop)
         signal.signal(signal.SIGINT, stop)
-        if until_idle:
+        if dashboard is None:
             _greet(folder, stories)
             worker.run_until_quiet()
         else:
-            dashboard = _dashboard(store, folder, stories, telling)
             _greet(folder, stories, dashboard.url)
             threading.Thread(target=stories.watch_for_mending, daemon=True).start()
             worker.run_forever()
@@ -76,16 +78,15 @@ def demo(
         stories.stop()
 
 
-def _dashboard(store: Store, folder: Path, stories: Stories, telling: Telling) -> Server:
+def _dashboard(store: Store, stories: Stories, telling: Telling) -> Server:
     """At the usual port, or the next free one; back when it has answered."""
     from custody.web.app import Options, build_app
-    from custody.web.links import read_secret
     from custody.web.pages.all_sections import SECTIONS
     from custody.web.serving import Server
 
-    secret = read_secret(folder / "custody.secret")
+    world = stories.deposits.world
     options = Options(
-        secret, demo=True, machines=machines(), world=stories.deposits.world, who=running.me(), telling=telling,
+        world.links.secret, demo=True, machines=machines(), world=world, who=running.me(), telling=telling,
         sections=SECTIONS, tables=stories.chat.mirror.table, shop=stories.book.shop if stories.book else None,
         keeping=stories.line.keeping,
     )  # fmt: skip

@@ -14,7 +14,9 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
+from custody.cli.when import ago
 from custody.model.errors import BadInput, CustodyError, Refused
+from custody.model.why import Reason
 
 DEFAULT_STORE = "sqlite:///custody.db"
 
@@ -130,6 +132,12 @@ def _cell(value: Any) -> str:
     if value is None or value == "":
         return "-"
     return str(value).replace("\n", " ")
+
+
+def tell_reason(what: str, reason: Reason, now: int) -> None:
+    """Why something waits, and what would clear it."""
+    since = f" (for {ago(reason.since, now)})" if reason.since else ""
+    print(f"{what}: {reason.text}{since}\n  until: {reason.clears}")
 
 
 def show(pairs: Sequence[tuple[str, Any]]) -> None:

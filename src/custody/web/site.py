@@ -18,9 +18,13 @@ from custody import __version__
 from custody.channels.table import Table
 from custody.engine.commands import Operator
 from custody.history.keeping import Keeping
+from custody.ingest import blockers
+from custody.ingest.links import Links
 from custody.ingest.world import World
 from custody.model.errors import Unavailable
+from custody.model.job import Job
 from custody.model.machine import PLAIN, Machines
+from custody.model.why import Reason
 from custody.stores import Store
 from custody.web import words
 from custody.web.caller import Caller
@@ -80,6 +84,15 @@ class Site:
                 code="ingest.missing", hint="`custody serve --config custody.toml`",
             )  # fmt: skip
         return self.options.world
+
+    @property
+    def links(self) -> Links:
+        """Those that workers put into mails are checked with the same secret."""
+        return self.options.world.links if self.options.world else Links(self.options.secret)
+
+    def why(self, job: Job) -> Sequence[Reason]:
+        """Why it does not go on, with what only ingest can know."""
+        return blockers.why(self.store, job, self.options.world.disk if self.options.world else None)
 
     def operator(self, caller: Caller) -> Operator:
         return Operator(self.store, self.machines, caller.name)

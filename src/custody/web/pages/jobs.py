@@ -72,7 +72,7 @@ def read_one(asked: Asked) -> View:
     except NotFound:
         return _deleted(asked, number)
     events = site.store.records.events(job.subject, limit=500)
-    reasons, now = site.store.queue.why(job.id), site.store.now()
+    reasons, now = site.why(job), site.store.now()
     edges = site.store.db.read(lambda tx: tx.run("edges_from", id=job.id))
     following = site.store.db.read(lambda tx: tx.run("edges_to", id=job.id))
     values = _common(asked, job, "timeline") | {

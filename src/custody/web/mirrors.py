@@ -11,6 +11,7 @@ from typing import Any
 
 from custody.channels import work
 from custody.channels.crawl import Coverage
+from custody.channels.mirror import parent_of
 from custody.channels.snowflake import HIGHEST, time_of
 from custody.channels.table import Found, Table
 from custody.model.errors import NotFound
@@ -27,6 +28,7 @@ LOOKS = {"yes": "done", "unreadable": "failed", "removed": "cancelled"}
 SAID = {"yes": "mirrored", "unreadable": "cannot be read", "removed": "removed"}
 KINDS = (work.ADD, work.SYNC, work.REVIEW, work.REMOVE)
 MOST_JOBS = 200
+MOST_THREADS = 100
 OURS = {"prefix": "channel/", "type": work.CHANNEL}
 EVERYTHING = Caller("", frozenset(), None)
 
@@ -42,6 +44,7 @@ class Channel:
     ranges: Sequence[Range]
     sentence: str
     jobs: Sequence[Job]  # what remains to be done, and what failed
+    parent: int = 0  # of a thread: the channel that it belongs to
 
     @property
     def look(self) -> str:
@@ -68,7 +71,8 @@ def channels(site: Site) -> Sequence[Channel]:
     known = {work.number_of(item): item for item in items(site)}
     jobs = _jobs(site)
     asked = {int(job.payload["channel"]) for job in jobs if job.kind == work.ADD}
-    return [_channel(site, number, known.get(number), jobs) for number in sorted({*known, *asked})]
+    found = [_channel(site, number, known.get(number), jobs) for number in {*known, *asked}]
+    return sorted(found, key=lambda each: (each.parent or each.number, each.parent, each.number))
 
 
 def channel(site: Site, number: int) -> Channel:
@@ -82,6 +86,11 @@ def channel(site: Site, number: int) -> Channel:
 def items(site: Site) -> list[Item]:
     """By their ids, which all begin alike: other items, however many, are not looked at."""
     return list(listing.every(lambda q: listing.items(site.store, EVERYTHING, q), OURS, "after"))
+
+
+def threads(site: Site, number: int) -> list[Channel]:
+    found = [item for item in items(site) if parent_of(item) == number]
+    return [_channel(site, work.number_of(item), item, ()) for item in found[:MOST_THREADS]]
 
 
 def _item(site: Site, number: int) -> Item | None:
@@ -106,8 +115,9 @@ def _channel(site: Site, number: int, item: Item | None, jobs: Sequence[Job]) ->
     told = coverage.sentence(known) if table else "what is kept of it cannot be seen from this process"
     mine = [job for job in jobs if job.lane == str(number)]
     return Channel(
-        number, str(detail.get("title") or number), str(detail.get("mirrored", "")), known, drawn, told, mine
-    )
+        number, str(detail.get("title") or number), str(detail.get("mirrored", "")), known, drawn, told, mine,
+        parent_of(item) if item else 0,
+    )  # fmt: skip
 
 
 def table_of(site: Site, number: int) -> Table | None:

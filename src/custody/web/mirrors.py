@@ -27,7 +27,7 @@ from custody.web.site import Site
 LOOKS = {"yes": "done", "unreadable": "failed", "removed": "cancelled"}
 SAID = {"yes": "mirrored", "unreadable": "cannot be read", "removed": "removed"}
 KINDS = (work.ADD, work.SYNC, work.REVIEW, work.REMOVE)
-MOST_JOBS = 200
+MOST_JOBS = 500
 MOST_THREADS = 100
 OURS = {"prefix": "channel/", "type": work.CHANNEL}
 EVERYTHING = Caller("", frozenset(), None)
@@ -102,7 +102,8 @@ def _item(site: Site, number: int) -> Item | None:
 
 def _jobs(site: Site, lane: str = "") -> list[Job]:
     """Jobs that have not passed: those that have leave no row."""
-    found = [job for kind in KINDS for job in site.store.queue.list(Filter(kind=kind, lane=lane), limit=MOST_JOBS)]
+    where = Filter(kind="channel/*", lane=lane)
+    found = listing.newest_jobs(site.store, site.machines, EVERYTHING, where, listing.NEWEST, MOST_JOBS).rows
     return [job for job in found if job.ended not in ("passed", "cancelled", "skipped")]
 
 

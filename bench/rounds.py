@@ -74,7 +74,7 @@ def in_turns(contest: Mapping[str, Measure], rounds: int = ROUNDS) -> Figures:
     """Each of them once per round, the order turned round every time, so that nobody always goes first."""
     found: dict[str, list[float]] = {name: [] for name in contest}
     for turn in range(rounds):
-        names = list(contest) if turn % 2 == 0 else list(reversed(contest))
+        names = list(contest) if turn % 2 == 0 else list(contest)[::-1]
         for name in names:
             found[name].append(contest[name]())
             print(f"  round {turn + 1}  {name:<34}{found[name][-1]:>12,.4g}", flush=True)

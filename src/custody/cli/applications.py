@@ -88,8 +88,9 @@ def shop_of(store: Store, found: Config | None) -> Shop | None:
     from custody.workflows.tasks import Shop
 
     config, home = found.workflows, found.home.resolve()
-    no = Available(False, "this process only looks at tasks")
-    return Shop(store, Sandboxes(home / config.sandboxes), home / config.work, home / config.kept, no)
+    no, work = Available(False, "this process only looks at tasks"), home / config.work
+    secrets = home / config.secrets
+    return Shop(store, Sandboxes(home / config.sandboxes), work, home / config.kept, no, work, secrets)
 
 
 def tables_of(found: Config | None) -> Callable[[int], Table] | None:

@@ -44,6 +44,7 @@ class Kind:
     machine: Machine = WORK
     at_once: int = 0  # at most so many at once in one worker; 0: as many as it has threads
     at_most: int = 0  # at most so many claimed in the whole life of one worker; 0: no end
+    spare: int = 0  # leave so many of a worker's threads to other kinds; the only thread there is may be used
     tries: int = 5  # attempts at a transient failure before it counts as a failure
     crashes: int = 2  # workers that may die alone with it before it is put aside; one more may have died in company
     backoff: Backoff = field(default_factory=Backoff)

@@ -237,7 +237,9 @@ class Worker:
         return state == kind.state and place in ("", self.settings.place)
 
     def _allowed(self, kind: Kind) -> int:
-        limit = (kind.at_once or MOST_BUFFERED + self.settings.threads) - self._busy[kind.prefix]
+        threads = self.settings.threads
+        limit = kind.at_once or (max(1, threads - kind.spare) if kind.spare else MOST_BUFFERED + threads)
+        limit -= self._busy[kind.prefix]
         return min(limit, kind.at_most - self._taken[kind.prefix]) if kind.at_most else limit
 
     def _claim_suspect(self) -> int:

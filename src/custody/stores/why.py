@@ -21,7 +21,8 @@ def why(tx: Tx, job_id: int, place: str) -> list[Reason]:
     work_to_do, needs_met, unleased, kind_open, lane_open, here, *columns = rows[0]
     job = job_from(columns)
     if job.ended:
-        return [Reason("ended", f"it has ended: {job.state}", _after(job), job.changed)]
+        told = _last_word(tx, job)
+        return [Reason("ended", f"it has ended: {job.state}{f' ({told})' if told else ''}", _after(job), job.changed)]
     reasons: list[Reason] = []
     if not unleased:
         return [_leased(tx, job)]
@@ -42,6 +43,14 @@ def why(tx: Tx, job_id: int, place: str) -> list[Reason]:
             )
         )
     return reasons or [_in_queue(tx, job)]
+
+
+def _last_word(tx: Tx, job: Job) -> str:
+    """Why it was skipped, superseded or cancelled, as its history has it."""
+    if job.ended not in ("skipped", "superseded", "cancelled"):
+        return ""
+    last = [event_from(row) for row in tx.run("events", subject=job.subject, after=job.seq - 1, limit=1)]
+    return str((last[0].detail.get("why") if last else "") or job.facts.get("why", ""))
 
 
 def _after(job: Job) -> str:

@@ -292,3 +292,13 @@ create table handed_in (
     fingerprint text not null,                  -- of what was handed in: another thing needs another key
     at bigint not null
 );
+
+create table archive_secret (
+    archive text collate "C" not null,
+    secret text collate "C" not null,
+    branch text collate "C" not null,                       -- a pattern; * for all
+    who text not null,
+    why text not null,
+    at bigint not null,
+    primary key (archive, secret, branch)
+);

@@ -278,3 +278,13 @@ create table handed_in (
     fingerprint text not null,                  -- of what was handed in: another thing needs another key
     at integer not null
 ) strict, without rowid;
+
+create table archive_secret (
+    archive text not null,
+    secret text not null,
+    branch text not null,                       -- a pattern; * for all
+    who text not null,
+    why text not null,
+    at integer not null,
+    primary key (archive, secret, branch)
+) strict, without rowid;

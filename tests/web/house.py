@@ -235,7 +235,10 @@ def open_house(folder: Path, demo: bool = False, filled: bool = True, **options:
     with archive(folder, url) as home:
         blobs, form = Files(folder / "channels"), settings_of(ChannelConfig())
         signer = make_key(folder / "history.key", "house")
-        shop = Shop(home.store, Sandboxes(folder / "sandboxes"), folder, folder / "tasks", Available(False))
+        shop = Shop(
+            home.store, Sandboxes(folder / "sandboxes"), folder, folder / "tasks", Available(False),
+            folder / "client", folder / "secrets",
+        )  # fmt: skip
         given = {
             "rate": Rate(1e6, 10**6), "unknown_rate": Rate(1e6, 10**6),  # tests ask more often than people
             "machines": TABLES, "world": home.world, "sections": SECTIONS, "shop": shop,

@@ -97,11 +97,10 @@ def tables_of(found: Config | None) -> Callable[[int], Table] | None:
     """How to look at what is kept of a channel, with or without a bot's token."""
     if found is None:
         return None
-    from custody.channels.files import Files
-    from custody.channels.serving import settings_of
+    from custody.channels.serving import open_blobs, settings_of
     from custody.channels.table import Table
 
-    blobs, settings = Files((found.home / found.channels.blobs).resolve()), settings_of(found.channels)
+    blobs, settings = open_blobs(found.channels, found.home), settings_of(found.channels)
     return lambda channel: Table(blobs, channel, settings)
 
 

@@ -104,6 +104,7 @@ def test_a_lock_that_is_broken_stops_the_work_and_what_it_says_is_kept_aside(fil
     go.set()
     thread.join(PATIENCE)
     locks.release()
+    wait_until(lambda: orphans(store) and tally.counts.get("slow"))
     assert types(store, "x") == ["changed"], "nothing is recorded without the lock"
     (late,) = orphans(store)
     assert (late.detail["item"], late.detail["event"], late.detail["told"]) == ("x", "Slow", {"found": 7})

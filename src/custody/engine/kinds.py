@@ -50,6 +50,7 @@ class Kind:
     decide: Decide | None = None  # a pass: looks at all waiting jobs at once and says what becomes of some
     every: float = 5.0  # seconds between passes
     confirm_dead: Callable[[Job], None] = _nothing_to_kill  # make sure that nothing of an earlier attempt runs
+    prepare: Callable[[Sequence[Work]], None] | None = None  # look at what was claimed together, in one go
 
     @property
     def prefix(self) -> str:

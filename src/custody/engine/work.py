@@ -23,6 +23,7 @@ class Work:
         self._on_stop: list[Callable[[], None]] = []
         self._lock = threading.Lock()
         self.stop_reason = ""
+        self.prepared: Any = None  # what `Kind.prepare` found for it
         self.trusted_until = 0.0  # on the monotonic clock: how long the lease is known to be ours; set by the keeper
 
     @property

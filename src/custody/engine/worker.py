@@ -13,7 +13,7 @@ import socket
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from custody.engine.chores import Chores
@@ -137,7 +137,7 @@ class Worker:
         for work in running:
             work.stop("shutdown")
         self._settle_last_words()
-        self._give_back(self._keeper.held())
+        self._give_back(self._with_a_say())  # the leases of what is lost simply end
         self._settler.close()
         self._keeper.close()
         self._chores.close()
@@ -187,7 +187,7 @@ class Worker:
             if share > 0:
                 asked_at = self._clock()
                 claims = self.store.queue.claim(self._queues(kind), self.holder, self.settings.lease, share)
-                claimed += self._take(claims, asked_at)
+                claimed += self._take(claims, asked_at, prepare=kind.prepare)
         return claimed
 
     def _queues(self, kind: Kind) -> list[str]:
@@ -224,11 +224,19 @@ class Worker:
         kinds = [(kind, place) for kind in self.serving.kinds for place in {"", self.settings.place}]
         return tuple(kind.prefix if kind.kind.endswith("*") else f"{kind.prefix}{place}|" for kind, place in kinds)
 
-    def _take(self, claims: list[Claim], asked_at: float, alone: bool = False) -> int:
+    def _take(
+        self,
+        claims: list[Claim],
+        asked_at: float,
+        alone: bool = False,
+        prepare: Callable[[Sequence[Work]], None] | None = None,
+    ) -> int:
         """Theirs to be worked on from now on, whatever becomes of the claims that follow."""
         works = [Work(claim, self.store.queue) for claim in claims]
         prefixes = [self.serving.of(work.job).prefix for work in works]
         self._keeper.add(works, asked_at)
+        if prepare and works:
+            self._prepare(prepare, works)
         with self._change:
             self._busy.update(prefixes)
             self._taken.update(prefixes)
@@ -239,6 +247,12 @@ class Worker:
                 self._ready.extend(works)
             self._change.notify_all()
         return len(works)
+
+    def _prepare(self, prepare: Callable[[Sequence[Work]], None], works: list[Work]) -> None:
+        try:
+            prepare(works)
+        except Exception as error:  # each handler then looks for itself, and meets the trouble as its own
+            self._trouble(error, "preparing what was claimed")
 
     # Working
 

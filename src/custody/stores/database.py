@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
+from custody.model.event import NewEvent
+from custody.model.item import NewItem
 from custody.model.job import Answer, Change, Claim, NewJob
+from custody.stores.items import Look
 from custody.stores.rows import Tx
 from custody.stores.submit import Submitted
 from custody.stores.wake import Bell
@@ -40,6 +43,12 @@ class Database(Protocol):
     def renew(self, claims: list[Claim], lease: int) -> dict[int, str]: ...
 
     def settle(self, changes: list[Change]) -> list[Answer]: ...
+
+    def record(self, new: Sequence[NewItem], events: Sequence[NewEvent], agent: str) -> None: ...
+
+    def look(self, ids: Sequence[str]) -> dict[str, Look]:
+        """Items with their newest events, in as few trips as there can be."""
+        ...
 
     def changed_elsewhere(self) -> int: ...
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from custody.model.job import Answer, Change, Job
 from custody.stores import graph, items, moves
+from custody.stores.postgres.recording import record_many
 from custody.stores.postgres.submitting import Order, submit_many
 from custody.stores.postgres.transaction import PostgresTx
 from custody.stores.postgres.wire import column, fits, numbers
@@ -102,9 +103,8 @@ def _follow(tx: PostgresTx, moved: Sequence[tuple[Change, Row]]) -> None:
     orders = [Order(job.checked(), change.move, change.agent) for change, _ in moved for job in change.then]
     if orders:
         submit_many(tx, orders)
+    record_many(tx, [(change.items, change.events, change.agent) for change, _ in moved])
     for change, _ in moved:
-        if change.items or change.events:
-            items.record(tx, change.items, change.events, change.agent)
         if change.look:
             items.look_again(tx, *change.look)
     _tell(tx, moved)

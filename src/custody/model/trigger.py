@@ -29,6 +29,16 @@ class Trigger:
         """The event types whose arrival can change the answer."""
         return self.past | self.failed | self.absent | self.old
 
+    def minds(self, event: str) -> bool:
+        """Can the arrival of this event change the answer? Asked of every robot at every event."""
+        return (
+            event in self.past or event in self.absent or event in self.old or event in self.failed or event == STOPPED
+        )
+
+    def looks_at(self) -> frozenset[str]:
+        """All that the answer depends on, of an item's newest events."""
+        return self.mentions() | {STOPPED}
+
     def watches_changes(self) -> bool:
         """A change of content, type or existence can change the answer."""
         return bool(self.old or self.types or self.items or self.absent)

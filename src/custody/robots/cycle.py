@@ -56,7 +56,7 @@ def _kind(line: Line, cycle: bool) -> Kind:
     return Kind(
         robot.kind, lambda work: run_on_item(work, line), at_once=robot.at_once, tries=robot.tries,
         backoff=robot.backoff, at_most=robot.at_most if cycle else 0,
-        prepare=lambda works: _prepare(line.store, works),
+        prepare=lambda works: _prepare(line, works),
         confirm_dead=lambda job: end_all(mark_of(job)) if isinstance(robot.work, Program) else None,
     )  # fmt: skip
 
@@ -112,7 +112,7 @@ def sweep_again(store: Store, robot: Robot) -> int:
 def run_on_item(work: Work, line: Line) -> Outcome:
     """One item: is it still ready? do it; say how it went."""
     store, robot = line.store, line.robot
-    found = _prepared(work) or store.records.look([_item_of(work)]).get(_item_of(work))
+    found = _prepared(work) or _look(store, robot, [work]).get(_item_of(work))
     if found is None:
         return Passed({"why": f"there is no item {_item_of(work)}"}, forget=True)
     item, latest = found
@@ -136,10 +136,14 @@ def _item_of(work: Work) -> str:
     return str(work.payload["item"])
 
 
-def _prepare(store: Store, works: Sequence[Work]) -> None:
+def _look(store: Store, robot: Robot, works: Sequence[Work]) -> dict[str, Look]:
+    return store.records.look([_item_of(work) for work in works], robot.when.looks_at())
+
+
+def _prepare(line: Line, works: Sequence[Work]) -> None:
     """One look for all that was claimed together: whether they are ready is decided as of the claim."""
     readable = [work for work in works if "item" in work.payload]
-    looked_at, found = time.monotonic(), store.records.look([_item_of(work) for work in readable])
+    looked_at, found = time.monotonic(), _look(line.store, line.robot, readable)
     for work in readable:
         work.prepared = (looked_at, found.get(_item_of(work)))
 

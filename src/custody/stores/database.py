@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol, TypeVar
 
 from custody.model.event import NewEvent
@@ -46,8 +46,8 @@ class Database(Protocol):
 
     def record(self, new: Sequence[NewItem], events: Sequence[NewEvent], agent: str) -> None: ...
 
-    def look(self, ids: Sequence[str]) -> dict[str, Look]:
-        """Items with their newest events, in as few trips as there can be."""
+    def look(self, ids: Sequence[str], types: Iterable[str]) -> dict[str, Look]:
+        """Items with at least those of their newest events that have these types, in as few trips as there can be."""
         ...
 
     def changed_elsewhere(self) -> int: ...

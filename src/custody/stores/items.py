@@ -15,7 +15,7 @@ from custody.model.errors import BadInput, KeyConflict, NotFound
 from custody.model.event import NewEvent, item_subject
 from custody.model.item import Item, Latest, NewItem
 from custody.model.job import NewJob
-from custody.model.trigger import STOPPED, Trigger, admits
+from custody.model.trigger import Trigger, admits
 from custody.stores.history import write_event
 from custody.stores.rows import Tx, dumps, item_from, latest_from, loads
 from custody.stores.submit import submit_one
@@ -131,9 +131,7 @@ def _read(trigger: str, facts: str) -> tuple[Trigger, dict[str, Any]]:
 
 
 def concerns(trigger: Trigger, event_type: str | None) -> bool:
-    if event_type is None:
-        return trigger.watches_changes()
-    return event_type == STOPPED or event_type in trigger.mentions()
+    return trigger.watches_changes() if event_type is None else trigger.minds(event_type)
 
 
 def look(tx: Tx, ids: Iterable[str]) -> dict[str, Look]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 from custody.model.errors import BadInput, NotFound, Refused
@@ -91,8 +91,9 @@ class PostgresDatabase:
     def record(self, new: Sequence[NewItem], events: Sequence[NewEvent], agent: str) -> None:
         self._transactions.write(lambda tx: record_many(tx, [(new, events, agent)]))
 
-    def look(self, ids: Sequence[str]) -> dict[str, Look]:
-        return looked(self._transactions.at_once(lambda tx: tx.run("look_many", ids=list(ids)), lambda _: None))
+    def look(self, ids: Sequence[str], types: Iterable[str]) -> dict[str, Look]:
+        wanted = {"ids": list(ids), "types": sorted(types)}
+        return looked(self._transactions.at_once(lambda tx: tx.run("look_many", **wanted), lambda _: None))
 
     def changed_elsewhere(self) -> int:
         """Always the same: other processes ring through `listen`."""

@@ -84,7 +84,8 @@ def _wake(tx: PostgresTx, told: Sequence[tuple[_Told, Item]]) -> None:
     if not asked:
         return
     latest: dict[str, list[Row]] = defaultdict(list)
-    for row in tx.run("latest_many", ids=[item.id for item, _ in asked]):
+    types = {name for _, who in asked for _, trigger, _ in who for name in trigger.looks_at()}
+    for row in tx.run("latest_many", ids=[item.id for item, _ in asked], types=sorted(types)):
         latest[row[0]].append(row[1:])
     orders = [
         Order(ready_job(name, item, facts), tx.new_move(), "engine")

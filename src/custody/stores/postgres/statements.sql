@@ -227,12 +227,14 @@ insert into latest (item, type, seq, outcome, seen) select item, type, seq, outc
 on conflict (item, type) do update set seq = excluded.seq, outcome = excluded.outcome, seen = excluded.seen
 
 -- name: latest_many
-select item, type, seq, outcome, seen from latest where item = any(:ids::text[])
+-- Only what somebody asks about: an item may have had many more events.
+select item, type, seq, outcome, seen from latest where item = any(:ids::text[]) and type = any(:types::text[])
 
 -- name: look_many
 select item.id, types, collection, item.seq, changed, fingerprint, detail,
     latest.type, latest.seq, latest.outcome, latest.seen
-from item left join latest on latest.item = item.id where item.id = any(:ids::text[])
+from item left join latest on latest.item = item.id and latest.type = any(:types::text[])
+where item.id = any(:ids::text[])
 
 -- name: settings
 -- What our promises rest on, as it is set now; every database keeps this under its own names.

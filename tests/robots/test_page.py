@@ -42,7 +42,7 @@ def test_the_page_shows_causes_and_what_waits_for_a_person(tmp_path: Path) -> No
         told = house.client("reader").get("/robots.json").json()
     for words in ("ITEM is torn", "a lawyer called", "Judged is overdue", "Judged came too late", "claimed by someone"):
         assert words in page
-    assert [cause["code"] for cause in told["failures"]] == ["R1"]
+    assert [cause["code"] for cause in told["causes"]] == ["R1"]
     assert [each["item"] for each in told["late"]] == ["held"]
     assert told["stopped"] == [["held", "a lawyer called (ada)"]]
 

@@ -93,7 +93,7 @@ def verify(
     else:
         for fault in report.faults:
             print(fault)
-        print("the history is sound" if report.sound else f"{len(report.faults)} faults")
+        print("the history is sound" if report.sound else f"NOT SOUND: faults {len(report.faults)}")
         for limit in report.limits:
             print(f"  note: {limit}")
     raise typer.Exit(0 if report.sound else 1)

@@ -104,16 +104,22 @@ class Office:
         found = read(self.folder / "custody.toml")
         return Table(open_blobs(found.channels, found.home), channel, settings_of(found.channels))
 
+    def until_same(self, *channels: Channel) -> None:
+        until(lambda: all(map(self.same, channels)), self.log(), pause=0.1)
+
     def coverage(self, channel: int) -> Coverage:
         return Coverage.read(self.table(channel).mark)
 
     def same(self, channel: Channel) -> bool:
         """Is the archive what the channel is: the same messages, in their newest version, and no gaps?"""
-        table = self.table(channel.id)
+        table, coverage = self.table(channel.id), self.coverage(channel.id)
+        last = next((raw for n in reversed(range(channel.count)) if (raw := self.world.message(channel, n))), None)
+        if coverage.gaps or (last and coverage.upto < int(last["id"])):  # cheap to know, and asked often
+            return False
         kept = {one.id: one.message["content"] for one in table.between() if not one.deleted_at}
         world = self.world
         there = {int(raw["id"]): raw["content"] for n in range(channel.count) if (raw := world.message(channel, n))}
-        return kept == there and not self.coverage(channel.id).gaps
+        return kept == there
 
 
 def _environ() -> dict[str, str]:
@@ -131,11 +137,11 @@ def office(folder: Path, world: World, switches: Switches | None = None, **chann
             here.stop_all()
 
 
-def until(condition: Callable[[], object], why: str = "", seconds: float = SECONDS) -> None:
+def until(condition: Callable[[], object], why: str = "", seconds: float = SECONDS, pause: float = 0.01) -> None:
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, why or "it did not come about"
-        time.sleep(0.01)
+        time.sleep(pause)
 
 
 # --- Everything that goes wrong ---

@@ -22,7 +22,7 @@ from custody.channels.snowflake import HIGHEST, at, parse, time_of
 from custody.channels.table import Found, Table
 from custody.channels.tiers import Verdict
 from custody.cli import running
-from custody.cli.channel_running import run
+from custody.cli.channel_running import run, temporal
 from custody.cli.config import Config
 from custody.cli.configured import ConfigFile, StoreUrl, opened
 from custody.cli.running import AsJson, Why
@@ -34,6 +34,7 @@ from custody.stores import Store
 
 app = running.noun("Chat channels mirrored, searchable and incremental.")
 app.command()(run)
+app.command()(temporal)
 Channel = Annotated[str, typer.Argument(help="the channel's number")]
 
 
@@ -91,7 +92,7 @@ def remove(
 
 
 def _ask(config: Path | None, store: str, request: Request, said: str) -> None:
-    """As a job, or as a letter in an Azure queue, as configured."""
+    """As a job, a letter in an Azure queue or a signal to a workflow, as configured."""
     with opened(config, store) as (handle, settings):
         if request.what != "add":
             _known(handle, request.channel)
@@ -100,6 +101,12 @@ def _ask(config: Path | None, store: str, request: Request, said: str) -> None:
 
             open_queues(settings.channels, settings.home).send(request)
             print(f"{said}: a letter was sent")
+            return
+        if settings.channels.queues == "temporal":
+            from custody.channels.temporal import ask_for
+
+            ask_for(settings.channels, request)
+            print(f"{said}: its workflow was told")
             return
         made = handle.queue.submit_one(work.job_of(request), running.me())
     print(f"{said}: job {made.id}" + ("" if made.new else " (asked before, and not yet done)"))

@@ -69,7 +69,7 @@ class Office:
     def start(self, *words: str) -> subprocess.Popen[bytes]:
         log = (self.folder / "log").open("ab")
         process = subprocess.Popen(
-            [*PROGRAM, *words], cwd=self.folder, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=_environ()
+            [*PROGRAM, *words], cwd=self.folder, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=own_sources()
         )
         log.close()
         self._processes.append(process)
@@ -122,7 +122,7 @@ class Office:
         return kept == there
 
 
-def _environ() -> dict[str, str]:
+def own_sources() -> dict[str, str]:
     """This package's sources, whatever is installed."""
     return os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
 

@@ -122,7 +122,12 @@ def test_a_cancelled_workflow_leaves_a_beginning_and_the_next_one_goes_on(tmp_pa
     with opened(tmp_path, temporal, pages=500) as here:
         channel = here.world.add(0, "cancelled", 1_200, id=90_000_000_000_500)
         gate = threading.Event()
-        here.standin.switches.between_pages = lambda _, page: None if page <= 3 or gate.wait(60) else None
+
+        def hold(_: int, page: int) -> None:
+            if page > 3:
+                gate.wait(60)
+
+        here.standin.switches.between_pages = hold
         process = worker(here, watch="600")  # nobody looks around and begins again meanwhile
         here.run("channel", "add", str(channel.id))
         after_pages(here, channel.id, 4)

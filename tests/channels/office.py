@@ -57,7 +57,7 @@ class Office:
         ended: object = 0
         with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
             try:
-                main([*words, "--config", str(self.folder / "custody.toml")])
+                main([*words, *(["--config", str(self.folder / "custody.toml")] if words[0] == "channel" else [])])
             except SystemExit as end:
                 ended = end.code
             finally:

@@ -42,6 +42,14 @@ def test_what_is_not_mirrored_is_said_before_anything_is_asked(here: Office) -> 
     assert "is not a channel's number" in here.run("channel", "add", "general", code=2)
 
 
+def test_a_channel_that_cannot_be_added_is_said_to_have_failed_when_it_is_asked_for_again(here: Office) -> None:
+    here.run("channel", "add", "77")
+    here.run("channel", "run", "--until-idle")
+    said = here.run("channel", "add", "77", code=3)
+    assert "failed as job 1" in said
+    assert "custody job resume 1" in said
+
+
 def test_a_channel_from_its_first_page_to_its_last(here: Office) -> None:
     channel = next(iter(here.world.channels.values()))
     number = str(channel.id)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import subprocess
 import sys
 import threading
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from rig.temporal import Temporal
 
 pytest.importorskip("temporalio")
+FULL = os.environ.get("CUSTODY_KILLS") == "full"
 pytestmark = [pytest.mark.kills, pytest.mark.slow]
 
 
@@ -79,15 +81,16 @@ def test_a_channel_is_mirrored_by_temporal_whoever_is_killed(tmp_path: Path, tem
 
 def _kill_and_restart(here: Office, temporal: Temporal) -> None:
     world = here.world
-    channel = world.add(0, "general", 1_000)
+    channel = world.add(0, "general", 12_000 if FULL else 1_000)
     thread = world.add_thread(channel, 600, 30)
     number = str(channel.id)
 
     # Given a channel that is being mirrored, whose worker is killed and then the server
-    first = worker(here)
     here.run("channel", "add", number)
-    after_pages(here, channel.id, 3)
-    assert kill(first)
+    for _ in range(10 if FULL else 1):
+        first = worker(here)
+        after_pages(here, channel.id, 3)
+        assert kill(first)
     second = worker(here)
     after_pages(here, channel.id, 2)
     temporal.stop("kill")

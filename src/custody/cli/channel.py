@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json as jsons
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated

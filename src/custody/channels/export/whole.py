@@ -21,9 +21,10 @@ def write_pages(blobs: Blobs, messages: Iterable[Found], folder: Path, channel: 
         told = str(attachment.get("id", ""))
         return names.get(int(told)) if told.isdecimal() else None
 
-    count = write_html(messages, folder, f"Channel {channel}", link)
-    for one, (blob, _) in kept.items():
-        path = folder / names[one]
-        path.parent.mkdir(exist_ok=True)
-        path.write_bytes(blobs.read(blob).data)
-    return count
+    def files(beside: Path) -> None:
+        for one, (blob, _) in kept.items():
+            path = beside / names[one]
+            path.parent.mkdir(exist_ok=True)
+            path.write_bytes(blobs.read(blob).data)
+
+    return write_html(messages, folder, f"Channel {channel}", link, also=files)

@@ -5,7 +5,6 @@ The quick form is part of every run. `CUSTODY_KILLS=full` reads 12,000 messages 
 
 from __future__ import annotations
 
-import os
 import random
 import subprocess
 import time
@@ -14,12 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from channels.office import Office, Storm, kill, office, until
+from channels.office import FULL, Office, Storm, kill, office, until
 from custody.channels.standins.traffic import Switches
 from custody.channels.standins.world import Channel, World
 from rig.azurite import Azurite
 
-FULL = os.environ.get("CUSTODY_KILLS") == "full"
 MESSAGES = 12_000 if FULL else 1_500
 KILLS = 25 if FULL else 3
 LEASE = "2"

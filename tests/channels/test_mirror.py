@@ -244,3 +244,21 @@ def test_who_oversleeps_a_turn_takes_another(desk: Desk) -> None:
     discord = replace(desk.mirror.discord, slots=Line(), sleep=lambda _: time.sleep(next(naps)))
     discord.channel(desk.channel.id)
     assert len(taken) == 2
+
+
+def test_a_whole_channel_that_hides_its_history_is_set_aside_and_loses_nothing(desk: Desk) -> None:
+    desk.mirror_all()
+    mine, desk.channel.no_history = desk.ids(), True
+    desk.store.queue.submit_one(sync_job(desk.channel.id))
+    desk.run()
+    assert (desk.ids(), desk.state()) == (mine, "hidden")
+
+
+def test_a_sync_or_review_asked_for_after_the_removal_brings_nothing_back(desk: Desk) -> None:
+    desk.mirror_all()
+    desk.store.queue.submit_one(remove_job(desk.channel.id))
+    desk.run()
+    desk.store.queue.submit([sync_job(desk.channel.id), review_job(desk.channel.id, desk.theirs()[0])])
+    desk.run()
+    assert list(desk.mirror.blobs.list("")) == []
+    assert (desk.state(), desk.events()[-1]) == ("removed", "removed")

@@ -151,8 +151,7 @@ def test_waiting_is_no_failure_however_long_it_takes(post: Post, desk: Desk, mon
     assert held is not None
     monkeypatch.setattr(queues_module.Later, "__init__", lambda self, seconds: setattr(self, "seconds", 0))
     ask(post, "add", channel=desk.channel.id)
-    for _ in range(MOST_TRIES + 3):
-        post.one("add-channel")
+    assert sum(post.one("add-channel") for _ in range(MOST_TRIES + 3)) == MOST_TRIES + 3
     assert desk.ids() == []
     desk.store.leases.settle(held)
     deliver(post)

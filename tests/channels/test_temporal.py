@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import subprocess
 import sys
 import threading
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from channels.desk import ids_of
-from channels.office import Office, kill, office, until
+from channels.office import FULL, Office, kill, office, until
 from custody.channels.files import Files
 from custody.channels.standins.world import World
 from custody.channels.work import item_id
@@ -27,13 +26,12 @@ if TYPE_CHECKING:
     from rig.temporal import Temporal
 
 pytest.importorskip("temporalio")
-FULL = os.environ.get("CUSTODY_KILLS") == "full"
 pytestmark = [pytest.mark.kills, pytest.mark.slow]
 
 
 @contextmanager
 def opened(folder: Path, temporal: Temporal, pages: int) -> Iterator[Office]:
-    told = {"queues": "temporal", "temporal": temporal.address, "heartbeat": 2, "pages_per_workflow": pages}
+    told = {"queues": "temporal", "temporal": temporal.address, "heartbeat": 3, "pages_per_workflow": pages}
     with office(folder, World(seed=21), **told) as here:
         yield here
 
@@ -87,7 +85,7 @@ def _kill_and_restart(here: Office, temporal: Temporal) -> None:
 
     # Given a channel that is being mirrored, whose worker is killed and then the server
     here.run("channel", "add", number)
-    for _ in range(10 if FULL else 1):
+    for _ in range(6 if FULL else 1):
         first = worker(here)
         after_pages(here, channel.id, 3)
         assert kill(first)

@@ -205,7 +205,7 @@ def _beating(seconds: float) -> Iterator[None]:
     over, here = threading.Event(), contextvars.copy_context()
 
     def beat() -> None:
-        while not over.wait(seconds / 3):
+        while not over.wait(seconds / 4):
             activity.heartbeat()
 
     thread = threading.Thread(target=here.run, args=(beat,), daemon=True)
@@ -231,6 +231,9 @@ async def serve(mirror: Mirror, client: Client, over: asyncio.Event, watch_secon
             max_concurrent_activities=pace.threads,
             # How long the server waits for a worker that it believes to know the workflow already.
             sticky_queue_schedule_to_start_timeout=timedelta(seconds=pace.heartbeat),
+            # By itself it saves signs of life up until shortly before they are due: too late on a busy machine.
+            max_heartbeat_throttle_interval=timedelta(seconds=pace.heartbeat / 4),
+            default_heartbeat_throttle_interval=timedelta(seconds=pace.heartbeat / 4),
         )
         async with worker:
             await over.wait()

@@ -16,7 +16,7 @@ from temporalio.common import RetryPolicy
 TASK_QUEUE = "custody-channels"
 PAGES_PER_RUN = 500  # then the workflow goes on as a new one: a history may not grow without end
 FOR_A_PAGE = timedelta(minutes=10)
-RETRIES = RetryPolicy(initial_interval=timedelta(seconds=1), maximum_interval=timedelta(minutes=1))
+RETRIES = RetryPolicy(initial_interval=timedelta(seconds=1), maximum_interval=timedelta(seconds=20))
 
 
 @dataclass

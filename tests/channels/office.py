@@ -9,6 +9,7 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -27,6 +28,7 @@ from custody.channels.work import job_of
 from custody.cli import main
 from custody.cli.config import read
 from custody.stores import open_store
+from rig.program import as_user
 
 FULL = os.environ.get("CUSTODY_KILLS") == "full"
 SECONDS = 900.0 if FULL else 60.0  # to wait for something on a machine that has other things to do
@@ -70,7 +72,12 @@ class Office:
     def start(self, *words: str) -> subprocess.Popen[bytes]:
         log = (self.folder / "log").open("ab")
         process = subprocess.Popen(
-            [*PROGRAM, *words], cwd=self.folder, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=own_sources()
+            [*as_user(""), *PROGRAM, *words],  # it ends with us, even if we are killed
+            cwd=self.folder,
+            stdout=log,
+            stderr=log,
+            stdin=subprocess.DEVNULL,
+            env=own_sources(),
         )
         log.close()
         self._processes.append(process)
@@ -156,6 +163,18 @@ class Storm:
         self.dice = random.Random(seed)
         self.seen = dict.fromkeys(TROUBLES, 0)
         self.touched: set[int] = set()
+        self._hold_at = 0
+        self.reached, self._released = threading.Event(), threading.Event()
+
+    def hold(self, page: int) -> None:
+        """Keep whoever asks for this page waiting, until `release`: a busy machine's test may be late to see it."""
+        self._hold_at = page
+        self.reached.clear()
+        self._released.clear()
+
+    def release(self) -> None:
+        self._hold_at = 0
+        self._released.set()
 
     def trouble(self, _: int) -> int | str | None:
         if self.dice.random() > self.rate:
@@ -166,7 +185,12 @@ class Storm:
 
     def between_pages(self, channel: int, page: int) -> None:
         """Someone edits, deletes and writes, anywhere: also the last message, which then stays the last."""
-        if channel != self.channel.id or page % 3:
+        if channel != self.channel.id:
+            return
+        if self._hold_at and page >= self._hold_at:
+            self.reached.set()
+            self._released.wait(SECONDS)
+        if page % 3:
             return
         ids = ids_of(self.world, self.channel)
         edited, deleted = self.dice.sample(ids, 2)

@@ -130,7 +130,6 @@ SERVICES = {
             "workflow tasks that name an image",
             programs("podman", "runc", "busybox"),
             apt=("podman", "runc", "busybox-static"),
-            later=True,
         ),
         Service("node", "runs Azurite", programs("node", "npm"), apt=("nodejs", "npm")),
         Service(

@@ -18,6 +18,7 @@ from custody.workflows import hooks
 from custody.workflows.archives import Archives
 from custody.workflows.notify import notify as take_in
 from custody.workflows.notify import reconcile
+from custody.workflows.picture import drawn, picture
 from custody.workflows.planning import plan_revision
 from custody.workflows.schedules import keep_time
 from custody.workflows.secrets import Secrets
@@ -46,6 +47,18 @@ def add(
     print(
         f"archive {name} ({system}): {new} revisions taken in" + ("; the hook is installed" if local and hook else "")
     )
+
+
+@app.command()
+def hook(
+    name: Name,
+    repository: Annotated[Path, typer.Argument(help="a repository on this machine")],
+    api: Annotated[str, typer.Option(help="where `custody serve` answers, e.g. https://custody.example.org")],
+    token: Annotated[Path, typer.Option(help="a file with a token of the role worker for this archive")],
+) -> None:
+    """Install a hook that tells an API on another machine; what it cannot tell is kept on disk."""
+    written = hooks.install_for_api(repository, api, name, token.read_text())
+    print(f"{written} tells {api} of every commit to {name}")
 
 
 @app.command()
@@ -80,11 +93,20 @@ def list_(store: StoreUrl = "", json: AsJson = False) -> None:
 
 
 @app.command()
-def graph(name: Name, last: Annotated[int, typer.Option(help="so many revisions")] = 10, store: StoreUrl = "") -> None:
-    """Revisions and tasks, as a grid."""
+def graph(
+    name: Name,
+    last: Annotated[int, typer.Option(help="so many revisions")] = 10,
+    format_: Annotated[str, typer.Option("--format", help="grid; or who waits for whom as text, dot or svg")] = "grid",
+    store: StoreUrl = "",
+) -> None:
+    """Revisions and tasks: as a grid, or as a picture of what waits for what."""
     with opened(store) as handle:
         kept = Archives(handle).get(name)
-        jobs = revision_jobs(handle, name, max(1, kept.last - last + 1), kept.last)
+        first = max(1, kept.last - last + 1)
+        if format_ != "grid":
+            sys.stdout.write(drawn(picture(handle, name, first, kept.last), format_))
+            return
+        jobs = revision_jobs(handle, name, first, kept.last)
     tasks = list(dict.fromkeys(job.task for job in jobs if job.task))
     revisions = sorted({job.position for job in jobs})
     cells = {(job.task, job.position): word(job) for job in jobs}

@@ -15,6 +15,7 @@ from rig.need import need
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
+    from rig.apache import Apache
     from rig.azurite import Azurite
     from rig.mail import Mailbox
     from rig.podman import Podman
@@ -80,6 +81,18 @@ def svn() -> Iterator[Subversion]:
 def repository(svn: Subversion) -> Repository:
     """An empty Subversion repository for this test alone."""
     return svn.fresh_repository()
+
+
+@pytest.fixture(scope="session")
+def apache() -> Iterator[Apache]:
+    """A private Apache with mod_dav_svn."""
+    need("mod-dav-svn")
+    from rig.apache import Apache
+
+    server = Apache()
+    server.start()
+    yield server
+    server.remove()
 
 
 @pytest.fixture

@@ -67,6 +67,10 @@ def postgres_folder() -> Path | None:
     return Path(initdb).resolve().parent if initdb else None
 
 
+def dav_svn_module() -> Path:
+    return Path("/usr/lib/apache2/modules/mod_dav_svn.so")
+
+
 def zookeeper_jar() -> Path | None:
     jar = Path("/usr/share/java/zookeeper.jar")
     return jar if jar.exists() else None
@@ -111,6 +115,13 @@ SERVICES = {
             "archives whose commits run workflows",
             programs("svn", "svnadmin", "svnlook", "svnmucc", "svnserve"),
             apt=("subversion",),
+        ),
+        Service(
+            "mod-dav-svn",
+            "Subversion archives behind a web server",
+            lambda: bool(program("apache2")) and dav_svn_module().exists(),
+            apt=("apache2-bin", "libapache2-mod-svn"),
+            needs=("subversion",),
         ),
         Service(
             "premis-schemas",

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from custody.cli.archive import app
 from custody.model.errors import BadInput
+from custody.workflows.archives import Archives
 from custody.workflows.graph import as_text
 from custody.workflows.picture import drawn, picture
 from workflows.desk import Desk
@@ -57,3 +59,15 @@ def test_an_archive_without_revisions_has_an_empty_picture(one_desk: Desk) -> No
     nothing = picture(one_desk.store, "proj", 1, 0)
     assert drawn(nothing, "text") == ""
     assert "No revisions" in drawn(nothing, "svg")
+
+
+def test_a_working_copy_shows_what_committing_it_would_add(one_desk: Desk, tmp_path: Path) -> None:
+    one_desk.commit({"_workflows/book.yaml": "- name: a\n  script: echo a\n"})
+    one_desk.notify(1)
+    one_desk.run()
+    (tmp_path / "copy" / "_workflows").mkdir(parents=True)
+    (tmp_path / "copy/_workflows/book.yaml").write_text("- name: a\n  depends: [PREV]\n  script: echo a\n")
+    words = ["plan", "proj", "--folder", str(tmp_path / "copy"), "--store", one_desk.store.url]
+    shown = CliRunner().invoke(app, words)
+    assert "rev-1:a <-- rev-2:a" in shown.output
+    assert Archives(one_desk.store).get("proj").last == 1, "nothing was added"

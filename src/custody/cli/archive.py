@@ -16,10 +16,12 @@ from custody.cli.when import ago
 from custody.model.errors import NotFound
 from custody.workflows import hooks
 from custody.workflows.archives import Archives
+from custody.workflows.definition import FOLDER, is_workflow_file, read
+from custody.workflows.definition import lint as remarks
 from custody.workflows.notify import notify as take_in
 from custody.workflows.notify import reconcile
 from custody.workflows.picture import drawn, picture
-from custody.workflows.planning import plan_revision
+from custody.workflows.planning import plan_revision, preview
 from custody.workflows.schedules import keep_time
 from custody.workflows.secrets import Secrets
 
@@ -120,12 +122,17 @@ def graph(
 def plan(
     name: Name,
     revision: Annotated[int, typer.Argument(help="a revision; the youngest when left out")] = 0,
+    folder: Annotated[Path | None, typer.Option(help="a working copy: what committing it would add")] = None,
     store: StoreUrl = "",
 ) -> None:
     """What a revision adds to the queue: its tasks, what they wait for, what they supersede."""
     with opened(store) as handle:
-        archive = Archives(handle).get(name).open()
-        planned, _ = plan_revision(handle, archive, name, revision or archive.youngest())
+        kept = Archives(handle).get(name)
+        archive = kept.open()
+        if folder is not None:
+            planned = preview(handle, archive, name, _workflow_files(folder)[0], kept.last)
+        else:
+            planned, _ = plan_revision(handle, archive, name, revision or archive.youngest())
     for fault in planned.faults:
         print(fault)
     for edge in planned.edges:
@@ -140,18 +147,21 @@ def plan(
 @app.command()
 def lint(folder: Annotated[Path, typer.Argument(help="a working copy")] = Path(".")) -> None:
     """Read the workflow files of a working copy, and say everything that is wrong with them."""
-    from custody.workflows.definition import FOLDER, is_workflow_file, read
-    from custody.workflows.definition import lint as remarks
-
-    place = folder / FOLDER
-    if not place.is_dir():
-        raise NotFound(f"there is no {FOLDER} in {folder}")
-    paths = [f"{FOLDER}/{path.name}" for path in sorted(place.iterdir()) if path.is_file()]
-    found = read({path: (folder / path).read_bytes() for path in paths if is_workflow_file(path)})
+    files, paths = _workflow_files(folder)
+    found = read(files)
     for fault in (*found.faults, *remarks(found, paths)):
         print(fault)
     print(f"{sum(len(workflow.tasks) for workflow in found.workflows)} tasks, {len(found.faults)} faults")
     raise typer.Exit(1 if found.faults else 0)
+
+
+def _workflow_files(folder: Path) -> tuple[dict[str, bytes], list[str]]:
+    """Those of a working copy, and the names of all that is beside them."""
+    place = folder / FOLDER
+    if not place.is_dir():
+        raise NotFound(f"there is no {FOLDER} in {folder}")
+    paths = [f"{FOLDER}/{path.name}" for path in sorted(place.iterdir()) if path.is_file()]
+    return {path: (folder / path).read_bytes() for path in paths if is_workflow_file(path)}, paths
 
 
 @app.command()

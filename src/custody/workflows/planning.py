@@ -7,7 +7,7 @@ key.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -85,6 +85,14 @@ def plan_revision(store: Store, archive: Archive, name: str, revision: int) -> t
     parents = archive.parents(revision, lines)
     past = StorePast(store, archive, name, revision, parents, lines)
     return plan(definitions, revision, past, previous=parents, lineage=lineage, message=meta.message), meta
+
+
+def preview(store: Store, archive: Archive, name: str, files: Mapping[str, bytes], last: int) -> Plan:
+    """What the next commit would add, if it left the workflow files like this."""
+    definitions = read(files)
+    lines = [line for workflow in definitions.on_commit for line in workflow.lines]
+    parents = (last,) if last else ()
+    return plan(definitions, last + 1, StorePast(store, archive, name, last + 1, parents, lines), previous=parents)
 
 
 class StorePast:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import subprocess
+import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -13,8 +16,8 @@ from pathlib import Path
 from custody.border.fetch import Fetcher
 from custody.engine import Backoff, Serving, Settings, Worker
 from custody.engine.commands import Operator
-from custody.ingest.manifest_form import BATCH_OF_MANIFESTS, OBJECT, Row
-from custody.ingest.manifest_write import write
+from custody.ingest.manifest.form import BATCH_OF_MANIFESTS, OBJECT, Row
+from custody.ingest.manifest.writer import write
 from custody.ingest.serving import kinds
 from custody.ingest.setup import IngestConfig, open_world, policy_of
 from custody.ingest.standins.files import FileServer
@@ -25,6 +28,8 @@ from custody.model.job import Filter, Job
 from custody.model.machine import Machines
 from custody.stores import Store, open_store
 
+SOURCE = Path(__file__).parents[2] / "src"
+CONFIG = IngestConfig(threshold=0.0)
 PROFILE = """
 owner = "ark:/99999/owner"
 [identifier]
@@ -101,6 +106,13 @@ class Archive:
         return loaded
 
 
+def custody(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """A command, as an archivist gives it in this folder."""
+    environment = {**os.environ, "PYTHONPATH": str(SOURCE), "CUSTODY_WHO": "ada"}
+    command = [sys.executable, "-m", "custody", *arguments]
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=120)
+
+
 def quick(world: World) -> World:
     """The same world, with a fetcher that does not pause for long between tries."""
     policies = {name: policy_of(profile) for name, profile in world.profiles.items()}
@@ -112,13 +124,13 @@ def quick(world: World) -> World:
 
 
 @contextmanager
-def archive(home: Path, url: str, more: str = "") -> Iterator[Archive]:
+def archive(home: Path, url: str, more: str = "", config: IngestConfig = CONFIG) -> Iterator[Archive]:
     server = FileServer(home / "depositor").start()
     (home / "profiles").mkdir()
     for name in ("papers", "maps"):
         (home / "profiles" / f"{name}.toml").write_text(PROFILE.format(port=server.port, more=more))
     try:
         with open_store(url) as store:
-            yield Archive(home, store, server, quick(open_world(store, IngestConfig(threshold=0.0), home)))
+            yield Archive(home, store, server, quick(open_world(store, config, home)))
     finally:
         server.stop()

@@ -74,7 +74,7 @@ def _leased(tx: Tx, job: Job) -> Reason:
 
 
 def _resting(tx: Tx, job: Job) -> Reason:
-    if job.open:
+    if job.open and job.state != "held":  # one that is held may count itself among its jobs
         return Reason("open", f"{job.open} of its jobs have not ended", "the last of them ends", job.changed)
     held = tx.run("hold_on", collection=job.collection, batch=str(job.parent or ""))
     if held:
@@ -89,10 +89,23 @@ def _resting(tx: Tx, job: Job) -> Reason:
 def _needs(tx: Tx, job: Job) -> Iterator[Reason]:
     if job.due is not None:
         seconds = max(0, job.due - tx.now) // 1_000_000
-        yield Reason("due", f"it may not start before its time ({seconds} s from now)", "the time comes", job.changed)
+        told = _why_later(tx, job)
+        text = f"it may not start before its time ({seconds} s from now){f': {told}' if told else ''}"
+        yield Reason("due", text, "the time comes", job.changed)
     for row in tx.run("edges_from", id=job.id):
         if not row[3]:
             yield _need(row)
+
+
+def _why_later(tx: Tx, job: Job) -> str:
+    """What the last try said, when it was that which put it off."""
+    rows = tx.run("events", subject=job.subject, after=job.seq - 1, limit=1)
+    last = event_from(rows[0]) if rows else None
+    if last is None or last.type not in ("waited", "retried"):
+        return ""
+    if last.type == "waited":
+        return str(last.detail.get("why", ""))
+    return f"try {job.attempts} failed, {job.code}: {last.detail.get('reason', '')}"
 
 
 def _need(row: Row) -> Reason:

@@ -286,6 +286,13 @@ create table archive (
     added bigint not null
 );
 
+create table handed_in (
+    key text collate "C" primary key,
+    batch bigint not null,                      -- 0: taken, and its batch is being made
+    fingerprint text not null,                  -- of what was handed in: another thing needs another key
+    at bigint not null
+);
+
 create table archive_secret (
     archive text collate "C" not null,
     secret text collate "C" not null,

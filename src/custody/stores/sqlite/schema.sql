@@ -272,6 +272,13 @@ create table archive (
     added integer not null
 ) strict, without rowid;
 
+create table handed_in (
+    key text primary key,
+    batch integer not null,                     -- 0: taken, and its batch is being made
+    fingerprint text not null,                  -- of what was handed in: another thing needs another key
+    at integer not null
+) strict, without rowid;
+
 create table archive_secret (
     archive text not null,
     secret text not null,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -43,10 +43,10 @@ class Shop:
     work: Path  # a folder per attempt while it runs
     kept: Path  # logs and artifacts, by archive, revision and task
     sandbox_works: Available
-    client: Path  # what a task calls to commit
-    secrets: Path  # a file for each
-    identity: str  # of this machine's shop: only here can a container be gone on with
-    engine: Engine  # runs images
+    client: Path = Path()  # what a task calls to commit
+    secrets: Path = Path()  # a file for each
+    identity: str = ""  # of this machine's shop: only here can a container be gone on with
+    engine: Engine = field(default_factory=lambda: Engine("podman"))  # runs images
     images: Sequence[str] = ()  # patterns of those that are allowed
     adopt: float = 120.0  # seconds that a container may live without a worker
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from custody.cli.config import Config
     from custody.history.keeping import Keeping
     from custody.ingest.world import World
-    from custody.workflows.tasks import Shop
+    from custody.workflows.shop import Shop
 
 
 def machines() -> Machines:
@@ -85,7 +85,7 @@ def shop_of(store: Store, found: Config | None) -> Shop | None:
     if found is None:
         return None
     from custody.border.sandbox import Available, Sandboxes
-    from custody.workflows.tasks import Shop
+    from custody.workflows.shop import Shop
 
     config, home = found.workflows, found.home.resolve()
     no, work = Available(False, "this process only looks at tasks"), home / config.work

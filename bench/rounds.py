@@ -85,6 +85,7 @@ def in_turns(contest: Mapping[str, Measure], rounds: int = ROUNDS) -> Figures:
 class Options:
     quick: bool
     long: bool = False
+    write: bool = False
 
 
 def main(doc: str | None, measure: Callable[[Options], Sequence[Row]]) -> int:
@@ -92,9 +93,10 @@ def main(doc: str | None, measure: Callable[[Options], Sequence[Row]]) -> int:
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="fewer jobs")
     parser.add_argument("--long", action="store_true", help="up to a million of each")
+    parser.add_argument("--write", action="store_true", help="where a subject has a picture in the documentation")
     parser.add_argument("--json", type=Path, help="also write the rows here")
     asked = parser.parse_args()
-    rows = list(measure(Options(asked.quick, asked.long)))
+    rows = list(measure(Options(asked.quick, asked.long, asked.write)))
     for row in rows:
         print(row)
     if asked.json:

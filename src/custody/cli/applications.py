@@ -41,17 +41,18 @@ def serving(
 
 
 def _applications(store: Store, config: Path | None, world: World | None) -> tuple[Sequence[Kind], Sequence[Chore]]:
-    from custody.channels import serving as channels
     from custody.cli.config import find
-    from custody.ingest import serving as ingest
-    from custody.ingest.setup import open_world
-    from custody.workflows import serving as workflows
 
     found = find(config)
     keeping = keeping_of(found)
     own = dashboard_kinds(store, keeping)
     if found is None:
         return own, ()
+    from custody.channels import serving as channels
+    from custody.ingest import serving as ingest
+    from custody.ingest.setup import open_world
+    from custody.workflows import serving as workflows
+
     world = world or open_world(store, found.ingest, found.home)
     shop = workflows.open_shop(store, found.workflows, found.home)
     mirror = channels.open_mirror(store, found.channels, found.home)

@@ -28,6 +28,10 @@ class Database(Protocol):
         """Run in one consistent look that writes nothing."""
         ...
 
+    def glance(self, work: Callable[[Tx], T]) -> T:
+        """As `read`, for looks whose statements need not agree with each other: each is asked by itself."""
+        ...
+
     def now(self) -> int:
         """The store's time."""
         ...

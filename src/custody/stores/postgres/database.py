@@ -49,6 +49,9 @@ class PostgresDatabase:
     def read(self, work: Callable[[Tx], T]) -> T:
         return self._transactions.read(work)
 
+    def glance(self, work: Callable[[Tx], T]) -> T:
+        return self._transactions.glance(work)
+
     def now(self) -> int:
         return self._transactions.now()
 

@@ -56,6 +56,9 @@ class SqliteDatabase:
         finally:
             db.execute("rollback")
 
+    def glance(self, work: Callable[[Tx], T]) -> T:
+        return self.read(work)
+
     def now(self) -> int:
         return self.clock.now()
 

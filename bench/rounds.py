@@ -13,6 +13,7 @@ import os
 import platform
 import statistics
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -113,6 +114,13 @@ def as_json(rows: Sequence[Row]) -> dict[str, Any]:
         for row in rows
     ]  # fmt: skip
     return {"python": platform.python_version(), "cores": os.cpu_count(), "load": os.getloadavg(), "rows": told}
+
+
+def timed(count: int, act: Callable[[], object]) -> float:
+    """So many a second."""
+    started = time.perf_counter()
+    act()
+    return count / (time.perf_counter() - started)
 
 
 def skipped(what: str, why: str) -> None:

@@ -31,6 +31,7 @@ def test_a_bucket_gives_its_burst_then_one_by_one_and_fills_again() -> None:
     assert [rates.take("ann") > 0 for _ in range(4)] == [False, False, False, True], "it never holds more than a burst"
 
 
+@pytest.mark.proves("H13")
 def test_callers_beyond_counting_are_forgotten_and_memory_is_bounded() -> None:
     rates = Rates(Rate(1, 1), clock=lambda: 0.0)
     for number in range(MOST_CALLERS + 10):
@@ -46,6 +47,7 @@ def strict(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
         yield made
 
 
+@pytest.mark.proves("H13")
 def test_each_caller_is_told_when_to_come_back_and_no_other_is_kept_out(strict: House) -> None:
     answers = [strict.client("reader").get("/api/v1/jobs") for _ in range(7)]
     assert [answer.status_code for answer in answers] == [200] * 5 + [429] * 2
@@ -60,6 +62,7 @@ def test_each_caller_is_told_when_to_come_back_and_no_other_is_kept_out(strict: 
     assert 'role="alert"' in page.text
 
 
+@pytest.mark.proves("H13")
 def test_whoever_tries_tokens_is_slowed_down_but_not_who_has_one(strict: House) -> None:
     tried = [
         strict.client(Authorization=f"Bearer custody_{number:051}").get("/api/v1/jobs").status_code
@@ -129,6 +132,7 @@ ODD = [
 ]
 
 
+@pytest.mark.proves("H1")
 @pytest.mark.parametrize(("what", "sent", "expected"), ODD, ids=[case[0] for case in ODD])
 def test_odd_requests_get_their_4xx_and_the_next_one_is_served(
     served: tuple[House, Server], what: str, sent: bytes, expected: set[int]
@@ -139,6 +143,7 @@ def test_odd_requests_get_their_4xx_and_the_next_one_is_served(
     assert status(answer(server, GET + b"Host: x\r\n\r\n")) == 200
 
 
+@pytest.mark.proves("H13")
 def test_a_byte_now_and_then_does_not_help(served: tuple[House, Server]) -> None:
     house, server = served
     drips = (
@@ -162,6 +167,7 @@ def test_a_byte_now_and_then_does_not_help(served: tuple[House, Server]) -> None
             assert status(got) in (408, 0)
 
 
+@pytest.mark.proves("H13")
 def test_a_slow_reader_of_news_keeps_nobody_waiting(served: tuple[House, Server]) -> None:
     house, server = served
     token = house.token("reader").encode()
@@ -174,6 +180,11 @@ def test_a_slow_reader_of_news_keeps_nobody_waiting(served: tuple[House, Server]
     finally:
         for line in streams:
             line.close()
+
+
+def test_small_answers_are_sent_at_once(served: tuple[House, Server]) -> None:
+    """The event loop waits for no second packet only on sockets that say they are TCP."""
+    assert served[1].listens_at.proto == socket.IPPROTO_TCP
 
 
 def test_two_requests_on_one_connection_are_both_answered_and_neither_is_hidden_in_the_other(

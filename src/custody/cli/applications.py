@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from custody.cli.config import Config
     from custody.history.keeping import Keeping
     from custody.ingest.world import World
-    from custody.workflows.tasks import Shop
+    from custody.workflows.shop import Shop
 
 
 def machines() -> Machines:
@@ -86,7 +86,7 @@ def shop_of(store: Store, found: Config | None) -> Shop | None:
     if found is None:
         return None
     from custody.border.sandbox import Available, Sandboxes
-    from custody.workflows.tasks import Shop
+    from custody.workflows.shop import Shop
 
     config, home = found.workflows, found.home.resolve()
     no, work = Available(False, "this process only looks at tasks"), home / config.work
@@ -98,11 +98,10 @@ def tables_of(found: Config | None) -> Callable[[int], Table] | None:
     """How to look at what is kept of a channel, with or without a bot's token."""
     if found is None:
         return None
-    from custody.channels.files import Files
-    from custody.channels.serving import settings_of
+    from custody.channels.serving import open_blobs, settings_of
     from custody.channels.table import Table
 
-    blobs, settings = Files((found.home / found.channels.blobs).resolve()), settings_of(found.channels)
+    blobs, settings = open_blobs(found.channels, found.home), settings_of(found.channels)
     return lambda channel: Table(blobs, channel, settings)
 
 

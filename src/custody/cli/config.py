@@ -14,6 +14,7 @@ if TYPE_CHECKING:  # a process without a configuration does without the applicat
     from custody.channels.serving import ChannelConfig
     from custody.history.keeping import HistoryConfig
     from custody.ingest.setup import IngestConfig
+    from custody.web.oidc import LoginConfig
     from custody.workflows.serving import WorkflowConfig
 
 NAME = "custody.toml"
@@ -28,6 +29,7 @@ class Config:
     workflows: WorkflowConfig
     channels: ChannelConfig
     history: HistoryConfig
+    login: LoginConfig
 
 
 def find(given: Path | None) -> Config | None:
@@ -42,6 +44,7 @@ def read(path: Path) -> Config:
     from custody.channels.serving import ChannelConfig
     from custody.history.keeping import HistoryConfig
     from custody.ingest.setup import IngestConfig
+    from custody.web.oidc import LoginConfig
     from custody.workflows.serving import WorkflowConfig
 
     try:
@@ -50,7 +53,7 @@ def read(path: Path) -> Config:
         raise BadInput(f"cannot read it: {error.strerror}", where=str(path), code="config.file") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise BadInput(f"this is not TOML: {error}", where=str(path), code="config.toml") from error
-    unknown = set(values) - {"store", "ingest", "workflows", "channels", "history"}
+    unknown = set(values) - {"store", "ingest", "workflows", "channels", "history", "login"}
     if unknown:
         raise BadInput(f"unknown key {', '.join(sorted(unknown))}", where=str(path), code="config.key")
     home = path.resolve().parent
@@ -61,6 +64,7 @@ def read(path: Path) -> Config:
         _part(WorkflowConfig, values.get("workflows", {}), "workflows", str(path)),
         _part(ChannelConfig, values.get("channels", {}), "channels", str(path)),
         _part(HistoryConfig, values.get("history", {}), "history", str(path)),
+        _part(LoginConfig, values.get("login", {}), "login", str(path)),
     )
 
 

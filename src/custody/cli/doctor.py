@@ -70,6 +70,7 @@ def _store_findings(store: Store) -> Iterator[Finding]:
     checks: dict[str, Callable[[Store], Iterator[Finding]]] = {"sqlite": _sqlite, "postgres": _postgres}
     yield from checks[store.db.dialect](store)
     yield from _derived(store)
+    yield from _robots(store)
     workers = store.workers()
     if workers:
         yield Finding("fine", f"{len(workers)} workers seen within the last half minute")
@@ -128,6 +129,24 @@ def _derived(store: Store) -> Iterator[Finding]:
         yield Finding("fine", "every counter equals its recount, and every job is what its history says")
     for fault in faults[:20]:
         yield Finding("unsafe", str(fault), "please report this: it must not happen")
+
+
+def _robots(store: Store) -> Iterator[Finding]:
+    """What the line waits for a person with; nothing where there are no robots."""
+    from custody.robots.deadlines import late
+    from custody.robots.orphans import orphans
+    from custody.robots.restart import stopped
+
+    overdue = late(store)
+    for each in overdue[:5]:
+        do = f"custody robot why {each.robot} {each.item}"
+        yield Finding("warning", f"{each.event} of {each.item} is overdue: {each.waits_for}", do)
+    if len(overdue) > 5:
+        yield Finding("warning", f"{len(overdue) - 5} more are overdue", "custody robot late")
+    for item, why in stopped(store, 5):
+        yield Finding("warning", f"{item} is off the line: {why}", f"custody robot undo {item} --why …")
+    if found := orphans(store):
+        yield Finding("warning", f"{len(found)} events came too late and were kept aside", "custody robot orphans")
 
 
 def _disk_findings(config: Config) -> Iterator[Finding]:

@@ -102,7 +102,9 @@ class SqlQueue:
     ) -> list[Submitted]:
         """Save facts, and children, at once, under the claim's token."""
         move = self._db.new_move()
-        made = self._db.write(lambda tx: moves.keep(tx, claim, dict(facts), dict(new), children, move, agent))
+        made = self._db.write(
+            lambda tx: moves.keep(tx, claim, dict(facts), dict(new), children, move, agent, self._db.submit_in)
+        )
         if children:
             self._db.bell.ring()
         return made

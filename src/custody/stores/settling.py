@@ -42,6 +42,10 @@ class Many(Protocol):
         """The jobs that come of these changes."""
         ...
 
+    def record(self, changes: Sequence[Change]) -> None:
+        """The items that these changes make or change, and what they say happened to items."""
+        ...
+
     def tell(self, ids: Sequence[int], ended: str) -> Sequence[Row]:
         """(waiter, 1) for each need that was met, (target, 0) where somebody is left who asked to be skipped."""
         ...
@@ -124,9 +128,10 @@ def _follow(many: Many, moved: Sequence[tuple[Change, Row]]) -> None:
     fruitful = [change for change, _ in moved if change.then]
     if fruitful:
         many.submit(fruitful)
+    telling = [change for change, _ in moved if change.items or change.events]
+    if telling:
+        many.record(telling)
     for change, _ in moved:
-        if change.items or change.events:
-            items.record(tx, change.items, change.events, change.agent)
         if change.look:
             items.look_again(tx, *change.look)
     _tell(many, moved)

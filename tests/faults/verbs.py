@@ -50,6 +50,9 @@ class VerbDatabase(ABC):
     def read(self, work: Callable[[Tx], T]) -> T:
         return self.look(lambda: self._db.read(work))
 
+    def glance(self, work: Callable[[Tx], T]) -> T:
+        return self.look(lambda: self._db.glance(work))
+
     def now(self) -> int:
         return self._db.now()
 

@@ -44,7 +44,7 @@ from custody.workflows.archives import Archives
 from custody.workflows.planning import TASK_KIND
 from custody.workflows.serving import kinds as workflow_kinds
 from custody.workflows.serving import reconcile_all
-from custody.workflows.tasks import Shop
+from custody.workflows.shop import Shop
 from ingest.bench import Archive, archive
 
 SECRET = b"a secret of thirty-two bytes, no less"

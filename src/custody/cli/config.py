@@ -6,14 +6,16 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from custody.channels.serving import ChannelConfig
-from custody.history.keeping import HistoryConfig
-from custody.ingest.setup import IngestConfig
 from custody.model.errors import BadInput
-from custody.web.oidc import LoginConfig
-from custody.workflows.serving import WorkflowConfig
+
+if TYPE_CHECKING:  # a process without a configuration does without the applications, and their memory
+    from custody.channels.serving import ChannelConfig
+    from custody.history.keeping import HistoryConfig
+    from custody.ingest.setup import IngestConfig
+    from custody.web.oidc import LoginConfig
+    from custody.workflows.serving import WorkflowConfig
 
 NAME = "custody.toml"
 T = TypeVar("T")
@@ -39,6 +41,12 @@ def find(given: Path | None) -> Config | None:
 
 
 def read(path: Path) -> Config:
+    from custody.channels.serving import ChannelConfig
+    from custody.history.keeping import HistoryConfig
+    from custody.ingest.setup import IngestConfig
+    from custody.web.oidc import LoginConfig
+    from custody.workflows.serving import WorkflowConfig
+
     try:
         values = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:

@@ -118,4 +118,5 @@ RULES: Final[Mapping[str, Rule]] = {
     "GET /api/v1/bulk/{job}": READ,
     "GET /api/v1/search": READ,
     "GET /api/v1/stream": WATCH,
+    "POST /api/v1/archives/{archive}/notify": SUBMIT,
 }

@@ -36,7 +36,7 @@ from custody.web.rules import Rule
 from custody.web.sections import INGEST, Section
 from custody.web.telling import Telling
 from custody.web.tokens import Tokens
-from custody.workflows.tasks import Shop
+from custody.workflows.shop import Shop
 
 SAID = "custody_said"
 MEBIBYTE = 1 << 20

@@ -35,6 +35,12 @@ web = "http://127.0.0.1:7337"  # where depositors reach `custody serve`: mails l
 
 [ingest.nodes]             # where objects are stored: OCFL storage roots, by name
 main = "storage"
+
+# [history]                # custody history key history.key > history.public, and workers seal what was recorded
+# witnesses = ["/mnt/elsewhere/witness.txt"]
+
+# [login]                  # people log in at an OpenID Connect issuer, besides with tokens
+# issuer = "https://login.example.org"
 """
 
 PROFILE = """\

@@ -15,7 +15,8 @@ class Work:
     """One claim being worked on."""
 
     __slots__ = (
-        "_facts", "_on_stop", "_queue", "_unsure", "claim", "job", "prepared", "stop_reason", "stopped", "trusted_until",
+        "_facts", "_on_stop", "_queue", "_unsure", "claim", "job", "prepared", "stop_reason", "stopped",
+        "trusted_until",
     )  # fmt: skip
     _stopping = threading.Lock()  # one for all: few are ever stopped, and a lock for each would cost each
 

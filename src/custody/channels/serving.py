@@ -40,7 +40,11 @@ class ChannelConfig:
     blobs: Path = Path("channels")
     container: str = ""  # an Azure container instead of the folder
     connection_file: Path = Path("azure.connection")  # the storage account's connection string, kept out of this file
-    queues: str = "store"  # or "azure": Azure Storage queues of the same account
+    queues: str = "store"  # or "azure": Azure Storage queues of the same account; or "temporal"
+    temporal: str = "127.0.0.1:7233"  # the address of Temporal's server
+    namespace: str = "default"
+    heartbeat: float = 10.0  # seconds without a sign of life before Temporal gives a page to another worker
+    pages_per_workflow: int = 500  # then it goes on as a new one
     token_file: Path = Path("discord.token")  # without it, channels are not mirrored
     api: str = API
     capacity: int = 1000  # messages in one leaf

@@ -48,6 +48,10 @@ def run(
         _run_shard(Shard.read(shard), config, deadline, settings, tell, stop)
         return
     with opened(config, store) as (handle, found):
+        if found.channels.queues == "temporal":
+            raise BadInput(
+                "these channels are Temporal's to run", where="channels.queues", hint="custody channel temporal"
+            )
         mirror = _mirror(handle, found)
         while not stop.asked and time.monotonic() < deadline:
             runs.ask_for(mirror, found.channels)
@@ -59,6 +63,29 @@ def run(
                 print("everything is up to date" if finished else "stopped; the next run goes on")
                 return
             time.sleep(min(5.0, max(0.0, deadline - time.monotonic())))
+
+
+def temporal(
+    address: Annotated[str, typer.Option(help="of Temporal's server; the configuration's unless told")] = "",
+    watch_seconds: Annotated[float, typer.Option(help="between two looks for something new")] = 30.0,
+    threads: Annotated[int, typer.Option(help="channels at once")] = 4,
+    config: ConfigFile = None,
+    store: StoreUrl = "",
+) -> None:
+    """Work on channels as Temporal tells: a worker for its workflows, and the schedules that look around."""
+    import asyncio
+
+    from custody.channels.temporal import connect, pace_of, serve
+
+    async def working(mirror: Mirror, found: Config) -> None:
+        over = asyncio.Event()
+        for wish in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(wish, over.set)
+        client = await connect(address or found.channels.temporal, found.channels.namespace)
+        await serve(mirror, client, over, watch_seconds, pace_of(found.channels, threads))
+
+    with opened(config, store) as (handle, found):
+        asyncio.run(working(_mirror(handle, found), found))
 
 
 def _run_shard(shard: Shard, config: Path | None, deadline: float, settings: Settings, tell: Watch, stop: Stop) -> None:

@@ -20,7 +20,7 @@ from custody.engine.chores import Chores
 from custody.engine.keeper import Keeper
 from custody.engine.kinds import Kind, Serving
 from custody.engine.passes import run_pass
-from custody.engine.run import run
+from custody.engine.run import NOT_DEAD, run
 from custody.engine.settler import Finished, Heard, Settler
 from custody.engine.watch import NOTHING, Watch
 from custody.engine.work import Work
@@ -343,9 +343,17 @@ class Worker:
             self._give_back([work])
             return
         self.watch.lost(work.job, work.stop_reason)
+        if work.stop_reason.startswith(NOT_DEAD):
+            self._excuse(work)
         if work.stop_reason in ("", "lost"):  # it was refused a renewal, or to keep a fact
             self._settler.note_refusal(work, "renewed", "lease.lost", "someone else has claimed or moved it")
         self._leave([work])
+
+    def _excuse(self, work: Work) -> None:
+        try:
+            self.store.queue.excuse(work.claim)
+        except CustodyError as error:
+            self.watch.trouble(error)  # then it counts as a crash, which is the safe mistake
 
     def _leave(self, works: Sequence[Work]) -> None:
         self._keeper.drop(works)

@@ -28,6 +28,10 @@ class Database(Protocol):
         """Run in one consistent look that writes nothing."""
         ...
 
+    def glance(self, work: Callable[[Tx], T]) -> T:
+        """As `read`, for looks whose statements need not agree with each other: each is asked by itself."""
+        ...
+
     def now(self) -> int:
         """The store's time."""
         ...
@@ -37,6 +41,10 @@ class Database(Protocol):
     # The hot verbs are written once per database: only there does it matter how rows travel.
 
     def submit(self, jobs: list[NewJob], move: str, agent: str) -> list[Submitted]: ...
+
+    def submit_in(self, tx: Tx, jobs: Sequence[NewJob], move: str, agent: str) -> list[Submitted]:
+        """The same within a transaction that has more to do."""
+        ...
 
     def claim(self, queues: list[str], holder: str, lease: int, limit: int, move: str) -> list[Claim]: ...
 

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from custody.model.job import Answer, Change, Job
 from custody.model.quick import quick
 from custody.stores import graph, items, moves
-from custody.stores.rows import Row, Tx, dumps, job_from
+from custody.stores.rows import Row, Tx, event_text, job_from
 
 
 class Many(Protocol):
@@ -109,11 +109,11 @@ def _shape(change: Change) -> Shape:
 
 def own_detail(change: Change) -> str | None:
     """What the event says, where it says more than the move."""
-    return dumps(moves.detail(change, 0)) if change.detail or change.keep else None
+    return event_text(moves.detail(change, 0)) if change.detail or change.keep else None
 
 
 def common_detail(change: Change) -> str:
-    return dumps(moves.detail(replace(change, detail={}, keep={}), 0))
+    return event_text(moves.detail(replace(change, detail={}, keep={}), 0))
 
 
 # What comes of them

@@ -22,7 +22,7 @@ from custody.stores.postgres.pool import Pool
 from custody.stores.postgres.recording import looked, record_many
 from custody.stores.postgres.submitting import Order, is_one_statement, submit_at_once, submit_many
 from custody.stores.postgres.together import Together
-from custody.stores.postgres.transaction import Transactions
+from custody.stores.postgres.transaction import PostgresTx, Transactions
 from custody.stores.rows import Row, Tx
 from custody.stores.settling import settle_many
 from custody.stores.submit import Submitted
@@ -49,11 +49,18 @@ class PostgresDatabase:
     def read(self, work: Callable[[Tx], T]) -> T:
         return self._transactions.read(work)
 
+    def glance(self, work: Callable[[Tx], T]) -> T:
+        return self._transactions.glance(work)
+
     def now(self) -> int:
         return self._transactions.now()
 
     def submit(self, jobs: list[NewJob], move: str, agent: str) -> list[Submitted]:
         return self._submits.do([Order(job, move, agent) for job in jobs])
+
+    def submit_in(self, tx: Tx, jobs: Sequence[NewJob], move: str, agent: str) -> list[Submitted]:
+        assert isinstance(tx, PostgresTx)
+        return submit_many(tx, [Order(job.checked(), move, agent) for job in jobs])
 
     def _submit(self, orders: list[Order]) -> list[Submitted]:
         if is_one_statement(orders):

@@ -239,3 +239,14 @@ where item.id = any(:ids::text[])
 -- name: settings
 -- What our promises rest on, as it is set now; every database keeps this under its own names.
 select name, setting from pg_settings where name in ('fsync', 'full_page_writes', 'synchronous_commit') order by name
+
+-- name: tips
+-- Where the chain of each of these subjects ends.
+select one.subject, last.seq, last.leaf from json_array_elements_text(:subjects::json) as one (subject)
+cross join lateral (
+    select seq, leaf from sealed where sealed.subject = one.subject collate "C" order by seq desc limit 1) as last
+
+-- name: insert_sealed
+insert into sealed (subject, seq, block, position, body, salt, leaf)
+select * from json_to_recordset(:leaves::json) as one (
+    subject text, seq bigint, block bigint, position bigint, body text, salt text, leaf text)

@@ -56,6 +56,9 @@ class SqliteDatabase:
         finally:
             db.execute("rollback")
 
+    def glance(self, work: Callable[[Tx], T]) -> T:
+        return self.read(work)
+
     def now(self) -> int:
         return self.clock.now()
 
@@ -63,6 +66,9 @@ class SqliteDatabase:
 
     def submit(self, jobs: list[NewJob], move: str, agent: str) -> list[Submitted]:
         return self.write(lambda tx: submit(tx, jobs, move, agent))
+
+    def submit_in(self, tx: Tx, jobs: Sequence[NewJob], move: str, agent: str) -> list[Submitted]:
+        return submit(tx, jobs, move, agent)
 
     def claim(self, queues: list[str], holder: str, lease: int, limit: int, move: str) -> list[Claim]:
         return self.write(lambda tx: moves.claim(tx, queues, holder, lease, limit, move))

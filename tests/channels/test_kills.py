@@ -103,4 +103,7 @@ def test_letters_in_azure_queues_survive_everything_as_well(tmp_path: Path, azur
         assert weather(here, channel, storm, kills, dice) >= kills - 1
         settle(here, channel, storm, lambda: here.run("channel", "sync", str(channel.id)))
         assert here.same(channel), here.log()
+        world.post(channel, 3)
+        here.run("channel", "run", "--until-idle", "--lease", LEASE)
+        assert here.same(channel), "what is new is found by looking around"
         assert here.standin.busiest_second() <= 50

@@ -83,12 +83,12 @@ class Counted:
 # --- Ways to keep a channel: each answers the bill for writing, and the share that is found again ---
 
 
-def ours(pages: list[list[Raw]], folder: Path, **settings: int) -> tuple[Bill, float]:
+def ours(pages: list[list[Raw]], folder: Path, settings: Settings) -> tuple[Bill, float]:
     bill = Bill()
-    table = Table(Counted(Files(folder), bill), CHANNEL, Settings(**settings))  # type: ignore[arg-type]
+    table = Table(Counted(Files(folder), bill), CHANNEL, settings)
     for page in pages:
         table.upsert(page, f"up to {page[-1]['id']}")
-    there = {one.id for one in Table(Files(folder), CHANNEL, Settings(**settings)).between()}
+    there = {one.id for one in Table(Files(folder), CHANNEL, settings).between()}
     every = [int(raw["id"]) for page in pages for raw in page]
     return bill, sum(one in there for one in every) / len(every)
 
@@ -215,8 +215,8 @@ def costs(number: int) -> bool:
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
         rows: dict[str, tuple[Bill, float, int]] = {
-            "ours": (*ours(pages, place / "one"), number),
-            "ours, a page a block": (*ours(pages, place / "packed", packing=PAGE), number),
+            "ours": (*ours(pages, place / "one", Settings()), number),
+            "ours, a page a block": (*ours(pages, place / "packed", Settings(packing=PAGE)), number),
             "as first written": (*as_written(small, 50), sum(map(len, small))),
             "one blob each": (*one_blob_each(pages), number),
             "append blob": (*append_blob(pages), number),
@@ -244,7 +244,7 @@ def costs(number: int) -> bool:
 def searches(folder: Path, pages: list[list[Raw]]) -> float:
     """Reads for a search once the lists are known."""
     bill = Bill()
-    table = Table(Counted(Files(folder), bill), CHANNEL)  # type: ignore[arg-type]
+    table = Table(Counted(Files(folder), bill), CHANNEL)
     wanted = [int(raw["id"]) for page in pages for raw in page[::50]]
     for one in wanted:
         table.search(one)

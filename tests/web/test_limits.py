@@ -182,6 +182,11 @@ def test_a_slow_reader_of_news_keeps_nobody_waiting(served: tuple[House, Server]
             line.close()
 
 
+def test_small_answers_are_sent_at_once(served: tuple[House, Server]) -> None:
+    """The event loop waits for no second packet only on sockets that say they are TCP."""
+    assert served[1].listens_at.proto == socket.IPPROTO_TCP
+
+
 def test_two_requests_on_one_connection_are_both_answered_and_neither_is_hidden_in_the_other(
     served: tuple[House, Server],
 ) -> None:

@@ -8,12 +8,12 @@ The event is written in the transaction that settles the job: a worker that lost
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from custody.engine.kinds import Chore, Kind
 from custody.engine.work import Work
-from custody.model.errors import NotFound
 from custody.model.event import NewEvent, item_subject
 from custody.model.item import Item
 from custody.model.outcome import Failed, Outcome, Passed, Wait
@@ -24,13 +24,15 @@ from custody.robots.orphans import keep_orphan
 from custody.robots.program import Program, TimedOut, end_all, mark_of
 from custody.robots.robot import Report, Robot
 from custody.stores import Store
-from custody.stores.items import make_ready
+from custody.stores.items import Look, make_ready
 from custody.stores.rows import Tx, dumps, item_from, latest_from
 
 CHUNK = 500
 SWEEP_SECONDS = 2.0
 LOCK_SECONDS = 2.0
 """How long an item whose lock is busy is left alone."""
+FRESH_SECONDS = 0.25
+"""How long a look at an item, taken with its claim, is good for."""
 BUSY = "its lock is held by"
 END = "\U0010ffff"
 
@@ -54,6 +56,7 @@ def _kind(line: Line, cycle: bool) -> Kind:
     return Kind(
         robot.kind, lambda work: run_on_item(work, line), at_once=robot.at_once, tries=robot.tries,
         backoff=robot.backoff, at_most=robot.at_most if cycle else 0,
+        prepare=lambda works: _prepare(line, works),
         confirm_dead=lambda job: end_all(mark_of(job)) if isinstance(robot.work, Program) else None,
     )  # fmt: skip
 
@@ -109,11 +112,11 @@ def sweep_again(store: Store, robot: Robot) -> int:
 def run_on_item(work: Work, line: Line) -> Outcome:
     """One item: is it still ready? do it; say how it went."""
     store, robot = line.store, line.robot
-    try:
-        item = store.records.item(str(work.payload["item"]))
-    except NotFound as gone:
-        return Passed({"why": str(gone)}, forget=True)
-    if not admits(robot.when, item, store.records.latest(item.id)):
+    found = _prepared(work) or _look(store, robot, [work]).get(_item_of(work))
+    if found is None:
+        return Passed({"why": f"there is no item {_item_of(work)}"}, forget=True)
+    item, latest = found
+    if not admits(robot.when, item, latest):
         return Passed({"why": "it is no longer ready"}, forget=True, look=(robot.name, item.id))
     spared = _spared(store, robot, item) if robot.edits else None
     if spared:
@@ -127,6 +130,28 @@ def run_on_item(work: Work, line: Line) -> Outcome:
                 return Wait(LOCK_SECONDS, f"{BUSY} {other}")
             late = _timed(line, work, item, report)
     return late or _recorded(line, work, item, report)
+
+
+def _item_of(work: Work) -> str:
+    return str(work.payload["item"])
+
+
+def _look(store: Store, robot: Robot, works: Sequence[Work]) -> dict[str, Look]:
+    return store.records.look([_item_of(work) for work in works], robot.when.looks_at())
+
+
+def _prepare(line: Line, works: Sequence[Work]) -> None:
+    """One look for all that was claimed together: whether they are ready is decided as of the claim."""
+    readable = [work for work in works if "item" in work.payload]
+    looked_at, found = time.monotonic(), _look(line.store, line.robot, readable)
+    for work in readable:
+        work.prepared = (looked_at, found.get(_item_of(work)))
+
+
+def _prepared(work: Work) -> Look | None:
+    """What was seen at the claim, unless the work has waited for its turn since: then it is looked at again."""
+    looked_at, found = work.prepared or (0.0, None)
+    return found if time.monotonic() - looked_at < FRESH_SECONDS else None
 
 
 def _spared(store: Store, robot: Robot, item: Item) -> NewEvent | None:

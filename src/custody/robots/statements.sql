@@ -23,3 +23,7 @@ select latest.item, event.at, event.agent, event.detail from latest
 join event on event.subject = 'item/' || latest.item and event.seq = latest.seq
 where latest.type = 'stopped' and latest.item > :after
 order by latest.item limit :limit
+
+-- name: count_type
+-- How many items have had an event of this type.
+select count(*) from latest where type = :type

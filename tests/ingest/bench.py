@@ -21,6 +21,7 @@ from custody.ingest.standins.files import FileServer
 from custody.ingest.states import MACHINES
 from custody.ingest.submission import Submission, submit
 from custody.ingest.world import World
+from custody.ingest.zookeeper import open_tree
 from custody.model.job import Filter, Job
 from custody.model.machine import Machines
 from custody.stores import Store, open_store
@@ -112,13 +113,20 @@ def quick(world: World) -> World:
 
 
 @contextmanager
+def opened(url: str) -> Iterator[Store]:
+    """A database, or a tree on ZooKeeper with a database beside it."""
+    with open_tree(url, session_seconds=10) if url.startswith("zookeeper:") else open_store(url) as store:
+        yield store
+
+
+@contextmanager
 def archive(home: Path, url: str, more: str = "") -> Iterator[Archive]:
     server = FileServer(home / "depositor").start()
     (home / "profiles").mkdir()
     for name in ("papers", "maps"):
         (home / "profiles" / f"{name}.toml").write_text(PROFILE.format(port=server.port, more=more))
     try:
-        with open_store(url) as store:
+        with opened(url) as store:
             yield Archive(home, store, server, quick(open_world(store, IngestConfig(threshold=0.0), home)))
     finally:
         server.stop()

@@ -190,8 +190,7 @@ def show(batch: Number, config: ConfigFile = None, store: StoreUrl = "", json: A
 
 
 def _reason(handle: Store, job: Job) -> str:
-    last = handle.records.events(job.subject, after=job.seq - 1)
-    return str(last[-1].detail.get("reason", "")) if last else ""
+    return handle.queue.reason(job)
 
 
 def _get(handle: Store, number: int) -> Job:

@@ -25,7 +25,12 @@ def clean(work: Work, world: World) -> Outcome:
     """Remove completed batches older than `days`, and working folders whose job is gone."""
     days = float(work.payload.get("days", KEEP_DAYS))
     before = world.store.now() - int(days * DAY)
-    old = [job for job in world.store.queue.every(Filter(kind=BATCH_KIND, state="completed")) if job.changed < before]
+    old = [
+        job
+        for state in ("completed", "deleted")  # marked as deleted, where a crash left the rest
+        for job in world.store.queue.every(Filter(kind=BATCH_KIND, state=state))
+        if job.changed < before or state == "deleted"
+    ]
     for batch in old:
         delete_batch(world.store, batch, "cleaning", f"completed more than {days:g} days ago", world)
     return Passed({"batches": len(old), "folders": _remove_orphans(world)})

@@ -29,7 +29,11 @@ BATCH_STEPS = {
 def kinds(world: World, backoff: Backoff = PATIENT) -> Sequence[Kind]:
     """The ten daemons of the queue, and storing: run them in one worker or spread them over many."""
     return (
-        *(_step(JOB_KIND, JOB, name, step, world, backoff) for name, step in steps.STEPS.items()),
+        *(
+            _step(JOB_KIND, JOB, name, step, world, backoff)
+            for name, step in steps.STEPS.items()
+            if name not in world.external
+        ),
         Kind(JOB_KIND, state="provisioning", machine=JOB, decide=lambda jobs: provision(jobs, world), every=0.5),
         *(_step(BATCH_KIND, BATCH, name, step, world, backoff) for name, step in BATCH_STEPS.items()),
         Kind(notices.DELIVER, lambda work: notices.deliver(work, world), tries=20, backoff=Backoff(most=3600)),

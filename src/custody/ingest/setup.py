@@ -37,6 +37,7 @@ class IngestConfig:
     outbox: Path = Path("outbox")
     smtp: str = ""  # host:port; empty: mail goes to the outbox folder
     sender: str = "custody@localhost"
+    external: Sequence[str] = ()  # of storing and recording, what another service on the same tree does
 
 
 def read_profiles(folder: Path) -> dict[str, Profile]:
@@ -63,7 +64,20 @@ def open_world(store: Store, config: IngestConfig, home: Path) -> World:
         mail=_mail(config, home),
         sender=config.sender,
         secrets={name: _secrets(profile, home) for name, profile in profiles.items()},
+        external=external_states(config),
     )
+
+
+def external_states(config: IngestConfig) -> frozenset[str]:
+    """The states that are left to others. Who does not store cannot record: the version is not known here."""
+    chosen = frozenset(config.external)
+    if not chosen <= {"storing", "recording"} or chosen == {"storing"}:
+        raise BadInput(
+            f"ingest.external cannot be {', '.join(sorted(chosen))}",
+            code="config.external",
+            hint='["recording"], or ["storing", "recording"]',
+        )
+    return chosen
 
 
 def policy_of(profile: Profile) -> Policy:

@@ -46,6 +46,7 @@ class World:
     sender: str = "custody@localhost"  # whom mail is from
     secrets: Mapping[str, Sequence[str]] = field(default_factory=dict)  # callback secrets, by profile
     parallel: int = 16  # downloads at once within one job
+    external: frozenset[str] = frozenset()  # states that another service works on
 
     def profile(self, name: str) -> Profile:
         try:

@@ -6,6 +6,7 @@ import secrets
 from dataclasses import dataclass
 from types import TracebackType
 
+from custody.ports import WholeQueue
 from custody.stores.database import Database
 from custody.stores.leases import SqlLeases
 from custody.stores.ledger import SqlLedger
@@ -35,7 +36,7 @@ def random_move() -> str:
 class Store:
     url: str
     db: Database
-    queue: SqlQueue
+    queue: WholeQueue
     leases: SqlLeases
     records: SqlRecords
     schedules: SqlSchedules

@@ -1,0 +1,209 @@
+"""Claiming in the tree: one `multi` that takes the deployed lock, raises our token, and checks that nothing changed.
+
+Other services see the lock they know. That they live is ZooKeeper's own judgement, by their session; a job whose
+record still names a holder but whose lock is gone was left behind, and is taken over alone.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import islice
+
+from custody.ingest import tree
+from custody.ingest.zookeeper import moving
+from custody.ingest.zookeeper.following import follow
+from custody.ingest.zookeeper.holding import Holds, read_holds
+from custody.ingest.zookeeper.operations import Check, Create, Op, Set, lock, unlock
+from custody.ingest.zookeeper.reading import Seen, Tree, as_job, read, read_one
+from custody.ingest.zookeeper.record import Record
+from custody.ingest.zookeeper.why import blockers, hold_on
+from custody.model.job import Claim
+
+WINDOW = 50  # looked at together
+SOON, LATER = 0.2, 1.0  # seconds before something that cannot be claimed is worth another look
+LONG = 30.0
+
+
+def claim(at: Tree, batches: bool, state: str, holder: str, limit: int, move: str) -> list[Claim]:
+    """The first that can be claimed, by priority and then by age, as every service of the fleet sorts them."""
+    if not _history_keeps_up(at):
+        return []
+    holds = read_holds(at.session)
+    claims: list[Claim] = []
+    waiting = _waiting_batches(at, state) if batches else _waiting_jobs(at, state)
+    while len(claims) < limit and (window := list(islice(waiting, max(WINDOW, limit - len(claims))))):
+        free = [seen for seen in window if _is_free(at, seen, holds)]
+        while free and len(claims) < limit:
+            wanted = limit - len(claims)
+            claims += take(at, free[:wanted], holds, holder, move)
+            free = free[wanted:]
+    return claims
+
+
+def claim_these(at: Tree, names: Sequence[str], holder: str, move: str) -> list[Claim]:
+    """These very ones, as far as they can be claimed, wherever they are pinned to."""
+    holds, now = read_holds(at.session), at.now()
+    found = [seen for seen in read(at.session, names) if seen is not None]
+    free = [seen for seen in found if not blockers(seen, holds, now, seen.record.place, at.external)]
+    return take(at, free, holds, holder, move)
+
+
+def claim_vanished(at: Tree, batches: bool, state: str, holder: str, place: str, move: str) -> Claim | None:
+    """One whose holder vanished, alone: if it kills us too, it is known to be the one."""
+    names = _batch_names(at) if batches else _job_names(at, state)
+    suspects = [seen for seen in read(at.session, list(islice(names, WINDOW * 4))) if seen and seen.vanished]
+    for seen in suspects:
+        if seen.status.state != state or seen.record.place not in ("", place):
+            continue
+        alone = replace(seen.record, crashes=seen.record.crashes + seen.record.suspect)
+        taken = take(at, [replace(seen, record=alone)], read_holds(at.session), holder, move, suspect=True)
+        if taken:
+            return taken[0]
+    return None
+
+
+def take(at: Tree, wanted: Sequence[Seen], holds: Holds, holder: str, move: str, suspect: bool = False) -> list[Claim]:
+    """Ask for all of them at once; those that someone else was quicker with are simply not among the answers."""
+    now = at.now()
+    asked = [(seen, _record(seen, holder, now, f"{move}-{seen.name}", suspect)) for seen in wanted]
+    verdicts = at.session.commit_many([_ops(seen, record, holds) for seen, record in asked])
+    claims = []
+    for (seen, record), verdict in zip(asked, verdicts, strict=True):
+        token = 0 if seen.token is None else seen.token + 1
+        if verdict.done or (verdict.answer == "unknown" and _is_ours(at, seen.name, record.move)):
+            held = replace(seen, record=record, token=token)
+            at.held[seen.id] = held
+            claims.append(Claim(as_job(held, now), token, holder, hold_on(seen, holds)))
+    return claims
+
+
+def _record(seen: Seen, holder: str, now: int, move: str, suspect: bool) -> Record:
+    return replace(
+        seen.record, holder=holder, since=now, attempts=seen.record.attempts + 1, suspect=suspect, due=None, move=move,
+        status=seen.version,
+    )  # fmt: skip
+
+
+def _ops(seen: Seen, record: Record, holds: Holds) -> list[Op]:
+    at, us = tree.home(seen.name), tree.ours(seen.name)
+    return [
+        Check(tree.HOLDS, holds.version),
+        Check(f"{at}/status", seen.version),
+        *lock(at),
+        Create(us, record.write()) if seen.token is None else Set(us, record.write(), seen.token),
+    ]
+
+
+def _is_ours(at: Tree, name: str, move: str) -> bool:
+    """The answer got lost: does its record carry our mark, and is the lock of our session?"""
+    found = read_one(at.session, name)
+    if found is None or found.lock is None:
+        return False
+    return found.record.move == move and found.lock.owner == at.session.id
+
+
+def renew(at: Tree, claims: Sequence[Claim]) -> dict[int, str]:
+    """Ask whether they are still ours; ZooKeeper's session does the keeping."""
+    names = [tree.name_of(claim.id) for claim in claims]
+    locks = at.session.look_many([f"{tree.home(name)}/lock" for name in names])
+    records = at.session.look_many([tree.ours(name) for name in names])
+    session = at.session.id
+    lost = {}
+    for claim, held, record in zip(claims, locks, records, strict=True):
+        if held is None or held.owner != session or record is None or record.version != claim.token:
+            lost[claim.id] = "lost"
+            at.held.pop(claim.id, None)
+    return lost
+
+
+def release(at: Tree, claims: Sequence[Claim]) -> int:
+    """Give claims back unworked: no event, no attempt."""
+    held = [at.held.pop(claim.id) for claim in claims if claim.id in at.held]
+    moves = []
+    for seen in held:
+        back = replace(seen.record, holder=None, since=0, attempts=seen.record.attempts - 1)
+        assert seen.token is not None
+        moves.append([Set(tree.ours(seen.name), back.write(), seen.token), unlock(tree.home(seen.name))])
+        at.leave.pop(_mark(seen.status.state, seen.name), None)
+    return sum(verdict.done for verdict in at.session.commit_many(moves))
+
+
+# What there is to look at
+
+
+def is_ready(at: Tree, batches: bool, state: str) -> bool:
+    """May there be something to claim? Cheap: how many entries the queue has."""
+    if batches:
+        return next(_batch_names(at), None) is not None
+    (found,) = at.session.look_many([f"{tree.QUEUES}/{tree.queue_of(state)}"])
+    return found is not None and found.children > 0 and state not in at.external
+
+
+def _waiting_jobs(at: Tree, state: str) -> Iterator[Seen]:
+    names = _job_names(at, state)
+    while window := list(islice(names, WINDOW)):
+        for name, seen in zip(window, read(at.session, window), strict=True):
+            if seen is not None and seen.status.state == state:
+                yield seen
+            else:
+                at.leave[_mark(state, name)] = time.monotonic() + LATER  # half-moved by someone: doctor finds it
+
+
+def _job_names(at: Tree, state: str) -> Iterator[str]:
+    now = time.monotonic()
+    for name in at.session.names(f"{tree.QUEUES}/{tree.queue_of(state)}", at.db.bell.ring):
+        found = tree.job_in(name)
+        if found and tree.id_of(found[1]) not in at.held and at.leave.get(_mark(state, found[1]), 0) <= now:
+            yield found[1]
+
+
+def _batch_names(at: Tree) -> Iterator[str]:
+    now = time.monotonic()
+    for name in at.session.names(tree.BATCHES, at.db.bell.ring):
+        if tree.is_batch(name) and tree.id_of(name) not in at.held and at.leave.get(name, 0) <= now:
+            yield name
+
+
+def _waiting_batches(at: Tree, state: str) -> Iterator[Seen]:
+    """Batches in a state; on the way, those whose last job has ended are moved on to reporting."""
+    names = _batch_names(at)
+    while window := list(islice(names, WINDOW)):
+        for seen in filter(None, read(at.session, window)):
+            now = moving.promote(at, seen) if seen.status.state == "processing" and not seen.open else seen
+            if now.status.state == state:
+                yield now
+            else:
+                at.leave[seen.name] = time.monotonic() + _patience(now)
+
+
+def _patience(seen: Seen) -> float:
+    """Batches that have ended stay for weeks: they must not cost a look at every turn."""
+    rests = {"completed": LONG, "deleted": LONG, "failed": LATER, "held": LATER, "processing": SOON}
+    return rests.get(seen.status.state, 0.0)
+
+
+def _is_free(at: Tree, seen: Seen, holds: Holds) -> bool:
+    now = at.now()
+    found = blockers(seen, holds, now, at.place, at.external)
+    if not found:
+        return True
+    due = seen.record.due
+    pause = (due - now) / 1e6 if due and due > now else LATER if found[0].code == "place" else 0.0
+    if pause:
+        at.leave[_mark(seen.status.state, seen.name)] = time.monotonic() + min(pause, LATER * 5)
+    return False
+
+
+def _mark(state: str, name: str) -> str:
+    return name if tree.is_batch(name) else f"{state}/{name}"
+
+
+def _history_keeps_up(at: Tree) -> bool:
+    """While the database is away, moves pile up in the tree: so far, and no further."""
+    (moves,) = at.session.look_many([tree.MOVES])
+    if moves is not None and moves.children > at.limits.moves:
+        follow(at)
+        return False
+    return True

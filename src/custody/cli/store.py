@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from custody.cli import running
+from custody.cli.opening import open_store
 from custody.cli.running import AsJson, StoreUrl
-from custody.stores import open_store
 
 app = running.noun("Where it is all kept.")
 

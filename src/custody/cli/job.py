@@ -66,7 +66,8 @@ def list_(
         return
     columns = {
         "job": lambda job: label(job.id), "kind": lambda job: job.kind, "state": _state,
-        "prio": lambda job: job.priority, "tries": lambda job: job.attempts, "changed": lambda job: ago(job.changed, now) + " ago",
+        "prio": lambda job: job.priority, "tries": lambda job: job.attempts,
+        "changed": lambda job: ago(job.changed, now) + " ago",
         "code": lambda job: job.code, "key": lambda job: job.key,
     }  # fmt: skip
     running.table(columns, jobs, "no jobs match")

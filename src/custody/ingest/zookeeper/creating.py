@@ -98,7 +98,8 @@ def keep(
         ]
         verdict = at.session.commit(ops)
         if _is_kept(at, seen, move, verdict):
-            at.held[claim.id] = replace(seen, facts=dict(facts), kept_back=back, lists=seen.lists or bool(jobs))
+            kept_now = replace(seen, facts=dict(facts), kept_back=back)
+            at.held[claim.id] = replace(kept_now, lists=True, taken=True) if jobs else kept_now
             return [Submitted(tree.id_of(name), True) for name in names]
     raise Unavailable("other services make jobs faster than we can", code="tree.names")
 

@@ -154,7 +154,7 @@ def lists_ops(seen: Seen) -> list[Op]:
     if seen.lists:
         return []
     states = f"{tree.home(seen.name)}/states"
-    return [Create(states), *(Create(f"{states}/{name}") for name in tree.BATCH_LISTS)]
+    return [*([] if seen.taken else [Create(states)]), *(Create(f"{states}/{name}") for name in tree.BATCH_LISTS)]
 
 
 def _report_ops(at: Tree, home: str, now: int) -> list[Op]:

@@ -6,6 +6,7 @@ fleet; what is moved here is one `multi`, and its event reaches the history exac
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
@@ -13,7 +14,7 @@ from typing import Any
 
 from custody.ingest import tree
 from custody.ingest.states import BATCH_KIND, JOB, JOB_KIND
-from custody.ingest.zookeeper import claiming, creating, holding, moving, removing
+from custody.ingest.zookeeper import claiming, creating, holding, mending, moving, removing
 from custody.ingest.zookeeper.following import follow
 from custody.ingest.zookeeper.reading import Tree, as_job, pages, read_one
 from custody.ingest.zookeeper.why import why as why_in_tree
@@ -25,6 +26,7 @@ from custody.stores.queue import SqlQueue
 from custody.stores.submit import Submitted
 
 KINDS = (BATCH_KIND, JOB_KIND)
+FOLLOW_SECONDS, MEND_SECONDS = 1.0, 30.0
 
 
 class TreeQueue:
@@ -32,6 +34,9 @@ class TreeQueue:
 
     def __init__(self, at: Tree, sql: SqlQueue) -> None:
         self._at, self._sql = at, sql
+        self._next_follow = self._next_mend = time.monotonic()
+        self._suspected: list[mending.Orphan] = []
+        self.mend_seconds = MEND_SECONDS
 
     # submit
 
@@ -254,8 +259,22 @@ class TreeQueue:
     # time
 
     def tick(self, limit: int = 500) -> int:
-        """In the tree nothing has to be done when a time comes: a claim compares it."""
+        """In the tree nothing has to be done when a time comes: a claim compares it. But others may need help."""
+        self._tend()
         return self._sql.tick(limit)
+
+    def _tend(self) -> None:
+        """Now and then: what a killed process left for the history, and what other services left half-done."""
+        now = time.monotonic()
+        if now >= self._next_follow:
+            self._next_follow = now + FOLLOW_SECONDS
+            self._follow()
+        if now >= self._next_mend:
+            self._next_mend = now + self.mend_seconds
+            found = mending.find(self._at.session, closely=False)
+            found = [orphan for orphan in found if orphan.code in mending.HARMLESS]
+            mending.mend(self._at.session, [orphan for orphan in found if orphan in self._suspected])
+            self._suspected = found
 
     # holds
 

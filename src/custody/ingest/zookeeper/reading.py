@@ -46,7 +46,8 @@ class Seen:
     changed: int
     lock: Node | None = None
     open: int = 0  # of a batch: its jobs that have not ended
-    lists: bool = True  # of a batch: has it been taken, so that its lists are there?
+    taken: bool = True  # of a batch: someone began to make jobs of it
+    lists: bool = True  # of a batch: its lists are there
     uuid: str = ""
 
     @property
@@ -156,11 +157,12 @@ def _batch(name: str, nodes: Sequence[Node | None], looks: Sequence[Node | None]
     status = tree.read_status(status_node.data, of_batch=True) if status_node else None
     if status_node is None or status is None or submission is None:
         return None
-    lock, lists, working = looks
+    lock, states, working = looks
     return Seen(
         name, name, status, status_node.version, *_ours(record, facts, status_node),
         tree.read_submission(submission.data), 5, status_node.made, status_node.changed, lock,
-        working.children if working else 0, lists is not None, str(tree.load(submission.data).get("batchID", "")),
+        working.children if working else 0, states is not None, working is not None,
+        str(tree.load(submission.data).get("batchID", "")),
     )  # fmt: skip
 
 

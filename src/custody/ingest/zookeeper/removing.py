@@ -12,6 +12,7 @@ from custody.ingest import tree
 from custody.ingest.zookeeper.journal import Entry, Happened
 from custody.ingest.zookeeper.operations import Check, Create, Delete, Op, Set, moved, nobody_has
 from custody.ingest.zookeeper.reading import Seen, Tree, read, read_one
+from custody.ingest.zookeeper.session import Session
 from custody.model.errors import Refused, StateConflict
 
 PAGE = 100
@@ -68,7 +69,7 @@ def remove_batch(at: Tree, name: str) -> bool:
     submission = at.session.get(f"{tree.home(name)}/submission")
     uuid = str(tree.load(submission.data).get("batchID", "")) if submission else ""
     extra = [f"{tree.UUIDS}/{uuid}"] if uuid and at.session.get(f"{tree.UUIDS}/{uuid}") else []
-    ops = [*(Delete(path) for path in extra), *removal(at, [tree.home(name), tree.ours(name)])]
+    ops = [*(Delete(path) for path in extra), *removal(at.session, [tree.home(name), tree.ours(name)])]
     return bool(ops) and at.session.commit(ops).done
 
 
@@ -76,7 +77,7 @@ def _remove_jobs(at: Tree, names: Sequence[str]) -> None:
     found = read(at.session, names)
     moves = []
     for name, seen in zip(names, found, strict=True):
-        ops = removal(at, [tree.home(name), tree.ours(name)])
+        ops = removal(at.session, [tree.home(name), tree.ours(name)])
         if seen is not None:
             ops = [*_references(at, seen), *ops]
             if seen.status.state != "deleted":
@@ -96,18 +97,18 @@ def _references(at: Tree, seen: Seen) -> list[Op]:
     ]
 
 
-def removal(at: Tree, roots: Sequence[str]) -> list[Op]:
+def removal(session: Session, roots: Sequence[str]) -> list[Op]:
     """Everything below these nodes and they themselves, deepest first."""
-    found = [path for root in roots for path in below(at, root)]
+    found = [path for root in roots for path in below(session, root)]
     return [Delete(path) for path in sorted(found, key=lambda path: (-path.count("/"), path))]
 
 
-def below(at: Tree, root: str) -> list[str]:
-    if at.session.look_many([root])[0] is None:
+def below(session: Session, root: str) -> list[str]:
+    if session.look_many([root])[0] is None:
         return []
     level, found = [root], [root]
     while level:
-        names = at.session.names_many(level)
+        names = session.names_many(level)
         level = [f"{path}/{name}" for path, children in zip(level, names, strict=True) for name in children]
         found += level
     return found

@@ -10,6 +10,7 @@ change its form. What is ours alone lives below `/custody`.
     /jobs/states/STATE/05-jid0000000012    the queue: sorted by name, which is by priority and then by age
     /locks/queue/ingest, /locks/collections/NAME   holds: they exist or not
     /custody/jobs/JID, /custody/batches/BID    who has it; the node's version is the token. Below it: facts
+    /custody/held/JID-17                   a claim that has not been settled; 17 is its token
     /custody/moves/m0000000345             what happened, until it is in the history
     /custody/holds                         its version moves with every hold of ours; below it who and why
 """
@@ -30,12 +31,12 @@ from custody.model.errors import BadInput
 BATCHES, JOBS, QUEUES, UUIDS = "/batches", "/jobs", "/jobs/states", "/batch-uuids"
 LOCKS, QUEUE_LOCK, COLLECTION_LOCKS = "/locks", "/locks/queue/ingest", "/locks/collections"
 OURS, MOVES, HOLDS = "/custody", "/custody/moves", "/custody/holds"
-OUR_JOBS, OUR_BATCHES = "/custody/jobs", "/custody/batches"
+OUR_JOBS, OUR_BATCHES, HELD = "/custody/jobs", "/custody/batches", "/custody/held"
 BATCH_LISTS = ("batch-processing", "batch-failed", "batch-completed", "batch-deleted")
 QUEUE_NAMES = (*JOB.states(), "deleted")
 FOLDERS: Final = (
     BATCHES, *(f"{QUEUES}/{name}" for name in QUEUE_NAMES if name != "rejected"), UUIDS, "/locks/queue",
-    COLLECTION_LOCKS, OUR_JOBS, OUR_BATCHES, MOVES, HOLDS,
+    COLLECTION_LOCKS, OUR_JOBS, OUR_BATCHES, HELD, MOVES, HOLDS,
 )  # fmt: skip
 
 MOST_BYTES = 512 << 10  # in one node; the server refuses a packet of twice that
@@ -88,6 +89,11 @@ def home(name: str) -> str:
 def ours(name: str) -> str:
     """Where we keep who has it."""
     return f"{OUR_BATCHES if is_batch(name) else OUR_JOBS}/{name}"
+
+
+def held(name: str, token: int) -> str:
+    """A claim under way. If its lock is gone, whoever had it has vanished."""
+    return f"{HELD}/{name}-{token}"
 
 
 def entry(state: str, priority: int, name: str) -> str:

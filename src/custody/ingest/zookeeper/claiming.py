@@ -7,7 +7,7 @@ record still names a holder but whose lock is gone was left behind, and is taken
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 
@@ -15,30 +15,28 @@ from custody.ingest import tree
 from custody.ingest.zookeeper import moving
 from custody.ingest.zookeeper.following import follow
 from custody.ingest.zookeeper.holding import Holds, read_holds
-from custody.ingest.zookeeper.operations import Check, Create, Op, Set, lock, unlock
+from custody.ingest.zookeeper.operations import Check, Create, Delete, Op, Set, lock, unlock
 from custody.ingest.zookeeper.reading import Seen, Tree, as_job, read, read_one
 from custody.ingest.zookeeper.record import Record
 from custody.ingest.zookeeper.why import blockers, hold_on
 from custody.model.job import Claim
 
-WINDOW = 50  # looked at together
 SOON, LATER = 0.2, 1.0  # seconds before something that cannot be claimed is worth another look
 LONG = 30.0
 
 
 def claim(at: Tree, batches: bool, state: str, holder: str, limit: int, move: str) -> list[Claim]:
     """The first that can be claimed, by priority and then by age, as every service of the fleet sorts them."""
-    if not _history_keeps_up(at):
+    names = _batch_names(at) if batches else _job_names(at, state)
+    first = list(islice(names, limit))
+    if not first or not _history_keeps_up(at):
         return []
     holds = read_holds(at.session)
     claims: list[Claim] = []
-    waiting = _waiting_batches(at, state) if batches else _waiting_jobs(at, state)
-    while len(claims) < limit and (window := list(islice(waiting, max(WINDOW, limit - len(claims))))):
-        free = [seen for seen in window if _is_free(at, seen, holds)]
-        while free and len(claims) < limit:
-            wanted = limit - len(claims)
-            claims += take(at, free[:wanted], holds, holder, move)
-            free = free[wanted:]
+    while first:
+        waiting = _waiting_batches(at, state, first) if batches else _waiting_jobs(at, state, first)
+        claims += take(at, [seen for seen in waiting if _is_free(at, seen, holds)], holds, holder, move)
+        first = list(islice(names, limit - len(claims)))
     return claims
 
 
@@ -50,25 +48,33 @@ def claim_these(at: Tree, names: Sequence[str], holder: str, move: str) -> list[
     return take(at, free, holds, holder, move)
 
 
-def claim_vanished(at: Tree, batches: bool, state: str, holder: str, place: str, move: str) -> Claim | None:
+def claim_vanished(at: Tree, serves: Callable[[Seen], bool], holder: str, move: str) -> Claim | None:
     """One whose holder vanished, alone: if it kills us too, it is known to be the one."""
-    names = _batch_names(at) if batches else _job_names(at, state)
-    suspects = [seen for seen in read(at.session, list(islice(names, WINDOW * 4))) if seen and seen.vanished]
-    for seen in suspects:
-        if seen.status.state != state or seen.record.place not in ("", place):
-            continue
-        alone = replace(seen.record, crashes=seen.record.crashes + seen.record.suspect)
-        taken = take(at, [replace(seen, record=alone)], read_holds(at.session), holder, move, suspect=True)
-        if taken:
-            return taken[0]
+    under_way = [found for entry in at.session.names(tree.HELD) if (found := _claim_in(entry))]
+    others = [(name, token) for name, token in under_way if tree.id_of(name) not in at.held]
+    locks = at.session.look_many([f"{tree.home(name)}/lock" for name, _ in others])
+    left = [found for found, lock in zip(others, locks, strict=True) if lock is None]
+    for (name, token), seen in zip(left, read(at.session, [name for name, _ in left]), strict=True):
+        if seen is None or seen.token != token:
+            at.session.commit([Delete(tree.held(name, token))])  # it was settled by another service, or is gone
+        elif seen.vanished and serves(seen):
+            alone = replace(seen.record, crashes=seen.record.crashes + seen.record.suspect)
+            taken = take(at, [replace(seen, record=alone)], read_holds(at.session), holder, move, suspect=True)
+            if taken:
+                return taken[0]
     return None
+
+
+def _claim_in(entry: str) -> tuple[str, int] | None:
+    name, _, token = entry.rpartition("-")
+    return (name, int(token)) if token.isdigit() and name[:3] in ("jid", "bid") else None
 
 
 def take(at: Tree, wanted: Sequence[Seen], holds: Holds, holder: str, move: str, suspect: bool = False) -> list[Claim]:
     """Ask for all of them at once; those that someone else was quicker with are simply not among the answers."""
     now = at.now()
     asked = [(seen, _record(seen, holder, now, f"{move}-{seen.name}", suspect)) for seen in wanted]
-    verdicts = at.session.commit_many([_ops(seen, record, holds) for seen, record in asked])
+    verdicts = at.session.commit_many([_ops(seen, record, holds, suspect) for seen, record in asked])
     claims = []
     for (seen, record), verdict in zip(asked, verdicts, strict=True):
         token = 0 if seen.token is None else seen.token + 1
@@ -76,6 +82,8 @@ def take(at: Tree, wanted: Sequence[Seen], holds: Holds, holder: str, move: str,
             held = replace(seen, record=record, token=token)
             at.held[seen.id] = held
             claims.append(Claim(as_job(held, now), token, holder, hold_on(seen, holds)))
+        else:
+            at.leave[_mark(seen.status.state, seen.name)] = time.monotonic() + SOON
     return claims
 
 
@@ -86,13 +94,15 @@ def _record(seen: Seen, holder: str, now: int, move: str, suspect: bool) -> Reco
     )  # fmt: skip
 
 
-def _ops(seen: Seen, record: Record, holds: Holds) -> list[Op]:
+def _ops(seen: Seen, record: Record, holds: Holds, suspect: bool) -> list[Op]:
     at, us = tree.home(seen.name), tree.ours(seen.name)
     return [
         Check(tree.HOLDS, holds.version),
         Check(f"{at}/status", seen.version),
         *lock(at),
         Create(us, record.write()) if seen.token is None else Set(us, record.write(), seen.token),
+        *([Delete(tree.held(seen.name, seen.token))] if suspect and seen.token is not None else []),
+        Create(tree.held(seen.name, 0 if seen.token is None else seen.token + 1)),
     ]
 
 
@@ -125,7 +135,8 @@ def release(at: Tree, claims: Sequence[Claim]) -> int:
     for seen in held:
         back = replace(seen.record, holder=None, since=0, attempts=seen.record.attempts - 1)
         assert seen.token is not None
-        moves.append([Set(tree.ours(seen.name), back.write(), seen.token), unlock(tree.home(seen.name))])
+        free = [unlock(tree.home(seen.name)), Delete(tree.held(seen.name, seen.token))]
+        moves.append([Set(tree.ours(seen.name), back.write(), seen.token), *free])
         at.leave.pop(_mark(seen.status.state, seen.name), None)
     return sum(verdict.done for verdict in at.session.commit_many(moves))
 
@@ -141,14 +152,13 @@ def is_ready(at: Tree, batches: bool, state: str) -> bool:
     return found is not None and found.children > 0 and state not in at.external
 
 
-def _waiting_jobs(at: Tree, state: str) -> Iterator[Seen]:
-    names = _job_names(at, state)
-    while window := list(islice(names, WINDOW)):
-        for name, seen in zip(window, read(at.session, window), strict=True):
-            if seen is not None and seen.status.state == state:
-                yield seen
-            else:
-                at.leave[_mark(state, name)] = time.monotonic() + LATER  # half-moved by someone: doctor finds it
+def _waiting_jobs(at: Tree, state: str, names: Sequence[str]) -> Iterator[Seen]:
+    # Locks are not looked at: whoever of us has a job says so in its record, and another service's lock refuses us.
+    for name, seen in zip(names, read(at.session, names, with_locks=False), strict=True):
+        if seen is not None and seen.status.state == state:
+            yield seen
+        else:
+            at.leave[_mark(state, name)] = time.monotonic() + LATER  # half-moved by someone: it is mended
 
 
 def _job_names(at: Tree, state: str) -> Iterator[str]:
@@ -166,16 +176,14 @@ def _batch_names(at: Tree) -> Iterator[str]:
             yield name
 
 
-def _waiting_batches(at: Tree, state: str) -> Iterator[Seen]:
+def _waiting_batches(at: Tree, state: str, names: Sequence[str]) -> Iterator[Seen]:
     """Batches in a state; on the way, those whose last job has ended are moved on to reporting."""
-    names = _batch_names(at)
-    while window := list(islice(names, WINDOW)):
-        for seen in filter(None, read(at.session, window)):
-            now = moving.promote(at, seen) if seen.status.state == "processing" and not seen.open else seen
-            if now.status.state == state:
-                yield now
-            else:
-                at.leave[seen.name] = time.monotonic() + _patience(now)
+    for seen in filter(None, read(at.session, names)):
+        now = moving.promote(at, seen) if seen.status.state == "processing" and not seen.open else seen
+        if now.status.state == state:
+            yield now
+        else:
+            at.leave[seen.name] = time.monotonic() + _patience(now)
 
 
 def _patience(seen: Seen) -> float:
@@ -190,9 +198,8 @@ def _is_free(at: Tree, seen: Seen, holds: Holds) -> bool:
     if not found:
         return True
     due = seen.record.due
-    pause = (due - now) / 1e6 if due and due > now else LATER if found[0].code == "place" else 0.0
-    if pause:
-        at.leave[_mark(seen.status.state, seen.name)] = time.monotonic() + min(pause, LATER * 5)
+    pause = (due - now) / 1e6 if due and due > now else LATER if found[0].code == "place" else SOON
+    at.leave[_mark(seen.status.state, seen.name)] = time.monotonic() + min(pause, LATER * 5)
     return False
 
 

@@ -69,6 +69,7 @@ def find(session: Session, closely: bool = True) -> list[Orphan]:
         *_mentions(names),
         *_batches(session, names),
         *_ours(session, names),
+        *_claims(session, names),
         *(_locks(session, names) if closely else ()),
     ]
 
@@ -172,6 +173,13 @@ def _ours(session: Session, names: Names) -> Iterator[Orphan]:
     for name in lost:
         repair = tuple(removal(session, [tree.ours(name)]))
         yield Orphan("record.no-job", tree.ours(name), f"we keep a record of {name}, which does not exist", repair)
+
+
+def _claims(session: Session, names: Names) -> Iterator[Orphan]:
+    for entry in session.names(tree.HELD):
+        name, path = entry.rpartition("-")[0], f"{tree.HELD}/{entry}"
+        if name not in names.jobs and name not in names.batches:
+            yield Orphan("claim.no-job", path, f"{path} is about {name}, which does not exist", (Delete(path),))
 
 
 def _locks(session: Session, names: Names) -> Iterator[Orphan]:

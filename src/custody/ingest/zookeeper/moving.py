@@ -77,7 +77,7 @@ def ops_of(at: Tree, seen: Seen, change: Change, now: int) -> list[Op]:
     return [
         *([] if change.token is not None else nobody_has(home)),
         Create(us, record) if seen.token is None else Set(us, record, seen.token),
-        *([] if change.token is None else [unlock(home)]),
+        *([] if change.token is None else [unlock(home), Delete(tree.held(seen.name, change.token))]),
         Set(f"{home}/status", tree.write_status(status, seen.is_batch), seen.version),
         *(_batch_ops(at, seen, change, now) if seen.is_batch else _job_ops(at, seen, change, priority)),
         *facts_ops(seen, change.facts, change.keep, change.move),
@@ -208,9 +208,11 @@ def explain(at: Tree, change: Change) -> Answer:
 
 
 def promote_emptied(at: Tree, batches: set[str]) -> None:
-    for name in sorted(batches):
+    names = sorted(batches)
+    looks = at.session.look_many([f"{tree.home(name)}/states/batch-processing" for name in names])
+    for name, working in zip(names, looks, strict=True):
         at.leave.pop(name, None)
-        seen = read_one(at.session, name)
+        seen = read_one(at.session, name) if working is not None and not working.children else None
         if seen is not None and seen.status.state == "processing" and not seen.open:
             promote(at, seen)
 

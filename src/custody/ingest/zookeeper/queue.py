@@ -16,7 +16,7 @@ from custody.ingest import tree
 from custody.ingest.states import BATCH_KIND, JOB, JOB_KIND
 from custody.ingest.zookeeper import claiming, creating, holding, mending, moving, removing
 from custody.ingest.zookeeper.following import follow
-from custody.ingest.zookeeper.reading import Tree, as_job, pages, read_one
+from custody.ingest.zookeeper.reading import Seen, Tree, as_job, pages, read_one
 from custody.ingest.zookeeper.why import why as why_in_tree
 from custody.model.errors import NotFound, Unavailable
 from custody.model.job import Answer, Change, Claim, Failures, FanOut, Filter, HeldBy, Job, NewJob
@@ -80,12 +80,14 @@ class TreeQueue:
         """One job whose holder vanished, to be worked on alone."""
         mine = [prefix for prefix in serves if prefix.partition("|")[0] in KINDS]
         found = self._sql.claim_expired([prefix for prefix in serves if prefix not in mine], holder, seconds)
-        for prefix in mine:
-            kind, state, place, *_ = [*prefix.split("|"), ""]
-            found = found or claiming.claim_vanished(
-                self._at, kind == BATCH_KIND, state, holder, place, self._at.db.new_move()
-            )
-        return found
+        if found or not mine:
+            return found
+
+        def is_served(seen: Seen) -> bool:
+            kind = BATCH_KIND if seen.is_batch else JOB_KIND
+            return f"{kind}|{seen.status.state}|{seen.record.place}|".startswith(tuple(mine))
+
+        return claiming.claim_vanished(self._at, is_served, holder, self._at.db.new_move())
 
     def claim_jobs(self, ids: Sequence[int], holder: str, seconds: float) -> list[Claim]:
         """These very jobs, as far as they are ready."""

@@ -12,6 +12,7 @@ from dataclasses import replace
 from itertools import islice
 
 from custody.ingest import tree
+from custody.ingest.states import STEPS
 from custody.ingest.zookeeper import moving
 from custody.ingest.zookeeper.following import follow
 from custody.ingest.zookeeper.holding import Holds, read_holds
@@ -23,6 +24,8 @@ from custody.model.job import Claim
 
 SOON, LATER = 0.2, 1.0  # seconds before something that cannot be claimed is worth another look
 LONG = 30.0
+GLANCE = 0.01
+QUEUES = tuple(STEPS)
 
 
 def claim(at: Tree, batches: bool, state: str, holder: str, limit: int, move: str) -> list[Claim]:
@@ -138,6 +141,7 @@ def release(at: Tree, claims: Sequence[Claim]) -> int:
         free = [unlock(tree.home(seen.name)), Delete(tree.held(seen.name, seen.token))]
         moves.append([Set(tree.ours(seen.name), back.write(), seen.token), *free])
         at.leave.pop(_mark(seen.status.state, seen.name), None)
+    at.glance.clear()
     return sum(verdict.done for verdict in at.session.commit_many(moves))
 
 
@@ -148,8 +152,18 @@ def is_ready(at: Tree, batches: bool, state: str) -> bool:
     """May there be something to claim? Cheap: how many entries the queue has."""
     if batches:
         return next(_batch_names(at), None) is not None
-    (found,) = at.session.look_many([f"{tree.QUEUES}/{tree.queue_of(state)}"])
-    return found is not None and found.children > 0 and state not in at.external
+    return state not in at.external and _length(at, tree.queue_of(state)) > 0
+
+
+def _length(at: Tree, queue: str) -> int:
+    """How many are in a queue: all queues are asked at once, and what we move ourselves makes us ask again."""
+    now = time.monotonic()
+    when, count = at.glance.get(queue, (0.0, 0))
+    if now - when > GLANCE:
+        looks = at.session.look_many([f"{tree.QUEUES}/{name}" for name in QUEUES])
+        at.glance.update({name: (now, node.children if node else 0) for name, node in zip(QUEUES, looks, strict=True)})
+        count = at.glance.get(queue, (0.0, 0))[1]
+    return count
 
 
 def _waiting_jobs(at: Tree, state: str, names: Sequence[str]) -> Iterator[Seen]:
@@ -209,8 +223,12 @@ def _mark(state: str, name: str) -> str:
 
 def _history_keeps_up(at: Tree) -> bool:
     """While the database is away, moves pile up in the tree: so far, and no further."""
-    (moves,) = at.session.look_many([tree.MOVES])
-    if moves is not None and moves.children > at.limits.moves:
+    now = time.monotonic()
+    when, count = at.glance.get(tree.MOVES, (0.0, 0))
+    if now - when > SOON:
+        (moves,) = at.session.look_many([tree.MOVES])
+        count = moves.children if moves else 0
+        at.glance[tree.MOVES] = (now, count)
+    if count > at.limits.moves:
         follow(at)
-        return False
-    return True
+    return count <= at.limits.moves

@@ -142,6 +142,8 @@ def _last_entry(names: Sequence[str], children: Sequence[NewJob]) -> str:
 
 
 def _names_for(at: Tree, children: Sequence[NewJob]) -> list[str]:
+    if not children:
+        return []
     jobs, batches = count(_next(at, tree.JOBS)), count(_next(at, tree.BATCHES))
     return [
         tree.batch_name(next(batches)) if child.kind == BATCH_KIND else tree.job_name(next(jobs)) for child in children

@@ -37,7 +37,9 @@ def follow(at: Tree, most: int = AT_ONCE) -> int:
     nodes = at.session.get_many([f"{tree.MOVES}/{name}" for name in names])
     entries = [read_entry(node.data) for node in nodes if node is not None]
     write(at, [entry for entry in entries if entry is not None])
-    at.session.commit_many([[Delete(f"{tree.MOVES}/{name}")] for name in names])  # refused: another was quicker
+    gone = [Delete(f"{tree.MOVES}/{name}") for name in names]
+    if not at.session.commit(gone).done:
+        at.session.commit_many([[each] for each in gone])  # refused: another follower was quicker with some
     at.db.bell.ring()
     return len(names)
 

@@ -39,7 +39,9 @@ class Holds:
 
 
 def read_holds(session: Session) -> Holds:
-    top, queue = session.look_many([tree.HOLDS, tree.QUEUE_LOCK])
+    top, queue, held = session.look_many([tree.HOLDS, tree.QUEUE_LOCK, tree.COLLECTION_LOCKS])
+    if not (top and top.children) and queue is None and not (held and held.children):
+        return Holds(top.version if top else 0, {})
     ours, collections = session.names_many([tree.HOLDS, tree.COLLECTION_LOCKS])
     told = session.get_many([f"{tree.HOLDS}/{name}" for name in ours])
     found = {_key(name): _told(name, node) for name, node in zip(ours, told, strict=True) if node}

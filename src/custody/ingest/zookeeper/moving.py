@@ -32,6 +32,7 @@ def settle(at: Tree, changes: Sequence[Change]) -> list[Answer]:
     ready = [change for change in changes if found[change.id] is not None]
     moves = [ops_of(at, found[change.id], change, now) for change in ready]  # type: ignore[arg-type]
     verdicts = at.session.commit_many(moves)
+    at.glance.clear()
     if any(verdict.answer == "unknown" for verdict in verdicts):
         raise Unavailable("ZooKeeper did not answer: what became of it will be found out", code="store.down")
     answers = {
@@ -122,11 +123,12 @@ def _job_ops(at: Tree, seen: Seen, change: Change, priority: int) -> list[Op]:
 
 def _ensure_lists(at: Tree, places: Iterable[str]) -> None:
     """Batches that another service made have only the lists that were needed so far."""
-    folders = sorted({path.rpartition("/")[0] for path in places if path.startswith(tree.BATCHES)})
+    folders = sorted({path.rpartition("/")[0] for path in places if path.startswith(tree.BATCHES)} - at.known)
     for folder, there in zip(folders, at.session.look_many(folders), strict=True):
         batch = folder.removesuffix(f"/states/{folder.rpartition('/')[2]}")
         if there is None and at.session.look_many([batch])[0] is not None:
             at.session.ensure(folder)
+        at.known.add(folder)
 
 
 def _put(at: Tree, home: str, values: Mapping[str, bytes]) -> list[Op]:

@@ -115,7 +115,7 @@ class TreeQueue:
         answers = {a.id: a for a in self._sql.settle([change for change in changes if not tree.in_tree(change.id)])}
         if mine:
             answers |= {answer.id: answer for answer in moving.settle(self._at, mine)}
-            self._follow()
+            self._next_follow = 0.0  # with the next tick, together with what else was settled by then
             self._at.db.bell.ring()
         return [answers[change.id] for change in changes]
 
@@ -131,8 +131,8 @@ class TreeQueue:
         if not tree.in_tree(claim.id):
             return self._sql.keep(claim, facts, new, children, agent)
         made = creating.keep(self._at, claim, facts, new, children, agent)
-        self._follow()
         if children:
+            self._at.glance.clear()
             self._at.db.bell.ring()
         return made
 
@@ -147,7 +147,9 @@ class TreeQueue:
 
     def move(self, change: Change) -> Answer:
         """An administrator's move of a job that nobody is working on."""
-        return self.settle([change])[0]
+        answer = self.settle([change])[0]
+        self._follow()
+        return answer
 
     def revoke(self, job_id: int, how: str, agent: str, why: str) -> bool:
         """Ask the holder to stop. Nothing in the tree can be cancelled: its tables have no such move."""

@@ -79,6 +79,8 @@ class Tree:
     place: str = ""  # this machine's working disk: what is pinned elsewhere is left alone
     held: dict[int, Seen] = field(default_factory=dict)  # claimed by us, as it was then
     leave: dict[str, float] = field(default_factory=dict)  # not worth a look before this time (monotonic)
+    known: set[str] = field(default_factory=set)  # folders that are there
+    glance: dict[str, tuple[float, int]] = field(default_factory=dict)  # how long a queue was, and when (monotonic)
 
     def now(self) -> int:
         return self.db.now()

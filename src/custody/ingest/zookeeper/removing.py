@@ -69,6 +69,7 @@ def remove_batch(at: Tree, name: str) -> bool:
     submission = at.session.get(f"{tree.home(name)}/submission")
     uuid = str(tree.load(submission.data).get("batchID", "")) if submission else ""
     extra = [f"{tree.UUIDS}/{uuid}"] if uuid and at.session.get(f"{tree.UUIDS}/{uuid}") else []
+    at.known.clear()
     ops = [*(Delete(path) for path in extra), *removal(at.session, [tree.home(name), tree.ours(name)])]
     return bool(ops) and at.session.commit(ops).done
 

@@ -22,6 +22,7 @@ from custody.ingest.states import MACHINES
 from custody.ingest.submission import Submission, submit
 from custody.ingest.world import World
 from custody.ingest.zookeeper import open_tree
+from custody.ingest.zookeeper.reading import Limits
 from custody.model.job import Filter, Job
 from custody.model.machine import Machines
 from custody.stores import Store, open_store
@@ -113,20 +114,24 @@ def quick(world: World) -> World:
 
 
 @contextmanager
-def opened(url: str) -> Iterator[Store]:
+def opened(url: str, external: tuple[str, ...] = (), limits: Limits | None = None) -> Iterator[Store]:
     """A database, or a tree on ZooKeeper with a database beside it."""
-    with open_tree(url, session_seconds=10) if url.startswith("zookeeper:") else open_store(url) as store:
+    tree = url.startswith("zookeeper:")
+    with open_tree(url, 10, external, limits=limits) if tree else open_store(url) as store:
         yield store
 
 
 @contextmanager
-def archive(home: Path, url: str, more: str = "") -> Iterator[Archive]:
+def archive(
+    home: Path, url: str, more: str = "", external: tuple[str, ...] = (), limits: Limits | None = None
+) -> Iterator[Archive]:
     server = FileServer(home / "depositor").start()
     (home / "profiles").mkdir()
     for name in ("papers", "maps"):
         (home / "profiles" / f"{name}.toml").write_text(PROFILE.format(port=server.port, more=more))
     try:
-        with opened(url) as store:
-            yield Archive(home, store, server, quick(open_world(store, IngestConfig(threshold=0.0), home)))
+        config = IngestConfig(threshold=0.0, external=external)
+        with opened(url, external, limits) as store:
+            yield Archive(home, store, server, quick(open_world(store, config, home)))
     finally:
         server.stop()

@@ -54,9 +54,8 @@ def claim_these(at: Tree, names: Sequence[str], holder: str, move: str) -> list[
 def claim_vanished(at: Tree, serves: Callable[[Seen], bool], holder: str, move: str) -> Claim | None:
     """One whose holder vanished, alone: if it kills us too, it is known to be the one."""
     under_way = [found for entry in at.session.names(tree.HELD) if (found := _claim_in(entry))]
-    others = [(name, token) for name, token in under_way if tree.id_of(name) not in at.held]
-    locks = at.session.look_many([f"{tree.home(name)}/lock" for name, _ in others])
-    left = [found for found, lock in zip(others, locks, strict=True) if lock is None]
+    locks = at.session.look_many([f"{tree.home(name)}/lock" for name, _ in under_way])
+    left = [found for found, lock in zip(under_way, locks, strict=True) if lock is None]
     for (name, token), seen in zip(left, read(at.session, [name for name, _ in left]), strict=True):
         if seen is None or seen.token != token:
             at.session.commit([Delete(tree.held(name, token))])  # it was settled by another service, or is gone
@@ -127,13 +126,13 @@ def renew(at: Tree, claims: Sequence[Claim]) -> dict[int, str]:
     for claim, held, record in zip(claims, locks, records, strict=True):
         if held is None or held.owner != session or record is None or record.version != claim.token:
             lost[claim.id] = "lost"
-            at.held.pop(claim.id, None)
+            at.drop(claim.id, claim.token)
     return lost
 
 
 def release(at: Tree, claims: Sequence[Claim]) -> int:
     """Give claims back unworked: no event, no attempt."""
-    held = [at.held.pop(claim.id) for claim in claims if claim.id in at.held]
+    held = [seen for claim in claims if (seen := at.drop(claim.id, claim.token))]
     moves = []
     for seen in held:
         back = replace(seen.record, holder=None, since=0, attempts=seen.record.attempts - 1)
@@ -179,14 +178,14 @@ def _job_names(at: Tree, state: str) -> Iterator[str]:
     now = time.monotonic()
     for name in at.session.names(f"{tree.QUEUES}/{tree.queue_of(state)}", at.db.bell.ring):
         found = tree.job_in(name)
-        if found and tree.id_of(found[1]) not in at.held and at.leave.get(_mark(state, found[1]), 0) <= now:
+        if found and at.leave.get(_mark(state, found[1]), 0) <= now:
             yield found[1]
 
 
 def _batch_names(at: Tree) -> Iterator[str]:
     now = time.monotonic()
     for name in at.session.names(tree.BATCHES, at.db.bell.ring):
-        if tree.is_batch(name) and tree.id_of(name) not in at.held and at.leave.get(name, 0) <= now:
+        if tree.is_batch(name) and at.leave.get(name, 0) <= now:
             yield name
 
 

@@ -113,7 +113,7 @@ def _is_kept(at: Tree, seen: Seen, move: str, verdict: Verdict) -> bool:
     if verdict.answer == "unknown":
         facts = at.session.get(f"{tree.ours(seen.name)}/facts")
         return facts is not None and tree.load(facts.data).get("move") == move
-    at.held.pop(seen.id, None)
+    at.drop(seen.id, seen.token)
     raise LeaseLost(f"{seen.name} was claimed or moved by someone else: nothing was kept")
 
 

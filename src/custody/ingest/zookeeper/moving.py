@@ -53,9 +53,9 @@ def _seen(at: Tree, change: Change) -> Seen | None:
 
 
 def _done(at: Tree, change: Change) -> Answer:
-    token = at.held.pop(change.id).token if change.id in at.held else 0
+    at.drop(change.id, change.token)
     forget_look(at, change)
-    return Answer(change.id, True, (token or 0) + 1)
+    return Answer(change.id, True, (change.token or 0) + 1)
 
 
 def forget_look(at: Tree, change: Change) -> None:
@@ -192,13 +192,13 @@ def explain(at: Tree, change: Change) -> Answer:
     name = tree.name_of(change.id)
     seen = read_one(at.session, name)
     if seen is None:
-        at.held.pop(change.id, None)
+        at.drop(change.id, change.token)
         return Answer(change.id, False, code="not-found", why=f"there is no {name} any more")
     if seen.record.move == change.move:
-        at.held.pop(change.id, None)
+        at.drop(change.id, change.token)
         return Answer(change.id, True, seen.token or 0)
     if change.token is not None:
-        at.held.pop(change.id, None)
+        at.drop(change.id, change.token)
         return Answer(change.id, False, code="lease.lost", why=f"{name} was claimed or moved by someone else")
     if seen.status.state != change.frm:
         return Answer(change.id, False, code="state.conflict", why=f"{name} is {seen.status.state}, not {change.frm}")

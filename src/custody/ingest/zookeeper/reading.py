@@ -85,6 +85,11 @@ class Tree:
     def now(self) -> int:
         return self.db.now()
 
+    def drop(self, number: int, token: int | None) -> Seen | None:
+        """What was claimed under this token; a newer claim of the same job is none of its business."""
+        held = self.held.get(number)
+        return self.held.pop(number) if held is not None and held.token == token else None
+
 
 def read(session: Session, names: Sequence[str], with_locks: bool = True) -> list[Seen | None]:
     """Those that exist and can be read; None for the others."""
@@ -172,13 +177,13 @@ def as_job(seen: Seen, now: int) -> Job:
     """The engine's view of it."""
     machine, record, state = (BATCH if seen.is_batch else JOB), seen.record, seen.status.state
     ended: End | None = "deleted" if state == "deleted" else machine.end(state)
-    due = record.due if record.due is not None and record.due > now else None
+    due = record.due  # until someone claims it
     holder = record.holder or (ELSEWHERE if seen.lock else None)
     code = record.code or (f"{ELSEWHERE.replace(' ', '-')}" if ended == "failed" else None)
     return Job(
         id=seen.id, kind=BATCH_KIND if seen.is_batch else JOB_KIND, key=None, state=state,
         runnable=machine.is_working(state), ended=ended, lane=seen.collection, place=record.place,
-        collection=seen.collection, priority=seen.priority, unmet=int(due is not None), due=due, payload=seen.payload,
+        collection=seen.collection, priority=seen.priority, unmet=int(due is not None and due > now), due=due, payload=seen.payload,
         facts=seen.facts, attempts=record.attempts, crashes=record.crashes, retries=seen.status.retries,
         last_passed=seen.status.last_passed, parent=None if seen.is_batch else tree.id_of(seen.batch), open=seen.open,
         when_empty="reporting" if seen.is_batch else None, line=None, task=None, position=0, supersedes=False,

@@ -37,8 +37,9 @@ def claim(at: Tree, batches: bool, state: str, holder: str, limit: int, move: st
     holds = read_holds(at.session)
     claims: list[Claim] = []
     while first:
-        waiting = _waiting_batches(at, state, first) if batches else _waiting_jobs(at, state, first)
-        claims += take(at, [seen for seen in waiting if _is_free(at, seen, holds)], holds, holder, move)
+        turn = at.rest.turn
+        waiting = _waiting_batches(at, state, first, turn) if batches else _waiting_jobs(at, state, first, turn)
+        claims += take(at, [seen for seen in waiting if _is_free(at, seen, holds, turn)], holds, holder, move)
         first = list(islice(names, limit - len(claims)))
     return claims
 
@@ -74,7 +75,7 @@ def _claim_in(entry: str) -> tuple[str, int] | None:
 
 def take(at: Tree, wanted: Sequence[Seen], holds: Holds, holder: str, move: str, suspect: bool = False) -> list[Claim]:
     """Ask for all of them at once; those that someone else was quicker with are simply not among the answers."""
-    now = at.now()
+    now, turn = at.now(), at.rest.turn
     asked = [(seen, _record(seen, holder, now, f"{move}-{seen.name}", suspect)) for seen in wanted]
     verdicts = at.session.commit_many([_ops(seen, record, holds, suspect) for seen, record in asked])
     claims = []
@@ -85,7 +86,7 @@ def take(at: Tree, wanted: Sequence[Seen], holds: Holds, holder: str, move: str,
             at.held[seen.id] = held
             claims.append(Claim(as_job(held, now), token, holder, hold_on(seen, holds)))
         else:
-            at.leave[_mark(seen.status.state, seen.name)] = time.monotonic() + SOON
+            at.rest.put(_mark(seen.status.state, seen.name), SOON, turn)
     return claims
 
 
@@ -139,7 +140,7 @@ def release(at: Tree, claims: Sequence[Claim]) -> int:
         assert seen.token is not None
         free = [unlock(tree.home(seen.name)), Delete(tree.held(seen.name, seen.token))]
         moves.append([Set(tree.ours(seen.name), back.write(), seen.token), *free])
-        at.leave.pop(_mark(seen.status.state, seen.name), None)
+        at.rest.wake(_mark(seen.status.state, seen.name))
     at.glance.clear()
     return sum(verdict.done for verdict in at.session.commit_many(moves))
 
@@ -165,38 +166,36 @@ def _length(at: Tree, queue: str) -> int:
     return count
 
 
-def _waiting_jobs(at: Tree, state: str, names: Sequence[str]) -> Iterator[Seen]:
+def _waiting_jobs(at: Tree, state: str, names: Sequence[str], turn: int) -> Iterator[Seen]:
     # Locks are not looked at: whoever of us has a job says so in its record, and another service's lock refuses us.
     for name, seen in zip(names, read(at.session, names, with_locks=False), strict=True):
         if seen is not None and seen.status.state == state:
             yield seen
         else:
-            at.leave[_mark(state, name)] = time.monotonic() + LATER  # half-moved by someone: it is mended
+            at.rest.put(_mark(state, name), LATER, turn)  # half-moved by someone: it is mended
 
 
 def _job_names(at: Tree, state: str) -> Iterator[str]:
-    now = time.monotonic()
     for name in at.session.names(f"{tree.QUEUES}/{tree.queue_of(state)}", at.db.bell.ring):
         found = tree.job_in(name)
-        if found and at.leave.get(_mark(state, found[1]), 0) <= now:
+        if found and at.rest.is_over(_mark(state, found[1])):
             yield found[1]
 
 
 def _batch_names(at: Tree) -> Iterator[str]:
-    now = time.monotonic()
     for name in at.session.names(tree.BATCHES, at.db.bell.ring):
-        if tree.is_batch(name) and at.leave.get(name, 0) <= now:
+        if tree.is_batch(name) and at.rest.is_over(name):
             yield name
 
 
-def _waiting_batches(at: Tree, state: str, names: Sequence[str]) -> Iterator[Seen]:
+def _waiting_batches(at: Tree, state: str, names: Sequence[str], turn: int) -> Iterator[Seen]:
     """Batches in a state; on the way, those whose last job has ended are moved on to reporting."""
     for seen in filter(None, read(at.session, names)):
         now = moving.promote(at, seen) if seen.status.state == "processing" and not seen.open else seen
         if now.status.state == state:
             yield now
         else:
-            at.leave[seen.name] = time.monotonic() + _patience(now)
+            at.rest.put(seen.name, _patience(now), turn)
 
 
 def _patience(seen: Seen) -> float:
@@ -205,14 +204,14 @@ def _patience(seen: Seen) -> float:
     return rests.get(seen.status.state, 0.0)
 
 
-def _is_free(at: Tree, seen: Seen, holds: Holds) -> bool:
+def _is_free(at: Tree, seen: Seen, holds: Holds, turn: int) -> bool:
     now = at.now()
     found = blockers(seen, holds, now, at.place, at.external)
     if not found:
         return True
     due = seen.record.due
     pause = (due - now) / 1e6 if due and due > now else LATER if found[0].code == "place" else SOON
-    at.leave[_mark(seen.status.state, seen.name)] = time.monotonic() + min(pause, LATER * 5)
+    at.rest.put(_mark(seen.status.state, seen.name), min(pause, LATER * 5), turn)
     return False
 
 

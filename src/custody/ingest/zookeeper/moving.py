@@ -61,8 +61,7 @@ def _done(at: Tree, change: Change) -> Answer:
 def forget_look(at: Tree, change: Change) -> None:
     """It is worth a look again at once."""
     name = tree.name_of(change.id)
-    for mark in (name, f"{change.frm}/{name}", f"{change.to}/{name}"):
-        at.leave.pop(mark, None)
+    at.rest.wake(name, f"{change.frm}/{name}", f"{change.to}/{name}")
 
 
 def ops_of(at: Tree, seen: Seen, change: Change, now: int) -> list[Op]:
@@ -81,7 +80,9 @@ def ops_of(at: Tree, seen: Seen, change: Change, now: int) -> list[Op]:
         *([] if change.token is None else [unlock(home), Delete(tree.held(seen.name, change.token))]),
         Set(f"{home}/status", tree.write_status(status, seen.is_batch), seen.version),
         *(_batch_ops(at, seen, change, now) if seen.is_batch else _job_ops(at, seen, change, priority)),
-        *facts_ops(seen, change.facts, change.keep, change.move),
+        *facts_ops(
+            seen, change.facts, change.keep, change.move, "" if change.to != change.frm else seen.kept_back or ""
+        ),
         entry.op(),
     ]
 
@@ -144,8 +145,8 @@ def _batch_ops(at: Tree, seen: Seen, change: Change, now: int) -> list[Op]:
     home, ops = tree.home(seen.name), []
     if change.frm == "pending" and change.to in ("processing", "failed"):
         ops += lists_ops(seen)
-        if seen.kept_back:
-            ops.append(Create(f"{tree.QUEUES}/pending/{seen.kept_back}"))
+    if change.to != change.frm and seen.kept_back:
+        ops.append(Create(f"{tree.QUEUES}/pending/{seen.kept_back}"))
     if change.frm in REPORTED and change.to not in REPORTED:
         ops += _report_ops(at, home, now)
     return ops
@@ -213,7 +214,6 @@ def promote_emptied(at: Tree, batches: set[str]) -> None:
     names = sorted(batches)
     looks = at.session.look_many([f"{tree.home(name)}/states/batch-processing" for name in names])
     for name, working in zip(names, looks, strict=True):
-        at.leave.pop(name, None)
         seen = read_one(at.session, name) if working is not None and not working.children else None
         if seen is not None and seen.status.state == "processing" and not seen.open:
             promote(at, seen)
@@ -237,4 +237,5 @@ def promote(at: Tree, seen: Seen) -> Seen:
             Entry(move, [happened]).op(),
         ]
     )
+    at.rest.wake(seen.name)
     return (read_one(at.session, seen.name) or seen) if verdict.answer != "refused" else seen

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -68,6 +70,33 @@ class Seen:
         return self.record.holder is not None and self.lock is None
 
 
+class Rest:
+    """What is not worth a look before some time; and what we move ourselves is worth one at once.
+
+    A look takes a while. If something was moved meanwhile, what the look found may be out of date: so whoever looks
+    says at which turn it began, and after a move nothing of that turn is put to rest any more.
+    """
+
+    def __init__(self) -> None:
+        self._until: dict[str, float] = {}
+        self._lock = threading.Lock()
+        self.turn = 0
+
+    def put(self, mark: str, seconds: float, turn: int) -> None:
+        with self._lock:
+            if turn == self.turn:
+                self._until[mark] = time.monotonic() + seconds
+
+    def wake(self, *marks: str) -> None:
+        with self._lock:
+            self.turn += 1
+            for mark in marks:
+                self._until.pop(mark, None)
+
+    def is_over(self, mark: str) -> bool:
+        return self._until.get(mark, 0.0) <= time.monotonic()
+
+
 @dataclass(frozen=True, slots=True)
 class Tree:
     """The tree, the database beside it, and what this process has claimed."""
@@ -78,7 +107,7 @@ class Tree:
     external: frozenset[str] = frozenset()  # states that other services work on
     place: str = ""  # this machine's working disk: what is pinned elsewhere is left alone
     held: dict[int, Seen] = field(default_factory=dict)  # claimed by us, as it was then
-    leave: dict[str, float] = field(default_factory=dict)  # not worth a look before this time (monotonic)
+    rest: Rest = field(default_factory=Rest)
     known: set[str] = field(default_factory=set)  # folders that are there
     glance: dict[str, tuple[float, int]] = field(default_factory=dict)  # how long a queue was, and when (monotonic)
 
@@ -183,8 +212,9 @@ def as_job(seen: Seen, now: int) -> Job:
     return Job(
         id=seen.id, kind=BATCH_KIND if seen.is_batch else JOB_KIND, key=None, state=state,
         runnable=machine.is_working(state), ended=ended, lane=seen.collection, place=record.place,
-        collection=seen.collection, priority=seen.priority, unmet=int(due is not None and due > now), due=due, payload=seen.payload,
-        facts=seen.facts, attempts=record.attempts, crashes=record.crashes, retries=seen.status.retries,
+        collection=seen.collection, priority=seen.priority, unmet=int(due is not None and due > now), due=due,
+        payload=seen.payload, facts=seen.facts, attempts=record.attempts, crashes=record.crashes,
+        retries=seen.status.retries,
         last_passed=seen.status.last_passed, parent=None if seen.is_batch else tree.id_of(seen.batch), open=seen.open,
         when_empty="reporting" if seen.is_batch else None, line=None, task=None, position=0, supersedes=False,
         token=seen.token or 0, seq=seen.version + 1, move=record.move, holder=holder, until=0,

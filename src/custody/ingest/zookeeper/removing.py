@@ -5,6 +5,7 @@ A deleted job stays, marked, until its batch goes: the report lists it. The hist
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -121,6 +122,7 @@ def make_room(at: Tree) -> int:
         node = at.session.get(f"{tree.home(name)}/status")
         status = tree.read_status(node.data, of_batch=True) if node else None
         if status is not None and status.state in ("completed", "deleted"):
-            delete(at, name, CLEANING, "the tree is full, and this batch has completed")
+            with contextlib.suppress(Refused):  # another process makes room with it at this moment
+                delete(at, name, CLEANING, "the tree is full, and this batch has completed")
             return 1
     return 0

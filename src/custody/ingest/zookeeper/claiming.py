@@ -172,7 +172,8 @@ def _waiting_jobs(at: Tree, state: str, names: Sequence[str], turn: int) -> Iter
         if seen is not None and seen.status.state == state:
             yield seen
         else:
-            at.rest.put(_mark(state, name), LATER, turn)  # half-moved by someone: it is mended
+            at.rest.put(_mark(state, name), LATER, turn)
+            at.odd.add(name)  # half-moved by someone: if it stays so, it is mended
 
 
 def _job_names(at: Tree, state: str) -> Iterator[str]:

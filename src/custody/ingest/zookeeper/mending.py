@@ -60,10 +60,11 @@ def read_names(session: Session) -> Names:
     )  # fmt: skip
 
 
-def find(session: Session, closely: bool = True) -> list[Orphan]:
-    """Everything that is out of place. Not `closely`: only what the names alone make suspicious."""
+def find(session: Session, closely: bool = True, also: Iterable[str] = (), queues: Iterable[str] = ()) -> list[Orphan]:
+    """Everything that is out of place. Not `closely`: only what the names alone make suspicious, and what is named:
+    some jobs, and all of some queues."""
     names = read_names(session)
-    jobs = sorted(names.jobs if closely else (name for name in names.jobs if len(names.places.get(name, ())) != 2))
+    jobs = sorted(names.jobs if closely else (_suspicious(names, queues) | set(also)) & names.jobs)
     return [
         *_jobs(session, names, jobs),
         *_mentions(names),
@@ -74,12 +75,18 @@ def find(session: Session, closely: bool = True) -> list[Orphan]:
     ]
 
 
-def find_twice(session: Session, seconds: float = PATIENCE) -> list[Orphan]:
+def _suspicious(names: Names, queues: Iterable[str]) -> set[str]:
+    watched = tuple(f"{tree.QUEUES}/{queue}/" for queue in queues)
+    places = {name: names.places.get(name, frozenset()) for name in names.jobs}
+    return {name for name, found in places.items() if len(found) != 2 or any(at.startswith(watched) for at in found)}
+
+
+def find_twice(session: Session, seconds: float | None = None) -> list[Orphan]:
     """What is out of place now and was so some time ago: nobody is just about to put it right."""
     before = find(session)
     if not before:
         return []
-    time.sleep(seconds)
+    time.sleep(PATIENCE if seconds is None else seconds)
     again = find(session)
     return [orphan for orphan in again if orphan in before]
 

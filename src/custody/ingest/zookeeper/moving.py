@@ -73,6 +73,7 @@ def ops_of(at: Tree, seen: Seen, change: Change, now: int) -> list[Op]:
     priority = seen.priority if change.priority is None else change.priority
     record = _record(seen, change, now).write()
     token = 0 if seen.token is None else seen.token + 1
+    back = (seen.kept_back or "") if change.to == change.frm else ""
     entry = journal.of_change(change, token, seen.version + 1, status.retries)
     return [
         *([] if change.token is not None else nobody_has(home)),
@@ -80,9 +81,7 @@ def ops_of(at: Tree, seen: Seen, change: Change, now: int) -> list[Op]:
         *([] if change.token is None else [unlock(home), Delete(tree.held(seen.name, change.token))]),
         Set(f"{home}/status", tree.write_status(status, seen.is_batch), seen.version),
         *(_batch_ops(at, seen, change, now) if seen.is_batch else _job_ops(at, seen, change, priority)),
-        *facts_ops(
-            seen, change.facts, change.keep, change.move, "" if change.to != change.frm else seen.kept_back or ""
-        ),
+        *facts_ops(seen, change.facts, change.keep, change.move, back),
         entry.op(),
     ]
 

@@ -275,10 +275,13 @@ class TreeQueue:
             self._follow()
         if now >= self._next_mend:
             self._next_mend = now + self.mend_seconds
-            found = mending.find(self._at.session, closely=False)
+            odd, external = set(self._at.odd), self._at.external
+            self._at.odd.clear()
+            found = mending.find(self._at.session, closely=False, also=odd, queues=external)
             found = [orphan for orphan in found if orphan.code in mending.HARMLESS]
             mending.mend(self._at.session, [orphan for orphan in found if orphan in self._suspected])
             self._suspected = found
+            self._at.rest.wake(*(f"{state}/{name}" for name in odd for state in JOB.working))
 
     # holds
 

@@ -108,6 +108,7 @@ class Tree:
     place: str = ""  # this machine's working disk: what is pinned elsewhere is left alone
     held: dict[int, Seen] = field(default_factory=dict)  # claimed by us, as it was then
     rest: Rest = field(default_factory=Rest)
+    odd: set[str] = field(default_factory=set)  # found in a queue that is not that of its status
     known: set[str] = field(default_factory=set)  # folders that are there
     glance: dict[str, tuple[float, int]] = field(default_factory=dict)  # how long a queue was, and when (monotonic)
 

@@ -117,11 +117,15 @@ def _is_ours(at: Tree, name: str, move: str) -> bool:
     return found.record.move == move and found.lock.owner == at.session.id
 
 
-def renew(at: Tree, claims: Sequence[Claim]) -> dict[int, str]:
-    """Ask whether they are still ours; ZooKeeper's session does the keeping."""
+def renew(at: Tree, claims: Sequence[Claim], seconds: float) -> dict[int, str]:
+    """Ask whether they are still ours; ZooKeeper's session does the keeping.
+
+    Not patiently: whoever asks has to stop the work in time if there is no answer.
+    """
     names = [tree.name_of(claim.id) for claim in claims]
-    locks = at.session.look_many([f"{tree.home(name)}/lock" for name in names])
-    records = at.session.look_many([tree.ours(name) for name in names])
+    paths = [*(f"{tree.home(name)}/lock" for name in names), *map(tree.ours, names)]
+    nodes = at.session.look_many(paths, patience=seconds / 6)
+    locks, records = nodes[: len(names)], nodes[len(names) :]
     session = at.session.id
     lost = {}
     for claim, held, record in zip(claims, locks, records, strict=True):

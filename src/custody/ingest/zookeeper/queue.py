@@ -100,7 +100,7 @@ class TreeQueue:
     def renew(self, claims: Sequence[Claim], seconds: float) -> dict[int, str]:
         mine = [claim for claim in claims if tree.in_tree(claim.id)]
         answers = self._sql.renew([claim for claim in claims if not tree.in_tree(claim.id)], seconds)
-        return answers | (claiming.renew(self._at, mine) if mine else {})
+        return answers | (claiming.renew(self._at, mine, seconds) if mine else {})
 
     def release(self, claims: Sequence[Claim]) -> int:
         mine = [claim for claim in claims if tree.in_tree(claim.id)]

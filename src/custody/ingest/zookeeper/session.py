@@ -8,6 +8,7 @@ to look for its own mark.
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -29,7 +30,7 @@ from custody.ingest.zookeeper.operations import Check, Create, Delete, Op, Set
 from custody.model.errors import Unavailable
 
 AWAY = (ConnectionLoss, SessionExpiredError, ConnectionClosedError, OperationTimeoutError, KazooTimeoutError)
-TRIES = 4
+PAUSE = 0.05  # seconds between two tries of a read
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +89,9 @@ class Session:
         """Each node, or None where there is none."""
         return [None if found is None else _node(found[0], found[1]) for found in self._ask(self.zk.get_async, paths)]
 
-    def look_many(self, paths: Sequence[str]) -> list[Node | None]:
-        """The same without the data."""
-        return [None if stat is None else _node(b"", stat) for stat in self._ask(self.zk.exists_async, paths)]
+    def look_many(self, paths: Sequence[str], patience: float | None = None) -> list[Node | None]:
+        """The same without the data. `patience`: how long to wait for an answer, where that matters."""
+        return [None if stat is None else _node(b"", stat) for stat in self._ask(self.zk.exists_async, paths, patience)]
 
     def names(self, path: str, ring: Callable[[], None] | None = None) -> list[str]:
         """The children, sorted; none where there is no such node. `ring` is called once when they change."""
@@ -102,23 +103,20 @@ class Session:
         found = self._ask(self.zk.get_children_async, paths)
         return [sorted(names or ()) for names in found]
 
-    def _ask(self, question: Callable[[str], Any], paths: Sequence[str]) -> list[Any]:
-        for left in reversed(range(TRIES)):
+    def _ask(self, question: Callable[[str], Any], paths: Sequence[str], patience: float | None = None) -> list[Any]:
+        """Ask until there is an answer or patience is at an end: a server that starts again takes a moment."""
+        seconds = self._patience if patience is None else patience
+        end = time.monotonic() + seconds
+        while True:
             sent = [question(path) for path in paths]
             try:
-                return [self._answer(each) for each in sent]
+                return [_answer(each, seconds) for each in sent]
             except AWAY as error:
-                if not left:
+                if time.monotonic() >= end:
                     raise down(error) from error
+                time.sleep(min(PAUSE, seconds))
             except KazooException as error:
                 raise down(error) from error
-        raise AssertionError("unreachable")
-
-    def _answer(self, sent: Any) -> Any:
-        try:
-            return sent.get(timeout=self._patience)
-        except NoNodeError:
-            return None
 
     # Writing
 
@@ -163,6 +161,13 @@ class Session:
             self.zk.retry(self.zk.ensure_path, path)
         except (KazooException, KazooTimeoutError) as error:
             raise down(error) from error
+
+
+def _answer(sent: Any, seconds: float) -> Any:
+    try:
+        return sent.get(timeout=seconds)
+    except NoNodeError:
+        return None
 
 
 def _node(data: bytes, stat: Any) -> Node:

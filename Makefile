@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export PYTHONDONTWRITEBYTECODE = 1
 
-.PHONY: help demo test check format bench docs lock clean services
+.PHONY: help demo test check format prove prove-long bench docs lock clean services
 
 help:            ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -26,6 +26,12 @@ format: .venv/dev
 
 services:        ## the real servers that the tests talk to (root installs them, others are told what to install)
 	@$(PYTHON) tests/rig/install.py
+
+prove: .venv/dev services       ## every claim at its quick figure, as a table; one row: make prove ROW=G5
+	$(BIN)/python -m pytest --prove $(or $(ROW),all) --figures proof.json $(ARGS)
+
+prove-long: .venv/dev services  ## the same for as long as it takes
+	$(BIN)/python -m pytest --prove $(or $(ROW),all) --long --figures proof.json $(ARGS)
 
 bench: .venv/dev ## quick benchmarks, ours and others side by side; ratios count
 	$(BIN)/python -m bench.engine --quick

@@ -12,6 +12,8 @@ import pytest
 
 from rig.need import need
 
+pytest_plugins = ["prove.plugin"]
+
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 

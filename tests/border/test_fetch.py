@@ -143,6 +143,7 @@ BAD_ANSWERS: dict[str, tuple[bytes, str]] = {
 }
 
 
+@pytest.mark.proves("H1")
 @pytest.mark.parametrize(("answer", "code"), BAD_ANSWERS.values(), ids=BAD_ANSWERS)
 def test_a_wrong_answer_is_final_and_leaves_nothing(
     answer: bytes, code: str, server: Server, fetcher: MakeFetcher, folder: Folder
@@ -228,6 +229,7 @@ CUT_SHORT = {
 }
 
 
+@pytest.mark.proves("H1")
 @pytest.mark.parametrize("answer", CUT_SHORT.values(), ids=CUT_SHORT)
 def test_a_body_that_was_cut_short_never_gets_its_name(
     answer: bytes, server: Server, fetcher: MakeFetcher, folder: Folder
@@ -285,6 +287,7 @@ def test_a_wrong_digest_is_final_and_both_values_are_told(server: Server, fetche
     assert folder.is_empty()
 
 
+@pytest.mark.proves("H1")
 @pytest.mark.parametrize(
     ("digests", "code"),
     [
@@ -304,6 +307,7 @@ def test_a_digest_that_cannot_be_is_refused_before_anything_is_sent(
     assert (caught.value.code, server.requests) == (code, [])
 
 
+@pytest.mark.proves("H1")
 @pytest.mark.parametrize("name", ["../x", ".partial/x", ".PARTIAL/x", "/x"])
 def test_a_bad_name_is_refused_before_anything_is_sent(
     name: str, server: Server, fetcher: MakeFetcher, folder: Folder
@@ -371,6 +375,7 @@ SLOW = {
 }
 
 
+@pytest.mark.proves("H1")
 @pytest.mark.parametrize(("route", "code"), SLOW.values(), ids=SLOW)
 def test_a_server_that_plays_for_time_is_given_up_on(
     route: Callable[[Request, socket.socket], bool],

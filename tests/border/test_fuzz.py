@@ -6,6 +6,7 @@ import bz2
 import gzip
 import io
 import json
+import os
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -25,15 +26,24 @@ from custody.border.unpack import unpack
 from custody.border.urls import Target, follow, read_url
 from custody.border.wire import Head, parse_head
 from custody.model.errors import BadInput, CustodyError, Refused
+from prove.plugin import Tell
 
 from .containers import Z, block, extra, file_in_tar, long_name, pax, tar_of, zip_of
 
+INPUTS = {"test": 300, "quick": 84_000, "long": 8_400_000}[os.environ["CUSTODY_SCALE"]]
 quick = settings(
-    max_examples=300,
+    max_examples=INPUTS,
     deadline=None,
     database=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
+
+
+@pytest.fixture(autouse=True)
+def counted(tell: Tell) -> None:
+    tell("", inputs=INPUTS)
+
+
 TARGET = Target("https", "good.example", 443, "/a/b?c")
 POLICY = Policy(schemes=frozenset({"http", "https"}))
 characters = st.characters()  # surrogates, too
@@ -55,6 +65,7 @@ def pieces(*words: str) -> st.SearchStrategy[str]:
     return st.lists(st.one_of(st.sampled_from(words), st.text(characters, max_size=3)), max_size=12).map("".join)
 
 
+@pytest.mark.proves("H2")
 @quick
 @given(pieces("/", ".", "..", "\\", "%2e", "%", "25", "~", "C:", "CON", " ", "\0", "．", "a", "é", "e\u0301", "\u202e"))
 def test_names(name: str) -> None:
@@ -71,6 +82,7 @@ def test_names(name: str) -> None:
         names.add(folded(name))
 
 
+@pytest.mark.proves("H2")
 @quick
 @given(st.text(characters, max_size=300))
 def test_what_is_shown_is_printable_and_short(text: str) -> None:
@@ -78,6 +90,7 @@ def test_what_is_shown_is_printable_and_short(text: str) -> None:
     assert len(shown(text, 50)) <= 500
 
 
+@pytest.mark.proves("H2")
 @quick
 @given(
     pieces("http", "https", "://", ":", "/", "@", "#", "?", "[", "]", "::1", "127.0.0.1", "0x7f", ".", "good.example",
@@ -100,6 +113,7 @@ def test_urls(text: str) -> None:
         assert read_url(target.url, POLICY) == target  # one reading, however often
 
 
+@pytest.mark.proves("H2")
 @quick
 @given(
     pieces("a", ": ", "- ", "\n", "  ", "[", "]", "{", "}", ",", '"', "'", "|", ">", "&a ", "*a", "!!str ", "? ", "#",
@@ -114,6 +128,7 @@ def test_yaml(text: str) -> None:
     assert json.loads(json.dumps(value)) == value  # plain, with text keys
 
 
+@pytest.mark.proves("H2")
 @quick
 @given(st.binary(max_size=200))
 def test_bytes_as_texts(data: bytes) -> None:
@@ -122,6 +137,7 @@ def test_bytes_as_texts(data: bytes) -> None:
         assert refusal is None or refusal.code[:3] in ("yam", "jso", "xml")
 
 
+@pytest.mark.proves("H2")
 @quick
 @given(
     pieces("{", "}", "[", "]", ",", ":", '"', "\\", "\\u00e9", "\\ud800", "1", "-", ".", "e9", "e999", "NaN", "true",
@@ -136,6 +152,7 @@ def test_json(text: str) -> None:
     assert json.loads(json.dumps(value)) == value
 
 
+@pytest.mark.proves("H2")
 @quick
 @given(
     pieces("<", ">", "/", "a", "b", "=", '"', "'", "<!--", "-->", "<![CDATA[", "]]>", "<?", "?>", "<!DOCTYPE a [",
@@ -150,6 +167,7 @@ def test_xml(text: str) -> None:
     assert read_xml(data).getroottree().docinfo.internalDTD is None
 
 
+@pytest.mark.proves("H2")
 @quick
 @given(
     st.lists(
@@ -176,6 +194,7 @@ def test_headers_of_answers(data: bytes) -> None:
     assert refusal is None or refusal.code.startswith("http.")
 
 
+@pytest.mark.proves("H2")
 @quick
 @given(st.text(max_size=60), st.text(max_size=60))
 def test_dates_and_digests(one: str, other: str) -> None:
@@ -216,6 +235,7 @@ changes = st.lists(
 )
 
 
+@pytest.mark.proves("H2")
 @settings(quick, max_examples=600)
 @given(st.sampled_from(GOOD), changes, st.integers(0, 3))
 def test_damaged_containers(shelf: Folder, data: bytes, damage: list[tuple[int, bytes]], lost: int) -> None:
@@ -228,6 +248,7 @@ def test_damaged_containers(shelf: Folder, data: bytes, damage: list[tuple[int, 
     assert sorted(Path(shelf.path).parent.iterdir()) == outside
 
 
+@pytest.mark.proves("H2")
 @quick
 @given(
     st.lists(
@@ -246,6 +267,7 @@ def test_invented_tars(shelf: Folder, blocks: list[bytes], rest: bytes) -> None:
     unpacks_or_refuses(shelf, b"".join(blocks) + rest + bytes(1024))
 
 
+@pytest.mark.proves("H2")
 @quick
 @given(
     st.lists(

@@ -150,6 +150,7 @@ def test_an_ordinary_name_is_kept_as_it_is(name: str) -> None:
     assert "/".join(safe_parts(name)) == name
 
 
+@pytest.mark.proves("H1")
 @pytest.mark.parametrize("name", UNSAFE, ids=lambda name: ascii(name)[:40])
 def test_a_name_that_could_lead_elsewhere_is_refused(name: str) -> None:
     with pytest.raises(BadInput) as caught:
@@ -181,6 +182,7 @@ SAME = [
 ]
 
 
+@pytest.mark.proves("H1")
 @pytest.mark.parametrize(("one", "other"), SAME, ids=ascii)
 def test_two_names_that_some_disk_takes_for_one_are_refused(one: str, other: str) -> None:
     names = Names(code="manifest.duplicate")

@@ -178,6 +178,7 @@ def host(here: Box) -> Iterator[dict[str, str]]:
         }
 
 
+@pytest.mark.proves("H5")
 @pytest.mark.parametrize("abuse", ABUSES, ids=lambda abuse: abuse.name)
 def test_abuse(abuse: Abuse, here: Box, host: dict[str, str]) -> None:
     script = abuse.script
@@ -194,6 +195,7 @@ def test_abuse(abuse: Abuse, here: Box, host: dict[str, str]) -> None:
     assert (here.work.parent / "canary").read_text() == "untouched"
 
 
+@pytest.mark.proves("H5")
 def test_every_call_of_the_list_is_refused(here: Box) -> None:
     """One script tries them all with harmless arguments, so that only the filter can say no in this way."""
     calls = seccomp.refused_calls()
@@ -206,6 +208,7 @@ def test_every_call_of_the_list_is_refused(here: Box) -> None:
     assert answers == dict.fromkeys(calls, "-1 1")
 
 
+@pytest.mark.proves("H5")
 def test_a_new_namespace_cannot_be_cloned_but_a_child_can(here: Box) -> None:
     clone = {"x86_64": 56, "aarch64": 220}[os.uname().machine]
     flags = [0x00020000, 0x02000000, 0x04000000, 0x08000000, 0x10000000, 0x20000000, 0x40000000]
@@ -214,6 +217,7 @@ def test_a_new_namespace_cannot_be_cloned_but_a_child_can(here: Box) -> None:
     assert said.split() == ["1"] * 7 + ["38", "child", "child"]
 
 
+@pytest.mark.proves("H5")
 def test_memory_is_limited_for_all_processes_together_where_groups_work(here: Box) -> None:
     if "memory" not in cgroup.places():
         pytest.skip("no control groups here")
@@ -222,18 +226,21 @@ def test_memory_is_limited_for_all_processes_together_where_groups_work(here: Bo
     assert end.reason == "memory"
 
 
+@pytest.mark.proves("H5")
 def test_memory_is_limited_for_one_process_everywhere(here: Box) -> None:
     end, said = here.run("my $x = 'x' x 900_000_000; print 'escaped'", shell=PERL, limits=Limits(memory=200 * MIB))
     assert "escaped" not in said
     assert not end.ok
 
 
+@pytest.mark.proves("H5")
 def test_every_process_has_its_own_limits_too(here: Box) -> None:
     limits = Limits(memory=100 * MIB, open_files=77, file_size=8 * MIB, cpu_seconds=5)
     _, said = here.run("ulimit -d; ulimit -n; ulimit -f; ulimit -t; ulimit -c", limits=limits)
     assert said.split() == [str(100 * 1024), "77", str(16 * 1024), "5", "0"]
 
 
+@pytest.mark.proves("H5")
 def test_a_folder_made_hard_to_remove_is_still_the_workers(here: Box) -> None:
     here.run("mkdir -p locked/in; echo x > locked/in/f; chmod 000 locked/in locked")
     if os.geteuid() == 0:
@@ -244,6 +251,7 @@ def test_a_folder_made_hard_to_remove_is_still_the_workers(here: Box) -> None:
     assert (here.work / "locked/in/f").read_text() == "x\n"
 
 
+@pytest.mark.proves("H5")
 def test_variables_for_the_loader_do_not_reach_bwrap_outside(here: Box, tmp_path: Path) -> None:
     trace = tmp_path / "trace"
     end, said = here.run("echo fine", env={"LD_DEBUG": "files", "LD_DEBUG_OUTPUT": str(trace)})
@@ -252,12 +260,14 @@ def test_variables_for_the_loader_do_not_reach_bwrap_outside(here: Box, tmp_path
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.proves("H5")
 def test_a_variable_the_shell_would_obey_is_only_data(here: Box) -> None:
     end, said = here.run('echo "$X"', env={"X": "$(id); `id`\n--share-net"})
     assert end.ok
     assert said == "$(id); `id`\n--share-net\n"
 
 
+@pytest.mark.proves("H5")
 def test_two_sandboxes_do_not_see_each_other(here: Box) -> None:
     first = here.start("echo here > /tmp/shared; sleep 60")
     end, said = here.run("ls /tmp; cat /proc/[0-9]*/cmdline | tr '\\0' ' '")
@@ -267,6 +277,7 @@ def test_two_sandboxes_do_not_see_each_other(here: Box) -> None:
     first.stop(0)
 
 
+@pytest.mark.proves("H5")
 def test_what_the_host_sees_of_a_running_task_names_neither_folder_nor_script(here: Box) -> None:
     running = here.start("sleep 60 # my-private-script", env={"TOKEN_PATH": "private-value"}, timeout=60.0)
     lines = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
@@ -277,6 +288,7 @@ def test_what_the_host_sees_of_a_running_task_names_neither_folder_nor_script(he
     assert str(here.work) not in lines
 
 
+@pytest.mark.proves("H5")
 def test_a_task_that_is_stopped_by_the_kernel_can_still_be_killed(here: Box) -> None:
     running = here.start("sleep 60")
     pids = running._read("pids.json")

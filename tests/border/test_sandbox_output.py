@@ -85,6 +85,7 @@ def test_the_output_of_a_killed_task_is_kept_to_its_last_byte(here: Box) -> None
     assert (end.reason, running.output()) == ("lease", b"before\n")
 
 
+@pytest.mark.proves("H6")
 def test_secrets_are_files_only_for_the_task_and_masked_in_its_output(here: Box) -> None:
     secret = b"s3cr3t value/with+signs"
     script = """
@@ -125,6 +126,7 @@ ENCODINGS = {
 }
 
 
+@pytest.mark.proves("H6")
 @pytest.mark.parametrize("secret", [b"hunter22", b'it\'s a <pass> & "word"?', "pässwörd/ñ".encode()])
 @pytest.mark.parametrize("encoding", ENCODINGS)
 def test_a_secret_is_masked_in_every_disguise(encoding: str, secret: bytes) -> None:
@@ -138,6 +140,7 @@ def test_a_secret_is_masked_in_every_disguise(encoding: str, secret: bytes) -> N
     assert len(left) <= len(b"before  after") + (8 if encoding.startswith("base64") else 0)  # characters at its edges
 
 
+@pytest.mark.proves("H6")
 @pytest.mark.parametrize("line", [b"-----BEGIN KEY-----", b"MIIEvQIBADANBg"])
 def test_each_line_of_a_longer_secret_is_masked(line: bytes) -> None:
     masker = Masker(patterns(b"-----BEGIN KEY-----\nMIIEvQIBADANBg\n-----END KEY-----\n"))

@@ -204,6 +204,7 @@ def test_the_table_is_as_long_as_promised() -> None:
     assert len({url for url, _ in SPELLINGS}) == len(SPELLINGS) >= 120
 
 
+@pytest.mark.proves("H3")
 @pytest.mark.parametrize(("url", "code"), SPELLINGS, ids=lambda value: ascii(value)[:50])
 def test_no_spelling_gets_us_to_connect(url: str, code: str, folder: Folder) -> None:
     for name, way in WAYS.items():
@@ -219,6 +220,7 @@ def test_no_spelling_gets_us_to_connect(url: str, code: str, folder: Folder) -> 
     assert folder.is_empty()
 
 
+@pytest.mark.proves("H3")
 @pytest.mark.parametrize(("url", "code"), SPELLINGS, ids=lambda value: ascii(value)[:50])
 def test_no_redirect_gets_us_to_connect(url: str, code: str, folder: Folder) -> None:
     recorder = Recorder(script=[reply(b"", 302, Location=url.encode().decode("latin-1"))])

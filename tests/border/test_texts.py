@@ -96,6 +96,7 @@ def test_yaml_says_what_it_looks_like(text: str, value: Any) -> None:
     assert read_yaml(text.encode()) == value
 
 
+@pytest.mark.proves("H1")
 @pytest.mark.parametrize(("text", "code", "line", "column"), YAML_REFUSED, ids=lambda value: ascii(value)[:40])
 def test_yaml_with_a_trap_is_refused_at_its_place(
     text: str | bytes, code: str, line: int | None, column: int | None
@@ -171,6 +172,7 @@ def test_json_is_read(text: str, value: Any) -> None:
     assert read_json(text.encode()) == value
 
 
+@pytest.mark.proves("H1")
 @pytest.mark.parametrize(("text", "code"), JSON_REFUSED, ids=lambda value: ascii(value)[:40])
 def test_json_with_a_trap_is_refused(text: str | bytes, code: str) -> None:
     began = time.monotonic()
@@ -246,6 +248,7 @@ def test_xml_is_read(data: bytes, expected: str) -> None:
     assert etree.tostring(read_xml(data), encoding="unicode") == expected
 
 
+@pytest.mark.proves("H1")
 @pytest.mark.parametrize(("data", "code"), XML_REFUSED, ids=lambda value: ascii(value)[:40])
 def test_xml_with_a_trap_is_refused(data: bytes, code: str) -> None:
     began = time.monotonic()

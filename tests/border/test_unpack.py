@@ -358,6 +358,7 @@ def test_the_tables_are_as_long_as_promised() -> None:
     assert len(HOSTILE_ZIPS) + len(HOSTILE_TARS) + len(HOSTILE_PACKED) >= 60
 
 
+@pytest.mark.proves("H4")
 @pytest.mark.parametrize(("data", "code"), HOSTILE.values(), ids=HOSTILE)
 def test_a_hostile_container_is_refused_and_leaves_nothing(data: bytes, code: str, folder: Folder) -> None:
     outside = Path(folder.path).parent
@@ -380,6 +381,7 @@ def test_a_refusal_says_which_of_the_rules_was_broken(folder: Folder) -> None:
             unpack(io.BytesIO(data), folder, SMALL)
 
 
+@pytest.mark.proves("H4")
 @pytest.mark.parametrize("cut", range(1, 60))
 def test_a_container_cut_anywhere_is_refused(cut: int, folder: Folder) -> None:
     for whole in (zip_of(A, B), GOOD_TAR, gzip.compress(GOOD_TAR), bz2.compress(GOOD_TAR)):

@@ -42,6 +42,7 @@ def look(blobs: Blobs, settings: Settings, sure: list[int], unsure: list[int] = 
     assert {finding.code for finding in table.check()} <= EXPECTED
 
 
+@pytest.mark.proves("G19")
 @pytest.mark.parametrize(
     ("how", "settings", "number", "size", "per_ms"),
     [
@@ -82,6 +83,7 @@ def test_a_crash_at_any_call_loses_nothing(
     assert Table(store, CHANNEL, settings).check() == []
 
 
+@pytest.mark.proves("G19")
 @pytest.mark.parametrize("order", ORDERS)
 def test_a_second_crash_while_mending_the_first_loses_nothing(order: str, clock: Clock) -> None:
     settings = Settings(capacity=4, fanout=4)
@@ -261,6 +263,7 @@ def crawl(root: Path, batches: list[list[Raw]]) -> None:
         table.upsert(batches[turn], str(turn + 1))
 
 
+@pytest.mark.proves("G19")
 @pytest.mark.kills
 @pytest.mark.parametrize("order", ["oldest first", "watch cycles"])
 def test_workers_that_are_killed_and_overtake_each_other_lose_nothing(order: str, memory_folder: Path) -> None:
@@ -282,6 +285,7 @@ def test_workers_that_are_killed_and_overtake_each_other_lose_nothing(order: str
     look(Files(memory_folder), Settings(), [one for page in batches for one in ids(page)])
 
 
+@pytest.mark.proves("G19")
 @pytest.mark.parametrize("order", ORDERS)
 def test_a_crash_at_any_call_loses_nothing_on_a_disk(order: str, memory_folder: Path) -> None:
     settings = Settings(capacity=4, fanout=4)

@@ -2,81 +2,36 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+import threading
+from collections.abc import Iterator
+from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
 
-import httpx2
 import pytest
 
+from channels.desk import Desk, opened
 from custody.channels import work
-from custody.channels.crawl import Coverage, differs
 from custody.channels.discord import Discord
-from custody.channels.files import Files
 from custody.channels.serving import kinds
 from custody.channels.shared import StoreSlots
-from custody.channels.standins.discord import Standin
-from custody.channels.standins.traffic import Switches
-from custody.channels.standins.world import Channel, World
-from custody.channels.table import Settings
-from custody.channels.work import Mirror, add_job, item_id, remove_job, review_job, sync_job, watch
+from custody.channels.work import add_job, remove_job, review_job, sync_job, watch
 from custody.engine import Serving, Worker
-from custody.stores import Store, open_store
-
-
-@dataclass
-class Desk:
-    store: Store
-    standin: Standin
-    mirror: Mirror
-    channel: Channel
-
-    def run(self) -> None:
-        """Until nothing is left, pauses that the service asks for included."""
-        worker = Worker(self.store, Serving(tuple(kinds(self.mirror))))
-        worker.run_until_idle()
-        while self.store.queue.counts():
-            time.sleep(0.05)
-            worker.run_until_idle()
-
-    def mirror_all(self) -> None:
-        self.store.queue.submit_one(add_job(self.channel.id))
-        self.run()
-
-    def ids(self) -> list[int]:
-        return [found.id for found in self.mirror.table(self.channel.id).between() if not found.deleted_at]
-
-    def theirs(self) -> list[int]:
-        world = self.standin.world
-        numbers = range(self.channel.count)
-        return sorted(int(raw["id"]) for number in numbers if (raw := world.message(self.channel, number)) is not None)
-
-    def events(self) -> list[str]:
-        return [event.type for event in self.store.records.events(f"item/{item_id(self.channel.id)}")]
+from custody.history.keys import make_key
+from custody.history.ledger import seal_once, verify_all
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Desk]:
-    world = World(seed=5)
-    channel = world.add(0, "general", 730)
-    with open_store("sqlite://:memory:") as store:
-        began = datetime(2026, 6, 1, tzinfo=UTC) - timedelta(seconds=time.monotonic())
-        clock: Callable[[], datetime] = lambda: began + timedelta(seconds=time.monotonic())  # noqa: E731
-        with Standin(world, clock, Switches()) as standin, httpx2.Client(timeout=10) as http:
-            slots = StoreSlots(store, per_second=10_000)
-            discord = Discord("token", http, slots, api=standin.api, media_hosts=standin.media_hosts)
-            mirror = Mirror(store, discord, Files(tmp_path / "blobs"), Settings(capacity=16, differs=differs))
-            yield Desk(store, standin, mirror, channel)
+def desk(memory_folder: Path) -> Iterator[Desk]:
+    with opened(memory_folder) as desk:
+        yield desk
 
 
 def test_a_channel_that_is_added_is_mirrored_whole_and_is_an_item(desk: Desk) -> None:
     desk.mirror_all()
     assert desk.ids() == desk.theirs()
     assert desk.events() == ["changed", "added", "synced"]
-    assert Coverage.read(desk.mirror.table(desk.channel.id).mark).gaps == ()
+    assert desk.coverage().gaps == ()
 
 
 def test_only_what_is_new_is_fetched_again_and_the_watch_finds_it(desk: Desk) -> None:
@@ -139,18 +94,9 @@ def test_killed_at_any_page_the_next_worker_goes_on_without_a_hole(desk: Desk, m
             desk.run()
         except Killed:
             deaths += 1
-            _end_leases(desk.store)
+            desk.clock.ahead += 31  # its lease ends
     assert deaths > 2
     assert desk.ids() == desk.theirs()
-
-
-def _end_leases(store: Store) -> None:
-    """As if the leases of the killed worker had ended, without anyone's fault."""
-
-    def work(tx: object) -> None:
-        tx._db.execute("update job set until = 1, crashes = 0, suspect = 0 where holder is not null")  # type: ignore[attr-defined]
-
-    store.db.write(work)
 
 
 def test_a_channel_is_removed_from_our_own_table_even_after_a_kick(desk: Desk) -> None:
@@ -169,3 +115,101 @@ def test_places_in_the_line_are_shared_by_all_who_use_the_store(desk: Desk) -> N
     assert 0.7 < delays[-1] < 1.0
     second.pause(5)
     assert first.take() > 4.5
+
+
+# --- Gaps, and channels that cannot be read ---
+
+
+def test_newest_first_leaves_a_gap_that_is_written_down_and_then_closed(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original, seen = Discord.messages, list[tuple[int, ...]]()
+
+    def watched(self: Discord, *args: int, **more: int) -> object:
+        coverage = desk.coverage()
+        seen.append(tuple(gap.high for gap in coverage.gaps))
+        assert set(desk.ids()) == {one for one in desk.theirs() if coverage.covers(one)}, "the mark says what is there"
+        return original(self, *args, **more)
+
+    monkeypatch.setattr(Discord, "messages", watched)
+    desk.store.queue.submit_one(add_job(desk.channel.id, newest_first=True))
+    desk.run()
+    assert len({gaps for gaps in seen if gaps}) > 4, "a gap that shrinks page by page"
+    assert (desk.ids(), desk.coverage().gaps) == (desk.theirs(), ())
+
+
+@pytest.mark.parametrize("count", [100, 101, 1, 0, 200])
+def test_newest_first_of_exactly_so_many(desk: Desk, count: int) -> None:
+    desk.channel.count = count
+    desk.store.queue.submit_one(add_job(desk.channel.id, newest_first=True))
+    desk.run()
+    assert (desk.ids(), desk.coverage().gaps) == (desk.theirs(), ())
+
+
+def test_a_channel_that_hides_its_history_closes_no_gap_and_deletes_nothing(desk: Desk) -> None:
+    pages = 0
+
+    def hide(_: int, page: int) -> None:
+        nonlocal pages
+        pages = page
+        desk.channel.no_history = page >= 3
+
+    desk.standin.switches.between_pages = hide
+    desk.store.queue.submit_one(add_job(desk.channel.id, newest_first=True))
+    desk.run()
+    assert pages >= 3
+    assert (len(desk.ids()), len(desk.coverage().gaps), desk.state()) == (200, 1, "hidden")
+    desk.standin.switches.between_pages = None
+    desk.store.queue.submit_one(sync_job(desk.channel.id))
+    desk.run()
+    assert (len(desk.ids()), len(desk.coverage().gaps)) == (200, 1)
+    assert desk.events().count("hidden") == 1, "it is said once"
+    desk.channel.no_history = False
+    desk.store.queue.submit_one(sync_job(desk.channel.id))
+    desk.run()
+    assert (desk.ids(), desk.coverage().gaps, desk.state()) == (desk.theirs(), (), "yes")
+    assert "readable again" in desk.events()
+
+
+@pytest.mark.parametrize(("how", "told"), [("unreadable", "unreadable"), ("deleted", "gone")])
+def test_a_channel_that_is_taken_from_us_is_left_alone_and_what_we_have_stays(desk: Desk, how: str, told: str) -> None:
+    desk.mirror_all()
+    mine = desk.ids()
+    if how == "deleted":
+        del desk.standin.world.channels[desk.channel.id]
+    desk.channel.unreadable = how == "unreadable"
+    assert watch(desk.mirror) == 1
+    desk.run()
+    assert (desk.state(), desk.ids()) == (told, mine)
+    asked = len(desk.standin.asked)
+    assert watch(desk.mirror) == 0
+    assert len(desk.standin.asked) == asked, "asking again and again would get us banned"
+
+
+def test_removing_a_channel_after_a_kick_deletes_everything_of_ours_and_the_history_still_verifies(
+    desk: Desk, tmp_path: Path
+) -> None:
+    signer = make_key(tmp_path / "key", "test")
+    desk.mirror_all()
+    assert {blob.name.split("/")[0] for blob in desk.mirror.blobs.list("")} == {"ch", "files", "media"}
+    seal_once(desk.store.ledger, signer, desk.store.now())
+    desk.channel.unreadable = True
+    desk.store.queue.submit([sync_job(desk.channel.id), remove_job(desk.channel.id)])
+    desk.run()
+    assert list(desk.mirror.blobs.list("")) == []
+    assert desk.events()[-1] == "removed"
+    seal_once(desk.store.ledger, signer, desk.store.now())
+    report = verify_all(desk.store.ledger, [signer.public], [])
+    assert (report.sound, list(report.faults)) == (True, [])
+
+
+def test_a_sync_that_runs_while_its_channel_is_removed_leaves_nothing_behind(desk: Desk) -> None:
+    def remove_now(_: int, page: int) -> None:
+        if page == 2:
+            desk.store.queue.submit_one(remove_job(desk.channel.id))
+            threading.Thread(target=Worker(desk.store, Serving(tuple(kinds(desk.mirror)))).run_until_idle).start()
+
+    desk.standin.switches.between_pages = remove_now
+    desk.mirror_all()
+    assert list(desk.mirror.blobs.list("")) == []
+    assert desk.state() == "removed"

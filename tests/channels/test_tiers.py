@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from channels.conftest import UNHURRIED
+from channels.desk import Desk, opened
+from custody.channels import work
 from custody.channels.blobs import Facts, Properties, Tier
+from custody.channels.table import Settings, Table
+from custody.channels.tiering import move, verdicts
 from custody.channels.tiers import GIGABYTE, Price, Rules, judge, preview
+from rig.azurite import Azurite
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 RULES = Rules()
@@ -130,3 +138,107 @@ def test_a_preview_shows_the_charge_for_leaving_too_early() -> None:
     found = preview([verdict], PRICES, day(10), RULES)  # type: ignore[arg-type]
     assert found.early == pytest.approx(0.01 * 20 / 30)
     assert found.once == pytest.approx(found.early + 0.000001 + 0.01)
+
+
+# --- The worker, over a year of real blobs ---
+
+
+@pytest.fixture
+def desk(memory_folder: Path) -> Iterator[Desk]:
+    with opened(memory_folder, count=120) as desk:
+        desk.mirror_all()
+        yield desk
+
+
+def leaves(desk: Desk) -> dict[str, Tier]:
+    return {blob.name: blob.facts.tier for blob in desk.mirror.blobs.list(f"ch/{desk.channel.id}/leaf/")}
+
+
+def pass_days(desk: Desk, days: int) -> dict[str, list[Tier]]:
+    """A round a day; the tiers each blob was moved to."""
+    moves = dict[str, list[Tier]]()
+    for _ in range(days):
+        desk.clock.ahead += 86_400
+        before = {blob.name: blob.facts.tier for blob in desk.mirror.blobs.list("")}
+        moved = work.tiers(desk.mirror)
+        after = {blob.name: blob.facts.tier for blob in desk.mirror.blobs.list("")}
+        changed = {name: tier for name, tier in after.items() if tier != before[name]}
+        assert moved == len(changed)
+        assert work.tiers(desk.mirror) == 0, "a round done twice moves nothing twice"
+        for name, tier in changed.items():
+            moves.setdefault(name, []).append(tier)
+    return moves
+
+
+def test_over_a_year_what_nobody_touches_becomes_cool_and_then_cold_once_each(desk: Desk) -> None:
+    *old, last = leaves(desk)
+    files = [blob.name for blob in desk.mirror.blobs.list("media/")]
+    assert files
+    moves = pass_days(desk, 365)
+    assert moves == {name: ["Cool", "Cold"] for name in [*old, *files]}
+    hot = {blob.name for blob in desk.mirror.blobs.list("") if blob.facts.tier == "Hot"}
+    assert last in hot, "the last leaf is written to all the time"
+    assert any(name.endswith("index.jsonl") for name in hot)
+    assert desk.ids() == desk.theirs(), "and all of it can be read"
+    told = [event for event in desk.store.records.events(f"item/channel/{desk.channel.id}") if event.type == "tiered"]
+    assert [dict(event.detail) for event in told] == [{"Cool": len(moves)}, {"Cold": len(moves)}]
+
+
+def test_a_cold_leaf_that_is_read_comes_back_and_the_others_stay(desk: Desk) -> None:
+    pass_days(desk, 150)
+    desk.mirror.table(desk.channel.id).search(desk.theirs()[0])
+    first = next(iter(leaves(desk)))
+    assert pass_days(desk, 3) == {first: ["Hot"]}
+    assert pass_days(desk, 60) == {first: ["Cool", "Cold"]}
+
+
+def test_an_edit_of_a_cold_message_keeps_its_leaf_where_it_is(desk: Desk) -> None:
+    """A commit names the tier; without that, one edit would bring a leaf back as new."""
+    pass_days(desk, 60)
+    one = desk.theirs()[0]
+    desk.standin.world.edit(desk.channel, one, day(60), "mended")
+    desk.store.queue.submit_one(work.review_job(desk.channel.id, one))
+    desk.run()
+    assert next(iter(leaves(desk).values())) == "Cold"
+    found = desk.mirror.table(desk.channel.id).search(one)
+    assert found is not None
+    assert len(found.versions) == 2
+
+
+def test_tiers_move_in_azure_as_they_do_on_a_disk(azurite: Azurite) -> None:
+    """Azurite's times are real, so the round is told that it is later than it is."""
+    pytest.importorskip("azure.storage.blob")
+    from custody.channels.azure import Azure
+
+    blobs, eager = Azure.connect(azurite.connection_string, "t" + os.urandom(8).hex()), Rules(stays=NO_STAYS)
+    table = Table(blobs, 7, Settings(capacity=4))
+    table.upsert([{"id": str(number << 22)} for number in range(1, 13)])
+    written = next(blobs.list("ch/7/")).modified
+
+    def after(days: float, rules: Rules = RULES) -> dict[str, str]:
+        before = {blob.name: blob.facts.tier for blob in blobs.list("")}
+        move(blobs, verdicts(blobs, 7, written + timedelta(days=days), rules))
+        return {blob.name: blob.facts.tier for blob in blobs.list("") if blob.facts.tier != before[blob.name]}
+
+    *old, _ = [blob.name for blob in blobs.list("ch/7/leaf/")]
+    assert len(old) >= 2
+    assert after(14) == {}
+    assert after(16) == dict.fromkeys(old, "Cool")
+    assert after(17) == {}
+    assert after(47) == dict.fromkeys(old, "Cold")
+    assert after(300) == {}
+    changed = next(blob.tier_changed for blob in blobs.list(old[0]))
+    end = time.monotonic() + 60
+    while True:  # its clock counts whole seconds, and the read must be later than the move
+        again = Azure.connect(azurite.connection_string, blobs.container_name)
+        again.read(old[0])
+        read_at = next(again.list(old[0])).accessed
+        if read_at and changed and read_at > changed:
+            break
+        assert time.monotonic() < end
+        again.set_tags(old[0], {})
+        time.sleep(0.1)
+    assert after(1, eager) == {old[0]: "Hot"}
+
+
+NO_STAYS: dict[Tier, timedelta] = {"Hot": timedelta(), "Cool": timedelta(), "Cold": timedelta()}

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
+import apsw
 import pytest
 
 from custody.cli import NOUNS, available, main
@@ -75,6 +78,7 @@ def test_a_job_from_submit_to_its_history(custody: Run) -> None:
     assert [event["type"] for event in shown["events"]] == ["submitted", "passed"]  # type: ignore[index]
 
 
+@pytest.mark.proves("H1")
 @pytest.mark.parametrize(
     ("command", "code", "words"),
     [
@@ -178,3 +182,38 @@ def test_checking_a_manifest_lists_every_fault(custody: Run) -> None:
     said = custody("batch", "check", "m.checkm")
     assert said.code == 1
     assert len([line for line in said.out.splitlines() if line.startswith("line ")]) >= 4
+
+
+@pytest.mark.proves("H11")
+def test_a_restored_backup_verifies_and_an_older_one_is_called_a_step_back(custody: Run, tmp_path: Path) -> None:
+    public = custody("history", "key", "signer.key").out.strip()
+    sealing = ("history", "seal", "--key", "signer.key", "--witness", "heads", "--store")
+    checking = ("history", "verify", "--public", public, "--witness", "heads", "--store")
+    for copy in ("early.db", "late.db"):
+        assert custody("job", "submit", "parcel", "--store", "sqlite:///custody.db").code == 0
+        assert custody(*sealing, "sqlite:///custody.db").code == 0
+        with closing(apsw.Connection("custody.db")) as live:
+            live.execute("vacuum into ?", (copy,))
+    (tmp_path / "custody.db").unlink()
+
+    restored = custody(*checking, "sqlite:///late.db")
+    assert (restored.code, "sound" in restored.out) == (0, True)
+    older = custody(*checking, "sqlite:///early.db")
+    assert older.code == 1
+    assert "a witness saw block 2; this history ends at block 1" in older.out
+    sealed = custody(*sealing, "sqlite:///early.db")
+    assert sealed.code != 0, "an older store is not sealed on: there would be two histories"
+    assert "witness" in sealed.err
+
+
+@pytest.mark.proves("H12")
+@pytest.mark.parametrize("file", ["build", "run", "dev"])
+def test_what_is_installed_is_pinned_and_hashed_and_names_no_host(file: str) -> None:
+    text = (Path(__file__).parents[2] / "requirements" / f"{file}.txt").read_text()
+    wanted = re.split(r"\n(?=[A-Za-z0-9])", text)
+    pins = [each for each in wanted if not each.startswith("#")]
+    assert len(pins) > 3
+    for pin in pins:
+        assert re.match(r"[\w.\[\],-]+==[\w.]+", pin), pin.splitlines()[0]
+        assert "--hash=sha256:" in pin, pin.splitlines()[0]
+    assert "://" not in text

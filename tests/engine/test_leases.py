@@ -195,9 +195,19 @@ def test_a_job_whose_worker_dies_alone_with_it_is_put_aside_and_its_neighbours_a
         except Dies:
             deaths += 1
     assert (bench.job(poison).state, bench.job(poison).code) == ("failed", "poison")
-    assert deaths == 3
+    assert deaths == 2, "with the one who died in company: three in all"
     assert sorted(ran) == others
     assert {bench.job(other).crashes for other in others} == {0}
+
+
+@pytest.mark.parametrize("kind", ["parcel", "par*"])
+def test_what_was_left_behind_at_another_place_is_left_alone_whatever_the_kind_serves(bench: Bench, kind: str) -> None:
+    elsewhere, here = bench.submit(place="shelf-2"), bench.submit(place="shelf-1")
+    bench.store.queue.claim(["parcel|queued|shelf-2|", "parcel|queued|shelf-1|"], "vanished", 30, 2)
+    bench.clock.advance(31)
+    bench.worker(Kind(kind, lambda work: Passed()), place="shelf-1").run_until_idle()
+    assert (bench.job(elsewhere).state, bench.job(here).state) == ("queued", "done")
+    assert bench.job(elsewhere).token == 2, "nobody has touched it since it was claimed"
 
 
 def test_a_graceful_stop_gives_back_what_was_not_started_and_charges_no_attempt(file_store: Store) -> None:

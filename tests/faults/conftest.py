@@ -1,9 +1,9 @@
-"""Figures of the fault tests, told at the end of the run: how many crashes, seeds and images there were."""
+"""A store to be troubled, and where to put it."""
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,19 +12,6 @@ from custody.stores import Store, open_store
 from faults.audit import audit
 from faults.troubled import Troubled
 from stores.clock import HandClock
-
-Tell = Callable[[str], None]
-FIGURES = pytest.StashKey[list[str]]()
-
-
-@pytest.fixture
-def tell(request: pytest.FixtureRequest) -> Tell:
-    """Say a figure that a reader of the test run should see."""
-
-    def say(figure: str) -> None:
-        request.config.stash.setdefault(FIGURES, []).append(figure)
-
-    return say
 
 
 @pytest.fixture
@@ -49,8 +36,3 @@ def store(clock: HandClock) -> Iterator[Store]:
 @pytest.fixture
 def troubled(store: Store) -> Troubled:
     return Troubled(store.db)
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    for figure in config.stash.get(FIGURES, []):
-        terminalreporter.write_line(f"faults: {figure}")

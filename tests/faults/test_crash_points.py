@@ -15,17 +15,14 @@ import pytest
 from custody.model.machine import Machines
 from custody.stores import Store, open_store
 from faults.audit import audit
-from faults.conftest import Tell
 from faults.crash import Crash, CrashingDatabase, Memory, Point, Stage, play, points
 from faults.scenarios import SCENARIOS
+from prove.plugin import Scaled, Tell
 from rig.postgres import Postgres
 from stores.clock import HandClock
 from stores.conftest import Emptied
 
 CORE = ("submit claim settle", "needs met in a diamond", "cancelled while someone works on it")
-PAIRS = 16
-"""Double crashes of each story besides the core ones, drawn at random; the seed is the story's name."""
-
 each_scenario = pytest.mark.parametrize("name", SCENARIOS)
 
 
@@ -63,31 +60,34 @@ def test_a_story_ends_well_when_nobody_crashes(name: str) -> None:
     assert audit(stage.store, Machines(stage.machines)) == []
 
 
+@pytest.mark.proves("G2")
 @each_scenario
-def test_a_crash_at_any_point_changes_nothing(name: str) -> None:
-    for point in points(ending(name).verbs):
+def test_a_crash_at_any_point_changes_nothing(name: str, tell: Tell) -> None:
+    everywhere = points(ending(name).verbs)
+    for point in everywhere:
         check(name, [point], MEMORY.stage())
+    tell("", stories=1, crashes=len(everywhere))
 
 
-def pairs(name: str) -> list[tuple[Point, Point]]:
+def pairs(name: str, most: int) -> list[tuple[Point, Point]]:
     """Two crashes: one on the way, one on the way again (DBOS lost work to a crash during recovery)."""
     # After the first crash there is the rest of the way to go, and what it takes to recover.
     all_pairs = list(product(points(ending(name).verbs), points(ending(name).verbs + 2)))
-    return all_pairs if name in CORE else random.Random(name).sample(all_pairs, PAIRS)
+    return all_pairs if name in CORE or most >= len(all_pairs) else random.Random(name).sample(all_pairs, most)
 
 
+@pytest.mark.proves("G2")
 @each_scenario
-def test_a_crash_during_recovery_changes_nothing_either(name: str) -> None:
-    for first, second in pairs(name):
+def test_a_crash_during_recovery_changes_nothing_either(name: str, scaled: Scaled[int], tell: Tell) -> None:
+    chosen = pairs(name, scaled(16, 1_000_000, 1_000_000))
+    for first, second in chosen:
         check(name, [first, second], MEMORY.stage())
+    tell("", double_crashes=len(chosen))
 
 
-def test_there_are_enough_stories_and_points(tell: Tell) -> None:
-    single = sum(2 * ending(name).verbs for name in SCENARIOS)
-    double = sum(len(pairs(name)) for name in SCENARIOS)
-    tell(f"{len(SCENARIOS)} stories, {single} crash points, {double} double crashes in memory")
+def test_there_are_enough_stories_and_points() -> None:
     assert len(SCENARIOS) >= 25
-    assert single >= 400
+    assert sum(2 * ending(name).verbs for name in SCENARIOS) >= 400
 
 
 def test_a_dead_process_does_nothing_more() -> None:
@@ -104,22 +104,26 @@ def test_a_dead_process_does_nothing_more() -> None:
 
 
 def samples(each: int) -> Iterator[tuple[str, list[Point]]]:
-    """A few crashes of every story, single and double, the same in every run."""
+    """A few crashes of every story, single and double, the same in every run; or every single one."""
     for place, name in enumerate(SCENARIOS):
+        if each >= 2 * ending(name).verbs:
+            yield from ((name, [point]) for point in points(ending(name).verbs))
+            continue
         rng = random.Random(f"{name} elsewhere")
         for number in range(each):
             yield name, rng.sample(points(ending(name).verbs), 1 + (place + number) % 2)
 
 
-def test_the_same_on_a_file(quick_folder: Path, tell: Tell) -> None:
+@pytest.mark.proves("G2")
+def test_the_same_on_a_file(quick_folder: Path, scaled: Scaled[int], tell: Tell) -> None:
     count = Counter[str]()
-    for name, plan in samples(2):
+    for name, plan in samples(scaled(2, 1000, 1000)):
         clock = HandClock()
         database = open_store(f"sqlite:///{quick_folder}/{sum(count.values())}.db", clock).db
         check(name, plan, Stage(database, clock))
         database.close()
         count[name] += 1
-    tell(f"{sum(count.values())} crashes on SQLite files")
+    tell(f"{sum(count.values())} crashes on SQLite files", crashes=sum(count.values()))
 
 
 @pytest.fixture(scope="module")
@@ -129,12 +133,13 @@ def emptied(postgres: Postgres) -> Iterator[Emptied]:
     database.close()
 
 
-def test_the_same_on_postgresql(emptied: Emptied, tell: Tell) -> None:
+@pytest.mark.proves("G2")
+def test_the_same_on_postgresql(emptied: Emptied, scaled: Scaled[int], tell: Tell) -> None:
     count = 0
-    for name, plan in samples(1):
+    for name, plan in samples(scaled(1, 1000, 1000)):
         clock = HandClock()
         with open_store(emptied.url, clock) as store:
             check(name, plan, Stage(store.db, clock))
         emptied.empty()
         count += 1
-    tell(f"{count} crashes on PostgreSQL")
+    tell(f"{count} crashes on PostgreSQL", crashes=count)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 
 import pytest
 
 from custody.stores.statements import load
-from faults.conftest import Tell
 from faults.simulator import Simulation, Violation
+from prove.plugin import Scaled, Tell
+from prove.share import share
 
-QUICK_SEEDS = 150
 MUTANT_SEEDS = 60
 
 
@@ -23,6 +24,22 @@ def run(seed: int) -> Simulation:
     return simulation
 
 
+@dataclass(frozen=True)
+class World:
+    """What went on in one of them."""
+
+    steps: int
+    crashes: int
+    bodies: int
+    jumps: int
+    seconds: float
+
+
+def outline(seed: int) -> World:
+    made = run(seed)
+    return World(made.steps, made.crashes, made.handlers.bodies, made.jumps, made.elapsed)
+
+
 def test_a_seed_gives_the_same_history_to_the_last_byte() -> None:
     first, again, other = Simulation(7), Simulation(7), Simulation(8)
     assert first.run() == again.run()
@@ -30,16 +47,23 @@ def test_a_seed_gives_the_same_history_to_the_last_byte() -> None:
 
 
 @pytest.mark.slow
-def test_nothing_is_lost_doubled_or_left_standing_whatever_goes_wrong(tell: Tell) -> None:
+@pytest.mark.proves("G1", "G9")
+def test_nothing_is_lost_doubled_or_left_standing_whatever_goes_wrong(
+    tell: Tell, scaled: Scaled[int], seed: int
+) -> None:
     began = time.monotonic()
-    runs = [run(seed) for seed in range(QUICK_SEEDS)]
+    runs = list(share(outline, range(seed, seed + scaled(150, 5_000, 1_000_000))))
     seconds = time.monotonic() - began
     steps, crashes = sum(each.steps for each in runs), sum(each.crashes for each in runs)
-    hours = sum(each.elapsed for each in runs) / 3600
-    bodies = sum(each.handlers.bodies for each in runs)
+    hours = sum(each.seconds for each in runs) / 3600
+    bodies = sum(each.bodies for each in runs)
     tell(
         f"{len(runs)} simulations ({len(runs) / seconds:.0f} a second): {steps} steps, {crashes} crashes, "
-        f"{bodies} bodies, {hours:.0f} virtual hours"
+        f"{bodies} bodies, {hours:.0f} virtual hours",
+        seeds=len(runs),
+        crashes=crashes,
+        virtual_hours=hours,
+        jumps=sum(each.jumps for each in runs),
     )
     assert crashes > 3 * len(runs)
     assert bodies > 10 * len(runs)
@@ -73,6 +97,7 @@ def finds_it() -> str:
     return ""
 
 
+@pytest.mark.proves("G3")
 @pytest.mark.parametrize("mutant", MUTANTS)
 def test_a_broken_statement_is_found(mutant: str, monkeypatch: pytest.MonkeyPatch) -> None:
     names, sound, broken = MUTANTS[mutant]

@@ -13,6 +13,7 @@ from custody.history.chain import ERASED, erasure_detail
 from custody.history.verify import FAULTS, HOUR, verify
 from history.archive import INTRUDER, SECOND, SIGNER, Archive, grown_archive, some_events
 from history.attacks import ATTACKS, NEED_A_WITNESS, Attack, is_found, some_place
+from prove.plugin import Scaled, Tell
 
 PLACES = int(os.environ.get("CUSTODY_TAMPER_PLACES", "25"))
 
@@ -34,9 +35,12 @@ def test_an_untouched_history_is_sound(seed: int) -> None:
     assert report.head == archive.last.head
 
 
+@pytest.mark.proves("H10")
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.__name__)
-def test_tampering_is_found_at_its_place(attack: Attack) -> None:
-    for seed in range(PLACES):
+def test_tampering_is_found_at_its_place(attack: Attack, scaled: Scaled[int], tell: Tell) -> None:
+    places = scaled(PLACES, 200, 10_000)
+    tell("", attacks=1, places=places)
+    for seed in range(places):
         archive, random = past(seed % 10).copy(), Random(seed)
         kept = archive.heads()
         clue = attack(archive, random)

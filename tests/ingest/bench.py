@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import subprocess
+import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,8 +16,8 @@ from pathlib import Path
 from custody.border.fetch import Fetcher
 from custody.engine import Backoff, Serving, Settings, Worker
 from custody.engine.commands import Operator
-from custody.ingest.manifest_form import BATCH_OF_MANIFESTS, OBJECT, Row
-from custody.ingest.manifest_write import write
+from custody.ingest.manifest.form import BATCH_OF_MANIFESTS, OBJECT, Row
+from custody.ingest.manifest.writer import write
 from custody.ingest.serving import kinds
 from custody.ingest.setup import IngestConfig, open_world, policy_of
 from custody.ingest.standins.files import FileServer
@@ -27,6 +30,8 @@ from custody.model.job import Filter, Job
 from custody.model.machine import Machines
 from custody.stores import Store, open_store
 
+SOURCE = Path(__file__).parents[2] / "src"
+CONFIG = IngestConfig(threshold=0.0)
 PROFILE = """
 owner = "ark:/99999/owner"
 [identifier]
@@ -103,6 +108,13 @@ class Archive:
         return loaded
 
 
+def custody(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """A command, as an archivist gives it in this folder."""
+    environment = {**os.environ, "PYTHONPATH": str(SOURCE), "CUSTODY_WHO": "ada"}
+    command = [sys.executable, "-m", "custody", *arguments]
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=120)
+
+
 def quick(world: World) -> World:
     """The same world, with a fetcher that does not pause for long between tries."""
     policies = {name: policy_of(profile) for name, profile in world.profiles.items()}
@@ -114,7 +126,7 @@ def quick(world: World) -> World:
 
 
 @contextmanager
-def opened(url: str, external: tuple[str, ...] = (), limits: Limits | None = None) -> Iterator[Store]:
+def opened(url: str, external: Sequence[str] = (), limits: Limits | None = None) -> Iterator[Store]:
     """A database, or a tree on ZooKeeper with a database beside it."""
     tree = url.startswith("zookeeper:")
     with open_tree(url, 10, external, limits=limits) if tree else open_store(url) as store:
@@ -123,15 +135,14 @@ def opened(url: str, external: tuple[str, ...] = (), limits: Limits | None = Non
 
 @contextmanager
 def archive(
-    home: Path, url: str, more: str = "", external: tuple[str, ...] = (), limits: Limits | None = None
+    home: Path, url: str, more: str = "", config: IngestConfig = CONFIG, limits: Limits | None = None
 ) -> Iterator[Archive]:
     server = FileServer(home / "depositor").start()
     (home / "profiles").mkdir()
     for name in ("papers", "maps"):
         (home / "profiles" / f"{name}.toml").write_text(PROFILE.format(port=server.port, more=more))
     try:
-        config = IngestConfig(threshold=0.0, external=external)
-        with opened(url, external, limits) as store:
+        with opened(url, config.external, limits) as store:
             yield Archive(home, store, server, quick(open_world(store, config, home)))
     finally:
         server.stop()

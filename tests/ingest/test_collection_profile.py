@@ -119,6 +119,7 @@ MISTAKES = {
 }
 
 
+@pytest.mark.proves("H1")
 @pytest.mark.parametrize(("text", "message"), MISTAKES.values(), ids=MISTAKES.keys())
 def test_a_mistake_is_told_with_file_and_key(tmp_path, text, message):
     path = tmp_path / "demo.toml"
@@ -136,6 +137,7 @@ def test_every_mistake_is_told_at_once():
     assert refused.value.message.count(";") == 2
 
 
+@pytest.mark.proves("H1")
 @pytest.mark.parametrize("text", ["owner = x", "a = 1\na = 2", "\x00"])
 def test_what_is_not_toml_is_refused_with_its_place(text):
     with pytest.raises(BadInput) as refused:

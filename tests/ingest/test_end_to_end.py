@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from custody.ingest.manifest_form import Row
+from custody.ingest.manifest.form import Row
 from custody.ingest.operating import ask_for_update
 from custody.model.errors import BadInput, Refused, StateConflict
 from custody.model.job import Fold, fold

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from custody.cli.init import CONFIG
-from custody.ingest.manifest_form import Row
+from custody.ingest.manifest.form import Row
 from custody.model.job import Fold, fold
 from ingest.bench import Archive
 from ingest.test_end_to_end import ocfl_is_valid

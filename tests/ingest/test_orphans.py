@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from custody.cli import main
 from custody.ingest.tree import id_of
 from custody.ingest.zookeeper import mending, opening
-from ingest.bench import archive
+from ingest.bench import CONFIG, archive
 from ingest.peer import Peer
 from ingest.test_mixed_fleet import peers, plant_job, tree_url
 
@@ -124,7 +125,10 @@ def test_what_is_locked_is_under_way_and_left_alone(zookeeper_hosts: str, tmp_pa
 
 def test_a_worker_mends_what_another_service_left_half_moved(zookeeper_hosts: str, tmp_path: Path) -> None:
     url = tree_url(zookeeper_hosts, tmp_path)
-    with archive(tmp_path, url, external=("recording",)) as home, peers(zookeeper_hosts) as service:
+    with (
+        archive(tmp_path, url, config=replace(CONFIG, external=("recording",))) as home,
+        peers(zookeeper_hosts) as service,
+    ):
         job = plant_job(service)
         status = service.get(f"/jobs/{job}/status") | {"status": "Notify", "last_successful_status": "Recording"}
         service.zk.set(f"/jobs/{job}/status", json.dumps(status).encode())

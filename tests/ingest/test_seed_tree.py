@@ -18,7 +18,7 @@ import pytest
 from custody.engine import Kind, Serving, Settings, Work, Worker
 from custody.engine.commands import Operator
 from custody.ingest import cleaning
-from custody.ingest.manifest_form import Row
+from custody.ingest.manifest.form import Row
 from custody.ingest.operating import ask_for_update
 from custody.ingest.states import BATCH, BATCH_KIND, JOB, JOB_KIND, MACHINES
 from custody.ingest.submission import Submission, row_jobs, submit

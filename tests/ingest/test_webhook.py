@@ -16,6 +16,7 @@ NEW = "whsec_" + base64.b64encode(b"n" * 32).decode()
 NOW = 1614265330
 
 
+@pytest.mark.proves("H9")
 def test_the_published_example_has_the_published_signature():
     headers = sign("msg_p5jXN8AQM9LWM0D4loKWxJek", NOW, b'{"test": 2432232314}', [OLD])
     assert headers == {
@@ -25,6 +26,7 @@ def test_the_published_example_has_the_published_signature():
     }
 
 
+@pytest.mark.proves("H9")
 @pytest.mark.parametrize(
     ("signing", "knowing"), [([OLD], [OLD]), ([NEW, OLD], [OLD]), ([NEW, OLD], [NEW]), ([OLD], [NEW, OLD])]
 )
@@ -56,6 +58,7 @@ FORGERIES = {
 }
 
 
+@pytest.mark.proves("H9")
 @pytest.mark.parametrize(("headers", "text", "secrets", "now", "code"), FORGERIES.values(), ids=FORGERIES.keys())
 def test_a_call_that_is_not_genuine_or_not_fresh_is_refused(headers, text, secrets, now, code):
     with pytest.raises(Refused) as refused:
@@ -63,6 +66,7 @@ def test_a_call_that_is_not_genuine_or_not_fresh_is_refused(headers, text, secre
     assert refused.value.code == code
 
 
+@pytest.mark.proves("H9")
 @pytest.mark.parametrize("secrets", [[], ["plain"], ["whsec_????"], ["whsec_YWJj"], [OLD[6:]]])
 def test_a_secret_that_protects_nothing_is_refused(secrets):
     with pytest.raises(BadInput) as refused:
@@ -71,6 +75,7 @@ def test_a_secret_that_protects_nothing_is_refused(secrets):
     assert not any(secret in str(refused.value) for secret in secrets)
 
 
+@pytest.mark.proves("H9")
 @pytest.mark.parametrize("message_id", ["", "a.b", "a\nb"])
 def test_an_id_that_could_be_read_two_ways_is_refused(message_id):
     with pytest.raises(BadInput):

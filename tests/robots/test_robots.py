@@ -8,51 +8,20 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from custody.engine import Backoff, Serving, Settings, Worker
+from custody.engine import Backoff
 from custody.model.event import NewEvent
 from custody.model.item import NewItem
 from custody.robots import Item, Report, Robot, robot
-from custody.robots.cycle import kinds, subscribe, sweep
+from custody.robots.cycle import subscribe
 from custody.robots.lint import lint
 from custody.robots.restart import restart, undo
 from custody.stores import Store, open_store
 from custody.stores.recount import recount
-
-
-@pytest.fixture(params=["memory", "file", "postgres"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    urls = {"memory": "sqlite://:memory:", "file": f"sqlite:///{tmp_path / 'custody.db'}"}
-    url = urls.get(request.param) or request.getfixturevalue("postgres_url")
-    with open_store(url) as opened:
-        yield opened
-        assert recount(opened) == []
-
-
-def make(name: str, event: str, log: list[str] | None = None, **when: set[str]) -> Robot:
-    @robot(name=name, version="1", event=event, when=when, backoff=Backoff(first=0.01))
-    def work(item: Item, report: Report) -> None:
-        if log is not None:
-            log.append(item.id)
-
-    return work
-
-
-def run(store: Store, *robots: Robot) -> int:
-    subscribe(store, robots)
-    for each in robots:
-        sweep(store, each)
-    worker = Worker(store, Serving(tuple(kinds(store, robots))), Settings(threads=4))
-    worker.run_until_quiet() if "memory" not in store.url else worker.run_until_idle()
-    return worker.settled_count
-
-
-def types(store: Store, item: str) -> list[str]:
-    return [event.type for event in store.records.events(f"item/{item}")]
+from robots.lines import make, run, types
 
 
 def test_a_robot_is_tested_by_calling_it() -> None:

@@ -220,11 +220,16 @@ MUTANTS: dict[str, Mutant] = {
         sql("claim_expired", "suspect = 1", "suspect = 0"),
         (by(test_expiry.test_the_first_crash_of_a_job_claimed_with_others_is_not_counted),),
     ),
+    "a place means nothing to those who take over": Mutant(
+        "a pinned job's files are on one machine: elsewhere it would fetch everything again, or find nothing",
+        sql("expired", "and (cast(:place as text) is null or job.place in ('', :place))", ""),
+        (by(test_expiry.test_what_was_left_behind_at_one_place_is_not_taken_over_from_another, pinned="2", asked_from="", taken=False),),
+    ),
     "others' lost jobs hide ours": Mutant(
         "nextcloud-mcp 1062: a sweep that looks at the first so many rows never reaches the rest",
         both(sql("expired", "and queue >= :prefix and queue < :before", ""), function(
-            moves, "expired", lambda tx, serves, limit: [
-                (until, job) for until, job in tx.run("expired", prefix="", before="", limit=200)
+            moves, "expired", lambda tx, serves, place, limit: [
+                (until, job) for until, job in tx.run("expired", prefix="", before="", place=place, limit=200)
                 if tx.run("job", id=job)[0][1] + "|" in serves
             ],
         )),
@@ -232,7 +237,9 @@ MUTANTS: dict[str, Mutant] = {
     ),
     "the poison goes first again and again": Mutant(
         "head-of-line blocking by a job that keeps dying",
-        function(moves, "expired", lambda tx, serves, limit: [(0, job) for _, job in expired(tx, serves, limit)]),
+        function(
+            moves, "expired", lambda tx, serves, place, limit: [(0, j) for _, j in expired(tx, serves, place, limit)]
+        ),
         (by(test_expiry.test_in_a_batch_of_a_hundred_only_the_poison_is_charged),),
     ),
     # revoking

@@ -45,6 +45,7 @@ def turns_red(caught: Caught, folder: Path, mutant: Mutant) -> bool:
     return False
 
 
+@pytest.mark.proves("G3")
 @pytest.mark.parametrize("mutant", MUTANTS.values(), ids=MUTANTS.keys())
 def test_the_suite_turns_red_when_a_guard_is_gone(
     mutant: Mutant, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

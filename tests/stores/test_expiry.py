@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from custody.model.job import NewJob
 from custody.stores import Store
-from stores.acts import PARCEL, settle, state, submit, take, take_one, take_over, types
+from stores.acts import PARCEL, queue_of, settle, state, submit, take, take_one, take_over, types
 from stores.clock import HandClock
 
 
@@ -69,6 +71,26 @@ def test_what_others_left_behind_never_hides_ours(store: Store, clock: HandClock
     claim = store.queue.claim_expired(["parcel|"], "bo", 30)
     assert claim is not None
     assert claim.id == job
+
+
+@pytest.mark.parametrize(
+    ("pinned", "asked_from", "taken"),
+    [
+        ("", "shelf-1", True),
+        ("shelf-1", "shelf-1", True),
+        ("shelf-2", "shelf-1", False),
+        ("shelf-2", "", False),
+        ("", "", True),
+        ("shelf-2", None, True),  # asked by one who may go anywhere
+    ],
+)
+def test_what_was_left_behind_at_one_place_is_not_taken_over_from_another(
+    store: Store, clock: HandClock, pinned: str, asked_from: str | None, taken: bool
+) -> None:
+    submit(store, place=pinned)
+    assert store.queue.claim([queue_of(place=pinned)], "ann", 30)
+    clock.advance(seconds=31)
+    assert bool(store.queue.claim_expired(["par"], "bo", 30, asked_from)) == taken
 
 
 def test_in_a_batch_of_a_hundred_only_the_poison_is_charged(store: Store, clock: HandClock) -> None:

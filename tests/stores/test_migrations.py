@@ -101,6 +101,7 @@ def test_both_databases_have_the_same_tables_and_columns(quick_postgres: Postgre
 # Killed anywhere
 
 
+@pytest.mark.proves("G15")
 def test_a_start_killed_at_any_statement_of_a_migration_is_completed_by_the_next(quick_folder: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "stores.dies_migrating", str(quick_folder)],
@@ -118,6 +119,7 @@ class Killed(BaseException):
     """Nobody catches it: the connection is dropped as it is."""
 
 
+@pytest.mark.proves("G15")
 def test_a_start_that_dies_at_any_statement_of_a_migration_leaves_nothing_on_postgresql(
     quick_postgres: Postgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -159,6 +161,7 @@ def old_url(request: pytest.FixtureRequest, quick_folder: Path) -> Iterator[str]
     server.give_back(url)
 
 
+@pytest.mark.proves("G15")
 def test_a_store_of_every_older_schema_is_brought_up_to_date_with_what_it_holds(
     old_url: str, clock: HandClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -186,6 +189,7 @@ def test_a_store_from_the_future_is_refused_and_not_touched(old_url: str, clock:
     assert "9999" in str(refusal.value)
 
 
+@pytest.mark.proves("G15")
 def test_processes_that_start_together_on_a_new_store_all_start(old_url: str, clock: HandClock) -> None:
     gate = threading.Barrier(6)
     opened: list[Store] = []

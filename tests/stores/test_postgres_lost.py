@@ -116,11 +116,11 @@ def renews(far: Store, claim: Claim) -> None:
     assert far.queue.get(claim.id).until > claim.job.until
 
 
-# Those that are one statement say no "commit".
+# Those that are one statement say no "commit"; a prepared one says only its values.
 LAST_WORDS = {
-    submits: b"insert into job",
-    submits_with_a_key: b"insert into job",
-    claims: b"set holder",
+    submits: b"letter",
+    submits_with_a_key: b"letter",
+    claims: b"parcel|queued",
     renews: b"set until",
 }
 VERBS = [submits, submits_with_a_key, claims, settles, keeps, moves, deletes, holds, takes_a_lease, records, renews]

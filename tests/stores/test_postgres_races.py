@@ -14,9 +14,10 @@ from custody.model.errors import KeyConflict
 from custody.model.graph import Edge
 from custody.model.job import NewJob
 from custody.stores import Store, open_store
-from custody.stores.postgres.settling import settle_many
+from custody.stores.postgres.many import PostgresMany
 from custody.stores.recount import recount
 from custody.stores.rows import Tx
+from custody.stores.settling import settle_many
 from custody.stores.submit import submit as submit_in
 from rig.postgres import Postgres
 from stores.acts import PARCEL, new_move, queue_of, submit, take, worked
@@ -79,7 +80,7 @@ def test_a_dependent_submitted_while_its_need_is_ending_does_not_wait_for_it(pai
     need = submit(one)
     (claim,) = take(one)
     with ThreadPoolExecutor(1) as pool:
-        with held_open(one, lambda tx: settle_many(tx, [worked(claim, "pass")])):
+        with held_open(one, lambda tx: settle_many(PostgresMany(tx), [worked(claim, "pass")])):
             submitting = pool.submit(other.queue.submit_one, NewJob("letter", needs=[Edge(need)]))
             blocked(one)
         made = submitting.result()

@@ -125,6 +125,7 @@ BAD: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.proves("H1")
 @pytest.mark.parametrize("given", BAD.values(), ids=BAD.keys())
 def test_what_cannot_be_a_job_is_refused_with_a_typed_error_and_nothing_is_written(
     store: Store, given: dict[str, Any]

@@ -202,3 +202,18 @@ def test_a_robots_own_report_is_no_news_to_itself(store: Store) -> None:
     claim = take_one(store, "robot/r", lane="atlas")
     settle(store, claim, events=[NewEvent("a", "Checked", "failure", robot="r")], remove=True)
     assert store.queue.list() == [], "it would run for ever"
+
+
+def test_news_that_comes_while_a_job_is_being_given_up_is_not_lost(store: Store) -> None:
+    subscribe(store, "r", of(past="S"))
+    store.records.put([NewItem("a")], [NewEvent("a", "S")])
+    claim = take_one(store, "robot/r")
+    store.records.append(NewEvent("a", "S", "failure"))  # seen by the robot: not ready
+    store.records.append(NewEvent("a", "S"))  # not seen any more
+    settle(store, claim, remove=True, look=("r", "a"))
+    job = store.queue.by_key("robot/r", "a")
+    assert job is not None
+    assert job.id != claim.id
+    store.records.append(NewEvent("a", "S", "failure"))
+    settle(store, take_one(store, "robot/r"), remove=True, look=("r", "a"))
+    assert store.queue.by_key("robot/r", "a") is None, "not ready is not ready"

@@ -1,7 +1,10 @@
-"""A served archive for tests: deposits that went well and badly, tokens for every role, a client for each."""
+"""A served archive for tests: all four applications with something in them, tokens for every role, clients."""
 
 from __future__ import annotations
 
+import os
+import shutil
+import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,19 +14,37 @@ from pathlib import Path
 from fastapi import FastAPI
 from starlette.testclient import TestClient
 
+from custody.border.sandbox import Available, Sandboxes
+from custody.channels import snowflake, work
+from custody.channels.crawl import Coverage, Gap
+from custody.channels.files import Files
+from custody.channels.serving import ChannelConfig, settings_of
+from custody.channels.table import Table
 from custody.engine import Backoff, Serving, Settings, Worker
-from custody.ingest.manifest_form import Row
+from custody.history.keeping import Keeping
+from custody.history.keys import make_key
+from custody.ingest.manifest.form import Row
 from custody.ingest.serving import kinds
 from custody.ingest.states import MACHINES
-from custody.model.job import NewJob
+from custody.model.event import NewEvent
+from custody.model.item import NewItem
+from custody.model.job import Filter, Job, NewJob
 from custody.model.machine import Machines
 from custody.model.schedule import Schedule
-from custody.web import bulk
+from custody.robots import cycle
+from custody.robots.ready import fixity, formats
+from custody.web import bulk, verifying
 from custody.web.app import Options, build_app
 from custody.web.caller import ROLES
-from custody.web.links import link
+from custody.web.pages.all_sections import SECTIONS
+from custody.web.rates import Rate
 from custody.web.site import Site
 from custody.web.tokens import Tokens
+from custody.workflows.archives import Archives
+from custody.workflows.planning import TASK_KIND
+from custody.workflows.serving import kinds as workflow_kinds
+from custody.workflows.serving import reconcile_all
+from custody.workflows.tasks import Shop
 from ingest.bench import Archive, archive
 
 SECRET = b"a secret of thirty-two bytes, no less"
@@ -36,6 +57,20 @@ TITLES = (
     "Tide tables",
 )
 
+ROBOTS = (fixity, formats)
+CHANNEL, EMPTY_CHANNEL = 629_000_000_000_000_001, 629_000_000_000_000_002
+BEGAN = snowflake.parse(CHANNEL) + (1 << 40)  # the first message's id
+WORKFLOW = """\
+- name: index
+  script: wc -l *.txt
+  outputs: [index.txt]
+- name: build
+  depends: [index]
+  cancels: [PREV]
+  script: cat *.txt
+"""
+LOG = "\n".join(f"line {number} of the log" for number in range(1, 1201)) + "\n\x1b[31mred <b>end</b>\x1b[0m\n"
+
 
 @dataclass
 class House:
@@ -44,6 +79,7 @@ class House:
     secrets: dict[str, str] = field(default_factory=dict)
     papers: int = 0  # a batch with failures
     maps: int = 0  # a batch that is held
+    task: int = 0  # a task of an archive that has printed something
 
     @property
     def site(self) -> Site:
@@ -70,7 +106,12 @@ class House:
         return self.secrets[who]
 
     def worker(self) -> Worker:
-        serving = Serving((*kinds(self.archive.world, Backoff(first=0.01)), *bulk.kinds(self.archive.store, TABLES)))
+        store, options = self.archive.store, self.site.options
+        own = (*bulk.kinds(store, TABLES), *verifying.kinds(store, options.keeping))
+        commits = workflow_kinds(self.shop)[:1]
+        serving = Serving(
+            (*kinds(self.archive.world, Backoff(first=0.01)), *own, *commits, *cycle.kinds(store, ROBOTS))
+        )
         return Worker(self.archive.store, serving, Settings(threads=2), self.site.options.telling)
 
     def work(self) -> None:
@@ -83,8 +124,20 @@ class House:
                 return
             time.sleep(max(0.0, (min(waiting) - store.now()) / 1e6))
 
+    @property
+    def shop(self) -> Shop:
+        assert self.site.options.shop is not None
+        return self.site.options.shop
+
+    def table(self, channel: int) -> Table:
+        assert self.site.options.tables is not None
+        return self.site.options.tables(channel)
+
+    def seal(self) -> None:
+        self.site.options.keeping.seal(self.archive.store.ledger, self.archive.store.now())
+
     def depositors_page(self) -> str:
-        return link(SECRET, self.archive.batch(self.papers))
+        return self.site.links.path(self.archive.batch(self.papers), self.archive.store.now())
 
 
 def fill(house: House) -> None:
@@ -104,14 +157,92 @@ def fill(house: House) -> None:
     house.work()
     home.store.queue.submit([NewJob("parcel", {"name": "wrap me"}, lane="a", collection="papers")], "ada")
     home.store.leases.claim("minter", "somebody", 600)
+    mirror_something(house)
+    keep_a_book(house)
+    house.seal()
+
+
+def mirror_something(house: House) -> None:
+    """A channel with a known gap and a message to be looked at again, and one that cannot be read any more."""
+    store, table = house.archive.store, house.table(CHANNEL)
+    messages = [message(number) for number in range(120)]
+    messages[3]["content"] = "<script>alert(2)</script>"
+    last = int(messages[-1]["id"])
+    gap = Gap(int(messages[40]["id"]), int(messages[60]["id"]))
+    table.upsert([raw for raw in messages if not gap.low < int(raw["id"]) < gap.high], Coverage(last, (gap,)).mark())
+    table.upsert([messages[5] | {"content": "corrected", "edited_timestamp": "2020-01-01T00:00:00Z"}], table.mark)
+    table.delete([int(messages[6]["id"])], "2026-01-01T00:00:00+00:00")
+    for number, name, mirrored in ((CHANNEL, "harbour-talk", "yes"), (EMPTY_CHANNEL, "closed", "unreadable")):
+        item = NewItem(work.item_id(number), frozenset({"channel"}), detail={"title": name, "mirrored": mirrored})
+        told = "synced" if mirrored == "yes" else "unreadable"
+        event = NewEvent(item.id, told, "success" if mirrored == "yes" else "failure", detail={"why": "no rights"})
+        store.records.put([item], [event], "ada")
+    store.queue.submit([work.review_job(CHANNEL, int(messages[8]["id"]))], "ada")
+
+
+def message(number: int) -> dict[str, object]:
+    raw: dict[str, object] = {"id": str(BEGAN + (number << 32)), "content": f"message {number}", "type": 0}
+    return raw | {"author": {"username": "ann"}, "attachments": [], "edited_timestamp": None}
+
+
+def keep_a_book(house: House) -> None:
+    """A git archive with two revisions; a task of the first has run and left a log and a file."""
+    if not shutil.which("git"):
+        return
+    home, store = house.archive.home, house.archive.store
+    write_book(home, 1)
+    Archives(store).add("book", "git", str(home / "book.git"), "ada")
+    reconcile_all(store)
+    write_book(home, 2)
+    reconcile_all(store)
+    house.work()
+    first = next(job for job in store.queue.every(Filter(kind=TASK_KIND)) if job.task == "index")
+    house.task = first.id
+    leave(house, first)
+
+
+def leave(house: House, job: Job) -> None:
+    folder = house.shop.folder(job)
+    (folder / "outputs").mkdir(parents=True)
+    (folder / "outputs" / "index.txt").write_text("3 chapters\n")
+    (folder / "attempt-1.log").write_text(LOG)
+
+
+def write_book(home: Path, chapter: int) -> None:
+    desk, bare = home / "desk", home / "book.git"
+    if not bare.exists():
+        git("init", "-q", "--bare", "-b", "main", str(bare))
+        git("clone", "-q", str(bare), str(desk))
+    (desk / "_workflows").mkdir(exist_ok=True)
+    (desk / "_workflows" / "book.yaml").write_text(WORKFLOW)
+    (desk / f"{chapter}.txt").write_text("It was a dark and stormy night.\n")
+    git("-C", str(desk), "add", ".")
+    git("-C", str(desk), "commit", "-q", "-m", f"Chapter {chapter} <em>")
+    git("-C", str(desk), "push", "-q", "origin", "HEAD:main")
+
+
+def git(*words: str) -> None:
+    who = {f"GIT_{part}_{what}": "ann@localhost" for part in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+    environment = {**os.environ, **who, "GIT_CONFIG_GLOBAL": os.devnull}
+    subprocess.run(["git", *words], check=True, env=environment, capture_output=True)
 
 
 @contextmanager
 def open_house(folder: Path, demo: bool = False, filled: bool = True, **options: object) -> Iterator[House]:
     url = f"sqlite:///{folder / 'custody.db'}"
     with archive(folder, url) as home:
-        settings = Options(SECRET, demo=demo, machines=TABLES, world=home.world, **options)  # type: ignore[arg-type]
+        blobs, form = Files(folder / "channels"), settings_of(ChannelConfig())
+        signer = make_key(folder / "history.key", "house")
+        shop = Shop(home.store, Sandboxes(folder / "sandboxes"), folder, folder / "tasks", Available(False))
+        given = {
+            "rate": Rate(1e6, 10**6), "unknown_rate": Rate(1e6, 10**6),  # tests ask more often than people
+            "machines": TABLES, "world": home.world, "sections": SECTIONS, "shop": shop,
+            "tables": lambda channel: Table(blobs, channel, form),
+            "keeping": Keeping((signer.public,), (folder / "witness.txt",), signer),
+        } | options  # fmt: skip
+        settings = Options(SECRET, demo=demo, **given)  # type: ignore[arg-type]
         house = House(home, build_app(home.store, settings))
+        cycle.subscribe(home.store, ROBOTS)
         if filled:
             fill(house)
         yield house

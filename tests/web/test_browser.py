@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +14,7 @@ from web.house import House, open_house
 from web.test_pages import NAMES, addresses
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, BrowserContext, Page
+    from playwright.sync_api import Browser, BrowserContext, Page, Route
 
 
 @pytest.fixture(scope="module")
@@ -69,18 +68,9 @@ def faults(axe: Any, page: Page, only: dict[str, Any] | None = None) -> list[str
 
 
 def open_live(page: Page, address: str) -> None:
-    """Open a page and wait until its stream has been answered and listens; a page loaded again is a page as well."""
-    from playwright.sync_api import TimeoutError as NoAnswer
-
-    for patience in (4_000, 4_000, 15_000):
-        try:
-            with page.expect_response("**/stream", timeout=patience):
-                page.goto(address)
-            break
-        except NoAnswer:
-            if patience > 4_000:
-                raise
-    time.sleep(0.7)  # the server notes where the history stands a moment after it has answered
+    """Open a page and wait until its stream is open; what happened since the page was made is told then."""
+    page.goto(address)
+    page.wait_for_selector("html[data-listening]")
 
 
 COLOURS = {"type": "rule", "values": ["color-contrast", "link-in-text-block"]}
@@ -220,6 +210,23 @@ def test_news_arrives_by_itself_and_leaves_the_focus_where_it_is(served: tuple[H
     house.archive.store.queue.hold("lane", "live", "ada", "to be seen at once")
     page.wait_for_selector("text=to be seen at once")
     assert page.evaluate("document.activeElement.closest('li').id") == "station-pending"
+    assert made.is_clean(url)
+    made.context.close()
+
+
+def test_what_happens_between_a_page_and_its_stream_is_told_when_it_opens(
+    served: tuple[House, str], browser: Browser
+) -> None:
+    house, url = served
+    made = window(browser)
+
+    def late(route: Route) -> None:
+        house.archive.store.queue.hold("lane", "late", "ada", "between page and stream")
+        route.continue_()
+
+    made.page.route("**/stream*", late)
+    made.page.goto(f"{url}/")
+    made.page.wait_for_selector("text=between page and stream")
     assert made.is_clean(url)
     made.context.close()
 

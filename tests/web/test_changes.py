@@ -76,3 +76,22 @@ def test_a_hundred_listeners_share_one_look(own: House) -> None:
     assert asyncio.run(scene()) == [1] * 100
     assert looks < 20
     assert changes.PAUSE_SECONDS >= 0.5
+
+
+def test_a_stream_begins_where_the_readers_page_stood_and_tells_nothing_twice(own: House) -> None:
+    store = own.archive.store
+
+    async def first(since: int) -> dict[str, int]:
+        shared = Changes(store)
+        async for line in shared.listen(since):
+            if "event: change" in line:
+                told: dict[str, int] = json.loads(line.split("data: ")[1])
+                return told
+        raise AssertionError("the stream ended")
+
+    before = Changes(store).newest()
+    jobs = [store.queue.submit_one(NewJob("parcel")).id for _ in range(3)]
+    told = asyncio.run(asyncio.wait_for(first(before), 30))
+    assert told["events"] == 3
+    assert told["subjects"] == [f"job/{number}" for number in jobs]
+    assert told["last"] == Changes(store).newest()

@@ -32,6 +32,7 @@ def test_a_token_stands_for_its_name_roles_and_collections(store: Store) -> None
     assert not caller.sees("papers")
 
 
+@pytest.mark.proves("H6")
 def test_the_store_holds_no_secret(store: Store) -> None:
     _, secret = Tokens(store).create("ada", ["reader"])
     rows = store.db.read(lambda tx: tx.run("token_by_hash", hash=hashed(secret)))

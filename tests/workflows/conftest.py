@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from rig.need import need as need_service
+from rig.svn import Repository
+from workflows.desk import Desk, sitting_at
 from workflows.repositories import GitRepository, SvnRepository, need, wait_for
 
 SEED = b"""\
@@ -69,3 +72,21 @@ def proj_git(tmp_path: Path) -> GitRepository:
         repository.git("config", name, value)
     repository.git("checkout", "-q", "-b", "main")
     return repository
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def desk(request: pytest.FixtureRequest, tmp_path: Path, repository: Repository) -> Iterator[Desk]:
+    """With each store."""
+    need_service("bubblewrap")
+    local = f"sqlite:///{tmp_path / 'custody.db'}"
+    url = local if request.param == "sqlite" else request.getfixturevalue("postgres_url")
+    with sitting_at(url, repository, tmp_path) as made:
+        yield made
+
+
+@pytest.fixture
+def one_desk(tmp_path: Path, repository: Repository) -> Iterator[Desk]:
+    """Where the store makes no difference."""
+    need_service("bubblewrap")
+    with sitting_at(f"sqlite:///{tmp_path / 'custody.db'}", repository, tmp_path) as made:
+        yield made

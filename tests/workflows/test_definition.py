@@ -227,6 +227,7 @@ FAULTS = [
 ]  # fmt: skip
 
 
+@pytest.mark.proves("H1")
 @pytest.mark.parametrize(("text", "file", "expected"), FAULTS, ids=[repr(text[:40]) for text, *_ in FAULTS])
 def test_a_fault_is_told_with_its_place_and_what_to_do(text: str, file: str, expected: list[str]) -> None:
     assert faults(text, file) == expected
@@ -265,6 +266,7 @@ VALUES = [
 ]  # fmt: skip
 
 
+@pytest.mark.proves("H1")
 @pytest.mark.parametrize(("written", "message"), VALUES, ids=[written for written, _ in VALUES])
 def test_a_wrong_value_is_told(written: str, message: str) -> None:
     (fault,) = task_faults(f"command: run\n{written}")
@@ -272,6 +274,7 @@ def test_a_wrong_value_is_told(written: str, message: str) -> None:
     assert fault.startswith("3:")
 
 
+@pytest.mark.proves("H1")
 @pytest.mark.parametrize(
     "written",
     [
@@ -287,6 +290,7 @@ def test_a_command_must_be_one(written: str) -> None:
     assert len(task_faults(written)) == 1
 
 
+@pytest.mark.proves("H1")
 @pytest.mark.parametrize("written", ["shell: /bin/sh", "shell: sh -c", "shell: fish"])
 def test_a_shell_is_one_of_those_we_know(written: str) -> None:
     (fault,) = task_faults(f"script: x\n{written}")
@@ -297,6 +301,7 @@ CRONS = ["* * * *", "* * * * * *", "60 * * * *", "0 0 30 2 *", "*/0 * * * *", "5
          "x * * * *", "0 0 31 4,6,9,11 *", "1" * 200, "", "0 0 * * 9"]  # fmt: skip
 
 
+@pytest.mark.proves("H1")
 @pytest.mark.parametrize("cron", CRONS)
 def test_a_cron_that_cannot_fire_is_refused(cron: str) -> None:
     (fault,) = faults(f"when: schedule\ncron: '{cron}'\ntasks: []\n")
@@ -304,6 +309,7 @@ def test_a_cron_that_cannot_fire_is_refused(cron: str) -> None:
     assert "cron" in fault
 
 
+@pytest.mark.proves("H1")
 @pytest.mark.parametrize("zone", ["Mars/Olympus", "../../etc/passwd", "Europe", "", "CET\\0"])
 def test_a_time_zone_must_exist(zone: str) -> None:
     (fault,) = faults(f'when: schedule\ncron: 0 3 * * *\ntimezone: "{zone}"\ntasks: []\n')

@@ -8,107 +8,16 @@ import signal
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from custody.engine import Serving, Settings, Worker
-from custody.engine.commands import Operator
-from custody.model.job import Job
-from custody.model.machine import PLAIN
-from custody.stores import Store, open_store
+from custody.stores import open_store
 from custody.workflows.archives import Archives
-from custody.workflows.notify import COMMIT_KIND, commit_key, notify, reconcile
-from custody.workflows.planning import FAULTY, TASK_KIND, task_key
-from custody.workflows.serving import WorkflowConfig, kinds, open_shop
-from custody.workflows.tasks import Shop
-from rig.need import need
+from custody.workflows.notify import reconcile
+from custody.workflows.planning import FAULTY
 from rig.svn import Repository
-
-PUBLISH = """
-- name: indexing
-  depends: [PREV]
-  script: echo indexed
-- name: build-PDF
-  depends: [indexing]
-  cancels: [PREV]
-  script: |
-    {script}
-"""
-
-
-@dataclass
-class Desk:
-    """A store, a repository, and a worker when one is wanted."""
-
-    store: Store
-    repository: Repository
-    home: Path
-    shop: Shop
-
-    def commit(self, files: dict[str, str], message: str = "more") -> int:
-        return self.repository.commit(message, files)
-
-    def publish(self, script: str = "echo built", note: str = "") -> int:
-        return self.commit(
-            {"_workflows/publish.yaml": PUBLISH.format(script=script), "notes.txt": note or os.urandom(4).hex()}
-        )
-
-    def notify(self, revision: int) -> int:
-        return notify(self.store, "proj", revision)
-
-    def worker(self, **settings: object) -> Worker:
-        return Worker(
-            self.store, Serving(tuple(kinds(self.shop))), Settings(**{"lease": 3.0, "threads": 4, **settings})
-        )  # type: ignore[arg-type]
-
-    def run(self) -> None:
-        self.worker().run_until_quiet()
-
-    def task(self, revision: int, name: str) -> Job:
-        key, kind = (
-            (commit_key("proj", revision), COMMIT_KIND)
-            if name == "COMMIT"
-            else (task_key("proj", revision, "commit", name), TASK_KIND)
-        )
-        job = self.store.queue.by_key(kind, key)
-        assert job is not None, f"there is no {name} at {revision}"
-        return job
-
-    def states(self, name: str, *revisions: int) -> list[str]:
-        return [self.task(revision, name).state for revision in revisions]
-
-    def log(self, revision: int, name: str) -> str:
-        return (self.shop.kept / self.task(revision, name).facts["log"]).read_text()
-
-    def ends(self) -> list[tuple[int, str, str]]:
-        """Which task of which revision ended how, in the order of the history."""
-        found = []
-        for event in self.store.records.since(0, 10_000):
-            if event.subject.startswith("job/") and event.detail.get("ended"):
-                job = self.store.queue.get(int(event.subject[4:]))
-                found.append((job.position, str(job.task), str(event.detail["ended"])))
-        return found
-
-    @property
-    def operator(self) -> Operator:
-        return Operator(self.store, PLAIN, "ada")
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-def desk(request: pytest.FixtureRequest, tmp_path: Path, repository: Repository) -> Iterator[Desk]:
-    need("bubblewrap")
-    url = (
-        f"sqlite:///{tmp_path / 'custody.db'}" if request.param == "sqlite" else request.getfixturevalue("postgres_url")
-    )
-    with open_store(url) as store:
-        Archives(store).add("proj", "svn", str(repository.path), "ada")
-        shop = open_shop(store, WorkflowConfig(), tmp_path)
-        yield Desk(store, repository, tmp_path, shop)
-        shop.sandboxes.__exit__(None, None, None)
+from workflows.desk import PUBLISH, Desk, alive, until
 
 
 def test_the_hook_of_revision_three_before_that_of_two_changes_nothing(desk: Desk) -> None:
@@ -135,38 +44,21 @@ def test_an_older_build_is_dead_before_the_newer_one_starts(desk: Desk) -> None:
     thread = threading.Thread(target=worker.run_forever)
     thread.start()
     try:
-        _until(lambda: desk.task(first, "COMMIT").ended and desk.task(first, "build-PDF").holder)
-        _until(lambda: any(name.startswith("task-") for name in desk.shop.sandboxes.names()))
+        until(lambda: desk.task(first, "COMMIT").ended and desk.task(first, "build-PDF").holder)
+        until(lambda: any(name.startswith("task-") for name in desk.shop.sandboxes.names()))
         second = desk.commit({"_workflows/publish.yaml": PUBLISH.format(script="echo quick")})
         desk.notify(second)
-        _until(lambda: desk.task(second, "COMMIT").ended and desk.task(second, "build-PDF").ended, 40)
+        until(lambda: desk.task(second, "COMMIT").ended and desk.task(second, "build-PDF").ended, 40)
     finally:
         worker.stop()
         thread.join()
     assert desk.states("build-PDF", first, second) == ["superseded", "done"]
     order = [(revision, how) for revision, task, how in desk.ends() if task == "build-PDF"]
     assert order == [(first, "superseded"), (second, "passed")], "its death was confirmed first"
-    assert not _alive("sleep 300")
+    assert not alive("sleep 300")
     assert "started" in (desk.shop.kept / desk.task(first, "build-PDF").facts["log"]).read_text(), (
         "output of superseded tasks is kept"
     )
-
-
-def _alive(command: str) -> bool:
-    return subprocess.run(["pgrep", "-f", f"^{command}$"], capture_output=True).returncode == 0
-
-
-def _until(what: object, seconds: float = 20) -> None:
-    assert callable(what)
-    end = time.monotonic() + seconds
-    while True:
-        try:
-            if what():
-                return
-        except AssertionError:
-            pass  # it is not planned yet
-        assert time.monotonic() < end, "waited too long"
-        time.sleep(0.02)
 
 
 def test_a_failed_task_skips_what_depends_on_it_and_holds_up_its_successor_visibly(desk: Desk) -> None:
@@ -290,7 +182,7 @@ def test_the_installed_hook_takes_a_commit_in_and_never_fails_the_committer(
     assert "the hook is installed" in added.stdout, added.stderr
     repository.commit("first", {"a.txt": "a"})
     with open_store(url) as store:
-        _until(lambda: Archives(store).get("proj").last == 1)
+        until(lambda: Archives(store).get("proj").last == 1)
     (tmp_path / "custody.db").rename(tmp_path / "elsewhere.db")  # the store is gone: the committer must not notice
     (tmp_path / "custody.db").mkdir()
     assert repository.commit("second", {"b.txt": "b"}) == 2
@@ -305,17 +197,17 @@ def test_a_killed_worker_leaves_no_process_behind_and_the_task_runs_again(desk: 
     command = [sys.executable, "-m", "custody", "worker", "run", "--lease", "2", "--no-log"]
     environment = {**os.environ, "CUSTODY_STORE": desk.store.url, "CUSTODY_CONFIG": str(desk.home / "custody.toml")}
     process = subprocess.Popen(command, env=environment, cwd=desk.home)
-    _until(lambda: _alive("sleep 1234"))
+    until(lambda: alive("sleep 1234"))
     process.send_signal(signal.SIGKILL)
     process.wait()
-    _until(lambda: not _alive("sleep 1234"), 10)
+    until(lambda: not alive("sleep 1234"), 10)
     second = subprocess.Popen(command, env=environment, cwd=desk.home)
     try:
-        _until(lambda: _alive("sleep 1234"), 20)
+        until(lambda: alive("sleep 1234"), 20)
         assert desk.task(first, "long").attempts == 2
         desk.operator.cancel(desk.task(first, "long").id, "enough")
-        _until(lambda: desk.task(first, "long").ended == "cancelled", 20)
-        assert not _alive("sleep 1234"), "cancelled is recorded only when the work is dead"
+        until(lambda: desk.task(first, "long").ended == "cancelled", 20)
+        assert not alive("sleep 1234"), "cancelled is recorded only when the work is dead"
     finally:
         second.terminate()
         second.wait()

@@ -73,6 +73,10 @@ class Azure:
                 client.create_container()
         return cls(client)
 
+    @property
+    def container_name(self) -> str:
+        return str(self._container.container_name)
+
     def close(self) -> None:
         self._uploads.shutdown()
         self._container.close()

@@ -1,4 +1,4 @@
-"""Files that came with messages, kept under the digest of their content, each once."""
+"""Files that came with messages, kept under the digest of their content, each once in its channel's folder."""
 
 from __future__ import annotations
 
@@ -17,13 +17,18 @@ BLOCK = 4 * 2**20
 class Kept:
     digest: str
     size: int
+    folder: str
 
     @property
     def name(self) -> str:
-        return f"media/{self.digest[:2]}/{self.digest}"
+        return name_of(self.folder, self.digest)
 
 
-def keep(blobs: Blobs, pieces: Iterable[bytes], most: int) -> Kept:
+def name_of(folder: str, digest: str) -> str:
+    return f"media/{folder}/{digest}"
+
+
+def keep(blobs: Blobs, pieces: Iterable[bytes], most: int, folder: str) -> Kept:
     """Store a file of at most so many bytes; one that is already there is not stored again."""
     digest, size = sha256(), 0
     with tempfile.TemporaryFile() as spool:  # the name is known only when all of it has come
@@ -33,7 +38,7 @@ def keep(blobs: Blobs, pieces: Iterable[bytes], most: int) -> Kept:
                 raise Unsafe(f"a file of more than {most} bytes", code="media.size")
             digest.update(piece)
             spool.write(piece)
-        kept = Kept(digest.hexdigest(), size)
+        kept = Kept(digest.hexdigest(), size, folder)
         if not _is_there(blobs, kept):
             spool.seek(0)
             _store(blobs, kept, iter(lambda: spool.read(BLOCK), b""))

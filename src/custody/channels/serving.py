@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from custody.channels import work
+from custody.channels.blobs import Blobs
 from custody.channels.crawl import differs
-from custody.channels.discord import API, Discord
+from custody.channels.discord import API, MEDIA_HOSTS, Discord
 from custody.channels.files import Files
+from custody.channels.limits import Slots
+from custody.channels.mirror import Mirror
 from custody.channels.shared import StoreSlots
 from custody.channels.table import Settings
-from custody.channels.work import Mirror
 from custody.engine.kinds import Backoff, Chore, Kind
 from custody.engine.work import Work
+from custody.model.errors import BadInput
 from custody.model.outcome import Outcome
 from custody.stores import Store
 
 WATCH_SECONDS = 30.0
+TIERS_SECONDS = 86_400.0
+CRASHES = 50  # a sync goes on where a killed one stopped, so many may be killed before it is put aside
 STEPS: dict[str, Callable[[Work, Mirror], Outcome]] = {
     work.ADD: work.add,
     work.SYNC: work.sync,
@@ -32,9 +38,16 @@ class ChannelConfig:
     """The [channels] part of custody.toml. Paths are relative to the file."""
 
     blobs: Path = Path("channels")
+    container: str = ""  # an Azure container instead of the folder
+    connection_file: Path = Path("azure.connection")  # the storage account's connection string, kept out of this file
+    queues: str = "store"  # or "azure": Azure Storage queues of the same account
     token_file: Path = Path("discord.token")  # without it, channels are not mirrored
     api: str = API
     capacity: int = 1000  # messages in one leaf
+    private_threads: bool = False
+    mirror: Sequence[str] = ()  # channels that `custody channel run` adds by itself
+    remove: Sequence[str] = ()  # and those that it removes
+    prices: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # of the tiers, for previews
 
 
 def settings_of(config: ChannelConfig) -> Settings:
@@ -42,13 +55,35 @@ def settings_of(config: ChannelConfig) -> Settings:
     return Settings(capacity=config.capacity, differs=differs)
 
 
-def open_mirror(store: Store, config: ChannelConfig, home: Path) -> Mirror | None:
+def open_blobs(config: ChannelConfig, home: Path) -> Blobs:
+    """The folder, or the container."""
+    if not config.container:
+        return Files((home / config.blobs).resolve())
+    from custody.channels.azure import Azure
+
+    return Azure.connect(connection(config, home), config.container)
+
+
+def connection(config: ChannelConfig, home: Path) -> str:
+    path = home / config.connection_file
+    if not path.is_file():
+        raise BadInput(
+            "there is no connection string", code="azure.connection", where=str(path), hint="the storage account has it"
+        )
+    return path.read_text().strip()
+
+
+def open_mirror(store: Store, config: ChannelConfig, home: Path, slots: Slots | None = None) -> Mirror | None:
     """The mirror, or None where no bot's token is configured."""
     token = home / config.token_file
     if not token.is_file():
         return None
-    discord = Discord(token.read_text().strip(), slots=StoreSlots(store), api=config.api)
-    return Mirror(store, discord, Files((home / config.blobs).resolve()), settings_of(config))
+    own = frozenset({urlsplit(config.api).netloc}) if config.api != API else frozenset()  # it keeps its files itself
+    discord = Discord(
+        token.read_text().strip(), slots=slots or StoreSlots(store), api=config.api, media_hosts=MEDIA_HOSTS | own
+    )
+    blobs = open_blobs(config, home)
+    return Mirror(store, discord, blobs, settings_of(config), private_threads=config.private_threads)
 
 
 def kinds(mirror: Mirror) -> Sequence[Kind]:
@@ -57,8 +92,17 @@ def kinds(mirror: Mirror) -> Sequence[Kind]:
 
 def _kind(mirror: Mirror, name: str, step: Callable[[Work, Mirror], Outcome]) -> Kind:
     # Waiting for a limit is no failure: it is tried again for as long as it takes.
-    return Kind(name, lambda given: step(given, mirror), tries=1_000_000, backoff=Backoff(first=1, most=300))
+    return Kind(
+        name,
+        lambda given: step(given, mirror),
+        tries=1_000_000,
+        crashes=CRASHES,
+        backoff=Backoff(first=1, most=300),
+    )
 
 
 def chores(mirror: Mirror, every: float = WATCH_SECONDS) -> Sequence[Chore]:
-    return (Chore("watch channels", every, lambda: work.watch(mirror)),)
+    return (
+        Chore("watch channels", every, lambda: work.watch(mirror)),
+        Chore("tiers of channels", TIERS_SECONDS, lambda: work.tiers(mirror)),
+    )

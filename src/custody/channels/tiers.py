@@ -9,10 +9,11 @@ are in use all the time and stay Hot.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime, timedelta
 
 from custody.channels.blobs import Properties, Tier
+from custody.model.errors import BadInput
 
 GIGABYTE = 2**30
 MONTH = timedelta(days=30)
@@ -80,6 +81,28 @@ class Price:
     write: float  # one operation
     read: float  # one operation
     retrieval: float  # to read a gigabyte
+
+
+# Examples of the order of magnitude, in dollars: put your own into custody.toml.
+PRICES: Mapping[Tier, Price] = {
+    "Hot": Price(month=0.018, write=0.000005, read=0.0000004, retrieval=0.0),
+    "Cool": Price(month=0.01, write=0.00001, read=0.000001, retrieval=0.01),
+    "Cold": Price(month=0.0036, write=0.000018, read=0.00001, retrieval=0.03),
+}
+
+
+def prices_of(given: Mapping[str, Mapping[str, float]]) -> dict[Tier, Price]:
+    """The examples, with what a configuration says instead."""
+    known = {field.name for field in fields(Price)}
+    for tier, told in given.items():
+        if tier not in PRICES or not set(told) <= known:
+            raise BadInput(
+                f"cannot read the prices of {tier!r}",
+                code="tiers.prices",
+                where="channels.prices",
+                hint=f"tables {', '.join(PRICES)} with {', '.join(sorted(known))}",
+            )
+    return {tier: replace(price, **given.get(tier, {})) for tier, price in PRICES.items()}
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ NOUNS = {
     "token": "who may use the API and the dashboard: create, list, revoke",
     "doctor": "is everything as safe as it must be?",
     "top": "a live view of the work, in the terminal",
+    "completion": "a script that lets your shell complete these commands",
 }
 
 
@@ -54,7 +55,7 @@ def available() -> list[str]:
 
 
 def help_text() -> str:
-    rows = "\n".join(f"  {noun:<10}{NOUNS[noun]}" for noun in available())
+    rows = "\n".join(f"  {noun:<11}{NOUNS[noun]}" for noun in available())
     return (
         "usage: custody NOUN VERB …\n\n"
         "A durable work engine for archives: what has happened to everything you keep,\n"

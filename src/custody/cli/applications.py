@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import runpy
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from custody.engine.executable import executable
 from custody.engine.kinds import Chore, Kind, Serving
 from custody.model.errors import BadInput
 from custody.model.machine import Machine, Machines, merged
 from custody.stores import Store
+
+if TYPE_CHECKING:
+    from custody.channels.table import Table
+    from custody.cli.config import Config
+    from custody.history.keeping import Keeping
+    from custody.ingest.world import World
+    from custody.workflows.tasks import Shop
 
 
 def machines() -> Machines:
@@ -22,31 +30,79 @@ def machines() -> Machines:
     return merged(*tables)
 
 
-def serving(store: Store, config: Path | None, load: Sequence[Path], commands: Sequence[str]) -> Serving:
-    """All that this process could work on."""
+def serving(
+    store: Store, config: Path | None, load: Sequence[Path], commands: Sequence[str], world: World | None = None
+) -> Serving:
+    """All that this process could work on; in the world that it has opened already, if it has."""
     own = [kind for path in load for kind in _kinds_of(path)]
     own += [_executable(text) for text in commands]
-    kinds, chores = _applications(store, config)
+    kinds, chores = _applications(store, config, world)
     return Serving((*own, *kinds), tuple(chores))
 
 
-def _applications(store: Store, config: Path | None) -> tuple[Sequence[Kind], Sequence[Chore]]:
+def _applications(store: Store, config: Path | None, world: World | None) -> tuple[Sequence[Kind], Sequence[Chore]]:
     from custody.channels import serving as channels
     from custody.cli.config import find
     from custody.ingest import serving as ingest
     from custody.ingest.setup import open_world
-    from custody.web.bulk import kinds as bulk_kinds
     from custody.workflows import serving as workflows
 
-    bulk = bulk_kinds(store, machines())
     found = find(config)
+    keeping = keeping_of(found)
+    own = dashboard_kinds(store, keeping)
     if found is None:
-        return bulk, ()
-    world = open_world(store, found.ingest, found.home)
+        return own, ()
+    world = world or open_world(store, found.ingest, found.home)
     shop = workflows.open_shop(store, found.workflows, found.home)
     mirror = channels.open_mirror(store, found.channels, found.home)
-    kinds = (*bulk, *ingest.kinds(world), *workflows.kinds(shop), *(channels.kinds(mirror) if mirror else ()))
-    return kinds, (*workflows.chores(store), *(channels.chores(mirror) if mirror else ()))
+    kinds = (*own, *ingest.kinds(world), *workflows.kinds(shop), *(channels.kinds(mirror) if mirror else ()))
+    chores = (*ingest.chores(world), *workflows.chores(store), *(channels.chores(mirror) if mirror else ()))
+    return kinds, (*chores, *sealing(store, keeping))
+
+
+def dashboard_kinds(store: Store, keeping: Keeping) -> Sequence[Kind]:
+    """What the dashboard asks for: bulk actions, verification."""
+    from custody.web import bulk, verifying
+
+    return (*bulk.kinds(store, machines()), *verifying.kinds(store, keeping))
+
+
+def keeping_of(found: Config | None) -> Keeping:
+    from custody.history.keeping import Keeping, open_keeping
+
+    return open_keeping(found.history, found.home) if found else Keeping()
+
+
+def sealing(store: Store, keeping: Keeping) -> Sequence[Chore]:
+    """Only those who have the key can seal."""
+    if keeping.signer is None:
+        return ()
+    return (Chore("seal the history", keeping.every, lambda: keeping.seal(store.ledger, store.now())),)
+
+
+def shop_of(store: Store, found: Config | None) -> Shop | None:
+    """Where tasks' logs and files are, for looking at them: nothing is run through this."""
+    if found is None:
+        return None
+    from custody.border.sandbox import Available, Sandboxes
+    from custody.workflows.tasks import Shop
+
+    config, home = found.workflows, found.home.resolve()
+    no, work = Available(False, "this process only looks at tasks"), home / config.work
+    secrets = home / config.secrets
+    return Shop(store, Sandboxes(home / config.sandboxes), work, home / config.kept, no, work, secrets)
+
+
+def tables_of(found: Config | None) -> Callable[[int], Table] | None:
+    """How to look at what is kept of a channel, with or without a bot's token."""
+    if found is None:
+        return None
+    from custody.channels.files import Files
+    from custody.channels.serving import settings_of
+    from custody.channels.table import Table
+
+    blobs, settings = Files((found.home / found.channels.blobs).resolve()), settings_of(found.channels)
+    return lambda channel: Table(blobs, channel, settings)
 
 
 def _kinds_of(path: Path) -> list[Kind]:

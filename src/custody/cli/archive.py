@@ -9,30 +9,20 @@ from typing import Annotated
 
 import typer
 
-from custody.cli import running
-from custody.cli.config import find
+from custody.cli import archive_tasks, running
+from custody.cli.archive_tasks import Name, Revision, StoreUrl, opened, revision_jobs, word
 from custody.cli.running import AsJson, Why
 from custody.cli.when import ago
-from custody.engine.commands import Operator
 from custody.model.errors import NotFound
-from custody.model.job import Job
-from custody.stores import Store, open_store
 from custody.workflows import hooks
 from custody.workflows.archives import Archives
-from custody.workflows.notify import COMMIT_KIND, commit_key, reconcile
 from custody.workflows.notify import notify as take_in
-from custody.workflows.planning import TASK_KIND, plan_revision, task_key
+from custody.workflows.notify import reconcile
+from custody.workflows.planning import plan_revision
+from custody.workflows.schedules import keep_time
+from custody.workflows.secrets import Secrets
 
 app = running.noun("Versioned archives whose commits run their own workflow files.")
-Name = Annotated[str, typer.Argument(help="the archive's name")]
-Revision = Annotated[int, typer.Argument(help="a revision")]
-TaskName = Annotated[str, typer.Argument(help="the task's name")]
-StoreUrl = Annotated[str, typer.Option("--store", envvar="CUSTODY_STORE", help="instead of the configuration's store")]
-
-
-def opened(store: str) -> Store:
-    found = find(None) if not store else None
-    return open_store(store or (found.store if found else running.DEFAULT_STORE))
 
 
 @app.command()
@@ -97,24 +87,11 @@ def graph(name: Name, last: Annotated[int, typer.Option(help="so many revisions"
         jobs = revision_jobs(handle, name, max(1, kept.last - last + 1), kept.last)
     tasks = list(dict.fromkeys(job.task for job in jobs if job.task))
     revisions = sorted({job.position for job in jobs})
-    cells = {(job.task, job.position): _word(job) for job in jobs}
+    cells = {(job.task, job.position): word(job) for job in jobs}
     columns = {"task": lambda task: task} | {
         f"r{revision}": (lambda task, revision=revision: cells.get((task, revision), "")) for revision in revisions
     }
     running.table(columns, tasks, f"nothing has been committed to {name} yet")
-
-
-def revision_jobs(store: Store, name: str, first: int, last: int) -> list[Job]:
-    from custody.stores.rows import job_from
-
-    rows = store.db.read(lambda tx: tx.run("wf_of_line", line=name, first=first, last=last))
-    return [job_from(row) for row in rows]
-
-
-def _word(job: Job) -> str:
-    if job.holder:
-        return "running"
-    return "waiting" if job.state == "queued" and job.unmet else job.state
 
 
 @app.command()
@@ -164,61 +141,10 @@ def show(name: Name, revision: Revision, store: StoreUrl = "", json: AsJson = Fa
         running.emit(jobs)
         return
     columns = {
-        "task": lambda job: job.task, "job": lambda job: job.id, "state": _word, "code": lambda job: job.code,
+        "task": lambda job: job.task, "job": lambda job: job.id, "state": word, "code": lambda job: job.code,
         "changed": lambda job: ago(job.changed, now) + " ago", "log": lambda job: job.facts.get("log"),
     }  # fmt: skip
     running.table(columns, jobs, f"{name} has no revision {revision} yet")
-
-
-@app.command()
-def why(name: Name, revision: Revision, task: TaskName = "COMMIT", store: StoreUrl = "", json: AsJson = False) -> None:
-    """Why a task of a revision is not running."""
-    with opened(store) as handle:
-        job = _job(handle, name, revision, task)
-        reasons = handle.queue.why(job.id)
-    if json:
-        running.emit(reasons)
-        return
-    for reason in reasons:
-        print(f"{name} r{revision} {task}: {reason.text}\n  until: {reason.clears}")
-
-
-@app.command()
-def log(name: Name, revision: Revision, task: TaskName, store: StoreUrl = "") -> None:
-    """What a task printed."""
-    found = find(None)
-    with opened(store) as handle:
-        job = _job(handle, name, revision, task)
-    kept = job.facts.get("log")
-    if not kept or found is None:
-        raise NotFound(
-            f"{task} of revision {revision} has left no log yet", hint=f"`custody archive why {name} {revision} {task}`"
-        )
-    sys.stdout.buffer.write((found.home / found.workflows.kept / kept).read_bytes())
-
-
-@app.command()
-def retry(name: Name, revision: Revision, task: TaskName, why: Why = "", store: StoreUrl = "") -> None:
-    """Run a failed task again, as it was defined at its revision; what was skipped because of it comes back."""
-    with opened(store) as handle:
-        _operator(handle).resume(_job(handle, name, revision, task).id, why)
-    print(f"{task} of revision {revision} will run again")
-
-
-@app.command()
-def accept(name: Name, revision: Revision, task: TaskName, why: Why, store: StoreUrl = "") -> None:
-    """Let later revisions go on although it failed."""
-    with opened(store) as handle:
-        _operator(handle).accept(_job(handle, name, revision, task).id, why)
-    print(f"{task} of revision {revision} is accepted as it is")
-
-
-@app.command()
-def cancel(name: Name, revision: Revision, task: TaskName, why: Why, store: StoreUrl = "") -> None:
-    """Stop a task; recorded as cancelled when it is confirmed dead."""
-    with opened(store) as handle:
-        answer = _operator(handle).cancel(_job(handle, name, revision, task).id, why)
-    print(answer.why or f"{task} of revision {revision} is cancelled")
 
 
 @app.command()
@@ -230,22 +156,56 @@ def thaw(name: Name, why: Why, store: StoreUrl = "") -> None:
     print(f"{name} is looked after again ({why})")
 
 
-def _job(store: Store, name: str, revision: int, task: str) -> Job:
-    kind, key = (COMMIT_KIND, commit_key(name, revision)) if task == "COMMIT" else (
-        TASK_KIND, task_key(name, revision, "commit", task)
-    )  # fmt: skip
-    job = store.queue.by_key(kind, key)
-    if job is None:
-        known = [found.task for found in revision_jobs(store, name, revision, revision)]
-        raise NotFound(
-            f"{name} has no {task} at revision {revision}",
-            code="task.unknown",
-            hint=f"known: {', '.join(map(str, known)) or 'none'}",
-        )
-    return job
+@app.command()
+def allow(
+    name: Name,
+    secret: Annotated[str, typer.Argument(help="a file in the secrets folder")],
+    why: Why,
+    branch: Annotated[str, typer.Option(help="git: only tasks of these branches, e.g. main or release/*")] = "*",
+    store: StoreUrl = "",
+) -> None:
+    """Let the tasks of an archive have a secret that their definition names."""
+    with opened(store) as handle:
+        Secrets(handle, Path()).allow(name, secret, running.me(), why, branch)
+    print(f"tasks of {name} that ask for {secret} get it")
 
 
-def _operator(store: Store) -> Operator:
-    from custody.cli.applications import machines
+@app.command()
+def forbid(name: Name, secret: Annotated[str, typer.Argument(help="a secret")], why: Why, store: StoreUrl = "") -> None:
+    """Let them have it no longer."""
+    with opened(store) as handle:
+        done = Secrets(handle, Path()).forbid(name, secret, running.me(), why)
+    print(f"tasks of {name} no longer get {secret}" if done else f"tasks of {name} did not get {secret}")
 
-    return Operator(store, machines(), running.me())
+
+@app.command()
+def secrets(name: Name, store: StoreUrl = "", json: AsJson = False) -> None:
+    """Which secrets the tasks of an archive may have; never their values."""
+    with opened(store) as handle:
+        found, now = Secrets(handle, Path()).allowed(name), handle.now()
+    if json:
+        running.emit(found)
+        return
+    columns = {
+        "secret": lambda allowed: allowed.secret, "branch": lambda allowed: allowed.branch,
+        "by": lambda allowed: allowed.who, "since": lambda allowed: ago(allowed.at, now) + " ago",
+        "why": lambda allowed: allowed.why,
+    }  # fmt: skip
+    running.table(columns, found, f"tasks of {name} get no secrets: custody archive allow {name} SECRET --why …")
+
+
+@app.command()
+def remove(name: Name, why: Why, store: StoreUrl = "") -> None:
+    """Look after it no longer: the hook and the schedules go, its jobs and its history stay."""
+    with opened(store) as handle:
+        kept = Archives(handle).get(name)
+        path = Path(kept.location.removeprefix("file://"))
+        if path.is_dir():
+            hooks.uninstall(path)
+        keep_time(handle, name, ())
+        Archives(handle).drop(name, running.me())
+    print(f"{name} is no longer looked after ({why})")
+
+
+for verb in archive_tasks.VERBS:
+    app.command()(verb)

@@ -71,11 +71,15 @@ def submit(
             primary_id, notification, note, "custody cli",
         )  # fmt: skip
         number, new = submit_batch(handle, submission, key or None, running.me())
+        there = any(job.id == number for job in handle.queue.list(after=number - 1, limit=1))
     if json:
-        running.emit({"batch": number, "new": new})
+        running.emit({"batch": number, "new": new, "removed": not there})
         return
     print(f"batch {label(number)}" + ("" if new else " (submitted before with this key)"))
-    print(f"  follow it: custody batch show {label(number)}", file=sys.stderr)
+    if there:
+        print(f"  follow it: custody batch show {label(number)}", file=sys.stderr)
+    else:
+        print("  it has been cleaned up since, and nothing was deposited again", file=sys.stderr)
 
 
 def _check_profile(settings: Config, name: str) -> None:
@@ -116,7 +120,7 @@ def _only_files(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
 @app.command()
 def check(file: Annotated[Path, typer.Argument(help="a checkm manifest")], json: AsJson = False) -> None:
     """A dry run: every fault of a manifest, not only the first. Nothing is submitted."""
-    from custody.ingest.steps import check_name
+    from custody.ingest.gathering import check_name
 
     if not file.is_file():
         raise BadInput(f"there is no file {file}", where="file")
@@ -222,6 +226,51 @@ def report(
         if not url:
             raise NotFound(f"batch {label(batch)} has not reported yet", hint=f"`custody job why {label(batch)}`")
         print(Staging(settings.home / settings.ingest.staging).path(url).read_text(), end="")
+
+
+@app.command()
+def why(batch: Number, config: ConfigFile = None, store: StoreUrl = "", json: AsJson = False) -> None:
+    """What it waits for: the batch itself, and its open jobs by what they wait for."""
+    from custody.ingest import blockers
+    from custody.ingest.disk import find_disk
+
+    with opened(config, store) as (handle, settings):
+        given = settings.ingest
+        found, now = _get(handle, batch), handle.now()
+        disk = find_disk(settings.home / given.work, given.place, given.threshold)
+        reasons, waiting = blockers.why(handle, found, disk), blockers.of_children(handle, found, disk)
+    if json:
+        running.emit({"reasons": reasons, "jobs": waiting})
+        return
+    for reason in reasons:
+        running.tell_reason(f"batch {batch}", reason, now)
+    for each in waiting:
+        what = "1 job" if each.count == 1 else f"{each.count} jobs"
+        running.tell_reason(f"{what}, such as {each.example}", each.reason, now)
+
+
+@app.command()
+def link(
+    batch: Number,
+    days: Annotated[int, typer.Option(help="so long it is good; 0: as configured")] = 0,
+    config: ConfigFile = None,
+    store: StoreUrl = "",
+    json: AsJson = False,
+) -> None:
+    """The depositor's page of a batch, for whoever has the link: no account is needed."""
+    from custody.ingest.links import read_links
+
+    with opened(config, store) as (handle, settings):
+        given = settings.ingest
+        links = read_links(settings.home / given.secret, given.web, days or given.link_days)
+        found, now = _get(handle, batch), handle.now()
+    if json:
+        until = moment(links.until(found, now))
+        running.emit({"batch": batch, "link": links.url(found, now) or links.path(found, now), "until": until})
+        return
+    print(links.url(found, now) or links.path(found, now))
+    if not given.web:
+        print("  it follows the address of `custody serve`: say it in custody.toml, [ingest] web = …", file=sys.stderr)
 
 
 @app.command()

@@ -3,56 +3,65 @@
 from __future__ import annotations
 
 import json as jsons
-from collections.abc import Iterator
-from contextlib import contextmanager
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from custody.channels import work
+from custody.channels.attachments import where_kept
+from custody.channels.blobs import Blobs
 from custody.channels.crawl import Coverage
-from custody.channels.files import Files
-from custody.channels.serving import settings_of
-from custody.channels.snowflake import parse
-from custody.channels.table import Table
+from custody.channels.mirror import EPOCH, POSTS_ONLY, Request, channels, parent_of
+from custody.channels.serving import open_blobs, open_mirror, settings_of
+from custody.channels.snowflake import HIGHEST, at, parse, time_of
+from custody.channels.table import Found, Table
+from custody.channels.tiers import Verdict
 from custody.cli import running
-from custody.cli.config import Config, find
+from custody.cli.channel_running import run
+from custody.cli.config import Config
+from custody.cli.configured import ConfigFile, StoreUrl, opened
 from custody.cli.running import AsJson, Why
 from custody.model.errors import BadInput, NotFound
-from custody.model.job import NewJob
-from custody.stores import Store, open_store
+from custody.model.event import NewEvent, Outcome
+from custody.model.item import Item
+from custody.model.job import Filter
+from custody.stores import Store
 
 app = running.noun("Chat channels mirrored, searchable and incremental.")
+app.command()(run)
 Channel = Annotated[str, typer.Argument(help="the channel's number")]
-ConfigFile = Annotated[Path | None, typer.Option("--config", envvar="CUSTODY_CONFIG", help="custody.toml")]
-StoreUrl = Annotated[str, typer.Option("--store", envvar="CUSTODY_STORE", help="instead of the configuration's store")]
 
 
-@contextmanager
-def opened(config: Path | None, store: str) -> Iterator[tuple[Store, Config]]:
-    found = find(config)
-    if found is None:
-        raise BadInput("there is no custody.toml here", code="config.missing", hint="`custody init` writes one")
-    with open_store(store or found.store) as handle:
-        yield handle, found
+def blobs_of(settings: Config) -> Blobs:
+    return open_blobs(settings.channels, settings.home)
 
 
-def table_of(settings: Config, channel: str) -> Table:
-    blobs = Files((settings.home / settings.channels.blobs).resolve())
-    return Table(blobs, work.checked(channel), settings_of(settings.channels))
+def table_of(settings: Config, channel: str, blobs: Blobs | None = None) -> Table:
+    return Table(blobs or blobs_of(settings), work.checked(channel), settings_of(settings.channels))
+
+
+NewestFirst = Annotated[
+    bool, typer.Option("--newest-first", help="begin with the newest; what is missing until then is shown as a gap")
+]
 
 
 @app.command()
-def add(channel: Channel, config: ConfigFile = None, store: StoreUrl = "") -> None:
-    """Mirror a channel from now on. Adding a known one again is no news."""
-    _ask(config, store, work.add_job(work.checked(channel)), f"channel {channel} will be mirrored")
+def add(channel: Channel, newest_first: NewestFirst = False, config: ConfigFile = None, store: StoreUrl = "") -> None:
+    """Mirror a channel from now on, with its threads. Adding a known one again is no news."""
+    request = Request("add", work.checked(channel), newest_first=newest_first)
+    _ask(config, store, request, f"channel {channel} will be mirrored")
 
 
 @app.command()
-def sync(channel: Channel, config: ConfigFile = None, store: StoreUrl = "") -> None:
-    """Fetch what is new, now."""
-    _ask(config, store, work.sync_job(work.checked(channel), "asked for"), f"channel {channel} will be synced")
+def sync(channel: Channel, newest_first: NewestFirst = False, config: ConfigFile = None, store: StoreUrl = "") -> None:
+    """Fetch what is new, now. A channel that was set aside is tried again."""
+    request = Request("sync", work.checked(channel), newest_first=newest_first, why="asked for")
+    _ask(config, store, request, f"channel {channel} will be synced")
 
 
 @app.command()
@@ -63,12 +72,8 @@ def review(
     store: StoreUrl = "",
 ) -> None:
     """Look at one message again: edited, or gone?"""
-    _ask(
-        config,
-        store,
-        work.review_job(work.checked(channel), work.checked(message)),
-        f"message {message} will be looked at",
-    )
+    request = Request("review", work.checked(channel), work.checked(message))
+    _ask(config, store, request, f"message {message} will be looked at")
 
 
 @app.command()
@@ -79,25 +84,45 @@ def remove(
     config: ConfigFile = None,
     store: StoreUrl = "",
 ) -> None:
-    """Delete everything that is kept of a channel; its history stays."""
+    """Delete everything that is kept of a channel and its threads; its history stays."""
     if not yes:
         typer.confirm(f"Delete all that is kept of channel {channel}?", abort=True)
-    job = work.remove_job(work.checked(channel))
-    _ask(config, store, job, f"channel {channel} will be removed ({why})")
+    _ask(config, store, Request("remove", work.checked(channel), why=why), f"channel {channel} will be removed ({why})")
 
 
-def _ask(config: Path | None, store: str, job: NewJob, said: str) -> None:
-    with opened(config, store) as (handle, _):
-        made = handle.queue.submit_one(job, running.me())
+def _ask(config: Path | None, store: str, request: Request, said: str) -> None:
+    """As a job, or as a letter in an Azure queue, as configured."""
+    with opened(config, store) as (handle, settings):
+        if request.what != "add":
+            _known(handle, request.channel)
+        if settings.channels.queues == "azure":
+            from custody.channels.queues import open_queues
+
+            open_queues(settings.channels, settings.home).send(request)
+            print(f"{said}: a letter was sent")
+            return
+        made = handle.queue.submit_one(work.job_of(request), running.me())
     print(f"{said}: job {made.id}" + ("" if made.new else " (asked before, and not yet done)"))
+
+
+def _known(store: Store, channel: int) -> Item:
+    try:
+        return store.records.item(work.item_id(channel))
+    except NotFound:
+        raise NotFound(
+            f"channel {channel} is not mirrored here",
+            code="channel.unknown",
+            hint="`custody channel list` shows which are",
+        ) from None
 
 
 @app.command("list")
 def list_(config: ConfigFile = None, store: StoreUrl = "", json: AsJson = False) -> None:
-    """The channels, and how far each has been mirrored."""
+    """The channels and threads, and how far each has been mirrored."""
     with opened(config, store) as (handle, settings):
-        items = handle.records.items(type_=work.CHANNEL, limit=1000)
-        rows = [(item, Coverage.read(table_of(settings, str(work.number_of(item))).mark)) for item in items]
+        blobs = blobs_of(settings)
+        items = list(channels(handle))
+        rows = [(item, Coverage.read(table_of(settings, str(work.number_of(item)), blobs).mark)) for item in items]
     if json:
         running.emit(
             [{"channel": item.id, **item.detail, "upto": str(c.upto), "gaps": len(c.gaps)} for item, c in rows]
@@ -105,10 +130,43 @@ def list_(config: ConfigFile = None, store: StoreUrl = "", json: AsJson = False)
         return
     columns = {
         "channel": lambda row: work.number_of(row[0]), "name": lambda row: row[0].detail.get("title"),
-        "mirrored": lambda row: row[0].detail.get("mirrored"), "up to": lambda row: row[1].upto or None,
-        "gaps": lambda row: len(row[1].gaps) or None,
+        "under": lambda row: parent_of(row[0]) or None, "mirrored": lambda row: row[0].detail.get("mirrored"),
+        "up to": lambda row: row[1].upto or None, "gaps": lambda row: len(row[1].gaps) or None,
     }  # fmt: skip
     running.table(columns, rows, "no channels yet: custody channel add NUMBER")
+
+
+@app.command()
+def why(channel: Channel, config: ConfigFile = None, store: StoreUrl = "", json: AsJson = False) -> None:
+    """What a channel waits for, or why nothing is done about it."""
+    with opened(config, store) as (handle, _):
+        jobs = list(handle.queue.every(Filter(kind="channel/*", lane=str(work.checked(channel)))))
+        told = [(job, reason) for job in jobs for reason in handle.queue.why(job.id)]
+        if jobs and jobs[0].kind == work.ADD:
+            state, title, events = "asked for", channel, {}
+        else:
+            item = _known(handle, work.checked(channel))
+            state, title = str(item.detail.get("mirrored")), item.detail.get("title", channel)
+            events = handle.records.latest(item.id)
+    if json:
+        running.emit({"mirrored": state, "waits": [reason for _, reason in told]})
+        return
+    print(f"{title}: {_SAID.get(state, state)}")
+    for job, reason in told:
+        print(f"  job {job.id} ({job.kind}): {reason.text}; {reason.clears}")
+    if not told:
+        synced = "synced before" if "synced" in events else "not synced yet"
+        print(f"  nothing is asked for; {synced}, and the watch asks for what is new")
+
+
+_SAID = {
+    "yes": "kept up to date",
+    "unreadable": "the bot may not see it; `custody channel sync` tries again",
+    "hidden": "the bot may not read its history; `custody channel sync` tries again",
+    "gone": "it no longer exists there; what was fetched is kept",
+    "removing": "being removed",
+    "removed": "removed; `custody channel add` begins anew",
+}
 
 
 @app.command()
@@ -119,20 +177,33 @@ def gaps(channel: Channel, config: ConfigFile = None, store: StoreUrl = "", json
     if json:
         running.emit(coverage)
         return
-    columns = {"after": lambda gap: gap.low, "before": lambda gap: gap.high}
+    columns = {
+        "after": lambda gap: gap.low, "from": lambda gap: time_of(gap.low).strftime("%Y-%m-%d %H:%M"),
+        "before": lambda gap: gap.high, "to": lambda gap: time_of(gap.high).strftime("%Y-%m-%d %H:%M"),
+    }  # fmt: skip
     running.table(columns, coverage.gaps, f"nothing is missing up to {coverage.upto}")
 
 
 @app.command()
 def search(
     channel: Channel,
-    message: Annotated[str, typer.Argument(help="a message's number")],
+    message: Annotated[str, typer.Argument(help="a message's number")] = "",
+    since: Annotated[datetime | None, typer.Option(help="messages from this time on (UTC)")] = None,
+    until: Annotated[datetime | None, typer.Option(help="and before this one")] = None,
     config: ConfigFile = None,
     store: StoreUrl = "",
 ) -> None:
-    """One message with all its versions."""
+    """One message with all its versions, or those of a span of time, a line each."""
+    if bool(message) == bool(since or until):
+        raise BadInput("say which message, or a span of time", hint="custody channel search 123 456, or --since DATE")
     with opened(config, store) as (_, settings):
-        found = table_of(settings, channel).search(work.checked(message))
+        table = table_of(settings, channel)
+        if not message:
+            low, high = (at(one.replace(tzinfo=UTC)) if one else None for one in (since, until))
+            for one in table.between(low or 0, high or HIGHEST + 1):
+                print(one.versions[-1].decode() if one.versions else jsons.dumps({"id": str(one.id), "deleted": True}))
+            return
+        found = table.search(work.checked(message))
     if found is None:
         raise NotFound(f"message {message} is not kept of channel {channel}", code="message.unknown")
     if found.deleted_at:
@@ -152,21 +223,40 @@ def export(
     store: StoreUrl = "",
 ) -> None:
     """Everything that is kept of a channel, in a form that others can read."""
-    from custody.channels.export.html import write_html
     from custody.channels.export.jsonl import write_jsonl
     from custody.channels.export.sqlite import write_sqlite
 
     if sum((jsonl, sqlite, html)) != 1:
         raise BadInput("say which form", hint="--jsonl, --sqlite or --html")
     with opened(config, store) as (_, settings):
-        messages = table_of(settings, channel).between()
+        blobs = blobs_of(settings)
+        messages = table_of(settings, channel, blobs).between()
         if jsonl:
             count = write_jsonl(messages, target)
         elif sqlite:
             count = write_sqlite(messages, target, parse(channel), channel)
         else:
-            count = write_html(messages, target, f"Channel {channel}")
+            count = _write_pages(blobs, messages, target, parse(channel))
     print(f"{count} messages in {target}")
+
+
+def _write_pages(blobs: Blobs, messages: Iterator[Found], target: Path, channel: int) -> int:
+    """Pages with the files beside them, so that the folder can be read anywhere."""
+    from custody.channels.export.html import write_html
+
+    kept = where_kept(blobs, channel)
+    names = {one: f"files/{one}-{re.sub('[^A-Za-z0-9._-]', '_', name)}" for one, (_, name) in kept.items()}
+    count = write_html(
+        messages,
+        target,
+        f"Channel {channel}",
+        lambda raw: names.get(int(raw["id"])) if str(raw.get("id", "")).isdecimal() else None,
+    )
+    for one, (blob, _) in kept.items():
+        path = target / names[one]
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(blobs.read(blob).data)
+    return count
 
 
 @app.command()
@@ -184,3 +274,80 @@ def fsck(
         print(finding)
     print("nothing is wrong" if not found else f"{len(found)} findings")
     raise typer.Exit(1 if found else 0)
+
+
+@app.command()
+def verify(
+    channel: Channel,
+    pages: Annotated[int, typer.Option(help="pages to compare with the live channel; 0: read our own blobs only")] = 3,
+    config: ConfigFile = None,
+    store: StoreUrl = "",
+    json: AsJson = False,
+) -> None:
+    """Read every blob again, check digests and order, and compare a sample with the live channel."""
+    from custody.channels.verify import HARMLESS
+    from custody.channels.verify import verify as verify_channel
+
+    with opened(config, store) as (handle, settings):
+        item = _known(handle, work.checked(channel))
+        mirror = open_mirror(handle, settings.channels, settings.home) if pages else None
+        blobs = mirror.blobs if mirror else blobs_of(settings)
+        discord = mirror.discord if mirror and item.detail.get("mirrored") == "yes" else None
+        posts = item.detail.get("kind") in POSTS_ONLY
+        found = verify_channel(
+            blobs, parse(channel), table_of(settings, channel, blobs), None if posts else discord, pages
+        )
+        told = {"messages": found.messages, "files": found.files, "compared": found.sampled}
+        outcome: Outcome = "success" if found.sound else "failure"
+        findings = {"findings": [f"{one.code} {one.where}" for one in found.findings[:20]]} if found.findings else {}
+        handle.records.append(NewEvent(item.id, "verified", outcome, running.me(), {**told, **findings}))
+    if json:
+        running.emit({"sound": found.sound, **told, "findings": found.findings})
+    else:
+        for one in found.findings:
+            print(f"{'note' if one.code in HARMLESS else 'WRONG'}  {one.code}  {one.where}  {one.detail}".rstrip())
+        print(f"{found.messages} messages and {found.files} files read; {found.sampled} compared with the channel")
+        print("nothing is wrong" if found.sound else "something is wrong: `custody channel fsck --repair` mends tables")
+    raise typer.Exit(0 if found.sound else 1)
+
+
+@app.command()
+def tiers(
+    channel: Annotated[str, typer.Argument(help="only this channel")] = "",
+    preview: Annotated[bool, typer.Option("--preview", help="move nothing; say what it would cost")] = False,
+    config: ConfigFile = None,
+    store: StoreUrl = "",
+    json: AsJson = False,
+) -> None:
+    """Move what is no longer used to a cooler tier, and back what is. A worker does this every day."""
+    from custody.channels import tiering
+    from custody.channels.tiers import Rules, prices_of
+    from custody.channels.tiers import preview as previewed
+
+    with opened(config, store) as (handle, settings):
+        blobs, now = blobs_of(settings), EPOCH + timedelta(microseconds=handle.now())
+        prices = prices_of(settings.channels.prices)
+        wanted = [_known(handle, work.checked(channel))] if channel else list(work.mirrored(handle))
+        rows, events = [], []
+        for item in wanted:
+            found = list(tiering.verdicts(blobs, work.number_of(item), now))
+            rows.append((item, found, previewed(found, prices, now, Rules())))
+            moved = Counter[str]() if preview else tiering.move(blobs, iter(found))
+            events += [NewEvent(item.id, "tiered", detail=dict(moved))] if moved else []
+        if events:
+            handle.records.put((), events, running.me())
+    if json:
+        running.emit([{"channel": item.id, "preview": cost, "moves": _moves(found)} for item, found, cost in rows])
+        return
+    columns = {
+        "channel": lambda row: work.number_of(row[0]), "blobs": lambda row: len(row[1]),
+        "would move" if preview else "moved": lambda row: _moves(row[1]) or None,
+        "bytes": lambda row: row[2].size, "once": lambda row: f"{row[2].once:.6f}",
+        "of it early": lambda row: f"{row[2].early:.6f}", "a month": lambda row: f"{row[2].monthly:+.6f}",
+    }  # fmt: skip
+    running.table(columns, rows, "no channels yet: custody channel add NUMBER")
+
+
+def _moves(found: Iterable[Verdict]) -> str:
+    counted = Counter(f"{one.blob.facts.tier} to {one.tier}" for one in found if one.moves)
+    return ", ".join(f"{count} {move}" for move, count in sorted(counted.items()))

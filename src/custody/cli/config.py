@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from custody.channels.serving import ChannelConfig
+from custody.history.keeping import HistoryConfig
 from custody.ingest.setup import IngestConfig
 from custody.model.errors import BadInput
 from custody.workflows.serving import WorkflowConfig
@@ -24,6 +25,7 @@ class Config:
     ingest: IngestConfig
     workflows: WorkflowConfig
     channels: ChannelConfig
+    history: HistoryConfig
 
 
 def find(given: Path | None) -> Config | None:
@@ -41,7 +43,7 @@ def read(path: Path) -> Config:
         raise BadInput(f"cannot read it: {error.strerror}", where=str(path), code="config.file") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise BadInput(f"this is not TOML: {error}", where=str(path), code="config.toml") from error
-    unknown = set(values) - {"store", "ingest", "workflows", "channels"}
+    unknown = set(values) - {"store", "ingest", "workflows", "channels", "history"}
     if unknown:
         raise BadInput(f"unknown key {', '.join(sorted(unknown))}", where=str(path), code="config.key")
     home = path.resolve().parent
@@ -51,6 +53,7 @@ def read(path: Path) -> Config:
         _part(IngestConfig, values.get("ingest", {}), "ingest", str(path)),
         _part(WorkflowConfig, values.get("workflows", {}), "workflows", str(path)),
         _part(ChannelConfig, values.get("channels", {}), "channels", str(path)),
+        _part(HistoryConfig, values.get("history", {}), "history", str(path)),
     )
 
 

@@ -16,12 +16,11 @@ import typer
 
 from custody import __version__
 from custody.cli import running
-from custody.cli.applications import machines
+from custody.cli.applications import dashboard_kinds, machines
 from custody.model.errors import Unavailable
 
 if TYPE_CHECKING:
     from custody.demo.together import Stories
-    from custody.ingest.world import World
     from custody.stores import Store
     from custody.web.serving import Server
     from custody.web.telling import Telling
@@ -48,7 +47,6 @@ def demo(
     from custody.demo.together import reset as start_over
     from custody.engine import Settings, Worker
     from custody.stores import open_store
-    from custody.web.bulk import kinds as bulk_kinds
     from custody.web.telling import Telling
 
     if reset:
@@ -58,7 +56,10 @@ def demo(
         stories = Stories.open(store, folder.resolve(), _port(folder))
         stories.begin()
         telling = Telling()
-        serving = stories.serving(bulk_kinds(store, machines()))
+        dashboard = None if until_idle else _dashboard(store, stories, telling)
+        if dashboard:
+            stories.deposits.followed_at(dashboard.url)
+        serving = stories.serving(dashboard_kinds(store, stories.line.keeping))
         worker = Worker(store, serving, Settings(threads=threads, lease=5), telling)
 
         def stop(_signal: int, _frame: FrameType | None) -> None:
@@ -66,11 +67,10 @@ def demo(
 
         signal.signal(signal.SIGTERM, stop)
         signal.signal(signal.SIGINT, stop)
-        if until_idle:
+        if dashboard is None:
             _greet(folder, stories)
             worker.run_until_quiet()
         else:
-            dashboard = _dashboard(store, folder, stories.deposits.world, telling)
             _greet(folder, stories, dashboard.url)
             threading.Thread(target=stories.watch_for_mending, daemon=True).start()
             worker.run_forever()
@@ -78,17 +78,18 @@ def demo(
         stories.stop()
 
 
-def _dashboard(store: Store, folder: Path, world: World, telling: Telling) -> Server:
+def _dashboard(store: Store, stories: Stories, telling: Telling) -> Server:
     """At the usual port, or the next free one; back when it has answered."""
     from custody.web.app import Options, build_app
-    from custody.web.links import read_secret
     from custody.web.pages.all_sections import SECTIONS
     from custody.web.serving import Server
 
-    secret = read_secret(folder / "custody.secret")
+    world = stories.deposits.world
     options = Options(
-        secret, demo=True, machines=machines(), world=world, who=running.me(), telling=telling, sections=SECTIONS
-    )
+        world.links.secret, demo=True, machines=machines(), world=world, who=running.me(), telling=telling,
+        sections=SECTIONS, tables=stories.chat.mirror.table, shop=stories.book.shop if stories.book else None,
+        keeping=stories.line.keeping,
+    )  # fmt: skip
     return Server(build_app(store, options), port=FIRST_PORT, tries=MOST_PORTS).start()
 
 
@@ -128,6 +129,12 @@ def _greet(folder: Path, stories: Stories, dashboard: str = "") -> None:
         if stories.book
         else "(install git to see an archive)"
     )
+    catalogue = (
+        "\n  All four   one robot writes a record of each object into an archive, whose workflow indexes it:"
+        "\n             an object's page shows the whole of its history."
+        if stories.line.catalogue
+        else ""
+    )
     look = f"\n  Dashboard   {dashboard}/\n  API         {dashboard}/api/v1/openapi.json\n" if dashboard else ""
     print(
         f"""custody {__version__} · data in {here} (SQLite) · demo mode: loopback only, no login
@@ -137,7 +144,7 @@ def _greet(folder: Path, stories: Stories, dashboard: str = "") -> None:
   Archive    a book is being written; each revision indexes it and builds it, a newer build
              replaces one still being made.
   Channel    three thousand messages are mirrored, no faster than is allowed.
-  Robots     whatever is stored has its digests and formats checked; all of it is sealed.
+  Robots     whatever is stored has its digests and formats checked; all of it is sealed.{catalogue}
 
 Try, in another terminal:
   {path}cd {here}

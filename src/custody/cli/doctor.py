@@ -63,6 +63,8 @@ def examine(url: str, config: Config | None) -> Iterator[Finding]:
         return
     if config is not None:
         yield from _disk_findings(config)
+        yield from _root_findings(config)
+        yield from _service_findings(config)
 
 
 def examine_tree(url: str, repair: bool) -> Iterator[Finding]:
@@ -153,6 +155,38 @@ def _disk_findings(config: Config) -> Iterator[Finding]:
             yield Finding("warning", f"{name}: only {usage.free >> 30} GiB free on {folder}")
         else:
             yield Finding("fine", f"{name}: {usage.free >> 30} GiB free on {folder}")
+
+
+def _root_findings(config: Config) -> Iterator[Finding]:
+    """What crashes left beside a storage root is put right here too, not only when a worker starts."""
+    from custody.ingest.ocfl.opening import open_root
+
+    for name, path in config.ingest.nodes.items():
+        if not (config.home / path).exists():
+            continue
+        try:
+            cleared = open_root((config.home / path).resolve()).tidy()
+        except CustodyError as error:
+            yield Finding("unsafe", f"storage node {name}: {error.message}", error.hint)
+            continue
+        left = f"{cleared} unfinished versions were cleared away" if cleared else "nothing was left unfinished"
+        yield Finding("fine", f"storage node {name}: {left}")
+
+
+def _service_findings(config: Config) -> Iterator[Finding]:
+    from custody.ingest.setup import open_services
+
+    try:
+        services = open_services(config.ingest, config.home)
+    except CustodyError as error:
+        yield Finding("unsafe", f"profiles: {error.message}", error.hint)
+        return
+    for name, node in services.items():
+        try:
+            node.check()
+            yield Finding("fine", f"storage node {name}: {node.service} is well")
+        except CustodyError as error:
+            yield Finding("warning", error.message, "its jobs wait until it answers")
 
 
 def _nodes(config: Config) -> dict[str, Path]:

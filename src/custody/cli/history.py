@@ -21,7 +21,7 @@ from custody.history.keys import PublicKey, Signer, load_key, make_key, read_pub
 from custody.history.ledger import block_from, erasure, last_block, prove, rows_of, seal_once, verify_all
 from custody.history.witness import read_heads
 from custody.model.errors import BadInput, NotFound
-from custody.model.event import Event
+from custody.model.event import OUTCOMES, Event, Outcome
 from custody.stores import Store
 
 app = running.noun("Seal, prove and verify what was recorded.")
@@ -94,7 +94,7 @@ def verify(
     else:
         for fault in report.faults:
             print(fault)
-        print("the history is sound" if report.sound else f"{len(report.faults)} faults")
+        print("the history is sound" if report.sound else f"NOT SOUND: faults {len(report.faults)}")
         for limit in report.limits:
             print(f"  note: {limit}")
     raise typer.Exit(0 if report.sound else 1)
@@ -154,13 +154,16 @@ def premis(item: Annotated[str, typer.Argument(help="an item's id")], store: Sto
 def import_premis(
     file: Annotated[Path, typer.Argument(help="PREMIS 2.2 or 3")],
     agent: Annotated[str, typer.Option(help="who is importing, for the history")] = "",
+    outcome: Annotated[
+        list[str] | None, typer.Option(help="WORD=success, failure or warning: what a word means here; may be repeated")
+    ] = None,
     store: StoreUrl = running.DEFAULT_STORE,
 ) -> None:
     """Append the events of a PREMIS document to the items they are about; unknown items are made."""
-    from custody.history.premis_reading import new_events, read_premis
+    from custody.history.premis_reading import OUTCOME_WORDS, Habits, new_events, read_premis
     from custody.model.item import NewItem
 
-    found = read_premis(file.read_bytes())
+    found = read_premis(file.read_bytes(), Habits(outcomes={**OUTCOME_WORDS, **_words(outcome or [])}))
     events = [new for event in found.events for new in new_events(event)]
     items = [NewItem(name, changed=False) for name in sorted({event.item for event in events})]
     with open_store(store) as opened:
@@ -183,6 +186,17 @@ def blocks(store: StoreUrl = running.DEFAULT_STORE, json: AsJson = False) -> Non
         "sealed (UTC)": lambda block: moment(block.at), "root": lambda block: block.root.hex()[:16] + "…",
     }  # fmt: skip
     running.table(columns, found, "nothing has been sealed yet")
+
+
+def _words(given: list[str]) -> dict[str, Outcome]:
+    found: dict[str, Outcome] = {}
+    for text in given:
+        word, _, meaning = text.rpartition("=")
+        known = next((outcome for outcome in OUTCOMES if outcome == meaning.strip()), None)
+        if not word.strip() or known is None:
+            raise BadInput(f"cannot read {text!r}", where="--outcome", hint="--outcome bestanden=success")
+        found[word.strip().casefold()] = known
+    return found
 
 
 def _event(store: Store, subject: str, seq: int) -> Event:

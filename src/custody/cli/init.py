@@ -22,11 +22,15 @@ store = "sqlite:///custody.db"
 profiles = "profiles"      # a folder with one TOML file per collection
 staging = "staging"        # what was uploaded, kept by its digest
 work = "work"              # a folder per job while it is being worked on
+# files = "http://here/work"  # where storage services see that folder; see docs/operations.md
 place = ""                 # name this machine's disk if other machines do not see it
 threshold = 0.05           # of the working disk is kept free
 outbox = "outbox"          # mail goes here as files, unless …
 # smtp = "mail.example.org:25"
 sender = "custody@localhost"
+web = "http://127.0.0.1:7337"  # where depositors reach `custody serve`: mails link to their page there
+# link_days = 90           # so long such a link is good
+# secret = "custody.secret"  # signs those links: the same file on every machine
 
 [ingest.nodes]             # where objects are stored: OCFL storage roots, by name
 main = "storage"
@@ -43,7 +47,8 @@ naan = "99999"             # 99999 is for tests: ask for your own
 shoulder = "fk4"
 
 [storage]
-node = "main"
+node = "main"              # an OCFL root of custody.toml, or the name of a node of …
+# service = "https://storage.example.org"
 
 [notification]
 addresses = ["archive@localhost"]

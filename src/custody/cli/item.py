@@ -9,7 +9,8 @@ import typer
 from custody.cli import running
 from custody.cli.opening import open_store
 from custody.cli.running import AsJson, StoreUrl
-from custody.cli.when import moment
+from custody.cli.when import moment, moment_of
+from custody.robots.asof import as_of as stood
 
 app = running.noun("The things the archive keeps, and their whole history.")
 
@@ -38,12 +39,19 @@ def list_(
 
 
 @app.command()
-def show(item: str, store: StoreUrl = running.DEFAULT_STORE, json: AsJson = False) -> None:
-    """One item, and everything that happened to it, whichever application did it."""
+def show(
+    item: str,
+    as_of: Annotated[str, typer.Option(help="as it stood then: a day (its end), or a time (UTC unless it says)")] = "",
+    store: StoreUrl = running.DEFAULT_STORE,
+    json: AsJson = False,
+) -> None:
+    """One item, and everything that happened to it, whichever application did it; and which robots it is ready for."""
     with open_store(store) as opened:
-        found, events = opened.records.item(item), list(opened.records.all_events(f"item/{item}"))
+        then = stood(opened, item, moment_of(as_of)) if as_of else stood(opened, item, opened.now())
+    found, events = then.item, then.events
     if json:
-        running.emit({"item": found, "events": events})
+        ready = {name: name in then.ready_for() for name in then.answers}
+        running.emit({"item": found, "events": events, "ready": ready, "answers": then.answers})
         return
     running.show(
         [
@@ -57,3 +65,6 @@ def show(item: str, store: StoreUrl = running.DEFAULT_STORE, json: AsJson = Fals
         "outcome": lambda event: event.outcome, "by": lambda event: event.agent,
     }  # fmt: skip
     running.table(columns, events, "nothing has happened to it")
+    for robot, clauses in then.answers.items():
+        missing = [f"{clause.text} ({clause.because})" for clause in clauses if not clause.holds]
+        print(f"{robot}: {'not ready: ' + '; '.join(missing) if missing else 'ready'}")

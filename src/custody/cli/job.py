@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -108,18 +109,24 @@ def show(job: Id, store: StoreUrl = running.DEFAULT_STORE, json: AsJson = False)
 def why(
     job: Id,
     place: Annotated[str, typer.Option(help="as a worker of this place sees it")] = "",
+    config: Annotated[Path | None, typer.Option(envvar="CUSTODY_CONFIG", help="custody.toml")] = None,
     store: StoreUrl = running.DEFAULT_STORE,
     json: AsJson = False,
 ) -> None:
     """Why it is not running, since when, and what would clear it."""
+    from custody.cli.config import find
+    from custody.ingest import blockers
+    from custody.ingest.disk import find_disk
+
+    found = find(config)
+    disk = find_disk(found.home / found.ingest.work, found.ingest.place, found.ingest.threshold) if found else None
     with open_store(store) as opened:
-        reasons, now = opened.queue.why(job, place), opened.now()
+        reasons, now = blockers.why(opened, opened.queue.get(job), disk, place), opened.now()
     if json:
         running.emit(reasons)
         return
     for reason in reasons:
-        since = f" (for {ago(reason.since, now)})" if reason.since else ""
-        print(f"job {label(job)}: {reason.text}{since}\n  until: {reason.clears}")
+        running.tell_reason(f"job {label(job)}", reason, now)
 
 
 @app.command()

@@ -1,123 +1,137 @@
-"""custody robot: functions that wake when an item has had the right events."""
+"""custody robot: functions and programs that wake when an item has had the right events."""
 
 from __future__ import annotations
 
 import csv
+import os
 import signal
+import socket
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from types import FrameType
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from custody.cli import running
-from custody.cli.running import AsJson, StoreUrl, Why
-from custody.model.errors import NotFound
+from custody.cli import robot_acts, running
+from custody.cli.running import AsJson, StoreUrl
+from custody.cli.when import ago, moment
+from custody.model.errors import NotFound, Unavailable
 from custody.model.trigger import Trigger, admits, clauses
-from custody.robots.cycle import chores, kinds, lock_component, subscribe, sweep_again
-from custody.robots.finding import find_robots
+from custody.ports import Leases
+from custody.robots.cycle import chores, kinds, subscribe, sweep_again
+from custody.robots.deadlines import due_of, late
+from custody.robots.finding import INSTALLED, find_robots
+from custody.robots.lint import BEGINNINGS
 from custody.robots.lint import lint as look_over
-from custody.robots.restart import restart as withdraw
-from custody.robots.restart import undo as take_back
-from custody.robots.robot import Robot, sentence
+from custody.robots.locks import Locks
+from custody.robots.properties import SUFFIX, converted, labels_of
+from custody.robots.restart import by_hand
+from custody.robots.robot import sentence
+from custody.robots.tally import Tally
 from custody.stores import Store, open_store
 from custody.stores.items import subscriptions
 
-app = running.noun("Functions that wake when an item has had the right events.")
-Places = Annotated[list[str], typer.Argument(help="Python files, folders or modules with robots")]
-Load = Annotated[
-    list[str] | None, typer.Option("--load", help="files, folders or modules with robots; may be repeated")
+app = running.noun("Functions and programs that wake when an item has had the right events.")
+for verb, act in robot_acts.VERBS.items():
+    app.command(verb)(act)
+
+Places = Annotated[
+    list[str] | None,
+    typer.Argument(help="Python files, *.robot.toml, folders, modules, or `installed` for what packages offer"),
 ]
 ItemId = Annotated[str, typer.Argument(help="an item's id")]
 
 
 @app.command()
 def run(
-    places: Places,
+    places: Places = None,
     once: Annotated[bool, typer.Option("--once", help="one cycle, as from cron, then end")] = False,
     threads: int = 4,
     lease: Annotated[float, typer.Option(help="seconds a claim lasts without renewal")] = 30,
+    locks: Annotated[
+        str,
+        typer.Option(help="zookeeper://HOST:PORT,…/ROOT for the locks of robots and items; else leases in the store"),
+    ] = "",
+    log: Annotated[bool, typer.Option(help="structured log on standard error")] = False,
     detailed: Annotated[bool, typer.Option("--detailed-exit-code", help="4 when there was nothing to do")] = False,
     store: StoreUrl = running.DEFAULT_STORE,
 ) -> None:
     """Run robots. Exit codes: 0 worked or nothing to do, 1 an item failed, 2 could not work, 3 another one runs it."""
+    from custody.cli.telling import Logging
     from custody.engine import Serving, Settings, Worker
+    from custody.engine.watch import NOTHING
 
-    robots = find_robots(places)
-    with open_store(store) as opened:
-        subscribe(opened, robots)
-        worker = Worker(
-            opened, Serving(tuple(kinds(opened, robots)), tuple(chores(opened, robots))), Settings(threads, lease)
-        )
-        locks = [_locked(opened, robot, worker.holder, lease) for robot in robots]
-
-        def stop(_signal: int, _frame: FrameType | None) -> None:
-            worker.stop()
-
-        signal.signal(signal.SIGTERM, stop)
-        signal.signal(signal.SIGINT, stop)
-        before = _last_event(opened)
-        if once:
-            for robot in robots:
-                sweep_again(opened, robot)
-            worker.run_until_quiet()
-        else:
-            worker.run_forever()
-        for lock in locks:
-            _unlock(opened, lock)
-        code = _exit_code(opened, robots, before, worker.settled_count, detailed)
-    raise typer.Exit(code)
-
-
-def _locked(store: Store, robot: Robot, holder: str, lease: float) -> object:
-    from custody.model.errors import Refused, Unavailable
-
-    try:
-        return lock_component(store, robot, holder, lease)
-    except Unavailable as busy:
-        raise Refused(busy.message, code="robot.busy", hint="it ends by itself; or `custody lease break`") from busy
+    robots = find_robots(places or [INSTALLED])
+    with open_store(store) as opened, _leases(locks, opened, lease) as leases:
+        holder = f"{socket.gethostname()}:{os.getpid()}:{opened.new_move()[:6]}"
+        held = Locks(leases, holder, lease, items=bool(locks))
+        held.take(robots)
+        tally = Tally(opened, Logging() if log else NOTHING)
+        try:
+            subscribe(opened, robots)
+            serving = Serving(tuple(kinds(opened, robots, held, once)), tuple(chores(opened, robots)))
+            worker = Worker(opened, serving, Settings(threads, lease), tally)
+            _stop_on_signals(worker.stop)
+            held.keep(worker.stop)
+            if once:
+                for robot in robots:
+                    sweep_again(opened, robot)
+                worker.run_until_quiet()
+                tally.leftovers(robots)
+            else:
+                worker.run_forever()
+        finally:
+            held.release()
+        print("\n".join(tally.lines() or ["nothing to do"]))
+        if held.lost:
+            raise Unavailable(held.lost, code="lock.lost", hint="what was being worked on is given up, and done again")
+    raise typer.Exit(1 if tally.any_bad() else 4 if detailed and not worker.settled_count else 0)
 
 
-def _unlock(store: Store, lock: object) -> None:
-    from custody.model.lease import Lease
+@contextmanager
+def _leases(url: str, store: Store, lease: float) -> Iterator[Leases]:
+    if not url:
+        yield store.leases
+        return
+    from custody.stores.zookeeper import ZooKeeperLeases
 
-    if isinstance(lock, Lease):
-        store.leases.settle(lock)
+    with ZooKeeperLeases.open(url, lease) as leases:
+        yield leases
 
 
-def _last_event(store: Store) -> int:
-    recent = store.records.recent(limit=1)
-    return recent[0].id if recent else 0
+def _stop_on_signals(stop: Callable[[], None]) -> None:
+    def ask(_signal: int, _frame: FrameType | None) -> None:
+        stop()
 
-
-def _exit_code(store: Store, robots: list[Robot], before: int, settled: int, detailed: bool) -> int:
-    types, agents = {robot.event for robot in robots}, {robot.agent for robot in robots}
-    after = before
-    while events := store.records.since(after):
-        if any(event.type in types and event.agent in agents and event.outcome == "failure" for event in events):
-            return 1
-        after = events[-1].id
-    return 4 if detailed and not settled else 0
+    signal.signal(signal.SIGTERM, ask)
+    signal.signal(signal.SIGINT, ask)
 
 
 @app.command("list")
 def list_(store: StoreUrl = running.DEFAULT_STORE, json: AsJson = False) -> None:
-    """The robots that are registered, and how many items are ready for each."""
+    """The robots that are registered, how many items are ready for each, and how many are late."""
     with open_store(store) as opened:
         found = opened.db.read(subscriptions)
-        counts = {kind: (state, count) for kind, state, count in opened.queue.counts()}
-    rows = [(name, facts, trigger, counts.get(f"robot/{name}", ("", 0))[1]) for name, trigger, facts in found]
+        counts = {(kind, state): count for kind, state, count in opened.queue.counts()}
+        overdue = late(opened, limit=1000)
+    rows = [
+        {
+            "robot": name, **facts, "when": trigger.as_dict(), "ready": counts.get((f"robot/{name}", "queued"), 0),
+            "failed": counts.get((f"robot/{name}", "failed"), 0),
+            "late": sum(each.robot == name for each in overdue) if facts.get("within") else None,
+        }
+        for name, trigger, facts in found
+    ]  # fmt: skip
     if json:
-        running.emit(
-            [
-                {"robot": name, **facts, "when": trigger.as_dict(), "ready": ready}
-                for name, facts, trigger, ready in rows
-            ]
-        )
+        running.emit(rows)
         return
     columns = {
-        "robot": lambda row: row[0], "version": lambda row: row[1].get("version"),
-        "records": lambda row: row[1].get("event"), "ready": lambda row: row[3], "when": lambda row: sentence(row[2]),
+        "robot": lambda row: row["robot"], "version": lambda row: row.get("version"),
+        "records": lambda row: row.get("event"), "ready": lambda row: row["ready"], "broken": lambda row: row["failed"],
+        "late": lambda row: row["late"], "when": lambda row: sentence(Trigger.from_dict(row["when"])),
     }  # fmt: skip
     running.table(columns, rows, "no robots yet: custody robot run FILE")
 
@@ -126,26 +140,34 @@ def list_(store: StoreUrl = running.DEFAULT_STORE, json: AsJson = False) -> None
 def why(robot: str, item: ItemId, store: StoreUrl = running.DEFAULT_STORE, json: AsJson = False) -> None:
     """Is this item ready for this robot? Each clause, and the event that decides."""
     with open_store(store) as opened:
-        trigger = _trigger(opened, robot)
+        trigger, facts = _registered(opened, robot)
         found = list(clauses(trigger, opened.records.item(item), opened.records.latest(item)))
         job = opened.queue.by_key(f"robot/{robot}", item)
         reasons = opened.queue.why(job.id) if job else []
-    if json:
-        running.emit({"ready": all(clause.holds for clause in found), "clauses": found, "job": reasons})
-        return
+        due, now = due_of(opened, item, facts), opened.now()
+        acts = by_hand(list(opened.records.all_events(f"item/{item}")))
     ready = all(clause.holds for clause in found)
+    if json:
+        running.emit({"ready": ready, "clauses": found, "job": reasons, "due": due, "by_hand": acts})
+        return
     print(f"{item} is {'ready' if ready else 'not ready'} for {robot}")
     for clause in found:
         print(f"  {'yes' if clause.holds else 'no ':3}  {clause.text} ({clause.because})")
     for reason in reasons:
         print(f"  job {job.id if job else ''}: {reason.text}")
+    if due is not None:
+        print(
+            f"  {facts['event']} should be there by {moment(due)} UTC" + (f", {ago(due, now)} ago" if due < now else "")
+        )
+    for event in acts:
+        print(f"  {event.type} by {event.agent} on {moment(event.at)} UTC: {event.detail.get('why')}")
 
 
 @app.command("dry-run")
 def dry_run(robot: str, limit: int = 50, store: StoreUrl = running.DEFAULT_STORE) -> None:
     """Which items it would take now."""
     with open_store(store) as opened:
-        trigger, after, shown = _trigger(opened, robot), "", 0
+        trigger, after, shown = _registered(opened, robot)[0], "", 0
         while (items := opened.records.items(after)) and shown < limit:
             for item in items:
                 if shown < limit and admits(trigger, item, opened.records.latest(item.id)):
@@ -156,9 +178,16 @@ def dry_run(robot: str, limit: int = 50, store: StoreUrl = running.DEFAULT_STORE
 
 
 @app.command()
-def lint(places: Places) -> None:
+def lint(
+    places: Annotated[list[str], typer.Argument(help="as for run; also *.properties of the old framework")],
+    known: Annotated[list[str] | None, typer.Option(help="an event that comes from elsewhere; may be repeated")] = None,
+) -> None:
     """Look over a line of robots for what would stop it, repeat it, or never let it begin."""
-    remarks = look_over(find_robots(places))
+    old = [Path(place) for place in places if place.endswith(SUFFIX)]
+    read = [labels_of(path) for path in old]
+    found = find_robots([place for place in places if not place.endswith(SUFFIX)])
+    remarks = [remark for each in read for remark in each.remarks]
+    remarks += look_over([*found, *(each.robot for each in read if each.robot)], BEGINNINGS | frozenset(known or ()))
     for remark in remarks:
         print(remark)
     print(f"{len(remarks)} remarks", file=sys.stderr)
@@ -166,25 +195,18 @@ def lint(places: Places) -> None:
 
 
 @app.command()
-def restart(
-    item: ItemId,
-    event: Annotated[str, typer.Argument(help="the event to withdraw, with what came of it")],
-    why: Why,
-    load: Load = None,
-    store: StoreUrl = running.DEFAULT_STORE,
+def convert(
+    file: Annotated[Path, typer.Argument(help="a property file with autonomous.* keys")],
+    name: Annotated[str, typer.Option(help="the robot's name; the file's unless told")] = "",
+    event: Annotated[str, typer.Option(help="the event it records, where the file does not show it")] = "",
+    command: Annotated[str, typer.Option(help="the program that does the work")] = "./work",
+    version: str = "1.0",
 ) -> None:
-    """Let the line go on from before an event. Nothing is deleted; `undo` takes it back."""
-    with open_store(store) as opened:
-        withdrawn = withdraw(opened, find_robots(load or []), item, event, running.me(), why)
-    print(f"withdrawn from {item}: {', '.join(withdrawn)}")
-
-
-@app.command()
-def undo(item: ItemId, why: Why, store: StoreUrl = running.DEFAULT_STORE) -> None:
-    """Take the last restart back."""
-    with open_store(store) as opened:
-        back = take_back(opened, item, running.me(), why)
-    print(f"they stand again on {item}: {', '.join(back)}")
+    """Turn a property file of the old framework into a label (NAME.robot.toml), with remarks on what has no place."""
+    read = labels_of(file, name, event, command, version)
+    print(converted(read), end="")
+    for remark in read.remarks:
+        print(remark, file=sys.stderr)
 
 
 @app.command()
@@ -202,8 +224,8 @@ def matrix(collection: str = "", limit: int = 1000, store: StoreUrl = running.DE
             out.writerow([item.id, *(latest[name].outcome if name in latest else "" for name in events)])
 
 
-def _trigger(store: Store, name: str) -> Trigger:
-    for robot, trigger, _ in store.db.read(subscriptions):
+def _registered(store: Store, name: str) -> tuple[Trigger, dict[str, Any]]:
+    for robot, trigger, facts in store.db.read(subscriptions):
         if robot == name:
-            return trigger
+            return trigger, facts
     raise NotFound(f"there is no robot {name}", code="robot.unknown", hint="`custody robot list`")

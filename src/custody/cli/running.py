@@ -6,13 +6,17 @@ import getpass
 import json
 import os
 import sys
+import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, is_dataclass
+from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
 
+from custody.cli.when import ago
 from custody.model.errors import BadInput, CustodyError, Refused
+from custody.model.why import Reason
 
 DEFAULT_STORE = "sqlite:///custody.db"
 
@@ -34,6 +38,7 @@ def _several_verbs() -> None:
 def run(app: typer.Typer, arguments: list[str]) -> NoReturn:
     """Run `app`, tell errors in words, and end the process."""
     try:
+        _use_store_of_this_folder(arguments)
         app(arguments[1:], prog_name=f"custody {arguments[0]}")
     except CustodyError as error:
         tell_error(error, "--json" in arguments)
@@ -44,6 +49,20 @@ def run(app: typer.Typer, arguments: list[str]) -> NoReturn:
     except KeyboardInterrupt:
         sys.exit(130)
     sys.exit(0)
+
+
+def _use_store_of_this_folder(arguments: list[str]) -> None:
+    """Where a custody.toml lies, all commands mean its store, unless they are told another."""
+    here = Path("custody.toml")
+    named = any(word in ("--config", "--store") or word.startswith(("--config=", "--store=")) for word in arguments)
+    if named or "CUSTODY_STORE" in os.environ or "CUSTODY_CONFIG" in os.environ or not here.is_file():
+        return
+    try:
+        store = tomllib.loads(here.read_text(encoding="utf-8")).get("store")
+    except (OSError, ValueError):
+        return  # whoever reads all of it says what is wrong with it
+    if isinstance(store, str) and store:
+        os.environ["CUSTODY_STORE"] = store
 
 
 def tell_error(error: CustodyError, as_json: bool) -> None:
@@ -113,6 +132,12 @@ def _cell(value: Any) -> str:
     if value is None or value == "":
         return "-"
     return str(value).replace("\n", " ")
+
+
+def tell_reason(what: str, reason: Reason, now: int) -> None:
+    """Why something waits, and what would clear it."""
+    since = f" (for {ago(reason.since, now)})" if reason.since else ""
+    print(f"{what}: {reason.text}{since}\n  until: {reason.clears}")
 
 
 def show(pairs: Sequence[tuple[str, Any]]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated
@@ -35,33 +36,37 @@ def serve(
     store: Annotated[str, typer.Option(envvar="CUSTODY_STORE", help="instead of the configuration's store")] = "",
 ) -> None:
     """Serve until SIGTERM or Ctrl-C; work under way finishes or is given back."""
-    from custody.cli.applications import machines, serving
+    from custody.cli.applications import keeping_of, machines, serving, shop_of, tables_of
     from custody.cli.config import find
     from custody.cli.telling import Logging
     from custody.engine import Settings, Worker
     from custody.engine.watch import NOTHING
+    from custody.ingest.links import read_secret
     from custody.ingest.setup import open_world
     from custody.stores import open_store
     from custody.web.app import Options, build_app
-    from custody.web.links import read_secret
     from custody.web.pages.all_sections import SECTIONS
     from custody.web.serving import Server
     from custody.web.telling import Telling
 
     found = find(config)
-    home = found.home if found else Path()
     telling = Telling(Logging() if log else NOTHING)
     with open_store(store or (found.store if found else running.DEFAULT_STORE)) as opened:
         world = open_world(opened, found.ingest, found.home) if found else None
+        if world and secret:
+            world = replace(world, links=replace(world.links, secret=read_secret(secret)))
         options = Options(
-            read_secret(secret or home / "custody.secret"), demo=demo, machines=machines(), world=world,
-            secure_cookie=secure, who=running.me(), telling=telling, sections=SECTIONS,
+            world.links.secret if world else read_secret(secret or Path("custody.secret")), demo=demo,
+            machines=machines(), world=world, secure_cookie=secure, who=running.me(), telling=telling,
+            sections=SECTIONS, tables=tables_of(found), shop=shop_of(opened, found), keeping=keeping_of(found),
         )  # fmt: skip
         site = build_app(opened, options)
         server = Server(site, host, port).start()
         stopping = threading.Event()
         worker = (
-            Worker(opened, serving(opened, config, [], []), Settings(threads=threads), telling) if workers else None
+            Worker(opened, serving(opened, config, [], [], world), Settings(threads=threads), telling)
+            if workers
+            else None
         )
 
         def stop(_signal: int, _frame: FrameType | None) -> None:

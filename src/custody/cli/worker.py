@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import signal
+import sys
+from contextlib import nullcontext
 from pathlib import Path
 from types import FrameType
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,6 +15,12 @@ from custody.cli import running
 from custody.cli.opening import open_store
 from custody.cli.running import AsJson, StoreUrl
 from custody.cli.when import ago
+from custody.stores import Store
+
+if TYPE_CHECKING:
+    from custody.engine.watch import Watch
+    from custody.web.scraping import Scraped
+    from custody.web.telling import Telling
 
 app = running.noun("Run the work; see who runs it.")
 
@@ -37,6 +45,7 @@ def run(
     wake: Annotated[bool, typer.Option(help="listen for wake-ups between polls")] = True,
     config: Annotated[Path | None, typer.Option(envvar="CUSTODY_CONFIG", help="custody.toml")] = None,
     log: Annotated[bool, typer.Option(help="structured log on standard error")] = True,
+    metrics: Annotated[str, typer.Option(help="serve Prometheus metrics there, such as 127.0.0.1:9337")] = "",
     store: StoreUrl = running.DEFAULT_STORE,
 ) -> None:
     """Claim jobs and work on them until told to stop (SIGTERM or Ctrl-C)."""
@@ -50,17 +59,28 @@ def run(
         serves = serving(opened, config, load or [], exec_ or [])
         serves = serves.only(kinds) if kinds else serves
         settings = Settings(threads=threads, lease=lease, poll=poll, grace=grace, place=place, wake=wake)
-        worker = Worker(opened, serves, settings, Logging() if log else NOTHING)
+        watch: Watch = Logging() if log else NOTHING
+        scraped = _metrics(metrics, opened, watch) if metrics else None
+        worker = Worker(opened, serves, settings, scraped[0] if scraped else watch)
 
         def stop(_signal: int, _frame: FrameType | None) -> None:
             worker.stop()
 
         signal.signal(signal.SIGTERM, stop)
         signal.signal(signal.SIGINT, stop)
-        if until_idle:
-            worker.run_until_quiet()
-        else:
-            worker.run_forever()
+        with scraped[1] if scraped else nullcontext():
+            worker.run_until_quiet() if until_idle else worker.run_forever()
+
+
+def _metrics(where: str, store: Store, watch: Watch) -> tuple[Telling, Scraped]:
+    from custody.cli.applications import machines
+    from custody.web.scraping import Scraped
+    from custody.web.telling import Telling
+
+    telling = Telling(watch)
+    scraped = Scraped(where, store, machines(), telling)
+    print(f"metrics    {scraped.url}", file=sys.stderr, flush=True)
+    return telling, scraped
 
 
 @app.command("list")

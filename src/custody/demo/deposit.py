@@ -9,8 +9,8 @@ import hashlib
 import random
 from pathlib import Path
 
-from custody.ingest.manifest_form import BATCH_OF_MANIFESTS, OBJECT, Row
-from custody.ingest.manifest_write import write
+from custody.ingest.manifest.form import BATCH_OF_MANIFESTS, OBJECT, Row
+from custody.ingest.manifest.writer import write
 from custody.ingest.standins.files import FileServer
 
 TITLES = (

@@ -1,16 +1,22 @@
-"""Story three: what has been stored is looked after by robots, and everything that happens is sealed and witnessed."""
+"""Story three: what has been stored is looked after by robots, and everything that happens is sealed and witnessed.
+
+With git one of them keeps a catalogue, which is an archive with a workflow of its own: a line through all four.
+"""
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from custody.demo.catalogue import Catalogue
 from custody.engine.kinds import Chore, Kind
-from custody.history.keys import Signer, load_key, make_key
-from custody.history.ledger import seal_once
+from custody.history.keeping import Keeping
+from custody.history.keys import load_key, make_key
 from custody.robots.cycle import chores, kinds, subscribe
 from custody.robots.ready import fixity, formats
+from custody.robots.robot import Robot
 from custody.stores import Store
 
 NAME = "custody.demo"
@@ -21,26 +27,31 @@ SEAL_SECONDS = 5.0
 @dataclass
 class Line:
     store: Store
-    home: Path
-    signer: Signer
+    keeping: Keeping
+    catalogue: Catalogue | None  # needs git
 
     @classmethod
     def open(cls, store: Store, home: Path) -> Line:
         key = home / "history.key"
         signer = load_key(key, NAME) if key.exists() else make_key(key, NAME)
         (home / "history.public").write_text(f"{signer.public}\n")
-        return cls(store, home, signer)
+        catalogue = Catalogue(store, home) if shutil.which("git") else None
+        return cls(store, Keeping((signer.public,), (home / "witness.txt",), signer, SEAL_SECONDS), catalogue)
+
+    @property
+    def robots(self) -> Sequence[Robot]:
+        return (*ROBOTS, self.catalogue.robot()) if self.catalogue else ROBOTS
 
     def begin(self) -> None:
-        subscribe(self.store, ROBOTS)
+        if self.catalogue:
+            self.catalogue.begin()
+        subscribe(self.store, self.robots)
 
     def kinds(self) -> Sequence[Kind]:
-        return kinds(self.store, ROBOTS)
+        return kinds(self.store, self.robots)
 
     def chores(self) -> Sequence[Chore]:
-        return (*chores(self.store, ROBOTS), Chore("seal the history", SEAL_SECONDS, self.seal))
+        return (*chores(self.store, self.robots), Chore("seal the history", SEAL_SECONDS, self.seal))
 
     def seal(self) -> None:
-        while block := seal_once(self.store.ledger, self.signer, self.store.now(), [self.home / "witness.txt"]):
-            if block.complete:
-                return
+        self.keeping.seal(self.store.ledger, self.store.now())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from custody.demo.deposit import misbehave, write_manifests, write_objects
@@ -64,6 +64,10 @@ class Deposits:
         for name, description in (("papers", "Papers of the Demo Society"), ("maps", "Maps and plans")):
             (profiles / f"{name}.toml").write_text(PROFILE.format(description=description, port=server.port))
         return cls(store, home, server, open_world(store, CONFIG, home))
+
+    def followed_at(self, web: str) -> None:
+        """Mails link to the depositor's page at this address."""
+        self.world = replace(self.world, links=replace(self.world.links, web=web))
 
     def begin(self) -> None:
         """Hand in the deposits, unless an earlier start did."""

@@ -11,9 +11,11 @@ from custody.engine.kinds import Kind
 from custody.model.errors import CustodyError, Unavailable
 from custody.model.job import Change, Claim
 from custody.model.outcome import Facts, Failed, Hold, Outcome, Passed, Wait
+from custody.model.quick import quick
 
 REVOKED = {"cancel": "cancelled", "supersede": "superseded"}
 MOST_TRACEBACK = 8_000
+_change = quick(Change)  # one is made for every job
 
 
 def judge(kind: Kind, claim: Claim, outcome: Outcome, facts: Mapping[str, Any], chance: float, move: str) -> Change:
@@ -66,19 +68,19 @@ def _may_try_again(kind: Kind, claim: Claim) -> bool:
 def _passed(kind: Kind, claim: Claim, outcome: Passed, facts: Mapping[str, Any], move: str) -> Change:
     job = claim.job
     to = kind.machine.next(job.state, "pass")
-    return Change(
+    return _change(
         job.id, job.state, to, "passed", "warning" if outcome.warning else "success", claim.holder,
         kind.machine.is_working(to), kind.machine.end(to), claim.token, move, detail=outcome.detail, keep=outcome.keep,
         facts=_all_facts(facts, outcome.keep), then=outcome.then, items=outcome.items, events=outcome.events,
         priority=outcome.priority, lane=outcome.lane, place=outcome.place, last_passed=job.state,
-        open=_own_count(claim), remove=outcome.forget,
+        open=_own_count(claim), remove=outcome.forget, look=outcome.look,
     )  # fmt: skip
 
 
 def _failed(kind: Kind, claim: Claim, outcome: Failed, facts: Mapping[str, Any], move: str) -> Change:
     job = claim.job
     to = kind.machine.next(job.state, "fail")
-    return Change(
+    return _change(
         job.id, job.state, to, "failed", "failure", claim.holder, kind.machine.is_working(to), kind.machine.end(to),
         claim.token, move, detail={"reason": outcome.reason, **outcome.detail}, keep=outcome.keep, code=outcome.code,
         facts=_all_facts(facts, outcome.keep), then=outcome.then, events=outcome.events,
@@ -89,7 +91,7 @@ def _retried(kind: Kind, claim: Claim, outcome: Failed, facts: Mapping[str, Any]
     job = claim.job
     pause = kind.backoff.seconds(job.attempts, chance)
     told = {"reason": outcome.reason, "attempt": job.attempts, "again_in": round(pause, 3), **outcome.detail}
-    return Change(
+    return _change(
         job.id, job.state, job.state, "retried", "failure", claim.holder, True, None, claim.token, move, detail=told,
         keep=outcome.keep, facts=_all_facts(facts, outcome.keep), code=outcome.code, delay=pause,
     )  # fmt: skip
@@ -97,7 +99,7 @@ def _retried(kind: Kind, claim: Claim, outcome: Failed, facts: Mapping[str, Any]
 
 def _waited(claim: Claim, outcome: Wait, facts: Mapping[str, Any], move: str) -> Change:
     job = claim.job
-    return Change(
+    return _change(
         job.id, job.state, job.state, "waited", "none", claim.holder, True, None, claim.token, move,
         detail={"why": outcome.why, "again_in": outcome.seconds}, keep=outcome.keep,
         facts=_all_facts(facts, outcome.keep), delay=outcome.seconds, attempts=-1, needs=outcome.needs,
@@ -107,7 +109,7 @@ def _waited(claim: Claim, outcome: Wait, facts: Mapping[str, Any], move: str) ->
 def _signalled(kind: Kind, claim: Claim, signal: str, type_: str, detail: Mapping[str, Any], move: str) -> Change:
     job = claim.job
     to = kind.machine.next(job.state, signal)
-    return Change(
+    return _change(
         job.id, job.state, to, type_, "none", claim.holder, kind.machine.is_working(to), kind.machine.end(to),
         claim.token, move, detail=detail,
     )  # fmt: skip

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from custody.engine.work import Work
 from custody.model.lease import Trust
@@ -39,15 +39,22 @@ class Keeper:
 
     def add(self, works: list[Work], asked_at: float) -> None:
         """Start keeping; `asked_at` is when the claim was sent."""
+        trust = Trust(asked_at, self._seconds)
+        stop_at = trust.must_stop_at()
         with self._lock:
             for work in works:
-                self._held[work.claim.id] = (work, self._trust(work, asked_at))
+                work.trusted_until = stop_at
+                self._held[work.job.id] = (work, trust)
 
-    def drop(self, work: Work) -> None:
+    def drop(self, works: Sequence[Work]) -> None:
         with self._lock:
-            held = self._held.get(work.claim.id)
-            if held and held[0] is work:
-                del self._held[work.claim.id]
+            for work in works:
+                held = self._held.get(work.job.id)
+                if held and held[0] is work:
+                    del self._held[work.job.id]
+
+    def count(self) -> int:
+        return len(self._held)
 
     def held(self) -> list[Work]:
         with self._lock:
@@ -81,12 +88,9 @@ class Keeper:
     def _confirm(self, work: Work, asked_at: float) -> None:
         with self._lock:
             if work.claim.id in self._held:
-                self._held[work.claim.id] = (work, self._trust(work, asked_at))
-
-    def _trust(self, work: Work, asked_at: float) -> Trust:
-        trust = Trust(asked_at, self._seconds)
-        work.trusted_until = trust.must_stop_at()
-        return trust
+                trust = Trust(asked_at, self._seconds)
+                work.trusted_until = trust.must_stop_at()
+                self._held[work.claim.id] = (work, trust)
 
     def _stop_unconfirmed(self) -> None:
         now = self._clock()
@@ -97,7 +101,7 @@ class Keeper:
 
     def _lose(self, work: Work, reason: str) -> None:
         self.losses += 1
-        self.drop(work)
+        self.drop([work])
         work.stop(reason)
 
     def _pause(self) -> float:

@@ -43,17 +43,20 @@ class Kind:
     state: str = WORK.start
     machine: Machine = WORK
     at_once: int = 0  # at most so many at once in one worker; 0: as many as it has threads
+    at_most: int = 0  # at most so many claimed in the whole life of one worker; 0: no end
+    spare: int = 0  # leave so many of a worker's threads to other kinds; the only thread there is may be used
     tries: int = 5  # attempts at a transient failure before it counts as a failure
-    crashes: int = 3  # workers that may die alone with it before it is put aside
+    crashes: int = 2  # workers that may die alone with it before it is put aside; one more may have died in company
     backoff: Backoff = field(default_factory=Backoff)
     decide: Decide | None = None  # a pass: looks at all waiting jobs at once and says what becomes of some
     every: float = 5.0  # seconds between passes
     confirm_dead: Callable[[Job], None] = _nothing_to_kill  # make sure that nothing of an earlier attempt runs
 
-    @property
-    def prefix(self) -> str:
-        """Which queues this serves: see the generated column `queue`."""
-        return self.kind[:-1] if self.kind.endswith("*") else f"{self.kind}|{self.state}|"
+    prefix: str = field(init=False)  # which queues this serves: see the generated column `queue`
+
+    def __post_init__(self) -> None:
+        prefix = self.kind[:-1] if self.kind.endswith("*") else f"{self.kind}|{self.state}|"
+        object.__setattr__(self, "prefix", prefix)
 
     def serves(self, job: Job) -> bool:
         return f"{job.kind}|{job.state}|".startswith(self.prefix) and job.state == self.state
@@ -74,6 +77,7 @@ class Serving:
 
     kinds: tuple[Kind, ...]
     chores: tuple[Chore, ...] = ()
+    _known: dict[tuple[str, str], Kind] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         seen: set[str] = set()
@@ -83,8 +87,11 @@ class Serving:
             seen.add(kind.prefix)
 
     def of(self, job: Job) -> Kind:
+        if known := self._known.get((job.kind, job.state)):
+            return known
         for kind in self.kinds:
             if kind.serves(job):
+                self._known[job.kind, job.state] = kind
                 return kind
         raise BadInput(f"nothing here serves {job.kind} in state {job.state}", code="worker.kinds")
 

@@ -7,13 +7,13 @@ can do no harm.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from custody.engine.judge import judge
 from custody.engine.kinds import Kind, Serving
-from custody.engine.settler import Finished, Settler
+from custody.engine.settler import Finished, Heard, Settler
 from custody.engine.work import Work
-from custody.model.job import Answer, Change, Claim, Filter
+from custody.model.job import Claim, Filter
 from custody.model.outcome import Hold, Outcome
 from custody.ports import Store
 
@@ -51,9 +51,9 @@ def _settle(
     ]
     moved = 0
 
-    def heard(_work: Work, _change: Change, answer: Answer) -> None:
+    def heard(settled: Sequence[Heard]) -> None:
         nonlocal moved
-        moved += answer.done
+        moved += sum(answer.done for _, _, answer in settled)
 
     settler = Settler(store, Serving((kind,)), heard, lambda work: None)
     while finished:

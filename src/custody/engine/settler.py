@@ -9,8 +9,9 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from custody.engine.judge import judge, revoked, surprise
 from custody.engine.kinds import Serving
@@ -28,7 +29,10 @@ AWAY = (Unavailable, Unsafe)
 """It is the store that cannot be told, whatever the words."""
 
 
-@dataclass(frozen=True, slots=True)
+Heard: TypeAlias = tuple[Work, Change, Answer]
+
+
+@dataclass(slots=True)
 class Finished:
     """A piece of work and what is to be said about it."""
 
@@ -42,18 +46,24 @@ class Settler:
         self,
         store: Store,
         serving: Serving,
-        on_settled: Callable[[Work, Change, Answer], None],
+        on_settled: Callable[[Sequence[Heard]], None],
         on_lost: Callable[[Work], None],
     ) -> None:
         self._store, self._serving, self._on_settled, self._on_lost = store, serving, on_settled, on_lost
         self._inbox: queue.SimpleQueue[Finished | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._loop, name="custody-settler", daemon=True)
+        self._under_way = 0
 
     def start(self) -> None:
         self._thread.start()
 
     def put(self, work: Work, change: Change) -> None:
         self._inbox.put(Finished(work, change))
+
+    @property
+    def waiting(self) -> int:
+        """How many are finished and not yet settled."""
+        return self._inbox.qsize() + self._under_way
 
     def close(self) -> None:
         """Settle what is there, then end."""
@@ -78,18 +88,27 @@ class Settler:
             raise
         except Exception as error:
             return self._one_by_one(finished, error)
-        return [again for entry, answer in zip(finished, answers, strict=True) for again in self._hear(entry, answer)]
+        heard: list[Heard] = []
+        again: list[Finished] = []
+        for entry, answer in zip(finished, answers, strict=True):
+            if answer.done or self._is_final(entry, answer):
+                heard.append((entry.work, entry.change, answer))
+            else:
+                again += self._in_other_words(entry, answer)
+        self._on_settled(heard)
+        return again
 
-    def _hear(self, entry: Finished, answer: Answer) -> list[Finished]:
-        work, change = entry.work, entry.change
+    def _is_final(self, entry: Finished, answer: Answer) -> bool:
+        """It was refused, and there is nothing more to say."""
+        if answer.code == "revoked" or (answer.code not in OUTDATED and not entry.rephrased):
+            return False
+        self.note_refusal(entry.work, entry.change.type, answer.code, answer.why)
+        return True
+
+    def _in_other_words(self, entry: Finished, answer: Answer) -> list[Finished]:
         if answer.code == "revoked":
             return self._as_revoked(entry)
-        if not answer.done and answer.code not in OUTDATED and not entry.rephrased:
-            return self._as_failed(work, Failed(answer.code, answer.why))
-        if not answer.done:
-            self.note_refusal(work, change.type, answer.code, answer.why)
-        self._on_settled(work, change, answer)
-        return []
+        return self._as_failed(entry.work, Failed(answer.code, answer.why))
 
     def _one_by_one(self, finished: list[Finished], error: Exception) -> list[Finished]:
         """Something in these words cannot be written at all. Find whose, and let the others pass."""
@@ -145,7 +164,9 @@ class Settler:
             finished = [first]
             while len(finished) < MOST and (more := self._waiting()):
                 finished.append(more)
+            self._under_way = len(finished)
             self.settle(finished)
+            self._under_way = 0
 
     def _waiting(self) -> Finished | None:
         try:

@@ -14,20 +14,19 @@ from custody.ports import Queue
 class Work:
     """One claim being worked on."""
 
+    __slots__ = ("_facts", "_on_stop", "_queue", "_unsure", "claim", "job", "stop_reason", "stopped", "trusted_until")
+    _stopping = threading.Lock()  # one for all: few are ever stopped, and a lock for each would cost each
+
     def __init__(self, claim: Claim, queue: Queue) -> None:
         self.claim = claim
+        self.job: Job = claim.job
         self._queue = queue
-        self._facts = dict(claim.job.facts)
+        self._facts: Mapping[str, Any] = claim.job.facts  # replaced, never changed
         self._unsure = False  # an answer got lost: something may have been kept
-        self._stopped = threading.Event()
-        self._on_stop: list[Callable[[], None]] = []
-        self._lock = threading.Lock()
+        self._on_stop: list[Callable[[], None]] | None = None
+        self.stopped = False  # asked for by the keeper, obeyed by the handler, or by whatever `on_stop` kills
         self.stop_reason = ""
         self.trusted_until = 0.0  # on the monotonic clock: how long the lease is known to be ours; set by the keeper
-
-    @property
-    def job(self) -> Job:
-        return self.claim.job
 
     @property
     def payload(self) -> Mapping[str, Any]:
@@ -66,14 +65,10 @@ class Work:
 
     def _look_again(self) -> None:
         if self._unsure:
-            self._facts = dict(self._queue.get(self.job.id).facts)
+            self._facts = self._queue.get(self.job.id).facts
             self._unsure = False
 
-    # Stopping: asked for by the keeper, obeyed by the handler, or by whatever `on_stop` kills.
-
-    @property
-    def stopped(self) -> bool:
-        return self._stopped.is_set()
+    # Stopping
 
     @property
     def lost(self) -> bool:
@@ -81,23 +76,28 @@ class Work:
         return self.stop_reason in ("lost", "unconfirmed")
 
     def stop(self, reason: str) -> None:
-        with self._lock:
-            if self._stopped.is_set():
+        with self._stopping:
+            if self.stopped:
                 return
-            self.stop_reason = reason
-            self._stopped.set()
-            callbacks = list(self._on_stop)
+            self.stop_reason, self.stopped = reason, True
+            callbacks = self._on_stop or ()
         for callback in callbacks:
             callback()
 
     def on_stop(self, callback: Callable[[], None]) -> None:
         """Call this when the work must stop; at once if it must already."""
-        with self._lock:
-            if not self._stopped.is_set():
-                self._on_stop.append(callback)
+        with self._stopping:
+            if not self.stopped:
+                self._on_stop = [*(self._on_stop or ()), callback]
                 return
         callback()
 
     def wait(self, seconds: float) -> bool:
         """Sleep, but not beyond being stopped; True when stopped."""
-        return self._stopped.wait(seconds)
+        told = threading.Event()
+        self.on_stop(told.set)
+        try:
+            return told.wait(seconds)
+        finally:
+            with self._stopping:
+                self._on_stop = [callback for callback in self._on_stop or () if callback != told.set]

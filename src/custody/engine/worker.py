@@ -13,7 +13,7 @@ import socket
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from custody.engine.chores import Chores
@@ -21,15 +21,18 @@ from custody.engine.keeper import Keeper
 from custody.engine.kinds import Kind, Serving
 from custody.engine.passes import run_pass
 from custody.engine.run import run
-from custody.engine.settler import Finished, Settler
+from custody.engine.settler import Finished, Heard, Settler
 from custody.engine.watch import NOTHING, Watch
 from custody.engine.work import Work
 from custody.model.errors import CustodyError
-from custody.model.job import Answer, Change, Claim
+from custody.model.job import Claim
 from custody.ports import Store
 
 BUFFER_SECONDS = 0.05  # of work kept at hand
 MOST_BUFFERED = 500
+MOST_HELD = 3 * MOST_BUFFERED  # those at hand, and those whose end is being written
+LOOK_SECONDS = 0.1  # for which queues that were full are claimed from without looking for others
+TICK_SECONDS = 0.1  # between looks for what has come due
 EXPIRY_SECONDS = 0.5  # between looks for vanished holders
 BEAT_SECONDS = 5.0  # between signs of life, which only people read
 LISTEN_SECONDS = 0.02  # between looks for commits of other processes
@@ -80,12 +83,17 @@ class Worker:
         self._settler = Settler(store, serving, self._settled, self._lost)
         self._ready: deque[Work] = deque()
         self._change = threading.Condition()
+        self._hungry = threading.Event()  # there may be room for more
         self._busy: Counter[str] = Counter()  # claimed and not yet settled, by prefix
+        self._taken: Counter[str] = Counter()  # claimed so far
         self._suspect: Work | None = None
         self._pace = Pace()
         self._stopping = False
         self._threads: list[threading.Thread] = []
         self._cursors: dict[str, str] = {}
+        self._full: dict[
+            str, tuple[list[str], float]
+        ] = {}  # queues that had more than was taken, and until when we rely on it
         self._next: dict[str, float] = {}
         self.settled_count = 0
 
@@ -125,12 +133,9 @@ class Worker:
 
     def shut_down(self) -> None:
         self._stopping = True
-        with self._change:
-            unstarted, self._ready = list(self._ready), deque()
-            self._change.notify_all()
-        self._give_back(unstarted)
+        self._give_back(self._unstarted())
         deadline = time.monotonic() + self.settings.grace
-        while (running := self._keeper.held()) and time.monotonic() < deadline:
+        while (running := self._with_a_say()) and time.monotonic() < deadline:
             with self._change:
                 self._change.wait(0.05)
         for work in running:
@@ -146,7 +151,7 @@ class Worker:
         """Work on everything that can be claimed now, in this thread; answers how many were settled."""
         before, count = self.settled_count, 0
         while count < most:
-            self._housekeeping()
+            self._housekeeping(now=True)
             claimed = self._claim(max(1, self.settings.threads)) + self._claim_suspect()
             if not claimed and not self._passes(now=True):
                 break
@@ -161,9 +166,11 @@ class Worker:
         try:
             nothing = 0
             while not self._stopping and nothing < 2:  # what was just settled may be claimable again: look twice
-                busy = self._cycle() or self._keeper.held() or self._passes(now=True)
+                claimed = self._cycle()
+                busy = claimed or self._keeper.count() or self._passes(now=True)
                 nothing = 0 if busy else nothing + 1
-                time.sleep(0.002)
+                if not claimed:
+                    time.sleep(0.002)
         finally:
             self.shut_down()
 
@@ -171,23 +178,50 @@ class Worker:
 
     def _cycle(self) -> int:
         self._housekeeping()
-        room = self._pace.buffer(self.settings.threads) - len(self._keeper.held())
-        claimed = self._claim(room) + self._claim_suspect()
-        if not claimed and room <= 0:
-            with self._change:
-                self._change.wait(0.01)
+        self._hungry.clear()
+        room, wanted = self._room()
+        claimed = (self._claim(room) if room >= wanted else 0) + self._claim_suspect()
+        if not claimed and room < wanted:
+            self._hungry.wait(0.01)
             return 1  # there may be more: look again at once
         return claimed
+
+    def _room(self) -> tuple[int, int]:
+        """For how many more there is room, and for how many there must be: claims of a few cost as much as of many."""
+        most = self._pace.buffer(self.settings.threads)
+        held = self._keeper.count()
+        room = min(most - held + self._settler.waiting, MOST_HELD - held)
+        return room, max(1, min(most * 3 // 4, most - self.settings.threads))
 
     def _claim(self, room: int) -> int:
         claimed = 0
         for kind in self.serving.handled():
             share = min(room - claimed, self._allowed(kind))
             if share > 0:
-                asked_at = self._clock()
-                claims = self.store.queue.claim(self._queues(kind), self.holder, self.settings.lease, share)
-                claimed += self._take(claims, asked_at)
+                claimed += self._claim_of(kind, share)
         return claimed
+
+    def _claim_of(self, kind: Kind, share: int) -> int:
+        """First from queues that lately had more than we took; if they do not suffice, from all that are ready."""
+        known, until = self._full.pop(kind.prefix, ([], 0.0))
+        if self._clock() < until:
+            taken = self._claim_from(known, share)
+            if taken == share:
+                self._full[kind.prefix] = [*known[1:], known[0]], until
+                return taken
+            share -= taken
+        else:
+            taken = 0
+        asked_at = self._clock()
+        queues = self._queues(kind)
+        more = self._claim_from(queues, share)
+        if more == share:
+            self._full[kind.prefix] = queues, asked_at + LOOK_SECONDS
+        return taken + more
+
+    def _claim_from(self, queues: list[str], share: int) -> int:
+        asked_at = self._clock()
+        return self._take(self.store.queue.claim(queues, self.holder, self.settings.lease, share), asked_at)
 
     def _queues(self, kind: Kind) -> list[str]:
         """Queues with ready work that this worker may take, going round from where it stopped last time."""
@@ -203,33 +237,37 @@ class Worker:
         return state == kind.state and place in ("", self.settings.place)
 
     def _allowed(self, kind: Kind) -> int:
-        limit = kind.at_once or MOST_BUFFERED + self.settings.threads
-        return limit - self._busy[kind.prefix]
+        threads = self.settings.threads
+        limit = kind.at_once or (max(1, threads - kind.spare) if kind.spare else MOST_BUFFERED + threads)
+        limit -= self._busy[kind.prefix]
+        return min(limit, kind.at_most - self._taken[kind.prefix]) if kind.at_most else limit
 
     def _claim_suspect(self) -> int:
         """One job whose holder vanished, one at a time: if it kills us too, it is known to be the one."""
         if self._suspect is not None or not self._is_time("expiry", EXPIRY_SECONDS):
             return 0
         asked_at = self._clock()
-        while claim := self.store.queue.claim_expired(self._suspect_prefixes(), self.holder, self.settings.lease):
+        while claim := self._next_suspect():
             self._next["expiry"] = 0.0  # where one vanished there may be more
             if self.serving.of(claim.job).handler or claim.job.revoked:
                 return self._take([claim], asked_at, alone=True)
             self.store.queue.release([claim])  # a pass will decide about it again
         return 0
 
-    def _suspect_prefixes(self) -> tuple[str, ...]:
-        # A pinned job's prefix ends in its place; ours and nobody's are the ones we may take.
-        kinds = [(kind, place) for kind in self.serving.kinds for place in {"", self.settings.place}]
-        return tuple(kind.prefix if kind.kind.endswith("*") else f"{kind.prefix}{place}|" for kind, place in kinds)
+    def _next_suspect(self) -> Claim | None:
+        serves, lease = self.serving.prefixes(), self.settings.lease
+        return self.store.queue.claim_expired(serves, self.holder, lease, self.settings.place)
 
     def _take(self, claims: list[Claim], asked_at: float, alone: bool = False) -> int:
         """Theirs to be worked on from now on, whatever becomes of the claims that follow."""
+        if not claims:
+            return 0
         works = [Work(claim, self.store.queue) for claim in claims]
         prefixes = [self.serving.of(work.job).prefix for work in works]
         self._keeper.add(works, asked_at)
         with self._change:
             self._busy.update(prefixes)
+            self._taken.update(prefixes)
             if alone:
                 self._suspect = works[0]
                 self._ready.appendleft(works[0])  # it has waited for a whole lease already, and others wait behind it
@@ -241,14 +279,29 @@ class Worker:
     # Working
 
     def _hand(self) -> None:
-        while True:
-            with self._change:
-                while not self._ready and not self._stopping:
-                    self._change.wait()
-                if not self._ready:
-                    return
-                work = self._ready.popleft()
+        while (work := self._next_one() or self._wait_for_one()) is not None:
             self._work(work)
+
+    def _next_one(self) -> Work | None:
+        try:
+            return self._ready.popleft()  # needs no lock: two never get the same
+        except IndexError:
+            return None
+
+    def _wait_for_one(self) -> Work | None:
+        """None when there will be no more."""
+        self._hungry.set()
+        with self._change:
+            while (work := self._next_one()) is None and not self._stopping:
+                self._change.wait()
+            return work
+
+    def _unstarted(self) -> list[Work]:
+        """Take away what nobody has begun."""
+        with self._change:
+            works = list(iter(self._next_one, None))
+            self._change.notify_all()
+        return works
 
     def _work(self, work: Work, inline: bool = False) -> None:
         started = time.monotonic()
@@ -263,10 +316,11 @@ class Worker:
         else:
             self._settler.put(work, change)
 
-    def _settled(self, work: Work, change: Change, answer: Answer) -> None:
-        self.watch.settled(work.job, change, answer)
-        self.settled_count += answer.done
-        self._leave(work)
+    def _settled(self, heard: Sequence[Heard]) -> None:
+        for work, change, answer in heard:
+            self.watch.settled(work.job, change, answer)
+            self.settled_count += answer.done
+        self._leave([work for work, _, _ in heard])
 
     def _lost(self, work: Work) -> None:
         """Nothing can be said about it any more."""
@@ -276,20 +330,23 @@ class Worker:
         self.watch.lost(work.job, work.stop_reason)
         if work.stop_reason in ("", "lost"):  # it was refused a renewal, or to keep a fact
             self._settler.note_refusal(work, "renewed", "lease.lost", "someone else has claimed or moved it")
-        self._leave(work)
+        self._leave([work])
 
-    def _leave(self, work: Work) -> None:
-        self._keeper.drop(work)
+    def _leave(self, works: Sequence[Work]) -> None:
+        self._keeper.drop(works)
         with self._change:
-            self._busy[self.serving.of(work.job).prefix] -= 1
-            if self._suspect is work:
-                self._suspect = None
+            for work in works:
+                self._busy[self.serving.of(work.job).prefix] -= 1
+                if self._suspect is work:
+                    self._suspect = None
             self._change.notify_all()
+        self._hungry.set()
 
     # Between claims
 
-    def _housekeeping(self) -> None:
-        self.store.queue.tick()
+    def _housekeeping(self, now: bool = False) -> None:
+        if now or self._is_time("tick", TICK_SECONDS):
+            self.store.queue.tick()
         if self.settings.schedules and self._is_time("schedules", 1.0):
             self.store.schedules.run_due(self.holder)
         self._passes(now=False)
@@ -348,14 +405,17 @@ class Worker:
             self.store.queue.release([work.claim for work in works])
         except CustodyError as error:
             self.watch.trouble(error)  # then their leases simply end
-        for work in works:
-            self._leave(work)
+        self._leave(works)
 
     def _settle_last_words(self) -> None:
         patience = time.monotonic() + 2.0
-        while self._keeper.held() and time.monotonic() < patience:
+        while self._with_a_say() and time.monotonic() < patience:
             with self._change:
                 self._change.wait(0.05)
+
+    def _with_a_say(self) -> list[Work]:
+        """What is being worked on and not lost: the rest is not waited for, as nothing it says would be heard."""
+        return [work for work in self._keeper.held() if not work.lost]
 
     def _forget_me(self) -> None:
         try:

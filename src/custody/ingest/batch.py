@@ -13,21 +13,37 @@ from itertools import islice
 from custody.border.folder import Folder
 from custody.engine.work import Work
 from custody.ingest import manifest, notices
-from custody.ingest.manifest_form import BATCHES, KINDS, Kind, Row
+from custody.ingest.gathering import check_name
+from custody.ingest.manifest.form import BATCHES, KINDS, Kind, Row
 from custody.ingest.staging import is_staged, name_in
-from custody.ingest.steps import check_name
 from custody.ingest.submission import PROFILE_OF, first_priority, guess_type, parts_of, row_jobs, single_job
 from custody.ingest.world import World
-from custody.model.errors import CustodyError, Refused
+from custody.model.errors import CustodyError, LeaseLost, Unavailable
 from custody.model.job import NewJob
 from custody.model.outcome import Failed, Outcome, Passed, Wait
 
+TRIES = 5
+"""Attempts at reading a submission; after the last the depositor is told."""
 MOST_FAULTS = 50
 SNIFFED = 64 << 10
 
 
 def pending(work: Work, world: World) -> Outcome:
-    """Fan out: one job for each object of the submission."""
+    """Fan out: one job for each object of the submission. A submission that cannot be used is told to the depositor."""
+    try:
+        outcome = _fan_out(work, world)
+    except LeaseLost:
+        raise
+    except CustodyError as error:
+        if isinstance(error, Unavailable) and work.job.attempts < TRIES:
+            raise
+        if error.code == "queue.full":
+            return Wait(1.0, str(error))
+        outcome = Failed(error.code, str(error), detail=error.facts)
+    return notices.refused(work, world, outcome) if isinstance(outcome, Failed) else outcome
+
+
+def _fan_out(work: Work, world: World) -> Outcome:
     submission = work.payload
     profile = world.profile(submission["profile"])
     payload = work.facts.get("payload") or _fixed(work, world)
@@ -44,12 +60,7 @@ def pending(work: Work, world: World) -> Outcome:
         return Failed("batch.empty", "the manifest lists nothing")
     priority = profile.priority if profile.priority is not None else first_priority(checked.rows)
     rows = _share(work, world, type_, payload, checked.rows)
-    try:
-        _spawn(work, world, payload, kind, priority, rows)
-    except Refused as full:
-        if full.code != "queue.full":
-            raise
-        return Wait(1.0, str(full))
+    _spawn(work, world, payload, kind, priority, rows)
     told = {"jobs": len(rows)}
     return Passed(told, keep={"jobs": len(rows)}, then=notices.queued(work, world, len(rows)))
 
@@ -131,7 +142,3 @@ def _profile_named(world: World, payload: str) -> str:
             if line.startswith("#%profile") and line.rstrip().endswith(f"/{kind.profile}"):
                 return kind.profile
     return ""
-
-
-def refusal(error: CustodyError) -> Failed:
-    return Failed(error.code, str(error))

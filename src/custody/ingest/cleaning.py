@@ -9,6 +9,7 @@ from __future__ import annotations
 import shutil
 
 from custody.engine.work import Work
+from custody.ingest import keys, notices
 from custody.ingest.states import BATCH_KIND
 from custody.ingest.world import World
 from custody.model.errors import Refused
@@ -48,6 +49,11 @@ def delete_batch(store: Store, batch: Job, who: str, why: str, world: World | No
         if world is not None:
             world.disk.remove(job)
         count += store.queue.delete(job.id, who, why)
+    for delivery in notices.about(world, batch) if world is not None else ():
+        if delivery.ended:
+            store.queue.delete(delivery.id, who, why)
+    if batch.key:
+        keys.remember(store, batch.key, batch.id, batch.payload)  # it outlasts the batch
     store.queue.delete(batch.id, who, why)
     return count
 

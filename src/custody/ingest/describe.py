@@ -23,7 +23,7 @@ from xml.sax.saxutils import escape
 
 from custody.border.text import read_xml
 from custody.ingest import anvl
-from custody.ingest.manifest_row import local_ids
+from custody.ingest.manifest.row import local_ids
 
 UNKNOWN = "(:unas)"
 """Kernel metadata for: no value was assigned"""

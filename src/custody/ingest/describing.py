@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import mimetypes
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from urllib.parse import quote
@@ -14,8 +14,9 @@ from custody.engine.work import Work
 from custody.ingest import describe, manifest
 from custody.ingest.describe import Deposit, Description
 from custody.ingest.digests import digest_file
-from custody.ingest.manifest_form import STORAGE, Row
-from custody.ingest.manifest_write import write_storage
+from custody.ingest.httpnode import Window
+from custody.ingest.manifest.form import STORAGE, Row
+from custody.ingest.manifest.writer import write_storage
 from custody.ingest.staging import name_in
 from custody.ingest.world import World
 
@@ -53,7 +54,7 @@ def write_system_files(work: Work, world: World, primary: str, producer: str, sy
     (folder / system).mkdir(exist_ok=True)
     for name, text in describe.system_files(about, _deposit(work, world, primary)).items():
         _write(folder / system / name, text)
-    rows = [_row(number, path, folder) for number, path in enumerate(_files(folder), start=1)]
+    rows = [_row(number, path, folder, _address(world)) for number, path in enumerate(_files(folder), start=1)]
     _write(folder / system / MANIFEST, "".join(write_storage(rows)))
     mine = (f"{row.digest} {row.name}\n" for row in rows if row.name.startswith(f"{producer}/"))
     return hashlib.sha256("".join(mine).encode()).hexdigest()
@@ -64,7 +65,7 @@ def stored_rows(folder: Path) -> Iterator[Row]:
     path = folder / "system" / MANIFEST
     with path.open("rb") as source:
         yield from manifest.read(source, check_name=lambda name: None, kinds=(STORAGE,), where=MANIFEST)
-    yield _row(0, path, folder)
+    yield _row(0, path, folder, _here)
 
 
 def deletes(folder: Path) -> tuple[str, ...]:
@@ -78,7 +79,8 @@ def _deposit(work: Work, world: World, primary: str) -> Deposit:
     return Deposit(
         batch=str(work.job.parent or 0), job=str(work.job.id), submitted=moment(work.job.created),
         file=payload.get("filename") or name_in(payload["payload"]), type=payload["type"], profile=profile.name,
-        collections=profile.collections or (profile.name,), storage_service="ocfl", storage_node=profile.storage.node,
+        collections=profile.collections or (profile.name,),
+        storage_service=profile.storage.service or "ocfl", storage_node=profile.storage.node,
         owner=profile.owner, supplied_identifier=payload.get("primary_id", ""),
         digest_type=payload.get("digest_type", ""), digest_value=payload.get("digest_value", ""),
         note=payload.get("note", ""),
@@ -92,12 +94,20 @@ def _files(folder: Path) -> Iterator[Path]:
                 yield path
 
 
-def _row(number: int, path: Path, folder: Path) -> Row:
+def _here(path: Path) -> str:
+    return f"file:{quote(str(path))}"
+
+
+def _address(world: World) -> Callable[[Path], str]:
+    """Where whoever stores a file finds it: on this machine, or through the window that we leave open."""
+    return Window(world.disk.root, world.files).url_of if world.files else _here
+
+
+def _row(number: int, path: Path, folder: Path, address: Callable[[Path], str]) -> Row:
     name = path.relative_to(folder).as_posix()
     digest = digest_file(path, ["sha256"])["sha256"]
     mime = mimetypes.guess_type(name)[0] or "application/octet-stream"
-    url = f"file:{quote(str(path))}"
-    return Row(number, url, name, "sha256", digest, path.stat().st_size, mime=mime)
+    return Row(number, address(path), name, "sha256", digest, path.stat().st_size, mime=mime)
 
 
 def _write(path: Path, text: str) -> None:

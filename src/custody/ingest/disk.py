@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from custody.model.job import Job
-from custody.model.outcome import Outcome, Passed
+from custody.model.outcome import Failed, Outcome, Passed
 
 RESERVE_AFTER = 600_000_000
 """Microseconds after which a job that was passed over keeps its room: then smaller ones no longer pass it."""
@@ -51,6 +51,11 @@ class WorkingDisk:
                 yield int(number), path
 
 
+def find_disk(root: Path, place: str, threshold: float) -> WorkingDisk | None:
+    """The working disk, for someone who only looks; None where nothing has been worked on yet."""
+    return WorkingDisk(root, place, threshold) if root.is_dir() else None
+
+
 @dataclass(frozen=True, slots=True)
 class Room:
     """What may be given away now."""
@@ -61,6 +66,10 @@ class Room:
 
     def has(self, needed: int) -> bool:
         return self.free - needed >= self.total * self.threshold
+
+    def could_ever_have(self, needed: int) -> bool:
+        """On an empty disk, that is."""
+        return self.total - needed >= self.total * self.threshold
 
 
 def promised(admitted: Iterable[tuple[Job, int]]) -> int:
@@ -77,7 +86,8 @@ def admit(waiting: Sequence[Job], room: Room, place: str, now: int) -> Mapping[i
     """Which of the waiting jobs may have room, in order of need; the others stay where they are.
 
     A small job passes a stuck big one. One that has waited too long has its room set aside, so that it is not
-    passed for ever. A job whose size nobody knows waits while there is less free than the threshold.
+    passed for ever. A job whose size nobody knows waits while there is less free than the threshold. One that not
+    even the empty disk could hold fails, unless other machines have disks of their own.
     """
     chosen: dict[int, Outcome] = {}
     free = room.free
@@ -87,6 +97,8 @@ def admit(waiting: Sequence[Job], room: Room, place: str, now: int) -> Mapping[i
         if left.has(needed or 0):
             chosen[job.id] = Passed(detail={"free": free, "needed": needed}, place=place)
             free -= needed or 0
+        elif needed is not None and not place and not room.could_ever_have(needed):
+            chosen[job.id] = Failed("space.never", f"it needs {needed} bytes; the whole working disk has {room.total}")
         elif needed is not None and now - job.changed > RESERVE_AFTER:
             free -= needed
     return chosen

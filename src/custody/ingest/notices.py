@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from email import message_from_bytes, policy
 from typing import Any
 
 from custody.engine.work import Work
+from custody.history.ledger import last_block
 from custody.ingest import mail, webhook
 from custody.ingest import report as reports
 from custody.ingest.describing import moment
@@ -33,13 +35,19 @@ def queued(work: Work, world: World, jobs: int) -> Sequence[NewJob]:
     if not profile.notification.confirm:
         return ()
     text = f"Batch {work.job.id} was taken in: {jobs} object{'s' if jobs != 1 else ''} of {profile.name}.\n"
+    if link := world.links.url(work.job, world.store.now()):
+        text += f"How it stands: {link}\n"
     return _delivery(work, world, profile, "queued", f"Batch {work.job.id} was taken in", text, {})
 
 
 def report(work: Work, world: World, update: bool) -> Outcome:
     """Every job exactly once; what was told is kept, and an update tells the difference to it."""
     profile = world.profile(work.payload["profile"])
-    made = Report(_batch(work.job), moment(world.store.now()), tuple(_lines(work, world)))
+    now = world.store.now()
+    made = Report(
+        _batch(work.job), moment(now), tuple(_lines(work, world)), _history_head(world),
+        link=world.links.url(work.job, now),
+    )  # fmt: skip
     change = reports.delta(_told_before(work, world), made) if update else None
     round_ = int(work.facts.get("rounds", 0)) + 1
     told = world.staging.put([json.dumps(reports.told(made)).encode()], "told.json").url
@@ -47,6 +55,8 @@ def report(work: Work, world: World, update: bool) -> Outcome:
     text = reports.as_text(made) if change is None else reports.update_as_text(change, made)
     attached = {"report.csv": reports.as_csv(made.outcomes), "report.json": reports.as_json(made, change)}
     subject = f"{'OK' if made.ok else 'FAIL'}: batch {work.job.id} of {profile.name}"
+    if made.history_head:
+        attached["history-head.txt"] = made.history_head
     kept["report"] = world.staging.put([attached["report.json"].encode()], "report.json").url
     mails = _delivery(work, world, profile, f"report-{round_}", subject, text, attached)
     counts = {state: made.count(state) for state in (reports.COMPLETED, reports.FAILED, reports.DELETED)}
@@ -54,6 +64,24 @@ def report(work: Work, world: World, update: bool) -> Outcome:
         failed = f"{counts['failed']} of {len(made.outcomes)} objects failed"
         return Failed("batch.incomplete", failed, detail=counts | _delta_counts(change), keep=kept, then=mails)
     return Passed(counts | _delta_counts(change), keep=kept, then=mails)
+
+
+def refused(work: Work, world: World, outcome: Failed) -> Failed:
+    """The batch failed before it had jobs: tell the depositor why, with all the faults that were found."""
+    profile = world.profiles.get(work.payload["profile"])
+    if profile is None:
+        return outcome
+    now = world.store.now()
+    made = Report(
+        _batch(work.job), moment(now), (), _history_head(world), outcome.reason, world.links.url(work.job, now)
+    )
+    told = reports.as_json(made)
+    faults = [str(each) for each in outcome.detail.get("faults", ())]
+    attached = {"report.json": told} | ({"faults.txt": "".join(f"{each}\n" for each in faults)} if faults else {})
+    subject = f"FAIL: batch {work.job.id} of {profile.name} could not be read"
+    mails = _delivery(work, world, profile, "refused", subject, reports.as_text(made), attached)
+    kept = {"report": world.staging.put([told.encode()], "report.json").url}
+    return replace(outcome, keep={**outcome.keep, **kept}, then=[*outcome.then, *mails])
 
 
 def call_back(work: Work, world: World, profile: Profile) -> int:
@@ -71,12 +99,25 @@ def call_back(work: Work, world: World, profile: Profile) -> int:
     return status
 
 
+def about(world: World, batch: Job) -> Sequence[Job]:
+    """The deliveries of every mail about a batch, in their order."""
+    names = ["queued", "refused", *(f"report-{round_}" for round_ in range(1, int(batch.facts.get("rounds", 0)) + 1))]
+    found = [world.store.queue.by_key(DELIVER, _message_id(world, batch, name)) for name in names]
+    return [job for job in found if job]
+
+
 def deliver(work: Work, world: World) -> Outcome:
     """Send one message; the same Message-ID each time."""
     with world.staging.open(work.payload["message"]) as file:
         message = message_from_bytes(file.read(), policy=policy.SMTP)
     world.mail(message)
     return Passed({"to": work.payload["to"]})
+
+
+def _history_head(world: World) -> str:
+    """The newest sealed head: a mail that left the house is a witness that nobody here can change."""
+    block = last_block(world.store.ledger)
+    return str(block.head) if block else ""
 
 
 def _batch(job: Job) -> Batch:
@@ -124,6 +165,10 @@ def _delta_counts(change: Delta | None) -> dict[str, int]:
     }
 
 
+def _message_id(world: World, batch: Job, what: str) -> str:
+    return f"<batch-{batch.id}-{what}@{world.sender.rpartition('@')[2]}>"
+
+
 def _delivery(
     work: Work, world: World, profile: Profile, what: str, subject: str, text: str, attached: dict[str, str]
 ) -> Sequence[NewJob]:
@@ -131,7 +176,7 @@ def _delivery(
     addresses = [part.strip() for part in given.split(",") if part.strip()] or list(profile.notification.addresses)
     if not addresses:
         return ()
-    message_id = f"<batch-{work.job.id}-{what}@{world.sender.rpartition('@')[2]}>"
+    message_id = _message_id(world, work.job, what)
     message = mail.compose(
         sender=world.sender, recipients=addresses, subject=subject, text=text, message_id=message_id,
         date=moment(world.store.now()), attachments=attached,

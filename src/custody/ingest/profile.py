@@ -19,6 +19,9 @@
     [fetch]
     hosts = ["*.archive.example"]
 
+    [containers]
+    encoding = "cp437"          # of names in old zip files
+
 Every mistake in a file is told at once, each with its key. Passwords and secrets are never in a profile;
 it names the file that has them. Whether a collection is held is not a setting either: holds have a who, a
 why and a since, and live in the store.
@@ -70,6 +73,7 @@ class Storage:
     node: str = "main"
     service: str = ""
     """an HTTP storage service; empty is the OCFL root of the node"""
+    token_file: str = ""
     storing: str = "own"
     recording: str = "own"
     """own, or external: left to another service on the ZooKeeper tree"""
@@ -95,7 +99,7 @@ class ObjectLimits:
     files: int = 1_000_000
     large: int = 100 << 30
     """an object of this size runs later"""
-    downloads: int = 4
+    downloads: int = 16
     """at once, for one object"""
 
 
@@ -111,6 +115,14 @@ class Fetching:
     """networks that are not public and yet allowed"""
     ca_file: str = ""
     bags_may_fetch: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Containers:
+    """How zip and tar files are read."""
+
+    encoding: str = ""
+    """of names that do not say theirs, such as cp437 or shift_jis; empty: such names are refused"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +142,7 @@ class Profile:
     callback: Callback = field(default_factory=Callback)
     limits: ObjectLimits = field(default_factory=ObjectLimits)
     fetch: Fetching = field(default_factory=Fetching)
+    containers: Containers = field(default_factory=Containers)
 
 
 def read_profile(path: Path) -> Profile:
@@ -240,6 +253,7 @@ def _problems(profile: Profile) -> list[str]:
         ("callback.url", lambda: profile.callback.url and _url(profile.callback.url)),
         ("callback.secret_file", lambda: _together(profile.callback)),
         ("limits.downloads", lambda: _between(profile.limits.downloads, 1, 64)),
+        ("containers.encoding", lambda: profile.containers.encoding and _encoding(profile.containers.encoding)),
         ("fetch.schemes", lambda: [_one_of(each, "http", "https") for each in fetch.schemes]),
         ("fetch.hosts", lambda: [_matches(_HOST, each) for each in fetch.hosts]),
         ("fetch.ports", lambda: [_between(each, 1, 65535) for each in fetch.ports]),
@@ -271,6 +285,14 @@ def _between(value: int, least: int, most: int) -> int:
 def _one_of(value: str, *choices: str) -> str:
     if value not in choices:
         raise ValueError(f"{value!r} is not {' or '.join(choices)}")
+    return value
+
+
+def _encoding(value: str) -> str:
+    try:
+        b"a".decode(value)
+    except (LookupError, UnicodeError):
+        raise ValueError(f"{value!r} is no encoding of text") from None
     return value
 
 

@@ -110,7 +110,10 @@ def delta(before: Mapping[str, str], now: Report) -> Delta:
 
 def as_text(report: Report) -> str:
     total = len(report.outcomes)
-    lines = [*_heading(report), f"{report.count(COMPLETED)} of {total} deposited."]
+    lines = [
+        *_heading(report),
+        "Nothing was deposited." if report.failure else f"{report.count(COMPLETED)} of {total} deposited.",
+    ]
     lines += ["", *_causes(each for each in report.outcomes if each.state == FAILED)]
     lines += _section("Deleted by the archive", [each for each in report.outcomes if each.state == DELETED])
     lines += _section("Deposited", [each for each in report.outcomes if each.state == COMPLETED])
@@ -176,7 +179,7 @@ def _finished(lines: list[str], report: Report) -> str:
     if report.link:
         lines.append(f"This batch on the web: {_line(report.link)}")
     if report.history_head:
-        lines.append(f"Head of the history: {_line(report.history_head)}")
+        lines.append(f"Head of the history: {_line(' '.join(report.history_head.splitlines()[:3]))}")
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -212,6 +215,7 @@ def as_json(report: Report, change: Delta | None = None) -> str:
         "counts": {state: report.count(state) for state in (COMPLETED, FAILED, DELETED)},
         "failure": report.failure,
         "history_head": report.history_head,
+        "link": report.link,
         "jobs": [asdict(each) for each in report.outcomes],
     }
     if change is not None:

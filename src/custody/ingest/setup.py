@@ -12,10 +12,12 @@ from custody.border.fetch import Fetcher
 from custody.border.policy import Policy
 from custody.ingest.disk import WorkingDisk
 from custody.ingest.ezid import Ezid
+from custody.ingest.httpnode import HttpNode, Window
 from custody.ingest.inventory import Inventory
+from custody.ingest.links import DAYS, read_links
 from custody.ingest.mail import Mail, by_smtp, to_outbox
+from custody.ingest.nodes import open_nodes
 from custody.ingest.noid import Noid
-from custody.ingest.ocfl_root import open_root
 from custody.ingest.profile import Profile, read_profile
 from custody.ingest.staging import Staging
 from custody.ingest.world import Minter, World
@@ -31,6 +33,7 @@ class IngestConfig:
     profiles: Path = Path("profiles")
     staging: Path = Path("staging")
     work: Path = Path("work")
+    files: str = ""  # the address at which storage services see that folder of this machine
     place: str = ""  # the name of this machine's working disk; empty when all machines share it
     threshold: float = 0.05  # of the working disk is kept free
     nodes: Mapping[str, Path] = field(default_factory=lambda: {"main": Path("storage")})
@@ -38,6 +41,9 @@ class IngestConfig:
     smtp: str = ""  # host:port; empty: mail goes to the outbox folder
     sender: str = "custody@localhost"
     external: Sequence[str] = ()  # of storing and recording, what another service on the same tree does
+    web: str = ""  # where depositors reach `custody serve`; empty: mails have no link to their page
+    link_days: int = DAYS  # so long a link in a mail is good
+    secret: Path = Path("custody.secret")  # signs those links: the same file on every machine
 
 
 def read_profiles(folder: Path) -> dict[str, Profile]:
@@ -57,12 +63,14 @@ def open_world(store: Store, config: IngestConfig, home: Path) -> World:
         profiles=profiles,
         fetchers={name: Fetcher(policy_of(profile)) for name, profile in profiles.items()},
         minters={name: _minter(store, profile, home) for name, profile in profiles.items()},
-        nodes={name: open_root((home / path).resolve()) for name, path in config.nodes.items()},
+        nodes=open_nodes(config.nodes, profiles, home, Window((home / config.work).resolve(), config.files)),
         staging=Staging(home / config.staging),
-        disk=WorkingDisk(home / config.work, config.place, config.threshold),
+        disk=WorkingDisk((home / config.work).resolve(), config.place, config.threshold),
         inventory=Inventory(store),
         mail=_mail(config, home),
+        links=read_links(home / config.secret, config.web, config.link_days),
         sender=config.sender,
+        files=config.files,
         secrets={name: _secrets(profile, home) for name, profile in profiles.items()},
         external=external_states(config),
     )
@@ -78,6 +86,14 @@ def external_states(config: IngestConfig) -> frozenset[str]:
             hint='["recording"], or ["storing", "recording"]',
         )
     return chosen
+
+
+def open_services(config: IngestConfig, home: Path) -> Mapping[str, HttpNode]:
+    """The storage services that profiles name; none where there are no profiles yet."""
+    folder = home / config.profiles
+    profiles = read_profiles(folder) if folder.is_dir() else {}
+    found = open_nodes({}, profiles, home, Window((home / config.work).resolve(), config.files))
+    return {name: node for name, node in found.items() if isinstance(node, HttpNode)}
 
 
 def policy_of(profile: Profile) -> Policy:

@@ -6,23 +6,20 @@ must not be done twice is kept at once, and what was written is found again by i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
-from custody.border.fetch import Fetched, Wanted
 from custody.border.folder import Folder
-from custody.border.names import safe_parts
-from custody.border.unpack import unpack
 from custody.engine.work import Work
-from custody.ingest import describing, manifest, notices
-from custody.ingest.bag import check_bag, find_bag
+from custody.ingest import describing, gathering, manifest, nodes, notices
 from custody.ingest.digests import digest_file
+from custody.ingest.httpnode import DOWN
 from custody.ingest.inventory import Entry, File
-from custody.ingest.manifest_form import OBJECT, Row
-from custody.ingest.ocfl import Change, Given
-from custody.ingest.staging import is_staged, name_in
+from custody.ingest.manifest.form import OBJECT
+from custody.ingest.ocfl.root import Change, Given
+from custody.ingest.staging import is_staged
 from custody.ingest.world import World
-from custody.model.errors import BadInput, CustodyError, Refused, Unavailable
+from custody.model.errors import BadInput, Refused, Unavailable
 from custody.model.event import NewEvent
 from custody.model.item import NewItem
 from custody.model.outcome import Failed, Outcome, Passed, Wait
@@ -30,9 +27,9 @@ from custody.model.outcome import Failed, Outcome, Passed, Wait
 Step = Callable[[Work, World], Outcome]
 
 LEASE_SECONDS = 60.0
+BUSY_SECONDS = 0.2
 LATER = 10  # added to the priority of a job whose size nobody knows, or that is very large
 PRODUCER, SYSTEM = "producer", "system"
-OURS = ("mrt-", "system/")
 
 
 def pending(work: Work, world: World) -> Outcome:
@@ -47,7 +44,8 @@ def pending(work: Work, world: World) -> Outcome:
         work.keep(manifest=staged)
     _check_digest(world.staging.path(staged), work)
     with world.staging.open(staged) as source:
-        rows = sum(1 for _ in manifest.read(source, check_name=check_name, kinds=(OBJECT,), where=_where(work)))
+        where = gathering.where(work)
+        rows = sum(1 for _ in manifest.read(source, check_name=gathering.check_name, kinds=(OBJECT,), where=where))
     if not rows:
         return Failed("manifest.empty", "the manifest lists no files")
     return Passed(detail={"files": rows}, keep={"files": rows})
@@ -55,11 +53,11 @@ def pending(work: Work, world: World) -> Outcome:
 
 def estimating(work: Work, world: World) -> Outcome:
     """How much room will it need? Never fails: what cannot be known runs later and says so."""
-    rows = list(_wanted_rows(work, world))
+    rows = list(gathering.wanted_rows(work, world))
     asked = [row.url for row in rows if row.size is None and not is_staged(row.url)]
     fetcher = world.fetchers[work.payload["profile"]]
-    answers = iter(fetcher.head_many(asked, parallel=world.parallel, cancel=lambda: work.stopped))
-    told_or_staged = [_known_size(row, world) for row in rows]
+    answers = iter(fetcher.head_many(asked, parallel=gathering.at_once(work, world), cancel=lambda: work.stopped))
+    told_or_staged = [gathering.known_size(row, world) for row in rows]
     sizes = [next(answers) if size is None else size for size in told_or_staged]
     known = [size for size in sizes if isinstance(size, int)]
     if len(known) < len(sizes):
@@ -77,12 +75,17 @@ def downloading(work: Work, world: World) -> Outcome:
     producer.mkdir(parents=True, exist_ok=True)
     kind = work.payload["type"]
     if kind == "container":
-        return _unpack_container(work, world, folder, producer)
-    rows = list(_wanted_rows(work, world))
-    faults = _fetch(rows, work, world, producer)
+        return gathering.unpack_container(work, world, folder, producer)
+    profile, rows = world.profile(work.payload["profile"]), list(gathering.wanted_rows(work, world))
+    if excess := gathering.too_much(rows, profile):
+        return excess
+    faults = gathering.fetch(rows, work, world, producer)
     if faults:
-        return _download_failure(faults)
-    return Passed(keep={"space_needed": _size_below(folder)})
+        return gathering.failure(faults)
+    size = gathering.size_below(folder)
+    if size > profile.limits.object_size:  # of files whose size nobody had told
+        return Failed("object.too_large", f"{size} bytes, and {profile.name} takes {profile.limits.object_size}")
+    return Passed(keep={"space_needed": size})
 
 
 def processing(work: Work, world: World) -> Outcome:
@@ -105,7 +108,7 @@ def processing(work: Work, world: World) -> Outcome:
     files = describing.write_system_files(work, world, primary, PRODUCER, SYSTEM)
     listed = (world.disk.folder(work.job) / SYSTEM / describing.MANIFEST).resolve().as_uri()
     told = {"storage_manifest": listed, "storage_node": profile.storage.node}  # for whoever does the storing
-    return Passed(keep={"digest_of_manifest": files, **told})
+    return Passed(keep={"digest_of_manifest": files, **told}, lane=nodes.lane_of(profile.storage.node))
 
 
 def storing(work: Work, world: World) -> Outcome:
@@ -127,8 +130,14 @@ def storing(work: Work, world: World) -> Outcome:
     except Refused as busy:
         if busy.code != "object.busy":
             raise
-        return Wait(0.2, "another job is writing a version of the same object")
-    return Passed({"version": stored.version}, keep={"version": stored.version, "folder": str(stored.folder)})
+        return Wait(BUSY_SECONDS, "another job is writing a version of the same object")
+    except Unavailable as trouble:
+        if trouble.code != DOWN:
+            raise
+        nodes.pause(world.store, profile.storage.node, trouble)
+        return Wait(BUSY_SECONDS, trouble.message)
+    kept = {"version": stored.version, "folder": str(stored.folder or "")}
+    return Passed({"version": stored.version}, keep=kept, lane=profile.name)
 
 
 def recording(work: Work, world: World) -> Outcome:
@@ -187,19 +196,6 @@ STEPS: dict[str, Step] = {
 """Provisioning is missing here because it is a pass: it looks at all that wait at once. See serving.py."""
 
 
-def check_name(name: str) -> None:
-    """A depositor's file name: safe to write below a folder, and none of ours."""
-    safe_parts(name)
-    if name.startswith(OURS) and name not in describing.DEPOSITORS_OWN:
-        raise BadInput(f"{name} is a name we use ourselves", code="name.reserved", hint="give the file another name")
-
-
-def _where(work: Work) -> str:
-    line = work.payload.get("line")
-    name = work.payload.get("filename") or name_in(work.payload["payload"])
-    return f"{name} (line {line} of the batch)" if line else name
-
-
 def _stage_manifest(work: Work, world: World) -> str:
     """The manifest as it is now, kept: every later look must see the same bytes."""
     url = work.payload["payload"]
@@ -223,107 +219,15 @@ def _check_digest(path: Path, work: Work) -> None:
         raise BadInput(
             f"the {name} digest of the payload is {found}, not {value}",
             code="digest.mismatch",
-            where=_where(work),
+            where=gathering.where(work),
             hint="the payload changed on its way, or the digest belongs to another file",
             expected=value,
             found=found,
         )
 
 
-def _wanted_rows(work: Work, world: World) -> Iterator[Row]:
-    """The files to fetch: the rows of an object manifest, or the payload itself."""
-    payload = work.payload
-    if payload["type"] == "object-manifest":
-        with world.staging.open(work.facts["manifest"]) as source:
-            yield from manifest.read(source, check_name=check_name, kinds=(OBJECT,), where=_where(work))
-        return
-    yield Row(
-        line=payload.get("line", 1), url=payload["payload"],
-        name=payload.get("filename") or name_in(payload["payload"]), algorithm=payload.get("digest_type", ""),
-        digest=payload.get("digest_value", ""), size=payload.get("size"),
-    )  # fmt: skip
-
-
-def _known_size(row: Row, world: World) -> int | None:
-    """The size without asking anyone: told by the manifest, or staged here."""
-    return world.staging.path(row.url).stat().st_size if row.size is None and is_staged(row.url) else row.size
-
-
 def _later(work: Work) -> int:
     return min(99, work.job.priority + LATER)
-
-
-def _fetch(rows: list[Row], work: Work, world: World, producer: Path) -> list[tuple[Row, CustodyError]]:
-    """Every file that is not there yet; answers the rows that could not be had."""
-    for row in rows:
-        if is_staged(row.url):
-            safe_parts(row.name)
-            world.staging.copy(row.url, producer / row.name)
-    remote = [row for row in rows if not is_staged(row.url)]
-    wanted = [Wanted(row.url, row.name, row.size, _digests(row)) for row in remote]
-    with Folder(producer) as folder:
-        fetcher = world.fetchers[work.payload["profile"]]
-        results = fetcher.download_many(wanted, folder, parallel=world.parallel, cancel=lambda: work.stopped)
-    return [(row, result) for row, result in zip(remote, results, strict=True) if not isinstance(result, Fetched)]
-
-
-def _digests(row: Row) -> dict[str, str]:
-    return {row.algorithm: row.digest} if row.algorithm else {}
-
-
-def _download_failure(faults: list[tuple[Row, CustodyError]]) -> Failed:
-    row, first = faults[0]
-    more = f", and {len(faults) - 1} more" if len(faults) > 1 else ""
-    listed = [
-        {"line": row.line, "file": row.name, "code": error.code, "why": str(error)} for row, error in faults[:100]
-    ]
-    return Failed(
-        first.code,
-        f"line {row.line}: {row.name} could not be fetched: {first}{more}",
-        transient=all(isinstance(error, Unavailable) for _, error in faults),
-        detail={"files": listed},
-    )
-
-
-def _unpack_container(work: Work, world: World, folder: Path, producer: Path) -> Outcome:
-    box = folder / "container"
-    box.mkdir(exist_ok=True)
-    row = next(_wanted_rows(work, world))
-    faults = _fetch([row], work, world, box)
-    if faults:
-        return _download_failure(faults)
-    with Folder(producer) as target:
-        target.clear()
-        unpack(box / row.name, target, cancel=lambda: work.stopped)
-    for path in _files_below(producer):
-        check_name(path.relative_to(producer).as_posix())
-    unsound = _bag_faults(producer)
-    if unsound:
-        return unsound
-    (box / row.name).unlink()
-    box.rmdir()
-    return Passed(keep={"space_needed": _size_below(folder)})
-
-
-def _bag_faults(producer: Path) -> Failed | None:
-    """A bag brings its own digests: they must be right."""
-    found = find_bag(producer)
-    if found is None:
-        return None
-    faults = check_bag(found).faults
-    if not faults:
-        return None
-    return Failed(
-        faults[0].code, f"the bag is not sound: {faults[0]}", detail={"faults": [str(each) for each in faults[:50]]}
-    )
-
-
-def _size_below(folder: Path) -> int:
-    return sum(path.lstat().st_size for path in _files_below(folder))
-
-
-def _files_below(folder: Path) -> Iterable[Path]:
-    return (path for path in sorted(folder.rglob("*")) if path.is_file() and not path.is_symlink())
 
 
 def _identify(work: Work, world: World, names: list[str]) -> str | Failed:

@@ -12,8 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
+from custody.ingest import keys
 from custody.ingest.digests import algorithm, digest_value
-from custody.ingest.manifest_form import CONTAINERS, Row
+from custody.ingest.manifest.form import CONTAINERS, Row
 from custody.ingest.states import BATCH, BATCH_KIND, JOB, JOB_KIND
 from custody.model.errors import BadInput
 from custody.model.job import NewJob
@@ -57,14 +58,14 @@ class Submission:
     notification: str = ""  # overrides the profile's addresses
     note: str = ""
     user_agent: str = ""
-    rows: tuple[Mapping[str, Any], ...] = ()  # the list itself instead of a URL to it
+    inline: bool = False  # the payload was made from a list in the request: its rows are numbered from 1
 
     def checked(self) -> Submission:
         if self.type and self.type not in TYPES:
             raise BadInput(
                 f"there is no type {self.type!r}", code="submission.type", where="type", hint=", ".join(TYPES)
             )
-        if not self.payload and not self.rows:
+        if not self.payload:
             raise BadInput("a submission needs a payload", code="submission.payload", where="payload")
         if bool(self.digest_type) != bool(self.digest_value):
             raise BadInput("a digest needs its type and its value", code="submission.digest", where="digestValue")
@@ -77,7 +78,12 @@ class Submission:
 def submit(store: Store, submission: Submission, key: str | None, agent: str) -> tuple[int, bool]:
     """The batch's number, and whether this submit made it."""
     facts = {name: value for name, value in asdict(submission.checked()).items() if value}
+    known = None if key is None else keys.number_of(store, key, facts)
+    if known is not None:
+        return known, False
     made = store.queue.submit_one(batch_job(facts, key), agent)
+    if key is not None:
+        keys.remember(store, key, made.id, facts)
     return made.id, made.new
 
 
@@ -130,8 +136,9 @@ def row_jobs(
 ) -> Iterator[NewJob]:
     """A job for each row of a batch's manifest."""
     for number, row in enumerate(rows, start=1):
+        line = None if submission.get("inline") else row.line
         facts = {
-            "payload": row.url, "type": type_, "row": number, "line": row.line, "filename": row.name, "size": row.size,
+            "payload": row.url, "type": type_, "row": number, "line": line, "filename": row.name, "size": row.size,
             "title": row.title, "creator": row.creator, "date": row.date, "primary_id": row.primary,
             "local_ids": list(row.local_ids), "digest_type": row.algorithm, "digest_value": row.digest,
         }  # fmt: skip

@@ -12,8 +12,9 @@ from typing import Protocol
 from custody.border.fetch import Fetcher
 from custody.ingest.disk import WorkingDisk
 from custody.ingest.inventory import Inventory
+from custody.ingest.links import Links
 from custody.ingest.mail import Mail
-from custody.ingest.ocfl import Change, Stored
+from custody.ingest.ocfl.root import Change, Stored
 from custody.ingest.profile import Profile
 from custody.ingest.staging import Staging
 from custody.model.errors import BadInput
@@ -43,9 +44,10 @@ class World:
     disk: WorkingDisk
     inventory: Inventory
     mail: Mail
+    links: Links  # to the depositor's page
     sender: str = "custody@localhost"  # whom mail is from
+    files: str = ""  # where storage services see our working folder
     secrets: Mapping[str, Sequence[str]] = field(default_factory=dict)  # callback secrets, by profile
-    parallel: int = 16  # downloads at once within one job
     external: frozenset[str] = frozenset()  # states that another service works on
 
     def profile(self, name: str) -> Profile:

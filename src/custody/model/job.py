@@ -183,6 +183,7 @@ class Change:
     code: str | None = None  # why it failed
     facts: Mapping[str, Any] | None = None  # all facts after the move; None: as they were
     remove: bool = False  # delete the row after the move; its events stay
+    look: tuple[str, str] | None = None  # a robot and an item to be looked at again after that
 
 
 @dataclass(frozen=True, slots=True)

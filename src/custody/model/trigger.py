@@ -12,6 +12,9 @@ from typing import Any
 
 from custody.model.item import Item, Latest
 
+STOPPED = "stopped"
+"""While an item's newest event of this type stands, no robot takes it: the brake that no trigger has to mention."""
+
 
 @dataclass(frozen=True, slots=True)
 class Trigger:
@@ -49,6 +52,8 @@ class Clause:
 
 def clauses(trigger: Trigger, item: Item, latest: Mapping[str, Latest]) -> Iterator[Clause]:
     """Every part of the trigger with its answer, for `why`."""
+    if STOPPED in latest:
+        yield Clause("is not stopped", False, f"it was stopped by its event number {latest[STOPPED].seq}")
     if trigger.items:
         yield Clause("is one of the named items", item.id in trigger.items, f"this is {item.id}")
     for name in sorted(trigger.types):

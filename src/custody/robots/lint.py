@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from custody.model.graph import cycle
 from custody.robots.robot import Robot
 
-BEGINNINGS = frozenset({"ingested", "changed", "planned"})
-"""Events that the applications themselves record."""
+BEGINNINGS = frozenset({"ingested", "changed", "planned", "approved"})
+"""Events that the applications themselves record, and the one that `custody robot approve` gives."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +27,8 @@ def lint(robots: Sequence[Robot], known: frozenset[str] = BEGINNINGS) -> list[Re
     return [
         *_brakes(robots),
         *_requirements(robots, known),
+        *_unreachable(robots, known),
+        *_forgotten_brakes(robots, known),
         *_spellings(robots, known),
         *_contradictions(robots),
         *_circles(robots),
@@ -47,6 +49,28 @@ def _requirements(robots: Sequence[Robot], known: frozenset[str]) -> Iterator[Re
     for robot in robots:
         for event in sorted((robot.when.past | robot.when.failed) - made):
             yield Remark(robot.name, "nobody", f"it waits for {event}, which nobody records")
+
+
+def _unreachable(robots: Sequence[Robot], known: frozenset[str]) -> Iterator[Remark]:
+    """Those whose turn never comes, although somebody would record what they wait for."""
+    made = {robot.event for robot in robots} | known
+    come, seen = set(known), set[str]()
+    while new := [each for each in robots if each.name not in seen and each.when.past | each.when.failed <= come]:
+        seen |= {robot.name for robot in new}
+        come |= {robot.event for robot in new}
+    for robot in robots:
+        if robot.name not in seen and robot.when.past | robot.when.failed <= made:
+            late = ", ".join(sorted((robot.when.past | robot.when.failed) - come))
+            yield Remark(robot.name, "unreachable", f"it waits for {late}, whose own robot never gets its turn")
+
+
+def _forgotten_brakes(robots: Sequence[Robot], known: frozenset[str]) -> Iterator[Remark]:
+    """An event that no robot records and that most must not have had is a brake; who forgets it does not stop."""
+    made = {robot.event for robot in robots} | known
+    for brake in sorted({event for robot in robots for event in robot.when.absent} - made):
+        without = [robot.name for robot in robots if brake not in robot.when.absent]
+        if without and len(without) * 2 <= len(robots):
+            yield Remark(", ".join(without), "brake", f"{brake} stops the others of this line, but not this one")
 
 
 def _spellings(robots: Sequence[Robot], known: frozenset[str]) -> Iterator[Remark]:

@@ -13,7 +13,7 @@ In a test you call the function.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from custody.engine.kinds import Backoff
@@ -60,6 +60,8 @@ class Report:
 
     def detail(self) -> dict[str, Any]:
         told = {"findings": self.findings[:100], "warnings": self.warnings[:100], **self.facts}
+        if self.edited:
+            told["edited"] = self.edited.fingerprint
         return {name: value for name, value in told.items() if value}
 
 
@@ -79,7 +81,10 @@ class Robot:
     tries: int = 5
     backoff: Backoff = field(default_factory=Backoff)
     priority: int = 50
-    edits: bool = False  # it changes items: the linter looks at these
+    edits: bool = False  # it changes items: the linter and the guard against loops look at these
+    rounds: int = 10  # edits of one item without any change from outside, after which the item is stopped
+    within: float | None = None  # seconds after `since` by which its event should be there
+    since: str = ""  # the event from which `within` counts; the one in `past` unless told
 
     @property
     def kind(self) -> str:
@@ -104,9 +109,24 @@ def robot(
             raise BadInput(f"a robot needs a {part} without '|'", code="robot.label", where=f"robot {name or '?'}")
 
     def label(work: Work) -> Robot:
-        return Robot(name, version, event, trigger, work, **options)
+        return _checked(Robot(name, version, event, trigger, work, **options))
 
     return label
+
+
+def _checked(labelled: Robot) -> Robot:
+    where = f"robot {labelled.name}"
+    for name in ("within", "timeout"):
+        seconds = getattr(labelled, name)
+        if seconds is not None and seconds <= 0:
+            raise BadInput(f"{name} is a number of seconds, more than none", code="robot.label", where=where)
+    if labelled.within is not None and not labelled.since:
+        if len(labelled.when.past) != 1:
+            raise BadInput(
+                "a deadline counts from one event", code="robot.label", where=where, hint='say since="EVENT"'
+            )
+        return replace(labelled, since=next(iter(labelled.when.past)))
+    return labelled
 
 
 def sentence(trigger: Trigger) -> str:

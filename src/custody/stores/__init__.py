@@ -6,22 +6,23 @@ from collections.abc import Callable
 
 from custody.model.errors import BadInput
 from custody.stores.clock import Clock, SystemClock
-from custody.stores.sql import Store, random_move
+from custody.stores.sql import RandomMoves, Store
 
 __all__ = ["Clock", "Store", "SystemClock", "open_store"]
 
 
-def open_store(url: str, clock: Clock | None = None, new_move: Callable[[], str] = random_move) -> Store:
+def open_store(url: str, clock: Clock | None = None, new_move: Callable[[], str] | None = None) -> Store:
     """sqlite:///file.db, sqlite:////absolute/file.db, sqlite://:memory: or postgresql://…"""
+    moves = new_move or RandomMoves()
     if url.startswith("sqlite:"):
         from custody.stores.sqlite.connection import file_of
         from custody.stores.sqlite.database import SqliteDatabase
 
-        return Store.over(url, SqliteDatabase(file_of(url), clock or SystemClock(), new_move))
+        return Store.over(url, SqliteDatabase(file_of(url), clock or SystemClock(), moves))
     if url.startswith(("postgresql:", "postgres:")):
         from custody.stores.postgres.database import PostgresDatabase
 
-        return Store.over(url, PostgresDatabase(url, clock, new_move))
+        return Store.over(url, PostgresDatabase(url, clock, moves))
     raise BadInput(
         f"cannot tell what kind of store {url!r} is",
         code="store.url",

@@ -8,30 +8,38 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
-from custody.model.errors import BadInput, NotFound
+from custody.model.errors import BadInput, KeyConflict, NotFound
 from custody.model.event import NewEvent, item_subject
 from custody.model.item import Item, NewItem
 from custody.model.job import NewJob
-from custody.model.trigger import Trigger, admits
+from custody.model.trigger import STOPPED, Trigger, admits
 from custody.stores.history import write_event
 from custody.stores.rows import Tx, dumps, item_from, latest_from, loads
 from custody.stores.submit import submit_one
 
 CHANGED = "changed"
+PRIORITY = "robot_priority"
+"""In an item's detail: goes before what its robots say."""
+SEEN = "seen"
+"""In an event that missed a change: the last one that whoever did the work had seen."""
 
 
 def record(tx: Tx, new: Sequence[NewItem], events: Sequence[NewEvent], agent: str) -> None:
     """Make or change items, then append events to them, then see who is interested."""
+    edited: dict[str, int] = {}  # the change before the one that whoever records here made itself
     for item in sorted(new, key=lambda item: item.id):
-        put_item(tx, item, agent)
+        edited[item.id] = put_item(tx, item, agent)
     for event in sorted(events, key=lambda event: event.item):
-        append(tx, event, agent)
+        append(tx, event, agent, edited.get(event.item))
 
 
-def put_item(tx: Tx, new: NewItem, agent: str) -> Item:
-    """Make the item, or note that its content changed. An unchanged fingerprint is no change."""
+def put_item(tx: Tx, new: NewItem, agent: str) -> int:
+    """Make the item, or note that its content changed. An unchanged fingerprint is no change.
+
+    Answers which change was the last one before."""
     tx.run("insert_item", id=new.id, types=_types(new.types), collection=new.collection, fingerprint="", detail="{}")
     old = _locked(tx, new.id)
     changed = new.changed and (not new.fingerprint or new.fingerprint != old.fingerprint)
@@ -41,7 +49,7 @@ def put_item(tx: Tx, new: NewItem, agent: str) -> Item:
         new.fingerprint or old.fingerprint, {**old.detail, **new.detail},
     )  # fmt: skip
     if old.seq and item == replace(old, seq=seq):
-        return old  # nothing is new about it
+        return old.changed  # nothing is new about it
     tx.run(
         "change_item", id=item.id, seq=seq, changed=item.changed, types=_types(item.types), collection=item.collection,
         fingerprint=item.fingerprint, detail=dumps(item.detail),
@@ -49,20 +57,19 @@ def put_item(tx: Tx, new: NewItem, agent: str) -> Item:
     told = {"types": sorted(item.types), "fingerprint": item.fingerprint, **new.detail}
     write_event(tx, item_subject(item.id), seq, CHANGED if changed else "described", "none", agent, told)
     wake_robots(tx, item, None)
-    return item
+    return old.changed
 
 
-def append(tx: Tx, event: NewEvent, agent: str) -> int:
-    """Append one event to an item; it becomes the newest of its type."""
+def append(tx: Tx, event: NewEvent, agent: str, changed: int | None = None) -> int:
+    """Append one event to an item; it becomes the newest of its type. `changed`: the last change by anyone else."""
     item = _locked(tx, event.item)
     seq = int(tx.run("number_item", id=item.id)[0][0])
-    event_id = write_event(
-        tx, item_subject(item.id), seq, event.type, event.outcome, event.agent or agent, event.detail
-    )
-    # A change that came while the work was under way was not looked at: the event is older than it.
-    seen = event.seen if event.seen is not None and event.seen < item.changed else seq
+    # A change that came while the work was under way was not looked at: the event is older than it, and says so.
+    missed = event.seen is not None and event.seen < (item.changed if changed is None else changed)
+    seen = event.seen if missed else seq
+    told = {**event.detail, SEEN: seen} if missed else event.detail
+    event_id = write_event(tx, item_subject(item.id), seq, event.type, event.outcome, event.agent or agent, told)
     tx.run("set_latest", item=item.id, type=event.type, seq=seq, outcome=event.outcome, seen=seen)
-    missed = seen < item.changed
     wake_robots(tx, item, event.type, "" if missed else event.robot)
     return event_id
 
@@ -75,25 +82,44 @@ def wake_robots(tx: Tx, item: Item, event_type: str | None, teller: str = "") ->
     fresh, latest = _locked(tx, item.id), latest_from(tx.run("latest", item=item.id))
     for name, trigger, facts in interested:
         if admits(trigger, fresh, latest):
-            submit_one(tx, ready_job(name, fresh, facts), tx.new_move(), "engine")
+            make_ready(tx, name, fresh, facts, "engine")
 
 
-def ready_job(robot: str, item: Item, facts: dict[str, Any]) -> NewJob:
+def look_again(tx: Tx, robot: str, item_id: str) -> None:
+    """News that came while the robot's job was there made no new one; now that it is gone, ask once more."""
+    rows = tx.run("lock_item", id=item_id)
+    latest = latest_from(tx.run("latest", item=item_id))
+    for name, trigger, facts in subscriptions(tx):
+        if rows and name == robot and admits(trigger, item_from(rows[0]), latest):
+            make_ready(tx, name, item_from(rows[0]), facts, "engine")
+
+
+def make_ready(tx: Tx, robot: str, item: Item, facts: dict[str, Any], agent: str) -> None:
     """An item that is ready for a robot *is* a job, one per robot and item."""
-    return NewJob(
+    job = NewJob(
         f"robot/{robot}", {"item": item.id}, key=item.id, lane=item.collection, collection=item.collection,
-        priority=facts.get("priority", 50),
+        priority=item.detail.get(PRIORITY, facts.get("priority", 50)),
     )  # fmt: skip
+    try:
+        submit_one(tx, job, tx.new_move(), agent)
+    except KeyConflict:
+        pass  # its job is there, and someone has spoilt its payload: that must not keep anyone from recording events
 
 
 def subscriptions(tx: Tx) -> list[tuple[str, Trigger, dict[str, Any]]]:
-    return [
-        (robot, Trigger.from_dict(loads(trigger)), loads(facts)) for robot, trigger, facts, _ in tx.run("subscriptions")
-    ]
+    return [(robot, *_read(trigger, facts)) for robot, trigger, facts, _ in tx.run("subscriptions")]
+
+
+@lru_cache(maxsize=1024)
+def _read(trigger: str, facts: str) -> tuple[Trigger, dict[str, Any]]:
+    """Kept by its text, so that a robot that is new or has changed is seen at once and others are read only once."""
+    return Trigger.from_dict(loads(trigger)), loads(facts)
 
 
 def _concerns(trigger: Trigger, event_type: str | None) -> bool:
-    return trigger.watches_changes() if event_type is None else event_type in trigger.mentions()
+    if event_type is None:
+        return trigger.watches_changes()
+    return event_type == STOPPED or event_type in trigger.mentions()
 
 
 def _locked(tx: Tx, item_id: str) -> Item:

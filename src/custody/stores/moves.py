@@ -7,11 +7,13 @@ from typing import Any
 
 from custody.model.errors import BadInput, LeaseLost, NotFound, Refused, StateConflict
 from custody.model.job import Answer, Change, Claim, Job, NewJob
+from custody.model.quick import quick
 from custody.stores import graph, items
 from custody.stores.history import write_event
 from custody.stores.rows import Row, Tx, dumps, hold_from, job_from
 from custody.stores.submit import Submitted, add_needs, microseconds, submit
 
+_claim = quick(Claim)
 LAST = "\U0010ffff"
 """Sorts after every text."""
 
@@ -31,7 +33,7 @@ def claim(tx: Tx, queues: Sequence[str], holder: str, lease: int, limit: int, mo
             continue
         share = -(-left // (len(queues) - index))
         rows = tx.run("claim", queue=queue, holder=holder, lease=lease, limit=share, move=move)
-        claims += [as_claim(tx, row, holder) for row in rows]
+        claims += as_claims(tx, rows, holder)
         left = limit - len(claims)
         if left <= 0:
             break
@@ -44,17 +46,17 @@ def _is_open(tx: Tx, queue: str) -> bool:
     return bool(rows and rows[0][0])
 
 
-def claim_expired(tx: Tx, serves: Sequence[str], holder: str, lease: int, move: str) -> Claim | None:
+def claim_expired(tx: Tx, serves: Sequence[str], place: str | None, holder: str, lease: int, move: str) -> Claim | None:
     """One job whose holder vanished, alone; the one that was left behind first."""
-    for _, job_id in sorted(expired(tx, serves, limit=20)):
+    for _, job_id in sorted(expired(tx, serves, place, limit=20)):
         for row in tx.run("claim_expired", id=job_id, holder=holder, lease=lease, move=move):
             return as_claim(tx, row, holder)
     return None
 
 
-def expired(tx: Tx, serves: Sequence[str], limit: int) -> list[tuple[int, int]]:
+def expired(tx: Tx, serves: Sequence[str], place: str | None, limit: int) -> list[tuple[int, int]]:
     """When they expired, and their ids: a few for each of the queues' beginnings that are served."""
-    rows = [tx.run("expired", prefix=prefix, before=prefix + LAST, limit=limit) for prefix in serves]
+    rows = [tx.run("expired", prefix=prefix, before=prefix + LAST, place=place, limit=limit) for prefix in serves]
     return [(until, job_id) for found in rows for until, job_id in found]
 
 
@@ -64,6 +66,14 @@ def claim_jobs(tx: Tx, ids: Sequence[int], holder: str, lease: int, move: str) -
         rows = tx.run("claim_job", id=job_id, holder=holder, lease=lease, move=move)
         claims += [as_claim(tx, row, holder) for row in rows]
     return claims
+
+
+def as_claims(tx: Tx, rows: Sequence[Row], holder: str) -> list[Claim]:
+    """In quiet times, when nothing is held, nobody has to ask for each."""
+    if not rows or tx.run("anything_held"):
+        return [as_claim(tx, row, holder) for row in rows]
+    jobs = [job_from(row) for row in rows]
+    return [_claim(job, job.token, holder) for job in jobs]
 
 
 def as_claim(tx: Tx, row: Row, holder: str) -> Claim:
@@ -117,6 +127,8 @@ def follow(tx: Tx, change: Change, job: Job, was_open: bool) -> None:
     if change.then:
         submit(tx, change.then, change.move, change.agent)
     items.record(tx, change.items, change.events, change.agent)
+    if change.look:
+        items.look_again(tx, *change.look)
     add_needs(tx, job.id, change.needs)
     if change.ended:
         graph.after_end(tx, job, was_open)

@@ -49,12 +49,14 @@ class SqlQueue:
             return []
         return self._db.claim(list(queues), holder, int(seconds * MICROSECONDS), limit, self._db.new_move())
 
-    def claim_expired(self, serves: Sequence[str], holder: str, seconds: float) -> Claim | None:
-        """One job whose holder vanished, to be worked on alone."""
+    def claim_expired(
+        self, serves: Sequence[str], holder: str, seconds: float, place: str | None = None
+    ) -> Claim | None:
+        """One job whose holder vanished, to be worked on alone; with a place, none that is pinned elsewhere."""
         lease, move = int(seconds * MICROSECONDS), self._db.new_move()
-        if not self._db.read(lambda tx: moves.expired(tx, serves, limit=1)):
+        if not self._db.read(lambda tx: moves.expired(tx, serves, place, limit=1)):
             return None
-        return self._db.write(lambda tx: moves.claim_expired(tx, serves, holder, lease, move))
+        return self._db.write(lambda tx: moves.claim_expired(tx, serves, place, holder, lease, move))
 
     def claim_jobs(self, ids: Sequence[int], holder: str, seconds: float) -> list[Claim]:
         """These very jobs, as far as they are ready."""

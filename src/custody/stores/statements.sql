@@ -29,6 +29,10 @@ not exists (select 1 from hold where hold.scope = 'lane' and hold.name = job.lan
 -- A lease that ended without a word.
 job.holder is not null and job.until <= :now
 
+-- fragment: reachable
+-- Pinned to no place, or to the one that asks (which may not say where it is: then any).
+(cast(:place as text) is null or job.place in ('', :place))
+
 -- fragment: job_columns
 job.id, job.kind, job.key, job.state, job.runnable, job.ended, job.lane, job.place, job.collection, job.priority,
 job.unmet, job.due, job.payload, job.facts, job.attempts, job.crashes, job.retries, job.last_passed, job.parent,
@@ -71,7 +75,8 @@ returning {job_columns}
 -- name: expired
 -- Leases that ended without a word, so that one of them can be claimed, alone. Those left behind first go first,
 -- so that one that kills its worker again and again does not keep its neighbours waiting.
-select until, id from job where {expired} and queue >= :prefix and queue < :before order by until, id limit :limit
+select until, id from job where {expired} and queue >= :prefix and queue < :before and {reachable}
+order by until, id limit :limit
 
 -- name: claim_expired
 -- Take over one job whose holder vanished. Only a crash while alone counts against the job itself:
@@ -93,6 +98,10 @@ returning {job_columns}
 -- name: claimed_by_move
 -- What an earlier claim of ours took, when its answer was lost.
 select {job_columns} from job where move = :move and holder = :holder
+
+-- name: anything_held
+-- Is any collection or batch held at all?
+select 1 from hold where scope in ('collection', 'batch') limit 1
 
 -- name: hold_on
 -- A hold on the collection or the batch of a job.
@@ -556,7 +565,7 @@ where (holder is null) <> (until = 0) or (holder is null and revoked is not null
   or (ended is not null and (holder is not null or runnable = 1))
 
 -- name: recount_latest
--- Items whose newest event of a type is not the one on record.
+-- Items whose newest event of a type is not the one on record (one that was withdrawn since may be passed over).
 select 'item/' || latest.item, latest.type || ' number ' || latest.seq || ', ' || latest.outcome, 'its newest ' || latest.type
 from latest
 where not exists (
@@ -564,7 +573,10 @@ where not exists (
       and event.type = latest.type and event.outcome = latest.outcome)
   or exists (
     select 1 from event where event.subject = 'item/' || latest.item and event.seq > latest.seq
-      and event.type = latest.type)
+      and event.type = latest.type
+      and not exists (
+        select 1 from event as later where later.subject = event.subject and later.seq > event.seq
+          and later.type = 'withdrawn'))
 
 -- name: recount_sequences
 -- Subjects whose events are not numbered 1, 2, 3 …

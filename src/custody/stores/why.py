@@ -11,7 +11,7 @@ from custody.model.errors import NotFound
 from custody.model.graph import satisfied
 from custody.model.job import Job
 from custody.model.why import Reason
-from custody.stores.rows import Row, Tx, hold_from, job_from
+from custody.stores.rows import Row, Tx, event_from, hold_from, job_from
 
 
 def why(tx: Tx, job_id: int, place: str) -> list[Reason]:
@@ -21,7 +21,8 @@ def why(tx: Tx, job_id: int, place: str) -> list[Reason]:
     work_to_do, needs_met, unleased, kind_open, lane_open, here, *columns = rows[0]
     job = job_from(columns)
     if job.ended:
-        return [Reason("ended", f"it has ended: {job.state}", _after(job), job.changed)]
+        told = _last_word(tx, job)
+        return [Reason("ended", f"it has ended: {job.state}{f' ({told})' if told else ''}", _after(job), job.changed)]
     reasons: list[Reason] = []
     if not unleased:
         return [_leased(tx, job)]
@@ -42,6 +43,14 @@ def why(tx: Tx, job_id: int, place: str) -> list[Reason]:
             )
         )
     return reasons or [_in_queue(tx, job)]
+
+
+def _last_word(tx: Tx, job: Job) -> str:
+    """Why it was skipped, superseded or cancelled, as its history has it."""
+    if job.ended not in ("skipped", "superseded", "cancelled"):
+        return ""
+    last = [event_from(row) for row in tx.run("events", subject=job.subject, after=job.seq - 1, limit=1)]
+    return str((last[0].detail.get("why") if last else "") or job.facts.get("why", ""))
 
 
 def _after(job: Job) -> str:
@@ -65,7 +74,7 @@ def _leased(tx: Tx, job: Job) -> Reason:
 
 
 def _resting(tx: Tx, job: Job) -> Reason:
-    if job.open:
+    if job.open and job.state != "held":  # one that is held may count itself among its jobs
         return Reason("open", f"{job.open} of its jobs have not ended", "the last of them ends", job.changed)
     held = tx.run("hold_on", collection=job.collection, batch=str(job.parent or ""))
     if held:
@@ -80,10 +89,23 @@ def _resting(tx: Tx, job: Job) -> Reason:
 def _needs(tx: Tx, job: Job) -> Iterator[Reason]:
     if job.due is not None:
         seconds = max(0, job.due - tx.now) // 1_000_000
-        yield Reason("due", f"it may not start before its time ({seconds} s from now)", "the time comes", job.changed)
+        told = _why_later(tx, job)
+        text = f"it may not start before its time ({seconds} s from now){f': {told}' if told else ''}"
+        yield Reason("due", text, "the time comes", job.changed)
     for row in tx.run("edges_from", id=job.id):
         if not row[3]:
             yield _need(row)
+
+
+def _why_later(tx: Tx, job: Job) -> str:
+    """What the last try said, when it was that which put it off."""
+    rows = tx.run("events", subject=job.subject, after=job.seq - 1, limit=1)
+    last = event_from(rows[0]) if rows else None
+    if last is None or last.type not in ("waited", "retried"):
+        return ""
+    if last.type == "waited":
+        return str(last.detail.get("why", ""))
+    return f"try {job.attempts} failed, {job.code}: {last.detail.get('reason', '')}"
 
 
 def _need(row: Row) -> Reason:

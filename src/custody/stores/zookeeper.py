@@ -71,16 +71,16 @@ class ZooKeeperLeases:
                 return self._claim(name, holder, claim_id)
             except (ConnectionLoss, SessionExpiredError):
                 continue  # perhaps it was done: the next look will tell
-            except KazooException as error:
+            except (KazooException, KazooTimeoutError) as error:
                 raise _down(error) from error
         raise Unavailable("ZooKeeper does not answer", code="store.down")
 
     def _claim(self, name: str, holder: str, claim_id: str) -> Lease | None:
         path = self._path(name)
-        self._zk.ensure_path(path)
-        data, stat = self._zk.get(path)
+        self._answer(self._zk.ensure_path_async(path))
+        data, stat = self._answer(self._zk.get_async(path))
         found = _read(data)
-        held = self._zk.exists(f"{path}/held")
+        held = self._exists(f"{path}/held")
         if held is not None:
             mine = found.get("claim") == claim_id and held.ephemeralOwner == self._session()
             return self._lease(name, holder, stat.version, found["since"]) if mine else None
@@ -88,7 +88,7 @@ class ZooKeeperLeases:
         request = self._zk.transaction()
         request.set_data(path, _write(holder, claim_id, since), version=stat.version)
         request.create(f"{path}/held", ephemeral=True)
-        if _refusal(request.commit()):
+        if _refusal(self._answer(request.commit_async())):
             return None  # someone was quicker
         return self._lease(name, holder, stat.version + 1, since)
 
@@ -96,10 +96,10 @@ class ZooKeeperLeases:
         """Ask whether it is still ours; ZooKeeper's session does the keeping."""
         path = self._path(lease.name)
         try:
-            held = self._zk.exists(f"{path}/held")
+            held = self._exists(f"{path}/held")
             request = self._zk.transaction()
             request.check(path, version=lease.token)
-            refused = _refusal(request.commit())
+            refused = _refusal(self._answer(request.commit_async()))
         except (KazooException, KazooTimeoutError) as error:
             raise _down(error) from error
         if refused or held is None or held.ephemeralOwner != self._session():
@@ -114,7 +114,7 @@ class ZooKeeperLeases:
     def take_away(self, name: str, who: str, why: str) -> bool:
         """An administrator breaks a lease; the version rises, so its holder is fenced out."""
         path = self._path(name)
-        stat = self._zk.exists(path)
+        stat = self._exists(path)
         return stat is not None and self._end(path, stat.version)
 
     def _end(self, path: str, version: int) -> bool:
@@ -122,16 +122,16 @@ class ZooKeeperLeases:
         request.set_data(path, b"{}", version=version)
         request.delete(f"{path}/held")
         try:
-            return not _refusal(request.commit())
+            return not _refusal(self._answer(request.commit_async()))
         except (KazooException, KazooTimeoutError) as error:
             raise _down(error) from error
 
     def get(self, name: str) -> Lease | None:
         path = self._path(name)
         try:
-            if self._zk.exists(f"{path}/held") is None:
+            if self._exists(f"{path}/held") is None:
                 return None
-            data, stat = self._zk.get(path)
+            data, stat = self._answer(self._zk.get_async(path))
         except NoNodeError:
             return None
         except (KazooException, KazooTimeoutError) as error:
@@ -153,6 +153,14 @@ class ZooKeeperLeases:
 
     def _lease(self, name: str, holder: str, token: int, since: int) -> Lease:
         return Lease(name, holder, token, 0, since)  # no `until`: the session decides, not a clock
+
+    def _exists(self, path: str) -> Any:
+        return self._answer(self._zk.exists_async(path))
+
+    def _answer(self, asked: Any) -> Any:
+        """What was asked for; without a connection nobody would ever answer, so it is waited for no longer than a
+        session lives: after that what was held is not ours anyway."""
+        return asked.get(timeout=self.session_seconds)
 
     def _session(self) -> int:
         session: tuple[int, bytes] | None = self._zk.client_id

@@ -53,7 +53,7 @@ def build_app(store: Store, options: Options) -> FastAPI:
     problems.install(app)
     app.add_middleware(
         Around, small=options.small_body, large=options.upload, is_upload=lambda path: path in UPLOADS,
-        surprise=problems.surprise,
+        surprise=problems.surprise, refused=problems.refused,
     )  # fmt: skip
     return app
 

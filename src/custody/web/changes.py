@@ -1,19 +1,20 @@
 """What has changed, told to open pages: one look at the history for all of them, one message a second for each.
 
-The stream says only that something happened and to whom; a page then asks for itself anew. A message that is lost
-is made good by the next, so nothing is kept for those who were away.
+The stream says only that something happened and to whom; a page then asks for itself anew. A page says how far the
+history went when it was made, so that nothing is missed between a page and its stream or while a stream was cut.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from starlette.concurrency import run_in_threadpool
 
 from custody.model.errors import CustodyError
+from custody.model.event import Event
 from custody.stores import Store
 
 LOOK_SECONDS = 0.3  # between looks at the history, while anyone listens
@@ -29,6 +30,13 @@ class _Listener:
     count: int = 0
     last: int = 0
     subjects: dict[str, None] = field(default_factory=dict)
+
+    def hear(self, events: Sequence[Event]) -> None:
+        news = [event for event in events if event.id > self.last]
+        if news:
+            self.count, self.last = self.count + len(news), news[-1].id
+            self.subjects |= dict.fromkeys(event.subject for event in news[-MOST_SUBJECTS:])
+            self.news.set()
 
     def message(self) -> str:
         text = json.dumps({"events": self.count, "last": self.last, "subjects": list(self.subjects)})
@@ -54,12 +62,14 @@ class Changes:
         for listener in self._listeners:
             listener.news.set()
 
-    async def listen(self) -> AsyncIterator[str]:
-        """The lines of one stream, until the reader leaves or the server stops."""
-        listener = _Listener()
+    async def listen(self, since: int | None = None) -> AsyncIterator[str]:
+        """The lines of one stream, from where the reader's page stood until he leaves or the server stops."""
+        listener = _Listener(last=since or 0)
         self._listeners.add(listener)
         try:
             self._watch()
+            if since is not None:
+                self._tell(await self._after(since), [listener])
             yield "retry: 2000\n\n: listening\n\n"
             while not self._closed:
                 try:
@@ -79,22 +89,27 @@ class Changes:
 
     async def _look(self) -> None:
         """While anyone listens: what is new since the last look, for everyone at once."""
-        last = await run_in_threadpool(self._newest)
+        last = await run_in_threadpool(self.newest)
         while self._listeners and not self._closed:
             await asyncio.sleep(LOOK_SECONDS)
-            try:
-                events = await run_in_threadpool(self._store.records.since, last, MOST_EVENTS)
-            except CustodyError:
-                continue  # the store is away; pages will ask again when it is back
-            if not events:
-                continue
-            self._on_news()  # before anyone asks anew: what was kept at hand is no longer true
-            last = events[-1].id
-            for listener in self._listeners:
-                listener.count, listener.last = listener.count + len(events), last
-                listener.subjects |= dict.fromkeys(event.subject for event in events[-MOST_SUBJECTS:])
-                listener.news.set()
+            events = await self._after(last)
+            if events:
+                last = events[-1].id
+                self._tell(events, self._listeners)
 
-    def _newest(self) -> int:
+    async def _after(self, last: int) -> Sequence[Event]:
+        try:
+            return await run_in_threadpool(self._store.records.since, last, MOST_EVENTS)
+        except CustodyError:
+            return ()  # the store is away; pages will ask again when it is back
+
+    def _tell(self, events: Sequence[Event], listeners: Iterable[_Listener]) -> None:
+        if events:
+            self._on_news()  # before anyone asks anew: what was kept at hand is no longer true
+        for listener in listeners:
+            listener.hear(events)
+
+    def newest(self) -> int:
+        """How far the history goes now."""
         newest: int = self._store.db.read(lambda tx: tx.run("web_newest_event"))[0][0]
         return newest

@@ -10,7 +10,8 @@ from email.message import EmailMessage
 from typing import Any, BinaryIO, Final
 
 from custody.ingest.digests import algorithm, digest_value
-from custody.ingest.notices import DELIVER
+from custody.ingest.inline import manifest_of
+from custody.ingest.notices import about
 from custody.ingest.states import BATCH_KIND, JOB_KIND
 from custody.ingest.submission import Submission, submit
 from custody.model.errors import BadInput, NotFound
@@ -31,6 +32,7 @@ FORM: Final[Mapping[str, str]] = {
 ROWS_SHOWN = 12
 MOST_LOOKED_AT = 200
 PIECE = 1 << 20
+MANIFEST_NAME = "manifest.checkm"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +96,13 @@ def stage(site: Site, file: BinaryIO, name: str) -> str:
     """Keep uploaded bytes; answers their address."""
     safe = "".join(each if each.isprintable() and each not in "/\\?#" else "_" for each in name)[-200:] or "upload"
     return site.world.staging.put(iter(lambda: file.read(PIECE), b""), safe).url
+
+
+def inline(site: Site, rows: Sequence[Mapping[str, Any] | str], base: str, type_: str) -> Mapping[str, Any]:
+    """A manifest from the rows of a request, kept like an upload: what a submission says of it."""
+    made = manifest_of(rows, base, type_)
+    staged = site.world.staging.put([made.text.encode()], MANIFEST_NAME)
+    return {"payload": staged.url, "filename": MANIFEST_NAME, "type": made.type, "inline": True}
 
 
 def hand_in(site: Site, caller: Caller, submission: Submission, key: str) -> tuple[int, bool]:
@@ -199,10 +208,7 @@ def letters(site: Site, batch: Job) -> Sequence[Letter]:
     """Every mail about this batch, as it was or will be sent."""
     if site.options.world is None:
         return []
-    domain = site.world.sender.rpartition("@")[2]
-    names = ["queued", *(f"report-{round_}" for round_ in range(1, int(batch.facts.get("rounds", 0)) + 1))]
-    found = [site.store.queue.by_key(DELIVER, f"<batch-{batch.id}-{name}@{domain}>") for name in names]
-    return [_letter(site, number, job) for number, job in enumerate(found) if job]
+    return [_letter(site, number, job) for number, job in enumerate(about(site.world, batch))]
 
 
 def _letter(site: Site, number: int, job: Job) -> Letter:

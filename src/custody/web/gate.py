@@ -17,7 +17,7 @@ from starlette.datastructures import FormData
 
 from custody.model.errors import BadInput, NotFound, Unsafe
 from custody.web.caller import Caller
-from custody.web.problems import Forbidden, Unknown
+from custody.web.problems import Forbidden, TooMany, Unknown
 from custody.web.rules import Rule
 from custody.web.site import Site, site_of
 
@@ -32,14 +32,31 @@ async def permit(request: Request) -> None:
     site = site_of(request)
     rule = rule_of(site.rules, request)
     _check_numbers(request)
-    caller = await run_in_threadpool(find_caller, site, request)
-    request.state.caller = caller
+    caller, since = await run_in_threadpool(_arrive, site, request)
+    request.state.caller, request.state.since = caller, since
+    _not_too_often(site, request, caller)
     if request.method not in SAFE:
         _refuse_foreign_pages(request)
     if rule.roles is not None:
         _check(rule, caller)
     if request.method not in SAFE and not is_api(request):
         await _check_form(request, caller)
+
+
+def _arrive(site: Site, request: Request) -> tuple[Caller | None, int]:
+    """Who comes, and how far the history goes before anything is read for the page that he asks for."""
+    is_page = request.method in SAFE and not is_api(request)
+    return find_caller(site, request), site.changes.newest() if is_page else 0
+
+
+def _not_too_often(site: Site, request: Request, caller: Caller | None) -> None:
+    """Each token has a rate of its own; those without one share that of their address. A demo has no other users."""
+    if caller is not None and not caller.token:
+        return
+    place = request.client.host if request.client else ""
+    seconds = site.rates.take(str(caller.token)) if caller else site.unknown_rates.take(place)
+    if seconds:
+        raise TooMany(seconds)
 
 
 def _check_numbers(request: Request) -> None:

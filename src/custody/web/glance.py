@@ -167,6 +167,10 @@ class Glance:
     def lines(self) -> Sequence[LineNow]:
         return self._kept.get("lines", lambda: [self._line(line) for line in self._lines])
 
+    def brief(self, name: str, make: Callable[[], str]) -> str:
+        """A few words about another part of the house."""
+        return self._kept.get(f"brief {name}", make)
+
     def oldest_seconds(self) -> Mapping[Pair, float]:
         """Of every state in which a worker has something to do, zero when nothing waits."""
         now = self._store.now()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+import time
 from collections.abc import Callable
 from typing import Final
 
@@ -26,6 +27,9 @@ HEADERS: Final = {
     "Permissions-Policy": "camera=(), geolocation=(), microphone=(), payment=()",
 }
 SILENCE_SECONDS: Final = 30.0  # between two pieces of a body
+LONGEST_ADDRESS: Final = 16_384
+MOST_HEADERS: Final = 32_768  # bytes
+LEAST_RATE: Final = 1024  # bytes a second, in the long run: a byte now and then is no upload
 
 
 class Around:
@@ -36,14 +40,22 @@ class Around:
         large: int,
         is_upload: Callable[[str], bool],
         surprise: Callable[[Request, Exception], Response],
+        refused: Callable[[Request, int], Response],
     ) -> None:
-        self.app, self.small, self.large, self.is_upload, self.surprise = app, small, large, is_upload, surprise
+        self.app, self.small, self.large, self.is_upload = app, small, large, is_upload
+        self.surprise, self.refused = surprise, refused
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
         scope["custody.id"] = secrets.token_hex(6)
+        status = _oddity(scope)
+        if status:
+            # Whatever follows on this connection may not be what it seems.
+            refusal = self.refused(Request(scope), status)
+            await refusal(scope, receive, _with_headers(scope, send))
+            return
         begun = False
 
         async def write(message: Message) -> None:
@@ -64,9 +76,19 @@ class Around:
         return self.large if upload and self.is_upload(scope["path"]) else self.small
 
 
+def _oddity(scope: Scope) -> int:
+    """The status for a request that no honest client sends; 0 for all others."""
+    names = [name for name, _ in scope["headers"]]
+    if b"transfer-encoding" in names and b"content-length" in names:
+        return 400  # two ways to say where it ends: a proxy may believe the other one
+    if len(scope.get("raw_path", b"")) + len(scope["query_string"]) > LONGEST_ADDRESS:
+        return 414
+    return 431 if sum(len(name) + len(value) for name, value in scope["headers"]) > MOST_HEADERS else 0
+
+
 def _limited(scope: Scope, receive: Receive, limit: int) -> Receive:
     """A body that is too large or too slow ends the request; the promised length is not believed."""
-    taken, whole = 0, False
+    taken, whole, began = 0, False, time.monotonic()
 
     async def read() -> Message:
         nonlocal taken, whole
@@ -75,8 +97,9 @@ def _limited(scope: Scope, receive: Receive, limit: int) -> Receive:
         promised = Headers(scope=scope).get("content-length", "")
         if promised.isdecimal() and int(promised) > limit:
             raise HTTPException(413)
+        late = began + SILENCE_SECONDS + taken / LEAST_RATE - time.monotonic()
         try:
-            message = await asyncio.wait_for(receive(), SILENCE_SECONDS)
+            message = await asyncio.wait_for(receive(), max(0.0, min(SILENCE_SECONDS, late)))
         except TimeoutError:
             raise HTTPException(408) from None
         taken += len(message.get("body", b""))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -29,8 +30,9 @@ STATUS: Mapping[type[CustodyError], int] = {
 }
 TITLES = {
     400: "This cannot be read", 401: "Who are you?", 403: "Not yours to do", 404: "Not there",
-    405: "Not possible here", 408: "Too slow", 409: "Refused as things stand", 413: "Too large", 415: "Not this type",
-    422: "This does not fit", 429: "Too many", 500: "Something went wrong", 503: "Not available just now",
+    405: "Not possible here", 408: "Too slow", 409: "Refused as things stand", 413: "Too large",
+    414: "Too long an address", 415: "Not this type", 422: "This does not fit", 429: "Too many",
+    431: "Too many headers", 500: "Something went wrong", 503: "Not available just now",
 }  # fmt: skip
 
 
@@ -39,6 +41,14 @@ NOTHING = {"code": "", "where": "", "hint": ""}
 
 class Unknown(Exception):
     """No valid token came with the request."""
+
+
+class TooMany(Exception):
+    """The caller asks more often than is good for others."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(seconds)
+        self.seconds = max(1, math.ceil(seconds))
 
 
 class Forbidden(Exception):
@@ -62,7 +72,9 @@ def problem(
     body |= {"detail": facts.get("message", title), "request": request.scope.get("custody.id", "")}
     body.pop("message", None)
     if wants_html(request):
-        return site_of(request).page(request, "error.html", {"problem": NOTHING | body, "title": title}, status)
+        page = site_of(request).page(request, "error.html", {"problem": NOTHING | body, "title": title}, status)
+        page.headers.update(headers or {})
+        return page
     text = json.dumps(body, ensure_ascii=False, default=str)
     return Response(text, status, media_type="application/problem+json", headers=dict(headers or {}))
 
@@ -80,6 +92,7 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(HTTPException, _http)
     app.add_exception_handler(Unknown, _unknown)
     app.add_exception_handler(Forbidden, _forbidden)
+    app.add_exception_handler(TooMany, _too_many)
 
 
 async def _custody(request: Request, error: Exception) -> Response:
@@ -114,8 +127,22 @@ async def _forbidden(request: Request, error: Exception) -> Response:
     return problem(request, 403, {"code": "role.missing", "message": f"this needs {error.needed}"})
 
 
+async def _too_many(request: Request, error: Exception) -> Response:
+    assert isinstance(error, TooMany)
+    facts = {"code": "rate", "message": "too many requests at once", "hint": f"wait {error.seconds} s"}
+    return problem(request, 429, facts, {"Retry-After": str(error.seconds)})
+
+
 def surprise(request: Request, error: Exception) -> Response:
     """For what nobody foresaw; the story goes to the log, under the number that the client is told."""
     LOG.error("request %s failed", request.scope.get("custody.id", ""), exc_info=error)
     facts = {"code": "surprise", "message": "this is our mistake, not yours; the log has the whole story"}
     return problem(request, 500, facts)
+
+
+def refused(request: Request, status: int) -> Response:
+    """For what is not even looked at; the connection ends with it."""
+    facts = {"code": f"http.{status}", "message": "no honest client sends such a request"}
+    body = {"type": "about:blank", "title": TITLES.get(status, "Not possible"), "status": status, **facts}
+    text = json.dumps(body | {"detail": facts["message"]})
+    return Response(text, status, {"Connection": "close"}, "application/problem+json")

@@ -5,9 +5,9 @@ An application adds a `Section`; nothing else in this package needs to know it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from fastapi import APIRouter
 
@@ -47,6 +47,8 @@ class Section:
     rules: Mapping[str, Rule] = field(default_factory=dict)
     roles: frozenset[str] = frozenset({"admin", "operator", "reader"})
     whole: bool = True  # shows all collections at once
+    brief: Callable[[Any], str] | None = None  # a few words for the overview, given the site
+    also: str = ""  # addresses that belong to it besides its own
 
 
 INGEST: Final = Section(
@@ -62,5 +64,5 @@ LAST: Final = (
     Section("Holds", "/holds", "h"),
     Section("Workers", "/workers", "w"),
     Section("Schedules", "/schedules", "s"),
-    Section("History", "/events", "e"),
+    Section("History", "/events", "e", also="/history"),
 )

@@ -13,10 +13,12 @@ import uvicorn
 from fastapi import FastAPI
 
 from custody.model.errors import Unavailable, Unsafe
+from custody.web.patience import Patient
 from custody.web.site import Site
 
 GRACE_SECONDS: Final = 3
 PATIENCE_SECONDS: Final = 20.0
+MOST_CONNECTIONS: Final = 2_000
 
 
 class Server:
@@ -34,6 +36,7 @@ class Server:
         config = uvicorn.Config(
             app, log_level="warning", access_log=False, server_header=False, date_header=True, proxy_headers=False,
             timeout_graceful_shutdown=GRACE_SECONDS, timeout_keep_alive=15, lifespan="on", ws="none",
+            http=Patient, limit_concurrency=MOST_CONNECTIONS,
         )  # fmt: skip
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(target=self._run, name="custody-web", daemon=True)

@@ -39,6 +39,7 @@ class View:
     values: Mapping[str, Any]
     data: Any
     every: Callable[[], Iterable[Any]] | None = field(default=None)
+    columns: Columns | None = None  # where they depend on what there is
 
 
 Read = Callable[[Asked], View]
@@ -54,22 +55,21 @@ def show(router: APIRouter, path: str, template: str, read: Read, columns: Colum
 
     def as_csv(request: Request) -> Response:
         view = read(_asked(request))
-        assert columns is not None
         assert view.every is not None
-        return formats.as_csv(columns, view.every(), name)
+        return formats.as_csv(view.columns or columns or {}, view.every(), name)
 
     def as_page(request: Request) -> Response:
         asked = _asked(request)
         view = read(asked)
         own = "/index" if request.url.path == "/" else request.url.path
         addresses = {"data_address": words.address(f"{own}.json", asked.query)}
-        if columns:
+        if columns is not None:
             addresses["csv_address"] = words.address(f"{own}.csv", {**asked.query, "before": "", "after": ""})
         return asked.site.page(request, template, {"title": view.title, "live": True, **addresses, **view.values})
 
     add = router.add_api_route
     add(f"{stem}.json", as_json, methods=["GET"], include_in_schema=False, response_model=None)
-    if columns:
+    if columns is not None:
         add(f"{stem}.csv", as_csv, methods=["GET"], include_in_schema=False, response_model=None)
     add(path, as_page, methods=["GET"], include_in_schema=False, response_model=None)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -15,19 +15,27 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.responses import HTMLResponse, Response
 
 from custody import __version__
+from custody.channels.table import Table
 from custody.engine.commands import Operator
+from custody.history.keeping import Keeping
+from custody.ingest import blockers
+from custody.ingest.links import Links
 from custody.ingest.world import World
 from custody.model.errors import Unavailable
+from custody.model.job import Job
 from custody.model.machine import PLAIN, Machines
+from custody.model.why import Reason
 from custody.stores import Store
 from custody.web import words
 from custody.web.caller import Caller
 from custody.web.changes import Changes
 from custody.web.glance import Glance
+from custody.web.rates import KNOWN, UNKNOWN, Rate, Rates
 from custody.web.rules import Rule
 from custody.web.sections import INGEST, Section
 from custody.web.telling import Telling
 from custody.web.tokens import Tokens
+from custody.workflows.tasks import Shop
 
 SAID = "custody_said"
 MEBIBYTE = 1 << 20
@@ -46,14 +54,20 @@ class Options:
     small_body: int = MEBIBYTE
     upload: int = 64 << 30
     secure_cookie: bool = False  # behind TLS
+    rate: Rate = KNOWN  # of each token
+    unknown_rate: Rate = UNKNOWN  # of each address that comes without a valid one
     who: str = "demo"  # the name in the history of what is done in demo mode
     telling: Telling = field(default_factory=Telling)
+    tables: Callable[[int], Table] | None = None  # what is kept of a channel, by its number
+    shop: Shop | None = None  # where tasks' logs and files are kept
+    keeping: Keeping = field(default_factory=Keeping)  # whose seals of the history are believed
 
 
 class Site:
     def __init__(self, store: Store, options: Options, sections: Sequence[Section], rules: Mapping[str, Rule]) -> None:
         self.store, self.options, self.sections, self.rules = store, options, tuple(sections), rules
         self.tokens = Tokens(store)
+        self.rates, self.unknown_rates = Rates(options.rate), Rates(options.unknown_rate)
         lines = [section.line for section in sections if section.line]
         self.glance = Glance(store, options.machines, lines)
         self.changes = Changes(store, self.glance.forget)
@@ -70,6 +84,15 @@ class Site:
                 code="ingest.missing", hint="`custody serve --config custody.toml`",
             )  # fmt: skip
         return self.options.world
+
+    @property
+    def links(self) -> Links:
+        """Those that workers put into mails are checked with the same secret."""
+        return self.options.world.links if self.options.world else Links(self.options.secret)
+
+    def why(self, job: Job) -> Sequence[Reason]:
+        """Why it does not go on, with what only ingest can know."""
+        return blockers.why(self.store, job, self.options.world.disk if self.options.world else None)
 
     def operator(self, caller: Caller) -> Operator:
         return Operator(self.store, self.machines, caller.name)
@@ -103,6 +126,8 @@ class Site:
             "theme": theme if theme in ("light", "dark") else "auto", "query": dict(request.query_params),
             "address": words.address(request.url.path, request.query_params), "demo": self.options.demo,
             "backend": self.store.db.dialect, "data_address": "", "csv_address": "", "live": False,
+            "since": getattr(request.state, "since", 0),
+            "sees_all": bool(caller and caller.sees_all and caller.has(("admin", "operator", "reader"))),
             "may_act": bool(caller and caller.has(("admin", "operator"))),
             "said": unquote(request.cookies.get(SAID, "")),
         }  # fmt: skip

@@ -143,7 +143,7 @@ def reason(event: Event) -> str:
 def subject_link(subject: str) -> Markup:
     """A subject of the history as a link to its page, where it has one."""
     sort, _, rest = subject.partition("/")
-    pages = {"job": "/jobs/", "item": "/items/", "schedule": "/schedules/"}
+    pages = {"job": "/jobs/", "item": "/items/", "schedule": "/schedules/", "archive": "/archives/"}
     if sort not in pages:
         return Markup(escape(subject))
     return Markup('<a href="{}{}">{}</a>').format(pages[sort], quote(rest, safe=_SAFE), subject)
@@ -172,5 +172,5 @@ def static_address() -> str:
 FILTERS: Final[dict[str, Callable[..., Any]]] = {
     "ago": ago, "time": time, "when": when, "iso": iso, "span": span, "size": size, "number": number, "many": many,
     "said": said, "name": name, "pretty": pretty, "reason": reason, "subject": subject_link, "path_quote": path_quote,
-    "plain_words": lambda text: str(text).replace("-", " ").replace(".", " "),
+    "plain_words": lambda text: str(text).replace("-", " ").replace(".", " ").replace("_", " "),
 }  # fmt: skip

@@ -1,7 +1,8 @@
 """An archive's repository as the planner sees it: numbered revisions with parents, files and a few facts.
 
 A revision is a whole number that only grows, whatever the repository calls it: Subversion has such numbers,
-for git they are counted (`git.py`). Everything is read at a revision; nothing is ever written through this.
+for git they are counted (`git.py`). Everything is read at a revision; only `commit` writes, for tasks that commit
+(`committing.py`), and `committed` finds what it has written.
 
 Errors: `Unavailable` when the repository cannot be reached (trying again may help), `NotFound` when it is
 there but has no such revision or path.
@@ -12,10 +13,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from custody.workflows.definition import FOLDER, is_workflow_file
 
+if TYPE_CHECKING:
+    from custody.workflows.draft import Draft
+
+LINEAGE = "custody:lineage"  # a property of commits that tasks made: which tasks led here
+COMMIT_KEY = "custody:commit"  # and which commit of which task it is
 ADDED, CHANGED, DELETED, REPLACED = "added", "changed", "deleted", "replaced"
 
 
@@ -61,6 +67,12 @@ class Archive(Protocol):
     def list(self, revision: int, folder: str) -> Sequence[Entry]:
         """What is directly in a folder; `NotFound` if there is no such folder."""
 
+    def tree(self, revision: int, path: str) -> Sequence[Entry]:
+        """All that is below a folder, at any depth; for a file, the file itself."""
+
+    def properties(self, revision: int, path: str) -> Mapping[str, str]:
+        """What is noted about a path, where the repository can note something."""
+
     def read(self, revision: int, path: str) -> bytes: ...
 
     def export(self, revision: int, into: Path) -> None:
@@ -69,6 +81,12 @@ class Archive(Protocol):
     def meta(self, revision: int) -> Meta: ...
 
     def changed(self, revision: int) -> Sequence[Change]: ...
+
+    def commit(self, draft: Draft, seconds: float) -> int:
+        """Make a revision; `Refused` if somebody else has changed the same paths since `draft.base`."""
+
+    def committed(self, key: str, since: int) -> int | None:
+        """The revision after `since` that was committed with this key, if there is one."""
 
 
 def workflow_files(entries: Sequence[Entry]) -> tuple[list[str], list[str]]:

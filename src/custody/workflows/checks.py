@@ -149,7 +149,7 @@ def _way_round(direct: Mapping[str, Sequence[str]], name: str) -> list[str]:
 
 
 def _remarks(task: Task, names: set[str]) -> Iterator[Fault]:
-    if not task.command and not task.script:
+    if not task.command and not task.script and not task.ready:
         yield _remark(task.at, f"{task.name} runs nothing", "it only joins the tasks it depends on")
     if "\r\n" in task.script:
         yield _remark(task.at, f"the script of {task.name} has Windows line endings", "most shells trip over them")

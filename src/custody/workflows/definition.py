@@ -164,6 +164,8 @@ def _task(table: Fields, said: dict[str, Any]) -> Task | None:
         table.faults.add(table.at("name"), f"{PREV} is reserved")
     if {"command", "script"} <= given:
         table.faults.add(table.at("script"), "a task has a command or a script, not both")
+    if "ready" in given and {"command", "script"} & given:
+        table.faults.add(table.at("ready"), "a ready-made task brings its own command")
     if "shell" in given and "script" not in given:
         table.faults.add(table.at("shell"), "a shell needs a script", "a command is run without one")
     if not {"command", "script"} & given:

@@ -23,6 +23,7 @@ from custody.workflows.task import (
     FAILURE,
     FINISHED,
     PREV,
+    READY,
     SHELLS,
     SUCCESS,
     Cancels,
@@ -316,6 +317,7 @@ TASK: Mapping[str, Callable[[Fields, Node], Any]] = {
     "output_limit": size,
     "reentrant": flag,
     "secrets": many(name),
+    "ready": one_of(*READY),
 }
 FILE: Mapping[str, Callable[[Fields, Node], Any]] = {
     "when": one_of("commit", "manual", "schedule"),

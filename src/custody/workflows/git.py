@@ -17,8 +17,10 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from custody.model.errors import CustodyError, NotFound, Unavailable
+from custody.workflows import git_commit
 from custody.workflows.archive import ADDED, CHANGED, DELETED, Change, Entry, Meta
 from custody.workflows.calling import Failed, call
+from custody.workflows.draft import Draft
 from custody.workflows.journal import Journal, Update, Writer, is_nothing
 
 BRANCHES = "refs/heads/"
@@ -55,10 +57,10 @@ class GitArchive:
         """Given to the repository when it is first asked for one, and kept in its configuration."""
         ask = ["config", "--local", "custody.uuid"]
         try:
-            return self._git(ask).decode().strip()
+            return self.git(ask).decode().strip()
         except NotFound:
-            self._git([*ask, str(uuid.uuid4())])
-            return self._git(ask).decode().strip()
+            self.git([*ask, str(uuid.uuid4())])
+            return self.git(ask).decode().strip()
 
     def youngest(self) -> int:
         """Looks at the branches first, and counts what had not been told."""
@@ -100,6 +102,13 @@ class GitArchive:
                 return update
         raise NotFound(f"there is no revision {revision}", code="archive.revision", where=str(self.repository))
 
+    def number_of(self, commit: str) -> int | None:
+        """The first update that brought a commit, if it has been counted."""
+        for update in self._journal.updates():
+            if update.number and (update.new == commit or self._contains(update.new, commit)):
+                return update.number
+        return None
+
     def parents(self, revision: int, lines: Sequence[str] = ()) -> tuple[int, ...]:
         """The nearest recorded ancestors: the old tip, the tips that were merged, or where a branch began."""
         this = self.update(revision)
@@ -111,52 +120,70 @@ class GitArchive:
 
     def list(self, revision: int, folder: str) -> Sequence[Entry]:
         folder = _clean(folder)
-        lines = self._git(["ls-tree", "-z", "--full-tree", f"{self.update(revision).new}:{folder}"]).split(b"\0")
+        lines = self.git(["ls-tree", "-z", "--full-tree", f"{self.update(revision).new}:{folder}"]).split(b"\0")
         return [_entry(line, f"{folder}/" if folder else "") for line in lines if line]
 
+    def tree(self, revision: int, path: str) -> Sequence[Entry]:
+        commit, clean = self.update(revision).new, _clean(path)
+        lines = self.git(["ls-tree", "-r", "-t", "-z", "--full-tree", commit, *(["--", clean] if clean else [])])
+        found = [_entry(line, "") for line in lines.split(b"\0") if line]
+        if clean and not found:
+            raise NotFound(f"there is no {clean}", code="archive.path", where=str(self.repository))
+        return [entry for entry in found if not clean or entry.path.startswith(clean)]
+
+    def properties(self, revision: int, path: str) -> Mapping[str, str]:
+        return {}  # git notes nothing about paths
+
     def read(self, revision: int, path: str) -> bytes:
-        return self._git(["cat-file", "blob", f"{self.update(revision).new}:{_clean(path)}"])
+        return self.git(["cat-file", "blob", f"{self.update(revision).new}:{_clean(path)}"])
 
     def export(self, revision: int, into: Path) -> None:
         """Through an index of its own: `git archive` leaves out what a committer marks `export-ignore`."""
         into.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix="custody-git-") as folder:
             env = {"GIT_INDEX_FILE": str(Path(folder, "index")), "GIT_WORK_TREE": str(into.absolute())}
-            self._git(["read-tree", self.update(revision).new], env=env)
-            self._git(["checkout-index", "--all", "--force"], env=env, seconds=3600)
+            self.git(["read-tree", self.update(revision).new], env=env)
+            self.git(["checkout-index", "--all", "--force"], env=env, seconds=3600)
 
     def meta(self, revision: int) -> Meta:
         update = self.update(revision)
         show = ["show", "-s", "--format=%an <%ae>%x00%cI%x00%B", update.new]
-        author, date, message = self._git(show).decode(errors="replace").split("\0", 2)
+        author, date, message = self.git(show).decode(errors="replace").split("\0", 2)
         properties = {"git:ref": update.ref, "git:old": update.old, "git:commit": update.new}
+        properties |= git_commit.trailers(message)
         return Meta(revision, update.new, author, date, message.rstrip("\n"), properties)
 
     def changed(self, revision: int) -> Sequence[Change]:
         update = self.update(revision)
         old = _EMPTY_TREE if is_nothing(update.old) or not self._has(update.old) else update.old
-        told = self._git(["diff-tree", "--name-status", "-z", "-r", "--no-renames", old, update.new])
+        told = self.git(["diff-tree", "--name-status", "-z", "-r", "--no-renames", old, update.new])
         words = told.decode("utf-8", "surrogateescape").split("\0")
         pairs = zip(words[::2], words[1::2], strict=False)
         return [Change(path, _ACTIONS.get(action, CHANGED)) for action, path in pairs]
 
+    def commit(self, draft: Draft, seconds: float) -> int:
+        return git_commit.commit(self, draft, seconds)
+
+    def committed(self, key: str, since: int) -> int | None:
+        return git_commit.committed(self, key, since)
+
     # Asking.
 
     def _branches(self) -> Iterator[tuple[str, str]]:
-        told = self._git(["for-each-ref", "--format=%(refname) %(objectname)", BRANCHES])
+        told = self.git(["for-each-ref", "--format=%(refname) %(objectname)", BRANCHES])
         for line in told.decode("utf-8", "surrogateescape").splitlines():
             ref, _, commit = line.rpartition(" ")
             yield ref, commit
 
     def _has(self, commit: str) -> bool:
         try:
-            return self._git(["cat-file", "-t", commit]).strip() == b"commit"
+            return self.git(["cat-file", "-t", commit]).strip() == b"commit"
         except NotFound:
             return False
 
     def _contains(self, tip: str, commit: str) -> bool:
         try:
-            self._git(["merge-base", "--is-ancestor", commit, tip])
+            self.git(["merge-base", "--is-ancestor", commit, tip])
         except NotFound:
             return False
         return True
@@ -191,12 +218,14 @@ class GitArchive:
         # Named outright, so that git does not go looking and does not mind whose it is.
         return ["git", f"--git-dir={self.repository}"]
 
-    def _git(self, words: Sequence[str], *, seconds: float = 120, env: Mapping[str, str] | None = None) -> bytes:
+    def git(
+        self, words: Sequence[str], *, seconds: float = 120, env: Mapping[str, str] | None = None, given: bytes = b""
+    ) -> bytes:
         where = str(self.repository)
         if not (self.repository / "objects").is_dir():
             raise Unavailable("there is no git repository here", code="archive.unreachable", where=where)
         try:
-            return call([*self._command(), *words], seconds=seconds, env=_ENV | dict(env or {}))
+            return call([*self._command(), *words], seconds=seconds, env=_ENV | dict(env or {}), given=given)
         except Failed as error:
             raise _told(error, where) from None
 

@@ -13,7 +13,7 @@ lease.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from custody.workflows.reading import Fault
@@ -21,9 +21,11 @@ from custody.workflows.task import (
     COMMIT,
     FAILURE,
     FINISHED,
+    ON_COMMIT,
     SUCCESS,
     Definitions,
     Depends,
+    Schedule,
     Task,
     Workflow,
 )
@@ -44,9 +46,10 @@ class Ref:
 
     revision: int
     task: str
+    run: str = ON_COMMIT  # or the name of a run that a person or a schedule asked for
 
     def __str__(self) -> str:
-        return f"rev-{self.revision}:{self.task}"
+        return f"rev-{self.revision}:{'' if self.run == ON_COMMIT else self.run + ':'}{self.task}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +89,8 @@ class Plan:
     faults: tuple[Fault, ...] = ()  # then there are no tasks, but later revisions go on
     skipped: str = ""  # why the whole revision starts nothing
     definition_hash: str = ""
+    schedules: tuple[tuple[str, Schedule], ...] = ()  # what is to be run by the clock from here on, by workflow
+    lineage: tuple[str, ...] = ()  # which tasks, one through the other, made this commit
 
     @property
     def blocking(self) -> tuple[str, ...]:
@@ -130,19 +135,38 @@ def plan(
     edges = list(_commit_edges(definitions.on_commit, past, previous))
     if definitions.faults:
         return Plan(revision, edges=tuple(edges), faults=definitions.faults, definition_hash=definitions.hash)
+    clocks = tuple((workflow.name, workflow.schedule) for workflow in definitions.workflows if workflow.schedule)
     if why := _nothing_to_do(lineage, message):
-        return Plan(revision, edges=tuple(edges), skipped=why, definition_hash=definitions.hash)
+        return Plan(
+            revision,
+            edges=tuple(edges),
+            skipped=why,
+            definition_hash=definitions.hash,
+            schedules=clocks,
+            lineage=lineage.tasks,
+        )
     planned = run(definitions.on_commit, revision, past, lineage=lineage)
-    return Plan(revision, planned.tasks, (*edges, *planned.edges), planned.cancels, definition_hash=definitions.hash)
+    return replace(
+        planned, edges=(*edges, *planned.edges), definition_hash=definitions.hash, schedules=clocks,
+        lineage=lineage.tasks,
+    )  # fmt: skip
 
 
-def run(workflows: Sequence[Workflow], revision: int, past: Past, *, lineage: Lineage = BY_A_PERSON) -> Plan:
-    """Plan the tasks of some workflows at a revision whose commit is there: a manual or scheduled run."""
+def run(
+    workflows: Sequence[Workflow], revision: int, past: Past, *, lineage: Lineage = BY_A_PERSON, name: str = ON_COMMIT
+) -> Plan:
+    """Plan the tasks of some workflows at a revision whose commit is there; `name` is that of a run of their own.
+
+    A task that is left out is not waited for.
+    """
     tasks = [(workflow, task) for workflow in workflows for task in workflow.tasks]
+    absent = {Ref(revision, wanted.task, name) for _, task in tasks for wanted in task.depends if not wanted.earlier}
+    absent -= {Ref(revision, task.name, name) for _, task in tasks} | {Ref(revision, COMMIT)}
+    edges = [edge for _, task in tasks for edge in _task_edges(task, revision, past, name)]
     return Plan(
         revision,
         tasks=tuple(_planned(workflow, task, lineage) for workflow, task in tasks),
-        edges=tuple(edge for _, task in tasks for edge in _task_edges(task, revision, past)),
+        edges=tuple(edge for edge in edges if edge.on not in absent),
         cancels=tuple(cancel for _, task in tasks for cancel in _cancels(task)),
     )
 
@@ -182,13 +206,13 @@ def _commit_edges(workflows: Iterable[Workflow], past: Past, previous: Iterable[
             yield edge
 
 
-def _task_edges(task: Task, revision: int, past: Past) -> Iterator[PlannedEdge]:
+def _task_edges(task: Task, revision: int, past: Past, run_: str) -> Iterator[PlannedEdge]:
     yield PlannedEdge(task.name, Ref(revision, COMMIT), SUCCESS, WAIT)
     for wanted in task.depends:
         if wanted.earlier:
             yield from _earlier_edges(task.name, wanted, past)
         elif wanted.task != COMMIT:
-            yield PlannedEdge(task.name, Ref(revision, wanted.task), *_SAME_REVISION[wanted.when])
+            yield PlannedEdge(task.name, Ref(revision, wanted.task, run_), *_SAME_REVISION[wanted.when])
 
 
 def _earlier_edges(task: str, wanted: Depends, past: Past) -> Iterator[PlannedEdge]:

@@ -7,26 +7,28 @@ key.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from custody.engine.work import Work
 from custody.model.event import NewEvent
 from custody.model.graph import Edge, Otherwise, Wants, satisfied
 from custody.model.item import NewItem
-from custody.model.job import NewJob
+from custody.model.job import Job, NewJob
 from custody.model.outcome import Outcome, Passed, Wait
 from custody.stores import Store
-from custody.workflows.archive import Archive, Meta, read_workflows
+from custody.workflows.archive import LINEAGE, Archive, Meta, read_workflows
 from custody.workflows.archives import Archives
 from custody.workflows.definition import read
 from custody.workflows.notify import COMMIT_KIND, commit_key
 from custody.workflows.plan import Lineage, Plan, PlannedEdge, PlannedTask, Ref, nearest, plan
-from custody.workflows.task import COMMIT, Task
+from custody.workflows.schedules import keep_time
+from custody.workflows.task import COMMIT, ON_COMMIT, QUICK, Task
 
 TASK_KIND = "workflow/task"
+QUICK_KIND = "workflow/quick"  # the same, for which every worker keeps a thread free: never behind long tasks
 FAULTY = "(definition)"
-LINEAGE = "custody:lineage"  # a property of commits that tasks made: which tasks led here
 WANTS: dict[str, Wants] = {"success": "success", "finished": "finished", "failure": "failure", "prev": "passable"}
 
 
@@ -37,12 +39,15 @@ def revision_item(archive: str, revision: int) -> str:
 def commit(work: Work, store: Store) -> Outcome:
     """Plan one revision."""
     name, revision = str(work.payload["archive"]), int(work.payload["revision"])
-    archive = Archives(store).get(name).open()
+    kept = Archives(store).get(name)
+    archive = kept.open()
     planned, meta = plan_revision(store, archive, name, revision)
-    blocked = list(_blocked_by(work, store, name, planned))
+    blocked = list(_blocked_by(store, name, planned))
     if blocked:
         return Wait(0, "a task of an earlier revision holds this one up", needs=blocked)
-    made = _submit(work, store, name, planned)
+    made = submit(work, store, name, planned, Run(job=work.job.id))
+    if revision == kept.last and not planned.faults:  # a later revision says for itself
+        keep_time(store, name, planned.schedules)
     item = NewItem(
         revision_item(name, revision), frozenset({"revision"}), name, fingerprint=meta.id,
         detail={"author": meta.author, "message": meta.message[:500], "date": meta.date},
@@ -50,18 +55,20 @@ def commit(work: Work, store: Store) -> Outcome:
     told = {"definition": planned.definition_hash, "tasks": len(planned.tasks)}
     if planned.skipped:
         told["why"] = planned.skipped
+    if planned.lineage:
+        told["lineage"] = list(planned.lineage)
     if planned.faults:
         told["faults"] = [str(fault) for fault in planned.faults[:50]]
-    kept = {"tasks": made, "blocking": list(planned.blocking), **{k: told[k] for k in ("definition",)}}
+    facts = {"tasks": made, "blocking": list(planned.blocking), "definition": planned.definition_hash}
     event = NewEvent(item.id, "planned", "failure" if planned.faults else "success", detail=told)
-    return Passed(told, keep=kept, items=[item], events=[event])
+    return Passed(told, keep=facts, items=[item], events=[event])
 
 
-def _blocked_by(work: Work, store: Store, name: str, planned: Plan) -> Iterator[Edge]:
+def _blocked_by(store: Store, name: str, planned: Plan) -> Iterator[Edge]:
     """Blocking tasks of earlier revisions that have not ended as they must."""
     for edge in planned.edges:
         if edge.task == COMMIT and edge.on.task != COMMIT:
-            target = _target(work, store, name, edge.on, {})
+            target = _target(store, name, edge.on)
             if target is not None and not satisfied(WANTS[edge.wants], store.queue.get(target).ended):
                 yield Edge(target, WANTS[edge.wants])
 
@@ -108,65 +115,97 @@ class StorePast:
         return bool(self._store.db.read(lambda tx: tx.run("wf_has", line=self._name, task=task, position=revision)))
 
 
-def _submit(work: Work, store: Store, name: str, planned: Plan) -> dict[str, int]:
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Which instances of tasks are being planned: those of a commit, or those of a run of their own."""
+
+    name: str = ON_COMMIT
+    job: int = 0  # the job that plans them
+    also: Callable[[Task], Sequence[Edge]] = lambda _: ()  # what they wait for besides what the plan says
+
+
+def submit(work: Work, store: Store, name: str, planned: Plan, run: Run) -> dict[str, int]:
     """The jobs of a plan, level by level; answers their numbers by name."""
     if planned.faults:
         return _faulty(work, name, planned)
     made: dict[str, int] = {}
     waiting = {task.name: task for task in planned.tasks}
-    edges = {task: [edge for edge in planned.edges if edge.task == task] for task in waiting}
+    edges: dict[str, list[PlannedEdge]] = {task: [] for task in waiting}
+    for edge in planned.edges:
+        edges.get(edge.task, []).append(edge)
     while waiting:
-        level = [task for task in waiting.values() if _known(edges[task.name], planned.revision, made)]
-        jobs = [
-            task_job(name, planned, task, list(_edges(work, store, name, edges[task.name], made))) for task in level
-        ]
+        level = [task for task in waiting.values() if _known(edges[task.name], planned.revision, run, made)]
+        jobs = []
+        for task in level:
+            needs = [*_edges(store, name, planned, edges[task.name], made, run), *run.also(task.definition)]
+            jobs.append(task_job(name, planned, task, needs, run))
         for task, job in zip(level, work.spawn(jobs), strict=True):
             made[task.name] = job
             del waiting[task.name]
     return made
 
 
-def _known(edges: Iterable[PlannedEdge], revision: int, made: dict[str, int]) -> bool:
-    return all(edge.on.revision != revision or edge.on.task in (COMMIT, *made) for edge in edges)
+def _known(edges: Iterable[PlannedEdge], revision: int, run: Run, made: dict[str, int]) -> bool:
+    ours = [edge.on.task for edge in edges if (edge.on.revision, edge.on.run) == (revision, run.name)]
+    return all(task in made or task == COMMIT for task in ours)
 
 
-def _edges(work: Work, store: Store, name: str, planned: Iterable[PlannedEdge], made: dict[str, int]) -> Iterator[Edge]:
-    for edge in planned:
+def _edges(
+    store: Store, name: str, planned: Plan, wanted: Iterable[PlannedEdge], made: dict[str, int], run: Run
+) -> Iterator[Edge]:
+    for edge in wanted:
         otherwise: Otherwise = "skip" if edge.otherwise == "skip" else "wait"
-        target = _target(work, store, name, edge.on, made)
+        if (edge.on.revision, edge.on.run) == (planned.revision, run.name):
+            target: int | None = run.job if edge.on.task == COMMIT else made[edge.on.task]
+        else:
+            target = _target(store, name, edge.on)
         if target is not None:
             yield Edge(target, WANTS[edge.wants], otherwise)
 
 
-def _target(work: Work, store: Store, name: str, on: Ref, made: dict[str, int]) -> int | None:
-    if on.revision == work.payload["revision"]:
-        return work.job.id if on.task == COMMIT else made[on.task]
-    key = commit_key(name, on.revision) if on.task == COMMIT else task_key(name, on.revision, "commit", on.task)
-    job = store.queue.by_key(COMMIT_KIND if on.task == COMMIT else TASK_KIND, key)
+def _target(store: Store, name: str, on: Ref) -> int | None:
+    """The job of a task that was planned before."""
+    if on.task == COMMIT:
+        job = store.queue.by_key(COMMIT_KIND, commit_key(name, on.revision))
+    else:
+        job = find_task(store, task_key(name, on.revision, on.run, on.task))
     return job.id if job else None
+
+
+def find_task(store: Store, key: str) -> Job | None:
+    return store.queue.by_key(TASK_KIND, key) or store.queue.by_key(QUICK_KIND, key)
 
 
 def task_key(archive: str, revision: int, run: str, task: str) -> str:
     return f"{archive}:{revision}:{run}:{task}"
 
 
-def task_job(name: str, planned: Plan, task: PlannedTask, needs: list[Edge], run: str = "commit") -> NewJob:
-    """One task of one revision."""
+def runs_line(archive: str) -> str:
+    return f"{archive}/runs"
+
+
+def task_job(name: str, planned: Plan, task: PlannedTask, needs: list[Edge], run: Run) -> NewJob:
+    """One task of one revision. Runs of their own supersede each other, but never what a commit started."""
     definition = task.definition
     cancels = [cancel for cancel in planned.cancels if cancel.task == task.name]
     others = [cancel.victim for cancel in cancels if cancel.victim != task.name]
     payload: dict[str, Any] = {
-        "archive": name, "revision": planned.revision, "run": run, "task": task.name, "file": task.file,
+        "archive": name, "revision": planned.revision, "run": run.name, "task": task.name, "file": task.file,
         "recipe": recipe(definition), "depends": [edge.task for edge in definition.depends if not edge.earlier],
         "cancels": others, "definition": planned.definition_hash,
     }  # fmt: skip
-    on_line = run == "commit"
+    if planned.lineage:
+        payload["lineage"] = list(planned.lineage)
+    by_commit = run.name == ON_COMMIT
+    kind = QUICK_KIND if definition.ready or definition.lane == QUICK else TASK_KIND
     return NewJob(
-        TASK_KIND, payload, key=task_key(name, planned.revision, run, task.name),
+        kind, payload, key=task_key(name, planned.revision, run.name, task.name),
         state="skipped" if task.skip else "", facts={"why": task.skip} if task.skip else {},
         lane=name if definition.lane == "main" else f"{name}/{definition.lane}", collection=name,
-        line=name if on_line else None, task=task.name if on_line else None, position=planned.revision,
-        supersedes=any(cancel.victim == task.name for cancel in cancels), needs=needs,
+        line=name if by_commit else runs_line(name), task=task.name,
+        position=planned.revision if by_commit else run.job,
+        supersedes=any(cancel.victim == task.name for cancel in cancels),
+        needs=[] if task.skip else needs,  # a need that is met would bring it back
     )  # fmt: skip
 
 
@@ -176,7 +215,7 @@ def recipe(task: Task) -> dict[str, Any]:
         "command": list(task.command), "script": task.script, "shell": task.shell, "env": dict(task.env),
         "network": task.network, "timeout": task.timeout, "grace": task.grace, "retries": task.retries,
         "outputs": list(task.outputs), "output_limit": task.output_limit, "image": task.image,
-        "secrets": list(task.secrets),
+        "secrets": list(task.secrets), "ready": task.ready,
     }  # fmt: skip
     return {name: value for name, value in given.items() if value}
 
@@ -185,8 +224,8 @@ def _faulty(work: Work, name: str, planned: Plan) -> dict[str, int]:
     """A task that has failed already, to carry what is wrong with the definition; later revisions go on."""
     faults = [str(fault) for fault in planned.faults]
     job = NewJob(
-        TASK_KIND, {"archive": name, "revision": planned.revision, "run": "commit", "task": FAULTY, "faults": faults},
-        key=task_key(name, planned.revision, "commit", FAULTY), state="failed", facts={"reason": faults[0]},
+        TASK_KIND, {"archive": name, "revision": planned.revision, "run": ON_COMMIT, "task": FAULTY, "faults": faults},
+        key=task_key(name, planned.revision, ON_COMMIT, FAULTY), state="failed", facts={"reason": faults[0]},
         lane=name, collection=name, line=name, task=FAULTY, position=planned.revision,
     )  # fmt: skip
     return {FAULTY: work.spawn([job])[0]}

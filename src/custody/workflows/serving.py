@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from custody.border.sandbox import Sandboxes, available
 from custody.engine.kinds import Backoff, Chore, Kind
 from custody.model.errors import CustodyError
 from custody.stores import Store
+from custody.workflows import inside
 from custody.workflows.archives import Archives, Kept
 from custody.workflows.hooks import spooled
 from custody.workflows.notify import COMMIT_KIND, reconcile
-from custody.workflows.planning import TASK_KIND, commit
+from custody.workflows.planning import QUICK_KIND, TASK_KIND, commit
+from custody.workflows.runs import run
+from custody.workflows.schedules import RUN_KIND
 from custody.workflows.tasks import Shop, confirm_dead, run_task
 
 RECONCILE_SECONDS = 5.0
@@ -26,6 +32,7 @@ class WorkflowConfig:
     work: Path = Path("work-tasks")
     kept: Path = Path("tasks")  # logs and artifacts
     sandboxes: Path = Path("sandboxes")
+    secrets: Path = Path("secrets")  # one file for each, readable by the worker only
 
 
 def open_shop(store: Store, config: WorkflowConfig, home: Path) -> Shop:
@@ -33,18 +40,36 @@ def open_shop(store: Store, config: WorkflowConfig, home: Path) -> Shop:
     works = available()
     if works:
         sandboxes.__enter__()
-    (home / config.work).mkdir(parents=True, exist_ok=True)
-    return Shop(store, sandboxes, (home / config.work).resolve(), (home / config.kept).resolve(), works)
+    work = (home / config.work).resolve()
+    work.mkdir(parents=True, exist_ok=True)
+    kept, secrets = (home / config.kept).resolve(), (home / config.secrets).resolve()
+    return Shop(store, sandboxes, work, kept, works, _client(work), secrets)
+
+
+def _client(work: Path) -> Path:
+    """The program that tasks commit with, as a file of its own that can be run."""
+    client = work / ".tools" / "custody"
+    client.parent.mkdir(exist_ok=True)
+    draft = client.with_name(f"custody-{os.getpid()}-{threading.get_ident()}")
+    shutil.copyfile(inside.__file__, draft)
+    draft.chmod(0o755)
+    os.replace(draft, client)  # another worker may be giving it to a sandbox just now
+    return client
 
 
 def kinds(shop: Shop, at_once: int = 0) -> Sequence[Kind]:
+    """Long tasks leave a thread of every worker to planning and to quick tasks."""
+    patient = Backoff(first=1, most=60)
     return (
-        Kind(COMMIT_KIND, lambda work: commit(work, shop.store), tries=1_000_000, backoff=Backoff(first=1, most=60)),
-        Kind(
-            TASK_KIND, lambda work: run_task(work, shop), at_once=at_once, tries=1_000,
-            confirm_dead=lambda job: confirm_dead(job, shop),
-        ),
-    )  # fmt: skip
+        Kind(COMMIT_KIND, lambda work: commit(work, shop.store), tries=1_000_000, backoff=patient),
+        Kind(RUN_KIND, lambda work: run(work, shop.store), tries=1_000_000, backoff=patient),
+        _tasks(shop, QUICK_KIND),
+        replace(_tasks(shop, TASK_KIND), at_once=at_once, spare=1),
+    )
+
+
+def _tasks(shop: Shop, kind: str) -> Kind:
+    return Kind(kind, lambda work: run_task(work, shop), tries=1_000, confirm_dead=lambda job: confirm_dead(job, shop))
 
 
 def chores(store: Store, every: float = RECONCILE_SECONDS) -> Sequence[Chore]:

@@ -41,3 +41,18 @@ select {job_columns} from job where line = :line and position >= :first and posi
 select {job_columns} from job
 where line = :line and task = :task and position < :position and ended is null
 order by id
+
+-- name: wf_last_run
+-- The last run of a task before this one, among those that people and schedules asked for.
+select id from job where line = :line and task = :task and position < :position order by position desc limit 1
+
+-- name: wf_allow_secret
+insert into archive_secret (archive, secret, branch, who, why, at)
+values (:archive, :secret, :branch, :who, :why, :now)
+on conflict (archive, secret, branch) do update set who = excluded.who, why = excluded.why, at = excluded.at
+
+-- name: wf_forbid_secret
+delete from archive_secret where archive = :archive and secret = :secret returning secret
+
+-- name: wf_secrets
+select archive, secret, branch, who, why, at from archive_secret where archive = :archive order by secret, branch

@@ -16,12 +16,14 @@ import re
 import tempfile
 import urllib.parse
 import xml.etree.ElementTree as ET
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from custody.model.errors import BadInput, CustodyError, NotFound, Unavailable
-from custody.workflows.archive import ADDED, CHANGED, DELETED, REPLACED, Change, Entry, Meta
+from custody.model.errors import BadInput, CustodyError, NotFound, Refused, Unavailable
+from custody.workflows import svn_commit
+from custody.workflows.archive import ADDED, CHANGED, COMMIT_KEY, DELETED, REPLACED, Change, Entry, Meta
 from custody.workflows.calling import Failed, call
+from custody.workflows.draft import Draft
 
 # `svn+ssh` and its kind start programs named in a configuration file; they are not for a worker.
 _SCHEMES = ("file", "svn", "http", "https")
@@ -37,6 +39,13 @@ _ABSENT = {
     "160016",  # not a folder
     "200017",  # no such property
     "160017",  # not a file
+}
+_CONFLICT = {
+    "160024",  # a path was changed by somebody else
+    "160028",  # it is out of date
+    "170004",  # the same, told by a server
+    "155011",
+    "160020",  # it is there already
 }
 _CODE = re.compile(r"\b[EW](\d{6})\b")
 
@@ -71,20 +80,33 @@ class SvnArchive:
         return tuple(sorted(found))
 
     def list(self, revision: int, folder: str) -> Sequence[Entry]:
-        listing = self._xml(["ls", "--xml", self._at(folder, revision)]).find("list")
+        listing = self._xml(["ls", "--xml", self.at(folder, revision)]).find("list")
         entries = listing.findall("entry") if listing is not None else []
         base = f"{folder.strip('/')}/" if folder.strip("/") else ""
         if len(entries) == 1 and entries[0].get("kind") == "file" and self._is_file(folder, revision):
             raise NotFound(f"{folder} is a file", code="archive.path", where=self.url)
         return [Entry(base + entry.findtext("name", ""), entry.get("kind") == "dir") for entry in entries]
 
+    def tree(self, revision: int, path: str) -> Sequence[Entry]:
+        if path.strip("/") and self._is_file(path, revision):
+            return [Entry(path.strip("/"), False)]
+        listing = self._xml(["ls", "--xml", "--recursive", self.at(path, revision)], seconds=3600).find("list")
+        base = f"{path.strip('/')}/" if path.strip("/") else ""
+        entries = listing.findall("entry") if listing is not None else []
+        return [Entry(base + entry.findtext("name", ""), entry.get("kind") == "dir") for entry in entries]
+
+    def properties(self, revision: int, path: str) -> Mapping[str, str]:
+        target = self._xml(["proplist", "--verbose", "--xml", self.at(path, revision)]).find("target")
+        found = target.findall("property") if target is not None else []
+        return {prop.get("name", ""): _property(prop) for prop in found}
+
     def read(self, revision: int, path: str) -> bytes:
-        return self._svn(["cat", "--ignore-keywords", self._at(path, revision)])
+        return self._svn(["cat", "--ignore-keywords", self.at(path, revision)])
 
     def export(self, revision: int, into: Path) -> None:
         # Externals would fetch from wherever a committer likes.
         options = ["--quiet", "--force", "--ignore-externals", "--ignore-keywords"]
-        self._svn(["export", *options, self._at("", revision), f"{into.absolute()}@"], seconds=3600)
+        self._svn(["export", *options, self.at("", revision), f"{into.absolute()}@"], seconds=3600)
 
     def meta(self, revision: int) -> Meta:
         entry = self._log(revision, "--with-all-revprops")
@@ -114,6 +136,17 @@ class SvnArchive:
             for path in entry.iterfind("paths/path")
         ]
 
+    def commit(self, draft: Draft, seconds: float) -> int:
+        return svn_commit.commit(self, draft, seconds)
+
+    def committed(self, key: str, since: int) -> int | None:
+        log = self._xml(["log", "--xml", "--with-revprop", COMMIT_KEY, "-r", f"{since}:HEAD", self.url])
+        for entry in log.iterfind("logentry"):
+            revision = int(entry.get("revision", "0"))
+            if revision > since and any(_property(prop) == key for prop in entry.iterfind("revprops/property")):
+                return revision
+        return None
+
     # Lines.
 
     def _touched(self, revision: int, lines: Sequence[str]) -> Sequence[str]:
@@ -130,16 +163,14 @@ class SvnArchive:
 
     def _history(self, path: str, revision: int) -> Sequence[int]:
         try:
-            log = self._xml(
-                ["log", "--quiet", "--xml", "--limit", "2", "-r", f"{revision}:1", self._at(path, revision)]
-            )
+            log = self._xml(["log", "--quiet", "--xml", "--limit", "2", "-r", f"{revision}:1", self.at(path, revision)])
         except NotFound:
             return []
         return [int(entry.get("revision", "0")) for entry in log.iterfind("logentry")]
 
     def _mergeinfo(self, path: str, revision: int) -> dict[str, int]:
         try:
-            text = self._svn(["propget", "--strict", "svn:mergeinfo", self._at(path, revision)]).decode()
+            text = self._svn(["propget", "--strict", "svn:mergeinfo", self.at(path, revision)]).decode()
         except NotFound:
             return {}
         return dict(_newest_merged(text))
@@ -147,34 +178,38 @@ class SvnArchive:
     # Asking.
 
     def _log(self, revision: int, option: str) -> ET.Element:
-        found = self._xml(["log", "--xml", option, "-r", str(revision), self._at("", revision)]).find("logentry")
+        found = self._xml(["log", "--xml", option, "-r", str(revision), self.at("", revision)]).find("logentry")
         if found is None:
             raise NotFound(f"there is no revision {revision}", code="archive.revision", where=self.url)
         return found
 
     def _is_file(self, path: str, revision: int) -> bool:
-        entry = self._xml(["info", "--xml", self._at(path, revision)]).find("entry")
+        entry = self._xml(["info", "--xml", self.at(path, revision)]).find("entry")
         return entry is not None and entry.get("kind") == "file"
 
     def _info(self) -> ET.Element:
         return self._xml(["info", "--xml", self.url])
 
-    def _at(self, path: str, revision: int) -> str:
+    def at(self, path: str, revision: int) -> str:
         """A path at a revision; the number also keeps an '@' in the path from being taken for one."""
         parts = [part for part in path.split("/") if part]
         if {".", ".."} & set(parts) or "\0" in path or revision < 0:
             raise NotFound(f"there is no path {path!r}", code="archive.path", where=self.url)
         return f"{'/'.join([self.url, *map(urllib.parse.quote, parts)])}@{revision}"
 
-    def _xml(self, words: Sequence[str]) -> ET.Element:
-        return ET.fromstring(self._svn(words))
+    def _xml(self, words: Sequence[str], seconds: float = 120) -> ET.Element:
+        return ET.fromstring(self._svn(words, seconds))
 
     def _svn(self, words: Sequence[str], seconds: float = 120) -> bytes:
+        return self.client(["svn", words[0]], words[1:], seconds)
+
+    def client(self, program: Sequence[str], words: Sequence[str], seconds: float = 120) -> bytes:
+        """Run one of Subversion's clients as whoever we are to the server."""
         with tempfile.TemporaryDirectory(prefix="custody-svn-") as settings:  # nobody's own configuration
-            argv = ["svn", words[0], "--non-interactive", "--no-auth-cache", "--config-dir", settings]
+            argv = [*program, "--non-interactive", "--no-auth-cache", "--config-dir", settings]
             if self._username:
                 argv += ["--username", self._username, "--password-from-stdin"]
-            return self._call([*argv, *words[1:]], seconds=seconds, given=self._password.encode())
+            return self._call([*argv, *words], seconds=seconds, given=self._password.encode())
 
     def _call(self, argv: Sequence[str], *, seconds: float = 120, given: bytes = b"") -> bytes:
         try:
@@ -192,6 +227,9 @@ def _told(said: str, where: str) -> CustodyError:
         return NotFound(first, code=code, where=where)
     if codes & {"170001", "215004"}:
         return Unavailable(first, code="archive.forbidden", where=where, hint="check the user and the password")
+    if codes & _CONFLICT:
+        hint = "somebody else has changed the same; run the task again at the newer revision"
+        return Refused(first, code="archive.conflict", where=where, hint=hint)
     return Unavailable(first, code="archive.unreachable", where=where)
 
 

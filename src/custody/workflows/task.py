@@ -18,6 +18,9 @@ COMMIT, PREV = "COMMIT", "PREV"
 ON_COMMIT, ON_DEMAND, ON_SCHEDULE = "commit", "manual", "schedule"
 SUCCESS, FINISHED, FAILURE = "success", "finished", "failure"
 
+QUICK = "quick"  # the lane for which every worker keeps a thread free
+READY = ("index",)  # tasks that come with the program
+
 # What a script may be given to.
 SHELLS: Mapping[str, tuple[str, ...]] = {
     "sh": ("sh", "-eu"),
@@ -81,6 +84,7 @@ class Task:
     output_limit: int = 64 * 1024 * 1024
     reentrant: bool = False
     secrets: tuple[str, ...] = ()
+    ready: str = ""  # one of READY, instead of a command
     at: Place = field(default=Place("", 0, 0), compare=False)
 
     @property

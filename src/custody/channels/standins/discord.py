@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import re
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -33,9 +34,10 @@ class Standin:
         self.switches = switches or Switches()
         self.traffic = Traffic(self.switches, clock)
         self.asked: list[tuple[str, int]] = []  # path and status of every request
+        self.times: list[float] = []  # when each came, on this machine's steady clock
         self.pages: dict[int, int] = {}
         self._guard = threading.Lock()
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
+        self._server = _Server(("127.0.0.1", 0), _handler(self))
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
 
     def __enter__(self) -> Self:
@@ -59,6 +61,15 @@ class Standin:
     def media_hosts(self) -> frozenset[str]:
         return frozenset({self.place})
 
+    def busiest_second(self) -> int:
+        """The most requests that came within any one second."""
+        most = first = 0
+        for last, at in enumerate(self.times):
+            while at - self.times[first] >= 1.0:
+                first += 1
+            most = max(most, last - first + 1)
+        return most
+
     # --- One request ---
 
     def answer(self, target: str, headers: Any) -> Reply | None:
@@ -66,6 +77,7 @@ class Standin:
         url = urlsplit(target)
         query = {name: values[-1] for name, values in parse_qs(url.query).items()}
         with self._guard:
+            self.times.append(time.monotonic())
             of_files = url.path.startswith("/attachments/")
             reply = self._file(url.path, query) if of_files else self._interface(url.path, query, headers)
             if reply:
@@ -76,8 +88,12 @@ class Standin:
     def _interface(self, path: str, query: dict[str, str], headers: Any) -> Reply | None:
         self.traffic.calls += 1
         trouble = self.switches.fail_at.get(self.traffic.calls)
+        if trouble is None and self.switches.trouble:
+            trouble = self.switches.trouble(self.traffic.calls)
         if trouble == "drop":
             return None
+        if isinstance(trouble, str):
+            return self.traffic.limited(trouble)
         if isinstance(trouble, int):
             return Reply(trouble, "<html>bad gateway</html>")
         if banned := self.traffic.banned():
@@ -225,6 +241,13 @@ ROUTES: list[tuple[str, Callable[..., Reply]]] = [
 
 def _error(status: int, code: int, message: str) -> Reply:
     return Reply(status, {"message": message, "code": code})
+
+
+class _Server(ThreadingHTTPServer):
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that was killed is no news here."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
 
 
 def _handler(standin: Standin) -> type[BaseHTTPRequestHandler]:

@@ -16,6 +16,9 @@ from typing import Any
 HTML = "<!doctype html><title>Error 1015</title><h1>You are being rate limited</h1>"
 
 
+LIMITS = ("bucket", "global", "shared", "html")
+
+
 @dataclass(slots=True)
 class Switches:
     """Everything that can be made to go wrong. Calls are counted from 1."""
@@ -28,6 +31,8 @@ class Switches:
     html_ban_after: int = 10_000  # invalid requests in ten minutes
     html_ban_seconds: float = 3_600.0
     fail_at: dict[int, int | str] = field(default_factory=dict)  # a status, or "drop" the connection
+    trouble: Callable[[int], int | str | None] | None = None  # the same by chance; also "bucket", "global" … (LIMITS)
+    trouble_seconds: float = 0.1  # how long such a limit asks to wait
     slow_seconds: float = 0.0  # between the pieces of a body
     message_content: bool = True  # the privileged intent
     link_seconds: int = 14 * 86_400
@@ -73,6 +78,17 @@ class Traffic:
         """The front door: a page of HTML for an address that was refused too often."""
         left = self.banned_until - self.now()
         return Reply(429, HTML, {"Retry-After": f"{left:.0f}"}) if left > 0 else None
+
+    def limited(self, how: str) -> Reply:
+        """A 429 out of the blue, as one of `LIMITS`."""
+        wait = self.switches.trouble_seconds
+        if how == "html":
+            return Reply(429, HTML, {"Retry-After": f"{wait}"})
+        if how == "global":
+            return _limited(wait, {"X-RateLimit-Scope": "global", "X-RateLimit-Global": "true"}, everybody=True)
+        if how == "shared":
+            return _limited(wait, {"X-RateLimit-Scope": "shared"}, code=40062)
+        return _limited(wait, {"X-RateLimit-Scope": "user"})
 
     def over(self, template: str, top: str) -> Reply | None:
         """A 429 if this request is one too many."""

@@ -25,8 +25,8 @@ __all__ = ["Finding", "Found", "Message", "Settings", "Table"]
 class Table:
     """One channel's or thread's messages. Not shared between threads; any number may be open at once."""
 
-    def __init__(self, blobs: Blobs, channel: int, settings: Settings | None = None) -> None:
-        self._tree = Tree(blobs, f"ch/{channel}/", settings or Settings())
+    def __init__(self, blobs: Blobs, channel: int, settings: Settings | None = None, folder: str = "ch") -> None:
+        self._tree = Tree(blobs, f"{folder}/{channel}/", settings or Settings())
 
     def search(self, message: int) -> Found | None:
         return search.search(self._tree, block_id(message))

@@ -144,9 +144,9 @@ def release(at: Tree, claims: Sequence[Claim]) -> int:
         assert seen.token is not None
         free = [unlock(tree.home(seen.name)), Delete(tree.held(seen.name, seen.token))]
         moves.append([Set(tree.ours(seen.name), back.write(), seen.token), *free])
-        at.rest.wake(_mark(seen.status.state, seen.name))
-    at.glance.clear()
-    return sum(verdict.done for verdict in at.session.commit_many(moves))
+    count = sum(verdict.done for verdict in at.session.commit_many(moves))
+    at.rest.wake(*(_mark(seen.status.state, seen.name) for seen in held))
+    return count
 
 
 # What there is to look at
@@ -161,12 +161,13 @@ def is_ready(at: Tree, batches: bool, state: str) -> bool:
 
 def _length(at: Tree, queue: str) -> int:
     """How many are in a queue: all queues are asked at once, and what we move ourselves makes us ask again."""
-    now = time.monotonic()
-    when, count = at.glance.get(queue, (0.0, 0))
-    if now - when > GLANCE:
+    now, turn = time.monotonic(), at.rest.turn
+    seen_at, when, count = at.glance.get(queue, (-1, 0.0, 0))
+    if seen_at != turn or now - when > GLANCE:
         looks = at.session.look_many([f"{tree.QUEUES}/{name}" for name in QUEUES])
-        at.glance.update({name: (now, node.children if node else 0) for name, node in zip(QUEUES, looks, strict=True)})
-        count = at.glance.get(queue, (0.0, 0))[1]
+        found = {name: node.children if node else 0 for name, node in zip(QUEUES, looks, strict=True)}
+        at.glance.update({name: (turn, now, length) for name, length in found.items()})
+        count = found.get(queue, 0)
     return count
 
 
@@ -227,11 +228,11 @@ def _mark(state: str, name: str) -> str:
 def _history_keeps_up(at: Tree) -> bool:
     """While the database is away, moves pile up in the tree: so far, and no further."""
     now = time.monotonic()
-    when, count = at.glance.get(tree.MOVES, (0.0, 0))
+    _, when, count = at.glance.get(tree.MOVES, (0, 0.0, 0))
     if now - when > SOON:
         (moves,) = at.session.look_many([tree.MOVES])
         count = moves.children if moves else 0
-        at.glance[tree.MOVES] = (now, count)
+        at.glance[tree.MOVES] = (0, now, count)
     if count > at.limits.moves:
         follow(at)
     return count <= at.limits.moves

@@ -32,7 +32,6 @@ def settle(at: Tree, changes: Sequence[Change]) -> list[Answer]:
     ready = [change for change in changes if found[change.id] is not None]
     moves = [ops_of(at, found[change.id], change, now) for change in ready]  # type: ignore[arg-type]
     verdicts = at.session.commit_many(moves)
-    at.glance.clear()
     if any(verdict.answer == "unknown" for verdict in verdicts):
         raise Unavailable("ZooKeeper did not answer: what became of it will be found out", code="store.down")
     answers = {
@@ -95,6 +94,7 @@ def _record(seen: Seen, change: Change, now: int) -> Record:
         crashes=old.crashes if stays else 0,
         due=due,
         place=old.place if change.place is None else change.place,
+        lane=old.lane if change.lane is None else change.lane,
         code=change.code or (old.code if stays and by_person else None),
         move=change.move,
         status=seen.version + 1,

@@ -35,6 +35,7 @@ class TreeQueue:
     def __init__(self, at: Tree, sql: SqlQueue) -> None:
         self._at, self._sql = at, sql
         self._next_follow = self._next_mend = time.monotonic()
+        self._news = False
         self._suspected: list[mending.Orphan] = []
         self.mend_seconds = MEND_SECONDS
 
@@ -62,6 +63,8 @@ class TreeQueue:
     def ready_queues(self, prefix: str, after: str = "", limit: int = 64) -> list[str]:
         kind, _, state = prefix.strip("|").partition("|")
         if kind not in KINDS:
+            if self._news:  # what came of it may be what is looked for
+                self._follow()
             return self._sql.ready_queues(prefix, after, limit)
         queue = f"{kind}|{state}||"
         return [queue] if queue > after and claiming.is_ready(self._at, kind == BATCH_KIND, state) else []
@@ -76,16 +79,20 @@ class TreeQueue:
                 claims += claiming.claim(self._at, kind == BATCH_KIND, state, holder, left, move)
         return claims
 
-    def claim_expired(self, serves: Sequence[str], holder: str, seconds: float) -> Claim | None:
-        """One job whose holder vanished, to be worked on alone."""
-        mine = [prefix for prefix in serves if prefix.partition("|")[0] in KINDS]
-        found = self._sql.claim_expired([prefix for prefix in serves if prefix not in mine], holder, seconds)
+    def claim_expired(
+        self, serves: Sequence[str], holder: str, seconds: float, place: str | None = None
+    ) -> Claim | None:
+        """One job whose holder vanished, to be worked on alone; with a place, none that is pinned elsewhere."""
+        mine = tuple(prefix for prefix in serves if prefix.partition("|")[0] in KINDS)
+        others = [prefix for prefix in serves if prefix not in mine]
+        found = self._sql.claim_expired(others, holder, seconds, place) if others else None
         if found or not mine:
             return found
 
         def is_served(seen: Seen) -> bool:
             kind = BATCH_KIND if seen.is_batch else JOB_KIND
-            return f"{kind}|{seen.status.state}|{seen.record.place}|".startswith(tuple(mine))
+            here = place is None or seen.record.place in ("", place)
+            return here and f"{kind}|{seen.status.state}|{seen.record.place}|".startswith(mine)
 
         return claiming.claim_vanished(self._at, is_served, holder, self._at.db.new_move())
 
@@ -115,7 +122,7 @@ class TreeQueue:
         answers = {a.id: a for a in self._sql.settle([change for change in changes if not tree.in_tree(change.id)])}
         if mine:
             answers |= {answer.id: answer for answer in moving.settle(self._at, mine)}
-            self._next_follow = 0.0  # with the next tick, together with what else was settled by then
+            self._news = True  # followed with the next look for work, together with what else was settled by then
             self._at.db.bell.ring()
         return [answers[change.id] for change in changes]
 
@@ -132,12 +139,13 @@ class TreeQueue:
             return self._sql.keep(claim, facts, new, children, agent)
         made = creating.keep(self._at, claim, facts, new, children, agent)
         if children:
-            self._at.glance.clear()
+            self._at.rest.wake()
             self._at.db.bell.ring()
         return made
 
     def _follow(self) -> None:
         """Into the history at once, if the database is there; otherwise whoever follows next does it."""
+        self._news = False
         try:
             follow(self._at)
         except Unavailable:

@@ -65,6 +65,10 @@ class Seen:
         return str(self.payload.get("profile", ""))
 
     @property
+    def lane(self) -> str:
+        return self.record.lane or self.collection
+
+    @property
     def vanished(self) -> bool:
         """Whoever had it is gone without a word."""
         return self.record.holder is not None and self.lock is None
@@ -110,7 +114,7 @@ class Tree:
     rest: Rest = field(default_factory=Rest)
     odd: set[str] = field(default_factory=set)  # found in a queue that is not that of its status
     known: set[str] = field(default_factory=set)  # folders that are there
-    glance: dict[str, tuple[float, int]] = field(default_factory=dict)  # how long a queue was, and when (monotonic)
+    glance: dict[str, tuple[int, float, int]] = field(default_factory=dict)  # turn, time, and how long a queue was then
 
     def now(self) -> int:
         return self.db.now()
@@ -212,7 +216,7 @@ def as_job(seen: Seen, now: int) -> Job:
     code = record.code or (f"{ELSEWHERE.replace(' ', '-')}" if ended == "failed" else None)
     return Job(
         id=seen.id, kind=BATCH_KIND if seen.is_batch else JOB_KIND, key=None, state=state,
-        runnable=machine.is_working(state), ended=ended, lane=seen.collection, place=record.place,
+        runnable=machine.is_working(state), ended=ended, lane=seen.lane, place=record.place,
         collection=seen.collection, priority=seen.priority, unmet=int(due is not None and due > now), due=due,
         payload=seen.payload, facts=seen.facts, attempts=record.attempts, crashes=record.crashes,
         retries=seen.status.retries,

@@ -17,6 +17,7 @@ class Record:
     suspect: bool = False  # its last holder vanished: it is claimed alone
     due: int | None = None  # not before
     place: str = ""
+    lane: str = ""  # once it is another than its collection's: that of a storage node
     code: str | None = None  # why it failed
     move: str = ""  # the mark of the last change of ours
     status: int = -1  # the version of the status that this goes with

@@ -40,7 +40,7 @@ def _waits(seen: Seen, holds: Holds, now: int, place: str, external: frozenset[s
         seconds = (record.due - now) // 1_000_000
         told = f": {seen.status.message}" if seen.status.message else ""
         yield Reason("due", f"it may not start before its time ({seconds} s from now){told}", "the time comes")
-    if pause := holds.pause(seen.collection):
+    if pause := holds.pause(seen.lane):
         yield Reason(
             "paused", f"the {pause.scope} {pause.name} is paused by {pause.who}: {pause.why}",
             f"the {pause.scope} {pause.name} is released", pause.since,

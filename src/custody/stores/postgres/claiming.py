@@ -8,9 +8,11 @@ from itertools import dropwhile
 from typing import Any, TypeAlias
 
 from custody.model.job import Claim, HeldBy, Job
+from custody.model.quick import quick
 from custody.stores.postgres.wire import numbers
 from custody.stores.rows import Row, Tx, hold_from, job_from
 
+_claim = quick(Claim)
 Holds: TypeAlias = dict[tuple[str, str], HeldBy]
 Run = Callable[[dict[str, Any]], list[Row]]
 """Runs the one statement, with these values, as a transaction of its own."""
@@ -45,7 +47,7 @@ def as_claims(rows: Sequence[Row], holder: str, look: Callable[[Callable[[Tx], H
     """The claims; `look` is used only when anything is held at all."""
     jobs = [job_from(row[:-1]) for row in rows]
     holds = look(lambda tx: _holds(tx, jobs)) if any(row[-1] for row in rows) else {}
-    claims = [Claim(job, job.token, holder, _hold(holds, job)) for job in jobs]
+    claims = [_claim(job, job.token, holder, _hold(holds, job) if holds else None) for job in jobs]
     return sorted(claims, key=lambda claim: (claim.job.priority, claim.id))
 
 
@@ -59,8 +61,6 @@ def _holds(tx: Tx, jobs: Sequence[Job]) -> Holds:
 
 
 def _hold(holds: Holds, job: Job) -> HeldBy | None:
-    if not holds:
-        return None
     return holds.get(("batch", str(job.parent or ""))) or holds.get(("collection", job.collection))
 
 

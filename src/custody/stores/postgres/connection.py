@@ -41,6 +41,10 @@ SETTINGS: Mapping[str, str] = {
     # Every statement that writes finds its rows by an index, whatever its values: planning it anew each time
     # could only make it slower. (Looks, which filter freely, plan for their values: see transaction.py.)
     "plan_cache_mode": "force_generic_plan",
+    # And by an index it stays, though the table was small, or never counted, when the plan was made; a plain one,
+    # so that rows are found, and locked, in the order of their ids.
+    "enable_seqscan": "off",
+    "enable_bitmapscan": "off",
     "idle_in_transaction_session_timeout": "60s",  # a stopped process must not keep its row locks for ever
 }
 

@@ -12,14 +12,15 @@ from custody.stores.clock import Clock
 from custody.stores.postgres import claiming, submitting
 from custody.stores.postgres.claiming import as_claims, claim_many, renew_many
 from custody.stores.postgres.connection import Address
+from custody.stores.postgres.many import PostgresMany
 from custody.stores.postgres.migrating import migrate
 from custody.stores.postgres.notify import Messenger
 from custody.stores.postgres.pool import Pool
-from custody.stores.postgres.settling import settle_many
 from custody.stores.postgres.submitting import Order, is_one_statement, submit_at_once, submit_many
 from custody.stores.postgres.together import Together
 from custody.stores.postgres.transaction import Transactions
 from custody.stores.rows import Row, Tx
+from custody.stores.settling import settle_many
 from custody.stores.submit import Submitted
 
 T = TypeVar("T")
@@ -79,7 +80,7 @@ class PostgresDatabase:
 
     def settle(self, changes: list[Change]) -> list[Answer]:
         try:
-            return self._transactions.write(lambda tx: settle_many(tx, changes))
+            return self._transactions.write(lambda tx: settle_many(PostgresMany(tx), changes))
         except (BadInput, Refused, NotFound):
             # What one of them brings with it cannot be saved; one by one, only that one is refused.
             return self.write(lambda tx: moves.settle_each(tx, changes))

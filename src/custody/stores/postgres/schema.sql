@@ -285,3 +285,20 @@ create table archive (
     frozen text not null,                       -- why nothing is taken in any more; empty: all is well
     added bigint not null
 );
+
+create table handed_in (
+    key text collate "C" primary key,
+    batch bigint not null,                      -- 0: taken, and its batch is being made
+    fingerprint text not null,                  -- of what was handed in: another thing needs another key
+    at bigint not null
+);
+
+create table archive_secret (
+    archive text collate "C" not null,
+    secret text collate "C" not null,
+    branch text collate "C" not null,                       -- a pattern; * for all
+    who text not null,
+    why text not null,
+    at bigint not null,
+    primary key (archive, secret, branch)
+);

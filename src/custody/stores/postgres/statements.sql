@@ -18,7 +18,7 @@ returning {job_columns}
 
 -- name: expired
 -- Two workers that look for the lost at once find different ones.
-select until, id from job where {expired} and queue >= :prefix and queue < :before
+select until, id from job where {expired} and queue >= :prefix and queue < :before and {reachable}
 order by until, id limit :limit for update skip locked
 
 -- name: due_jobs
@@ -161,7 +161,7 @@ where (scope = 'collection' and name = any(:collections::text[]) and name <> '')
 -- name: renew_many
 update job set until = :now + :lease
 from unnest(:ids::bigint[], :tokens::bigint[]) as given (its_id, its_token)
-where job.id = its_id and job.token = its_token and job.holder = :holder
+where job.id = its_id and job.id = any(:ids::bigint[]) and job.token = its_token and job.holder = :holder
 returning job.id, job.revoked
 
 -- name: lock_jobs
@@ -170,7 +170,8 @@ select id from job where id = any(:ids::bigint[]) order by id for update
 
 -- name: settle_many
 -- As `settle` and its event, for all that make the same move. The case keeps the planner from looking for
--- the rows by anything but their ids: how many are leased, or in a state, it can only guess.
+-- the rows by anything but their ids: how many are leased, or in a state, it can only guess. And the ids are named
+-- twice, so that it never reads the whole table to join it, as it would one that was small when the plan was made.
 with given as materialized (
     select * from unnest(
         :ids::bigint[], :tokens::bigint[], string_to_array(:moves, {cut}), string_to_array(:details, {cut}, {none}),
@@ -178,7 +179,7 @@ with given as materialized (
     ) as one (its_id, its_token, its_move, its_detail, its_facts)),
 moved as (
     update job set {settled}, move = its_move, facts = coalesce(its_facts, job.facts)
-    from given where job.id = its_id and case when job.token = its_token and {may_settle} then true else false end
+    from given where job.id = its_id and job.id = any(:ids::bigint[]) and case when job.token = its_token and {may_settle} then true else false end
     returning job.id, job.seq, job.token, job.open, job.parent, job.line, its_move, its_detail),
 told as (
     insert into event (subject, seq, type, outcome, agent, at, detail, token, move)
@@ -190,20 +191,19 @@ select id, token, open, parent, line from moved
 -- is left who asked to be skipped. A statement of its own, after the rows are locked.
 with met as (
     update edge set met = 1
-    from unnest(:targets::bigint[]) as over (its_target)
-    where edge.target = its_target and met = 0
+    where edge.target = any(:targets::bigint[]) and met = 0
       and exists (select 1 from satisfies where satisfies.wants = edge.wants and satisfies.ended = :ended)
     returning edge.job)
 select job, true from met
 union all
-select distinct edge.target, false from edge join unnest(:targets::bigint[]) as over (its_target) on edge.target = its_target
-where met = 0 and otherwise = 'skip'
+select distinct edge.target, false from edge
+where edge.target = any(:targets::bigint[]) and met = 0 and otherwise = 'skip'
   and not exists (select 1 from satisfies where satisfies.wants = edge.wants and satisfies.ended = :ended)
 
 -- name: count_down_many
 update job set unmet = unmet - its_by
 from unnest(:ids::bigint[], :bys::int[]) as given (its_id, its_by)
-where job.id = its_id
+where job.id = its_id and job.id = any(:ids::bigint[])
 returning job.id, job.unmet, job.ended, job.line
 
 -- name: forget_many

@@ -28,7 +28,14 @@ ATTEMPTS = 20
 
 AGAIN = (errors.DeadlockDetected, errors.SerializationFailure)
 _BEGIN = f"begin; select pg_current_xact_id()::text, {SERVER_TIME}"
-_LOOK = "begin isolation level repeatable read read only; set local plan_cache_mode = auto"
+_LOOK = "; set local ".join(
+    (
+        "begin isolation level repeatable read read only",
+        "plan_cache_mode = auto",
+        "enable_seqscan = on",
+        "enable_bitmapscan = on",
+    )
+)
 
 
 class PostgresTx:
@@ -68,7 +75,8 @@ class PostgresTx:
             values["now"] = self._own_time
         self.traces.note(name, values)
         try:
-            return self.db.execute(self.statements[name], values)
+            # Prepared at its first use: only a prepared statement has the plan that connection.py asks for.
+            return self.db.execute(self.statements[name], values, prepare=True)
         except psycopg.DataError as error:
             raise translate(error) from error
 
@@ -141,7 +149,7 @@ class Transactions:
         try:
             db.execute(_LOOK)
             value = work(PostgresTx(db, texts(own is not None, False), self._new_move, own, own))
-            db.execute("rollback")
+            db.execute("commit")  # nothing was written; but at a rollback the driver forgets what it has prepared
         except BaseException as error:
             raise _undone(db, error) from error
         return value

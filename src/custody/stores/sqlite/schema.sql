@@ -271,3 +271,20 @@ create table archive (
     frozen text not null,                       -- why nothing is taken in any more; empty: all is well
     added integer not null
 ) strict, without rowid;
+
+create table handed_in (
+    key text primary key,
+    batch integer not null,                     -- 0: taken, and its batch is being made
+    fingerprint text not null,                  -- of what was handed in: another thing needs another key
+    at integer not null
+) strict, without rowid;
+
+create table archive_secret (
+    archive text not null,
+    secret text not null,
+    branch text not null,                       -- a pattern; * for all
+    who text not null,
+    why text not null,
+    at integer not null,
+    primary key (archive, secret, branch)
+) strict, without rowid;

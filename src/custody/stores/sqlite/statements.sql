@@ -4,3 +4,40 @@
 -- What our promises rest on, as it is set now; every database keeps this under its own names.
 select 'journal_mode', journal_mode from pragma_journal_mode
 union all select 'synchronous', cast(synchronous as text) from pragma_synchronous
+
+-- The hot verbs, many rows at a time; each row is one element of a JSON array.
+
+-- name: settle_many
+-- As `settle`, for all that make the same move.
+update job set {settled}, move = given.its_move, facts = coalesce(given.its_facts, job.facts)
+from (
+    select value ->> 0 as its_id, value ->> 1 as its_token, value ->> 2 as its_move, value ->> 3 as its_facts
+    from json_each(:given)) as given
+where job.id = given.its_id and job.token = given.its_token and {may_settle}
+returning id, token, open, parent, line, seq
+
+-- name: insert_events
+-- What was settled, in the order of the jobs.
+insert into event (subject, seq, type, outcome, agent, at, detail, token, move)
+select 'job/' || (value ->> 0), value ->> 1, :type, :outcome, :agent, :now, coalesce(value ->> 4, :detail), value ->> 2,
+    value ->> 3
+from json_each(:told) order by key
+
+-- name: meet_many
+-- As `meet_edges`, for all that have ended alike.
+update edge set met = 1
+where target in (select value from json_each(:targets)) and met = 0
+  and exists (select 1 from satisfies where satisfies.wants = edge.wants and satisfies.ended = :ended)
+returning job
+
+-- name: in_vain_many
+-- After which of these ends somebody is left who asked to be skipped.
+select distinct target from edge
+where target in (select value from json_each(:targets)) and met = 0 and otherwise = 'skip'
+  and not exists (select 1 from satisfies where satisfies.wants = edge.wants and satisfies.ended = :ended)
+
+-- name: count_down_many
+update job set unmet = unmet - given.its_by
+from (select value ->> 0 as its_id, value ->> 1 as its_by from json_each(:given)) as given
+where job.id = given.its_id
+returning id, unmet, ended, line

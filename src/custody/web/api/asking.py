@@ -38,10 +38,31 @@ class Move(Why):
     priority: int = Field(50, ge=0, le=99, description="for prioritise: low goes first")
 
 
+class DepositRow(Asking):
+    """A row of a manifest, as JSON."""
+
+    url: str = Field(min_length=1, max_length=4000)
+    name: str = Field("", max_length=2000, description="the last part of the URL when left out")
+    digest_type: str = Field("", max_length=20)
+    digest_value: str = Field("", max_length=200)
+    size: int | None = Field(None, ge=0, le=2**62)
+    mime: str = Field("", max_length=200)
+    primary_id: str = Field("", max_length=200)
+    local_id: str = Field("", max_length=2000, description="several are separated by ;")
+    creator: str = Field("", max_length=2000)
+    title: str = Field("", max_length=2000)
+    date: str = Field("", max_length=200)
+
+
+ShortRow = Annotated[str, Field(min_length=1, max_length=4000)]
+
+
 class NewDeposit(Asking):
     profile: str = Field(max_length=128, description="the collection's profile")
     payload: str = Field("", max_length=4000, description="an http or https URL")
-    manifest: str = Field("", max_length=900_000, description="a checkm manifest itself, instead of a URL to it")
+    manifest: Annotated[str, Field(max_length=900_000)] | list[DepositRow | ShortRow] = Field(
+        "", description="the manifest itself: checkm text, or its rows (`NAME LOCAL-ID ARK` is one, below the payload)"
+    )
     type: str = Field("", max_length=40)
     filename: str = Field("", max_length=500)
     submitter: str = Field("", max_length=200)

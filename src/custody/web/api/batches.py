@@ -15,9 +15,9 @@ from custody.ingest.cleaning import delete_batch
 from custody.ingest.operating import ask_for_update
 from custody.ingest.states import BATCH_KIND
 from custody.ingest.submission import Submission
-from custody.model.errors import BadInput
+from custody.model.errors import BadInput, NotFound
 from custody.model.job import Filter
-from custody.web import deposits, formats, links, listing
+from custody.web import deposits, formats, listing
 from custody.web.api.asking import PROBLEM, Before, IdempotencyKey, Limit, NewDeposit, Number, Text, Why
 from custody.web.site import Site, caller_of, site_of
 
@@ -44,12 +44,16 @@ def submit(request: Request, given: NewDeposit, key: IdempotencyKey = "") -> Res
     """Hand something in by its address. Answered when it is safely on disk; the work is done by workers."""
     site, caller = site_of(request), caller_of(request)
     facts = given.model_dump(exclude={"manifest"})
-    if bool(given.payload) == bool(given.manifest):
+    short = isinstance(given.manifest, list) and any(isinstance(row, str) for row in given.manifest)
+    if bool(given.payload) == bool(given.manifest) and not short:
         raise BadInput("either payload or manifest", code="submission.payload", where="payload")
     if given.payload.startswith("staged:"):
         raise BadInput("an upload has its own address", code="submission.payload", where="payload")
     deposits.check_profile(site, caller, given.profile)
-    if given.manifest:
+    if isinstance(given.manifest, list):
+        rows = [row if isinstance(row, str) else row.model_dump() for row in given.manifest]
+        facts |= deposits.inline(site, rows, given.payload, given.type)
+    elif given.manifest:
         facts["payload"] = site.world.staging.put([given.manifest.encode()], given.filename or "manifest.checkm").url
         facts["filename"] = given.filename or "manifest.checkm"
     facts["submitter"] = given.submitter if given.submitter and caller.has(("admin", "operator")) else caller.name
@@ -89,10 +93,12 @@ def _hand_in(request: Request, file: UploadFile, fields: Mapping[str, str], key:
 def _made(site: Site, number: int, new: bool) -> Response:
     """The same answer again for the same key, but for one header."""
     site.glance.forget()
-    batch = site.store.queue.get(number)
     headers = {"Location": f"/api/v1/batches/{number}"} | ({} if new else {"Idempotent-Replayed": "true"})
-    body = {"batch": number, "status": "QUEUED", "follow": links.link(site.options.secret, batch)}
-    return formats.as_json(body, 201, headers)
+    try:
+        follow = site.links.path(site.store.queue.get(number), site.store.now())
+    except NotFound:  # its key outlasts it
+        return formats.as_json({"batch": number, "status": "REMOVED", "follow": ""}, 201, headers)
+    return formats.as_json({"batch": number, "status": "QUEUED", "follow": follow}, 201, headers)
 
 
 @router.get("/api/v1/batches/{batch}")
@@ -119,10 +125,10 @@ def report(request: Request, batch: Number) -> Response:
 
 @router.get("/api/v1/batches/{batch}/link")
 def link(request: Request, batch: Number) -> Response:
-    """The depositor's page: whoever has this link may read this batch."""
+    """The depositor's page: whoever has this link may read this batch, until it ends."""
     site = site_of(request)
-    found = deposits.get(site, caller_of(request), batch)
-    return formats.as_json({"link": links.link(site.options.secret, found)})
+    found, now = deposits.get(site, caller_of(request), batch), site.store.now()
+    return formats.as_json({"link": site.links.path(found, now), "until": site.links.until(found, now)})
 
 
 @router.post("/api/v1/batches/{batch}/release")

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, FastAPI, Request
+from typing import Annotated
+
+from fastapi import APIRouter, FastAPI, Header, Query, Request
 from fastapi.openapi.utils import get_openapi
 from starlette.responses import Response, StreamingResponse
 
 from custody import __version__
 from custody.web import formats
 from custody.web.api.asking import PROBLEM
+from custody.web.gate import HIGHEST
 from custody.web.site import site_of
 
 router = APIRouter(responses=PROBLEM)
@@ -59,7 +62,15 @@ def overview(request: Request) -> Response:
 
 @router.get("/api/v1/stream", tags=["events"])
 @router.get("/stream", include_in_schema=False)
-async def stream(request: Request) -> Response:
-    """Server-sent events: `change` with the number of events and their subjects, at most one a second."""
+async def stream(
+    request: Request,
+    since: Annotated[int | None, Query(ge=0, le=HIGHEST)] = None,
+    last_event_id: Annotated[int | None, Header(ge=0, le=HIGHEST)] = None,
+) -> Response:
+    """Server-sent events: `change` with the number of events and their subjects, at most one a second.
+
+    A browser that was cut off says which message was its last; before the first, `since` says where its page stood.
+    """
     headers = {"X-Accel-Buffering": "no"}
-    return StreamingResponse(site_of(request).changes.listen(), media_type="text/event-stream", headers=headers)
+    lines = site_of(request).changes.listen(since if last_event_id is None else last_event_id)
+    return StreamingResponse(lines, media_type="text/event-stream", headers=headers)

@@ -65,7 +65,7 @@ def show(request: Request, job: Number) -> Response:
 @router.get("/api/v1/jobs/{job}/why")
 def why(request: Request, job: Number) -> Response:
     """Why it is not running, since when, and what would clear it."""
-    return formats.as_json({"reasons": site_of(request).store.queue.why(get(request, job).id)})
+    return formats.as_json({"reasons": site_of(request).why(get(request, job))})
 
 
 @router.get("/api/v1/jobs/{job}/events")

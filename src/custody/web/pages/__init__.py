@@ -5,6 +5,7 @@ from custody.web.pages import (
     bulk,
     deposit,
     events,
+    history,
     holds,
     items,
     jobs,
@@ -18,6 +19,6 @@ from custody.web.pages import (
 ROUTERS = tuple(
     module.router
     for module in (
-        overview, session, deposit, batches, jobs, bulk, items, holds, workers, schedules, events, search,
+        overview, session, deposit, batches, jobs, bulk, items, holds, workers, schedules, events, history, search,
     )
 )  # fmt: skip

@@ -6,17 +6,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Request
+from starlette.responses import Response
 
+from custody.model.errors import BadInput, NotFound
 from custody.model.item import Item
 from custody.model.job import Job
 from custody.stores import Store
 from custody.stores.rows import job_from
 from custody.web import words
-from custody.web.rules import READ_ALL, Rule
+from custody.web.gate import form_of
+from custody.web.rules import ACT_ALL, READ_ALL, Rule
 from custody.web.sections import Section
-from custody.web.showing import Asked, View, show
+from custody.web.showing import Asked, View, back, show
+from custody.web.site import Site, caller_of, site_of
 from custody.workflows.archives import Archives
+from custody.workflows.notify import reconcile
 from custody.workflows.planning import revision_item
 
 router = APIRouter()
@@ -42,15 +47,13 @@ class Grid:
         jobs = [job_from(row) for row in rows]
         known = {revision: _about(store, name, revision) for revision in range(first, last + 1)}
         return cls(
-            sorted({job.position for job in jobs}), list(dict.fromkeys(str(job.task) for job in jobs)),
+            range(first, last + 1), list(dict.fromkeys(str(job.task) for job in jobs)),
             {(str(job.task), job.position): job for job in jobs},
             {revision: item for revision, item in known.items() if item is not None},
         )  # fmt: skip
 
 
 def _about(store: Store, name: str, revision: int) -> Item | None:
-    from custody.model.errors import NotFound
-
     try:
         return store.records.item(revision_item(name, revision))
     except NotFound:
@@ -70,12 +73,51 @@ def read_one(asked: Asked) -> View:
     first = max(1, last - SHOWN + 1)
     grid = Grid.of(store, kept.name, first, last)
     earlier = words.address(f"/archives/{kept.name}", {"to": str(first - 1)}) if first > 1 else ""
-    values = {"kept": kept, "grid": grid, "earlier": earlier, "newest": f"/archives/{kept.name}" if wanted else ""}
+    values: dict[str, object] = {
+        "kept": kept,
+        "grid": grid,
+        "earlier": earlier,
+        "newest": f"/archives/{kept.name}" if wanted else "",
+    }
+    values["held"] = [hold for hold in store.queue.holds() if (hold.scope, hold.name) == ("lane", kept.name)]
     return View(kept.name, values, {"archive": kept, "jobs": list(grid.cells.values())})
 
 
 show(router, "/archives", "archives.html", read_list, COLUMNS)
 show(router, "/archives/{archive}", "archive.html", read_one)
 
-RULES: Final[Mapping[str, Rule]] = {"GET /archives": READ_ALL, "GET /archives/{archive}": READ_ALL}
-ARCHIVES: Final = Section("Archives", "/archives", "a", routers=(router,), rules=RULES)
+
+@router.post("/archives/{archive}/{action}", include_in_schema=False, response_model=None)
+def act(request: Request, archive: str, action: str) -> Response:
+    """Ask the repository now, or hold what is to be done for it."""
+    site, who, why = site_of(request), caller_of(request).name, form_of(request).get("why", "").strip()[:2000]
+    kept, here = Archives(site.store).get(archive), f"/archives/{archive}"
+    if action == "ask":
+        new = reconcile(site.store, kept)
+        return back(request, here, f"The repository has {words.many(new, 'revision')} that nobody had told of.")
+    if action == "hold" and not why:
+        raise BadInput("say why, for the history", code="action.why", where="why")
+    if action == "hold":
+        site.store.queue.hold("lane", kept.name, who, why)
+        return back(request, here, f"{kept.name} is held: nothing new starts.")
+    if action == "lift":
+        site.store.queue.lift("lane", kept.name, who, why)
+        return back(request, here, f"{kept.name} is no longer held.")
+    raise BadInput(f"there is no action {action!r}", code="action", hint="ask, hold, lift")
+
+
+RULES: Final[Mapping[str, Rule]] = {
+    "GET /archives": READ_ALL,
+    "GET /archives/{archive}": READ_ALL,
+    "POST /archives/{archive}/{action}": ACT_ALL,
+}
+
+
+def brief(site: Site) -> str:
+    archives = Archives(site.store).list()
+    frozen = sum(bool(kept.frozen) for kept in archives)
+    told = words.many(sum(kept.last for kept in archives), "revision")
+    return f"{len(archives)} with {told}" + (f", {frozen} frozen" if frozen else "")
+
+
+ARCHIVES: Final = Section("Archives", "/archives", "a", routers=(router,), rules=RULES, brief=brief)

@@ -13,7 +13,7 @@ from custody.ingest.states import BATCH_KIND
 from custody.ingest.submission import TYPES
 from custody.model.errors import BadInput, CustodyError, NotFound
 from custody.model.job import Filter
-from custody.web import acting, deposits, formats, links, listing, words
+from custody.web import acting, deposits, formats, listing, words
 from custody.web.gate import form_of
 from custody.web.problems import NOTHING, status_of
 from custody.web.showing import Asked, View, back, show
@@ -75,7 +75,7 @@ def read_one(asked: Asked) -> View:
         "reasons": [] if batch.ended else site.store.queue.why(batch.id), "page_query": query,
         "next_address": words.address(here, {**query, "after": page.next}) if page.next else "",
         "first_address": words.address(here, {**query, "after": ""}) if query.get("after") else "",
-        "link": links.link(site.options.secret, batch), "has_report": bool(batch.facts.get("report")),
+        "link": site.links.path(batch, site.store.now()), "has_report": bool(batch.facts.get("report")),
         "failure": deposits.failure(site, batch.id) if batch.ended == "failed" else "",
     }  # fmt: skip
     data = {

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 from fastapi import APIRouter
 
+from custody.ingest.links import WRONG
 from custody.ingest.states import BATCH_KIND
 from custody.model.errors import NotFound
 from custody.model.job import Filter, Job
-from custody.web import deposits, links, listing, words
+from custody.web import deposits, listing, words
 from custody.web.caller import Caller
 from custody.web.showing import Asked, View, show
 from custody.web.site import Site
@@ -45,7 +46,7 @@ def read(asked: Asked) -> View:
     counts = deposits.progress(site, batch.id)
     where = Filter(parent=batch.id, ended=query.get("ended", ""))
     page = listing.children(site.store, caller, where, listing.whole_number(query, "after", 0), listing.limit_of(query))
-    here = links.link(site.options.secret, batch)
+    here = f"/deposit/{batch.id}/{asked.part('signature')}"
     lines = [_line(site, job) for job in page.rows]
     values = {
         "batch": batch, "counts": counts, "shares": deposits.parts(counts), "sentence": deposits.sentence(counts),
@@ -69,13 +70,13 @@ def read(asked: Asked) -> View:
 
 def _batch(site: Site, number: int, given: str) -> Job:
     """A wrong link and a batch that is gone look the same."""
-    missing = NotFound("this link is not right, or the batch is gone", code="batch.unknown")
     try:
         batch = site.store.queue.get(number)
     except NotFound:
-        raise missing from None
-    if batch.kind != BATCH_KIND or not links.is_genuine(site.options.secret, batch, given):
-        raise missing
+        batch = None
+    if batch is None or batch.kind != BATCH_KIND:
+        raise NotFound(WRONG, code="batch.unknown")
+    site.links.check(batch, given, site.store.now())
     return batch
 
 

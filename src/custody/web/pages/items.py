@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter
 
 from custody.model.errors import NotFound
-from custody.web import listing, words
+from custody.web import listing, logs, story, words
 from custody.web.api.items import get
 from custody.web.showing import Asked, View, show
 
@@ -46,10 +46,13 @@ def read_one(asked: Asked) -> View:
         except NotFound:
             recorded = None  # other applications keep things that ingest has not recorded
     title = str(item.detail.get("title") or item.id)
+    chapters = story.chapters(site.store, asked.caller, item.id, events)
     values = {
-        "item": item, "events": events, "latest": latest, "recorded": recorded, "versions": versions, "names": names,
+        "item": item, "events": story.merged(chapters), "chapters": chapters, "files": logs.stored(item),
+        "latest": latest, "recorded": recorded, "versions": versions, "names": names,
     }  # fmt: skip
-    return View(title, values, {"item": item, "events": events, "versions": versions, "local_ids": names})
+    data = {"item": item, "events": events, "versions": versions, "local_ids": names}
+    return View(title, values, data | {"chapters": [{"subject": c.subject, "title": c.title} for c in chapters]})
 
 
 show(router, "/items", "items.html", read_list, COLUMNS)

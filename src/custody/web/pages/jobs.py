@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from fastapi import APIRouter, Request
-from starlette.responses import Response
+from starlette.responses import FileResponse, Response
 
 from custody.ingest.states import BATCH_KIND
 from custody.model.errors import NotFound
 from custody.model.job import Job
-from custody.web import acting, listing, words
+from custody.web import acting, formats, listing, logs, words
 from custody.web.gate import form_of
 from custody.web.listing import whole_number
 from custody.web.showing import Asked, View, back, show
@@ -29,6 +29,14 @@ TABS: tuple[tuple[str, dict[str, str]], ...] = (
     ("Failed", {"ended": "failed"}),
     ("Held", {"state": "held"}),
     ("Done", {"ended": "passed"}),
+)
+PARTS = (
+    # tab, title, where
+    ("timeline", "Timeline", ""),
+    ("log", "Log", "/log"),
+    ("files", "Files", "/files"),
+    ("events", "Events", "/events"),
+    ("raw", "Raw", "/raw"),
 )
 FAILURE_COLUMNS = {
     "kind": lambda group: group.kind, "state": lambda group: group.state, "code": lambda group: group.code,
@@ -64,11 +72,11 @@ def read_one(asked: Asked) -> View:
     except NotFound:
         return _deleted(asked, number)
     events = site.store.records.events(job.subject, limit=500)
-    reasons, now = site.store.queue.why(job.id), site.store.now()
+    reasons, now = site.why(job), site.store.now()
     edges = site.store.db.read(lambda tx: tx.run("edges_from", id=job.id))
     following = site.store.db.read(lambda tx: tx.run("edges_to", id=job.id))
-    values = {
-        "job": job, "events": events, "reasons": reasons, "lanes": lanes(events, now, job.ended is not None),
+    values = _common(asked, job, "timeline") | {
+        "events": events, "reasons": reasons, "lanes": lanes(events, now, job.ended is not None),
         "actions": acting.possible(job, site.machines.of(job.kind)), "edges": edges, "following": following[:100],
         "is_batch": job.kind == BATCH_KIND, "gone": False, "number": job.id,
         "failure": events[-1].detail.get("reason", "") if job.ended == "failed" and events else "",
@@ -78,13 +86,65 @@ def read_one(asked: Asked) -> View:
     return View(f"{mark}{words.name(job)} · job {job.id}", values, data)
 
 
+def _common(asked: Asked, job: Job, tab: str) -> dict[str, object]:
+    return {"job": job, "tab": tab, "tabs": PARTS, "title_of": words.name(job)}
+
+
+def _job(asked: Asked) -> Job:
+    return asked.caller.must_see(asked.site.store.queue.get(int(asked.part("job"))))
+
+
+def read_log(asked: Asked) -> View:
+    """What its attempts printed; a running one's so far."""
+    site, query, job = asked.site, asked.query, _job(asked)
+    tries = logs.attempts(site.options.shop, job, site.store.now())
+    number = whole_number(query, "attempt", tries[-1].number if tries else 0)
+    first, find = max(1, whole_number(query, "from", 1)), query.get("find", "")[:200]
+    shown = logs.lines(logs.read(site.options.shop, job, number), first, find) if tries else None
+    here = f"/jobs/{job.id}/log"
+    running = any(each.running and each.number == number for each in tries)
+    values = _common(asked, job, "log") | {
+        "attempts": tries, "attempt": number, "shown": shown, "find": find, "running": running,
+        "next_address": words.address(here, {**query, "from": str(shown.more)}) if shown and shown.more else "",
+        "first_address": words.address(here, {**query, "from": ""}) if first > 1 else "",
+    }  # fmt: skip
+    return View(f"Log of {words.name(job)} · job {job.id}", values, {"attempts": tries, "log": shown})
+
+
+def read_files(asked: Asked) -> View:
+    """What it left: a task's outputs, or the files of the object that it stored."""
+    site, job = asked.site, _job(asked)
+    left, ark = logs.outputs(site.options.shop, job), str(job.facts.get("primary", ""))
+    try:
+        stored = logs.stored(site.store.records.item(ark)) if ark else []
+    except NotFound:
+        stored = []  # it has a number already, and is not stored yet
+    values = _common(asked, job, "files") | {"left": left, "stored": stored, "ark": ark}
+    return View(f"Files of {words.name(job)} · job {job.id}", values, {"outputs": left, "stored": stored})
+
+
+def read_events(asked: Asked) -> View:
+    job = _job(asked)
+    events = asked.site.store.records.events(job.subject, whole_number(asked.query, "after", 0), 200)
+    following = words.address(f"/jobs/{job.id}/events", {"after": str(events[-1].seq)}) if len(events) == 200 else ""
+    values = _common(asked, job, "events") | {"events": events, "next_address": following}
+    return View(f"Events of {words.name(job)} · job {job.id}", values, {"events": events})
+
+
+def read_raw(asked: Asked) -> View:
+    job = _job(asked)
+    row = formats.plain(job)
+    return View(f"Row of job {job.id}", _common(asked, job, "raw") | {"row": row}, {"job": row})
+
+
 def _deleted(asked: Asked, number: int) -> View:
     """Links survive deletion: what is left of a job is its history."""
     events = asked.site.store.records.events(f"job/{number}", limit=500) if asked.caller.sees_all else []
     if not events:
         raise NotFound(f"there is no job {number}", code="job.unknown", hint="`custody job list` shows what there is")
     values = {
-        "job": None, "events": events, "reasons": [], "lanes": lanes(events, events[-1].at, True), "actions": [],
+        "job": None, "tab": "", "tabs": (), "events": events, "reasons": [],
+        "lanes": lanes(events, events[-1].at, True), "actions": [],
         "edges": [], "following": [], "is_batch": False, "gone": True, "number": number, "failure": "",
     }  # fmt: skip
     return View(f"Job {number}, deleted", values, {"job": None, "events": events})
@@ -99,6 +159,27 @@ def read_failures(asked: Asked) -> View:
 show(router, "/failures", "failures.html", read_failures, FAILURE_COLUMNS)
 show(router, "/jobs", "jobs.html", read_list, COLUMNS)
 show(router, "/jobs/{job:int}", "job.html", read_one)
+show(router, "/jobs/{job:int}/log", "job_log.html", read_log)
+show(router, "/jobs/{job:int}/files", "job_files.html", read_files)
+show(router, "/jobs/{job:int}/events", "job_events.html", read_events)
+show(router, "/jobs/{job:int}/raw", "job_raw.html", read_raw)
+
+
+@router.get("/jobs/{job:int}/log/{attempt:int}", include_in_schema=False, response_model=None)
+def whole_log(request: Request, job: int, attempt: int) -> Response:
+    """All that one attempt printed, as it printed it."""
+    site = site_of(request)
+    found = caller_of(request).must_see(site.store.queue.get(job))
+    return Response(logs.read(site.options.shop, found, attempt), media_type="text/plain; charset=utf-8")
+
+
+@router.get("/jobs/{job:int}/file/{name:path}", include_in_schema=False, response_model=None)
+def one_file(request: Request, job: int, name: str) -> Response:
+    """Something that a task left; never shown by the browser as if it were ours."""
+    site = site_of(request)
+    found = caller_of(request).must_see(site.store.queue.get(job))
+    path = logs.output(site.options.shop, found, name)
+    return FileResponse(path, media_type="application/octet-stream", filename=path.name)
 
 
 @router.post("/jobs/{job:int}/{action}", include_in_schema=False, response_model=None)

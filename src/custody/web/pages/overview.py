@@ -11,6 +11,7 @@ from fastapi import APIRouter
 from custody.model.job import Failures, Filter, HeldBy, Job
 from custody.web import deposits, listing, words
 from custody.web.glance import StationNow
+from custody.web.sections import Section
 from custody.web.showing import Asked, View, show
 from custody.web.site import Site
 
@@ -38,15 +39,26 @@ def read(asked: Asked) -> View:
     needs = needs_you(site)
     groups = [section.groups for section in site.sections if section.groups]
     recent = [_group(site, job) for kind in groups for job in _newest(asked, kind)]
-    data = {"lines": lines, "needs": needs, "recent": [job for job, _, _ in recent]}
+    others = [(section, _brief(site, section)) for section in site.sections if section.brief]
+    data = {
+        "lines": lines,
+        "others": {section.title: text for section, text in others},
+        "needs": needs,
+        "recent": [job for job, _, _ in recent],
+    }
     values: dict[str, Any] = {
         "lines": lines,
         "needs": needs[:MOST_NEEDS],
         "more": len(needs) - MOST_NEEDS,
         "recent": recent,
+        "others": others,
     }
     mark = f"{len(needs)} need you · " if needs else ""
     return View(f"{mark}Overview", values, data)
+
+
+def _brief(site: Site, section: Section) -> str:
+    return site.glance.brief(section.title, lambda: section.brief(site) if section.brief else "")
 
 
 def _newest(asked: Asked, kind: str) -> Sequence[Job]:

@@ -29,8 +29,7 @@
     if (waiting) { setTimeout(changed, 1000); }
   }
 
-  function changed(event) {
-    news += event && event.detail && event.detail.data ? (JSON.parse(event.detail.data).events || 0) : 0;
+  function changed() {
     if (paused()) { return; }
     // What is being read or filled in must not move: say that there is news instead.
     if (reading()) { show(true); return; }
@@ -54,9 +53,30 @@
     news = 0;
   }
 
+  // One stream while the page is seen: a browser grants a site few connections, and hidden pages need none.
+  let stream = null, since = "0";
+  function listen() {
+    if (stream || document.hidden) { return; }
+    stream = new EventSource("/stream?since=" + since);
+    stream.addEventListener("open", () => { document.documentElement.dataset.listening = "yes"; });
+    stream.addEventListener("change", (event) => {
+      since = event.lastEventId;
+      news += JSON.parse(event.data).events;
+      changed();
+    });
+    stream.addEventListener("error", () => {
+      // The browser tries again by itself, but not after an answer such as 503.
+      if (stream && stream.readyState === EventSource.CLOSED) { leave(); setTimeout(listen, 5000); }
+    });
+  }
+  function leave() {
+    if (stream) { stream.close(); stream = null; delete document.documentElement.dataset.listening; }
+  }
+
   function live() {
-    const stream = find("#stream"), button = find("#pause");
-    if (!stream || !button) { return; }
+    const part = find("#live[data-since]"), button = find("#pause");
+    if (!part || !button) { return; }
+    since = part.dataset.since;
     const label = () => {
       button.setAttribute("aria-pressed", String(paused()));
       button.lastChild.textContent = paused() ? "Live is paused" : "Pause live";
@@ -68,7 +88,10 @@
       label();
       if (!paused()) { changed(); }
     });
-    stream.addEventListener("change", changed);
+    document.addEventListener("visibilitychange", () => (document.hidden ? leave() : listen()));
+    window.addEventListener("pagehide", leave);
+    window.addEventListener("pageshow", listen);
+    listen();
     const again = find("#refresh");
     again.addEventListener("click", () => { show(false); refresh(); find("#main").focus(); });
   }
@@ -144,7 +167,8 @@
   };
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || kept.get("keys") === "off") { return; }
-    if (event.target.closest("input, select, textarea, dialog")) { return; }
+    // Only an open dialog keeps its keys: one just closed may still hold the focus until the next frame.
+    if (event.target.closest("input, select, textarea, dialog[open]")) { return; }
     if (going && Date.now() - going < 1500 && event.key !== "g") {
       going = 0;
       const link = find(`[data-letter="${CSS.escape(event.key)}"]`);

@@ -1,0 +1,142 @@
+"""Channels as the archive knows them: items, what is asked about them, and where their messages are kept.
+
+Threads and forum posts are channels of their own, with a parent. Nothing here fetches or writes a message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, Literal
+
+from custody.channels.blobs import Blobs
+from custody.channels.discord import Discord
+from custody.channels.snowflake import parse
+from custody.channels.table import Settings, Table
+from custody.model.errors import BadInput, NotFound
+from custody.model.event import NewEvent
+from custody.model.item import Item, NewItem
+from custody.stores import Store
+
+CHANNEL: Final = "channel"  # the type of the items
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+THREADED = frozenset({0, 5, 15, 16})  # text, announcements, forum, media: what may have threads
+POSTS_ONLY = frozenset({15, 16})  # forum, media: nothing but threads
+HELD = ("ch", "files", "media")  # folders of the blob store in which a channel has one
+
+Raw = Mapping[str, Any]
+What = Literal["add", "sync", "review", "remove"]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """Something asked about a channel: all that a queue ever carries."""
+
+    what: What
+    channel: int
+    message: int = 0
+    newest_first: bool = False
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a step has to say: in a word, about items, and what is to be asked next."""
+
+    detail: Mapping[str, Any]
+    items: tuple[NewItem, ...] = ()
+    events: tuple[NewEvent, ...] = ()
+    requests: tuple[Request, ...] = ()
+    failed: str = ""  # a code, if there is nothing that can be done
+
+
+@dataclass(frozen=True, slots=True)
+class Mirror:
+    """Where messages come from and where they are kept."""
+
+    store: Store
+    discord: Discord
+    blobs: Blobs
+    settings: Settings
+    largest_file: int = 100 << 20
+    private_threads: bool = False  # asking for them without the right to is an invalid request each time
+
+    def table(self, channel: int) -> Table:
+        return Table(self.blobs, channel, self.settings)
+
+    def files(self, channel: int) -> Table:
+        """The attachments of a channel's messages, by their ids: where each is kept, or why it is not."""
+        return files_of(self.blobs, channel)
+
+    def item(self, channel: int) -> Item | None:
+        try:
+            return self.store.records.item(item_id(channel))
+        except NotFound:
+            return None
+
+    def now(self) -> datetime:
+        return EPOCH + timedelta(microseconds=self.store.now())
+
+
+def files_of(blobs: Blobs, channel: int) -> Table:
+    return Table(blobs, channel, folder="files")
+
+
+def item_id(channel: int) -> str:
+    return f"channel/{channel}"
+
+
+def number_of(item: Item) -> int:
+    return parse(item.id.removeprefix("channel/"))
+
+
+def parent_of(item: Item) -> int:
+    """The channel that a thread belongs to; 0 for one that is not a thread."""
+    return parse(str(item.detail.get("parent") or 0))
+
+
+def checked(channel: str) -> int:
+    """A channel's number, from what a person typed."""
+    if not channel.isdigit():
+        raise BadInput(
+            f"{channel!r} is not a channel's number", code="channel.number", hint="a long number, from the app"
+        )
+    return parse(channel)
+
+
+def described(about: Raw) -> NewItem:
+    """A channel's item, from what the service says about it."""
+    channel = parse(about["id"])
+    thread = about.get("thread_metadata") or {}
+    detail = {
+        "title": about.get("name") or str(channel),
+        "guild": about.get("guild_id") or "",
+        "kind": about.get("type", 0),
+        "mirrored": "yes",
+    }
+    if thread:
+        detail |= {"parent": about.get("parent_id") or "", "archived": bool(thread.get("archived"))}
+    return NewItem(item_id(channel), frozenset({CHANNEL}), fingerprint=f"added {channel}", detail=detail)
+
+
+def noted(channel: int, **detail: Any) -> NewItem:
+    """A fact about a channel that is no change of its content."""
+    return NewItem(item_id(channel), frozenset({CHANNEL}), detail=detail, changed=False)
+
+
+def channels(store: Store) -> Iterator[Item]:
+    after = ""
+    while items := store.records.items(after, type_=CHANNEL):
+        yield from items
+        after = items[-1].id
+
+
+def mirrored(store: Store) -> Iterator[Item]:
+    """The channels that are to be kept up to date."""
+    return (item for item in channels(store) if item.detail.get("mirrored") == "yes")
+
+
+def threads_under(store: Store, channel: int) -> list[int]:
+    """The threads of a channel that are known here."""
+    return [number_of(item) for item in channels(store) if parent_of(item) == channel]

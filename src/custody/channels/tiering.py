@@ -1,0 +1,45 @@
+"""The round over a channel's blobs that `tiers` has the rules for: look, judge, move, and say what it costs.
+
+A move names where a blob is to be, so a round that was cut short is simply done again.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import suppress
+from datetime import datetime
+
+from custody.channels.blobs import Blobs, NoBlob
+from custody.channels.mirror import HELD, Mirror, Told, files_of, item_id
+from custody.channels.table import Table
+from custody.channels.tiers import Rules, Verdict, judge
+from custody.model.event import NewEvent
+
+RULES = Rules()
+
+
+def verdicts(blobs: Blobs, channel: int, now: datetime, rules: Rules = RULES) -> Iterator[Verdict]:
+    """Every blob of a channel, and where it belongs now."""
+    tables = {"ch": Table(blobs, channel), "files": files_of(blobs, channel)}
+    for folder in HELD:
+        table = tables.get(folder)
+        for blob in blobs.list(f"{folder}/{channel}/"):
+            yield judge(blob, now, rules, table is not None and table.must_stay_hot(blob.name))
+
+
+def move(blobs: Blobs, found: Iterator[Verdict]) -> Counter[str]:
+    """Move what must move; answers how many to where."""
+    moved = Counter[str]()
+    for verdict in found:
+        if verdict.moves:
+            with suppress(NoBlob):  # split or removed meanwhile
+                blobs.set_tier(verdict.blob.name, verdict.tier)
+                moved[verdict.tier] += 1
+    return moved
+
+
+def round_of(mirror: Mirror, channel: int, rules: Rules = RULES) -> Told:
+    moved = move(mirror.blobs, verdicts(mirror.blobs, channel, mirror.now(), rules))
+    event = NewEvent(item_id(channel), "tiered", detail=dict(moved))
+    return Told(dict(moved), events=(event,) if moved else ())

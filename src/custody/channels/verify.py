@@ -1,0 +1,116 @@
+"""Is a channel's archive what it claims to be? Every blob is read again; a sample is compared with the live channel.
+
+Reading is judged by what the archive itself promises: lists in order, blocks that match the digests in their names,
+messages only where the coverage says they may be, files that match theirs. The live channel cannot be wrong, but
+it can have changed since; so a difference there is told apart: what a sync would have found is *behind*, what is
+missing inside the coverage is a hole.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from hashlib import sha256
+
+from custody.channels import crawl, media
+from custody.channels.blobs import Blobs, NoBlob
+from custody.channels.crawl import PAGE, Coverage, Page
+from custody.channels.discord import Discord
+from custody.channels.mirror import files_of
+from custody.channels.snowflake import HIGHEST, parse
+from custody.channels.table import Finding, Table
+
+LIVE = frozenset({"live.edited", "live.deleted"})  # the channel moved on: a sync or a review brings it in
+UNREADABLE = frozenset({"index.missing", "child.missing", "index.order"})  # mend it first, then look again
+HARMLESS = LIVE | {"orphan", "gap", "file.lost"}
+
+CODES = {
+    "coverage.beyond": "a message is newer than the archive says it has fetched",
+    "file.missing": "a file that was kept is not there",
+    "file.damaged": "a file does not have the digest it is kept under",
+    "file.lost": "a file could not be had when its message was fetched",
+    "gap": "a part that is known not to have been fetched yet",
+    "live.missing": "the channel has a message that the archive should have and has not",
+    "live.edited": "the channel has a newer version",
+    "live.deleted": "the channel no longer has it",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    messages: int
+    files: int
+    sampled: int  # messages compared with the live channel
+    findings: tuple[Finding, ...]
+
+    @property
+    def sound(self) -> bool:
+        """Nothing is wrong here; what is behind, or known to be missing, is not wrong."""
+        return all(finding.code in HARMLESS for finding in self.findings)
+
+
+def verify(
+    blobs: Blobs, channel: int, table: Table, discord: Discord | None = None, pages: int = 3, seed: int | None = None
+) -> Verified:
+    """Read everything again; with a connection, also compare so many pages, chosen at random, with the channel."""
+    findings = table.check()
+    if {finding.code for finding in findings} & UNREADABLE:
+        return Verified(0, 0, 0, tuple(findings))
+    coverage, messages = Coverage.read(table.mark), 0
+    for found in table.between():
+        messages += not found.deleted_at
+        if found.id > coverage.upto:
+            findings.append(Finding("coverage.beyond", str(found.id)))
+    findings += [Finding("gap", f"{gap.low}..{gap.high}") for gap in coverage.gaps]
+    files, wrong = _files(blobs, channel)
+    findings += wrong
+    sampled = 0
+    if discord is not None and coverage.upto:
+        for start in _starts(coverage, pages, random.Random(seed)):
+            compared, live = _compare(discord, channel, table, coverage, start)
+            sampled, findings = sampled + compared, findings + live
+    return Verified(messages, files, sampled, tuple(dict.fromkeys(findings)))
+
+
+def _files(blobs: Blobs, channel: int) -> tuple[int, list[Finding]]:
+    rows, findings, good = files_of(blobs, channel), list[Finding](), dict[str, str]()
+    count = 0
+    for row in rows.between():
+        if "digest" not in row.message:
+            findings.append(Finding("file.lost", str(row.id), str(row.message.get("lost", ""))))
+            continue
+        digest, count = str(row.message["digest"]), count + 1
+        if digest not in good:
+            good[digest] = _state_of(blobs, media.name_of(str(channel), digest), digest)
+        if good[digest]:
+            findings.append(Finding(good[digest], str(row.id), digest))
+    return count, findings + [Finding(f.code, f.where, f.detail) for f in rows.check()]
+
+
+def _state_of(blobs: Blobs, name: str, digest: str) -> str:
+    try:
+        return "" if sha256(blobs.read(name).data).hexdigest() == digest else "file.damaged"
+    except NoBlob:
+        return "file.missing"
+
+
+# --- The live channel ---
+
+
+def _starts(coverage: Coverage, pages: int, dice: random.Random) -> Iterator[int]:
+    """Ids to look behind: the beginning, and places at random."""
+    yield from [0, *(dice.randrange(coverage.upto) for _ in range(pages - 1))][:pages]
+
+
+def _compare(discord: Discord, channel: int, table: Table, coverage: Coverage, start: int) -> tuple[int, list[Finding]]:
+    messages = discord.messages(channel, after=start, limit=PAGE)
+    page = Page(tuple(parse(raw["id"]) for raw in messages), after=start)
+    end = min(coverage.upto, HIGHEST if page.short else page.ids[-1]) + 1
+    stored = {one.id: one.message for one in table.between(start + 1, end) if not one.deleted_at}
+    shown = [raw for raw in messages if coverage.covers(parse(raw["id"]))]
+    changes = crawl.look_back(stored, page, shown)
+    told = [("live.missing", parse(raw["id"])) for raw in changes.added]
+    told += [("live.edited", parse(raw["id"])) for raw in changes.edited]
+    told += [("live.deleted", one) for one in changes.deleted if one < end]
+    return len(shown), [Finding(code, str(one)) for code, one in sorted(told, key=lambda one: one[1])]

@@ -1,0 +1,194 @@
+"""The tasks of an archive's revisions: why they wait, what they printed, and what an operator may do to them."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from custody.cli import running
+from custody.cli.config import find
+from custody.cli.running import AsJson, Why
+from custody.cli.when import ago
+from custody.engine.commands import Operator
+from custody.model.errors import NotFound
+from custody.model.job import Filter, Job
+from custody.stores import Store, open_store
+from custody.stores.rows import job_from
+from custody.workflows import inside
+from custody.workflows.archives import Archives
+from custody.workflows.index import index_file, open_index
+from custody.workflows.notify import COMMIT_KIND, commit_key
+from custody.workflows.planning import find_task, task_key
+from custody.workflows.runs import ask_for_run
+from custody.workflows.schedules import RUN_KIND
+
+Name = Annotated[str, typer.Argument(help="the archive's name")]
+Revision = Annotated[int, typer.Argument(help="a revision")]
+TaskName = Annotated[str, typer.Argument(help="the task's name")]
+InRun = Annotated[str, typer.Option("--run", help="of this run, instead of what the commit started")]
+StoreUrl = Annotated[str, typer.Option("--store", envvar="CUSTODY_STORE", help="instead of the configuration's store")]
+
+
+def opened(store: str) -> Store:
+    found = find(None) if not store else None
+    return open_store(store or (found.store if found else running.DEFAULT_STORE))
+
+
+def revision_jobs(store: Store, name: str, first: int, last: int) -> list[Job]:
+    rows = store.db.read(lambda tx: tx.run("wf_of_line", line=name, first=first, last=last))
+    return [job_from(row) for row in rows]
+
+
+def word(job: Job) -> str:
+    if job.holder:
+        return "running"
+    return "waiting" if job.state == "queued" and job.unmet else job.state
+
+
+def why(
+    name: Name, revision: Revision, task: TaskName = "COMMIT", run: InRun = "commit", store: StoreUrl = "",
+    json: AsJson = False,
+) -> None:  # fmt: skip
+    """Why a task of a revision is not running."""
+    with opened(store) as handle:
+        job = _job(handle, name, revision, task, run)
+        reasons = handle.queue.why(job.id)
+    if json:
+        running.emit(reasons)
+        return
+    for reason in reasons:
+        print(f"{name} r{revision} {task}: {reason.text}\n  until: {reason.clears}")
+
+
+def log(name: Name, revision: Revision, task: TaskName, run: InRun = "commit", store: StoreUrl = "") -> None:
+    """What a task printed."""
+    found = find(None)
+    with opened(store) as handle:
+        job = _job(handle, name, revision, task, run)
+    kept = job.facts.get("log")
+    if not kept or found is None:
+        raise NotFound(
+            f"{task} of revision {revision} has left no log yet", hint=f"`custody archive why {name} {revision} {task}`"
+        )
+    sys.stdout.buffer.write((found.home / found.workflows.kept / kept).read_bytes())
+
+
+def retry(
+    name: Name, revision: Revision, task: TaskName, why: Why = "", run: InRun = "commit", store: StoreUrl = ""
+) -> None:
+    """Run a failed task again, as it was defined at its revision; what was skipped because of it comes back."""
+    with opened(store) as handle:
+        _operator(handle).resume(_job(handle, name, revision, task, run).id, why)
+    print(f"{task} of revision {revision} will run again")
+
+
+def accept(
+    name: Name, revision: Revision, task: TaskName, why: Why, run: InRun = "commit", store: StoreUrl = ""
+) -> None:
+    """Let later revisions go on although it failed."""
+    with opened(store) as handle:
+        _operator(handle).accept(_job(handle, name, revision, task, run).id, why)
+    print(f"{task} of revision {revision} is accepted as it is")
+
+
+def cancel(
+    name: Name, revision: Revision, task: TaskName, why: Why, run: InRun = "commit", store: StoreUrl = ""
+) -> None:
+    """Stop a task; recorded as cancelled when it is confirmed dead."""
+    with opened(store) as handle:
+        answer = _operator(handle).cancel(_job(handle, name, revision, task, run).id, why)
+    print(answer.why or f"{task} of revision {revision} is cancelled")
+
+
+def commit(
+    paths: Annotated[list[str], typer.Argument(help="files and folders of the task's work folder")],
+    message: Annotated[str, typer.Option("-m", "--message", help="why")],
+) -> None:
+    """Commit what a task has made; only inside a task. Known as its work by whatever runs because of it."""
+    raise typer.Exit(inside.tell(inside.ask(message, paths)))
+
+
+def search(
+    name: Name,
+    words: Annotated[list[str], typer.Argument(help="all of these, in paths and texts")],
+    branch: Annotated[str, typer.Option(help="git: the branch to look in")] = "main",
+    limit: Annotated[int, typer.Option(help="so many at most")] = 20,
+    store: StoreUrl = "",
+    json: AsJson = False,
+) -> None:
+    """Find paths and texts in what the ready-made index task has indexed on this machine."""
+    found = find(None)
+    with opened(store) as handle:
+        kept = Archives(handle).get(name)
+    place = (found.home / found.workflows.kept) if found else Path("tasks")
+    file = index_file(place, name, f"refs/heads/{branch}" if kept.system == "git" else "")
+    if not file.exists():
+        hint = "a task with `ready: index` makes one; run this where custody.toml is"
+        raise NotFound(f"there is no index of {name} here", code="index.missing", where=str(file), hint=hint)
+    with open_index(file) as index:
+        hits, revision = index.search(words, limit), index.revision
+    if json:
+        running.emit({"revision": revision, "hits": hits})
+        return
+    columns = {"path": lambda hit: hit.path, "since": lambda hit: f"r{hit.since}", "text": lambda hit: hit.snippet}
+    running.table(columns, hits, f"nothing in revision {revision} has all of these words")
+
+
+def run(
+    name: Name,
+    task: Annotated[str, typer.Argument(help="a task, with all it depends on; or the name of a workflow file")],
+    revision: Annotated[int, typer.Option(help="as it was defined at this one; the youngest unless told")] = 0,
+    alone: Annotated[bool, typer.Option("--alone", help="without the tasks it depends on")] = False,
+    key: Annotated[str, typer.Option(help="the same key again gives the same run")] = "",
+    store: StoreUrl = "",
+) -> None:
+    """Run a task or a workflow now, beside what commits start."""
+    with opened(store) as handle:
+        job = ask_for_run(handle, name, task, running.me(), revision=revision, alone=alone, key=key)
+    print(f"run manual-{job} of {task} is asked for: custody archive runs {name}")
+
+
+def runs(
+    name: Name, last: Annotated[int, typer.Option(help="so many")] = 20, store: StoreUrl = "", json: AsJson = False
+) -> None:
+    """Runs that people and schedules asked for."""
+    with opened(store) as handle:
+        found = list(handle.queue.every(Filter(kind=RUN_KIND, lane=name)))[-last:]
+        now = handle.now()
+    if json:
+        running.emit(found)
+        return
+    columns = {
+        "run": lambda job: f"{'schedule' if 'slot' in job.payload else 'manual'}-{job.id}",
+        "of": lambda job: job.payload["wanted"], "revision": lambda job: job.facts.get("revision"),
+        "by": lambda job: job.payload.get("by") or job.payload.get("schedule"), "state": word,
+        "changed": lambda job: ago(job.changed, now) + " ago",
+    }  # fmt: skip
+    running.table(columns, found, f"nobody has asked for a run: custody archive run {name} TASK")
+
+
+def _job(store: Store, name: str, revision: int, task: str, run: str = "commit") -> Job:
+    if task == "COMMIT":
+        job = store.queue.by_key(COMMIT_KIND, commit_key(name, revision))
+    else:
+        job = find_task(store, task_key(name, revision, run, task))
+    if job is None:
+        known = [found.task for found in revision_jobs(store, name, revision, revision)]
+        raise NotFound(
+            f"{name} has no {task} at revision {revision}",
+            code="task.unknown",
+            hint=f"known: {', '.join(map(str, known)) or 'none'}",
+        )
+    return job
+
+
+def _operator(store: Store) -> Operator:
+    from custody.cli.applications import machines
+
+    return Operator(store, machines(), running.me())
+
+
+VERBS = (commit, search, why, log, retry, accept, cancel, run, runs)

@@ -1,0 +1,102 @@
+"""custody channel run: work on channels alone, for a while, also on a machine that keeps nothing."""
+
+from __future__ import annotations
+
+import signal
+import tempfile
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from custody.channels import runs, work
+from custody.channels.mirror import Mirror
+from custody.channels.runs import Shard, Stop
+from custody.channels.serving import open_blobs, open_mirror
+from custody.channels.shared import StoreSlots
+from custody.cli.config import Config
+from custody.cli.configured import ConfigFile, StoreUrl, opened
+from custody.cli.telling import Logging
+from custody.engine import Settings
+from custody.engine.watch import NOTHING, Watch
+from custody.model.errors import BadInput
+from custody.stores import Store, open_store
+
+FOREVER = 10 * 365 * 1440.0
+
+
+def run(
+    until_idle: Annotated[bool, typer.Option("--until-idle", help="end when nothing is left to fetch")] = False,
+    max_minutes: Annotated[float, typer.Option(help="end after so many minutes; the next run goes on")] = 0.0,
+    shard: Annotated[
+        str, typer.Option(help="i/n: one part of the channels, its state kept in the blob store between runs")
+    ] = "",
+    threads: Annotated[int, typer.Option(help="channels at once")] = 4,
+    lease: Annotated[float, typer.Option(help="seconds after which the work of a killed process is taken over")] = 30.0,
+    log: Annotated[bool, typer.Option("--log", help="a line on standard error for each thing that happens")] = False,
+    config: ConfigFile = None,
+    store: StoreUrl = "",
+) -> None:
+    """Keep channels up to date: those of the configuration's list, and those that were added."""
+    deadline = time.monotonic() + 60 * (max_minutes or FOREVER)
+    stop, settings = Stop(), Settings(threads=threads, lease=lease)
+    tell: Watch = Logging() if log else NOTHING
+    for wish in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(wish, stop)
+    if shard:
+        _run_shard(Shard.read(shard), config, deadline, settings, tell, stop)
+        return
+    with opened(config, store) as (handle, found):
+        mirror = _mirror(handle, found)
+        while not stop.asked and time.monotonic() < deadline:
+            runs.ask_for(mirror, found.channels)
+            if found.channels.queues == "azure":
+                finished = _post(mirror, found, deadline, until_idle, stop, lease)
+            else:
+                finished = runs.run_until_idle(mirror, deadline, settings, tell, stop)
+            if until_idle:
+                print("everything is up to date" if finished else "stopped; the next run goes on")
+                return
+            time.sleep(min(5.0, max(0.0, deadline - time.monotonic())))
+
+
+def _run_shard(shard: Shard, config: Path | None, deadline: float, settings: Settings, tell: Watch, stop: Stop) -> None:
+    with opened(config, "sqlite://:memory:") as (_, found), tempfile.TemporaryDirectory() as folder:
+        if found.channels.queues != "store":
+            raise BadInput("a shard has its queue in its own state", where="channels.queues", hint='queues = "store"')
+        blobs, file = open_blobs(found.channels, found.home), Path(folder) / "state.db"
+        asked = False
+
+        def work_on(store: Store, until: float) -> bool:
+            nonlocal asked
+            mirror = _mirror(store, found, shard)
+            if not asked:
+                runs.ask_for(mirror, found.channels, shard)
+                asked = True
+            finished = runs.run_until_idle(mirror, until, settings, tell, stop)
+            if finished:
+                work.tiers(mirror)
+            return finished or stop.asked
+
+        with runs.state_of(blobs, shard, file) as state:
+            runs.run_shard(state, deadline, lambda: open_store(f"sqlite:///{file}"), work_on)
+    print(f"shard {shard}: the state is kept in {shard.blob}")
+
+
+def _mirror(store: Store, found: Config, shard: Shard | None = None) -> Mirror:
+    slots = StoreSlots(store, per_second=shard.per_second) if shard else None
+    mirror = open_mirror(store, found.channels, found.home, slots)
+    if mirror is None:
+        raise BadInput(
+            "there is no bot's token", code="discord.token", where=str(found.home / found.channels.token_file)
+        )
+    return mirror
+
+
+def _post(mirror: Mirror, found: Config, deadline: float, until_idle: bool, stop: Stop, lease: float) -> bool:
+    from custody.channels.queues import Post, open_queues
+
+    post = Post(open_queues(found.channels, found.home), mirror, mirror.store.new_move(), max(1, round(lease)))
+    post.run(lambda: stop.asked or time.monotonic() >= deadline, until_idle)
+    return time.monotonic() < deadline and not stop.asked

@@ -1,0 +1,153 @@
+"""Getting the files of an object into its working folder: which they are, fetching them, unpacking, limits.
+
+What is fetched, and how safely, is `border`'s business; when, and what follows, is that of the steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from custody.border.fetch import Fetched, Wanted
+from custody.border.folder import Folder
+from custody.border.members import UnpackLimits
+from custody.border.names import safe_parts
+from custody.border.unpack import unpack
+from custody.engine.work import Work
+from custody.ingest import describing, manifest
+from custody.ingest.bag import check_bag, find_bag
+from custody.ingest.manifest.form import OBJECT, Row
+from custody.ingest.profile import Profile
+from custody.ingest.staging import is_staged, name_in
+from custody.ingest.world import World
+from custody.model.errors import BadInput, CustodyError, Unavailable
+from custody.model.outcome import Failed, Outcome, Passed
+
+OURS = ("mrt-", "system/")
+
+
+def check_name(name: str) -> None:
+    """A depositor's file name: safe to write below a folder, and none of ours."""
+    safe_parts(name)
+    if name.startswith(OURS) and name not in describing.DEPOSITORS_OWN:
+        raise BadInput(f"{name} is a name we use ourselves", code="name.reserved", hint="give the file another name")
+
+
+def where(work: Work) -> str:
+    line = work.payload.get("line")
+    name = work.payload.get("filename") or name_in(work.payload["payload"])
+    return f"{name} (line {line} of the batch)" if line else name
+
+
+def wanted_rows(work: Work, world: World) -> Iterator[Row]:
+    """The files to fetch: the rows of an object manifest, or the payload itself."""
+    payload = work.payload
+    if payload["type"] == "object-manifest":
+        with world.staging.open(work.facts["manifest"]) as source:
+            yield from manifest.read(source, check_name=check_name, kinds=(OBJECT,), where=where(work))
+        return
+    yield Row(
+        line=payload.get("line", 1), url=payload["payload"],
+        name=payload.get("filename") or name_in(payload["payload"]), algorithm=payload.get("digest_type", ""),
+        digest=payload.get("digest_value", ""), size=payload.get("size"),
+    )  # fmt: skip
+
+
+def known_size(row: Row, world: World) -> int | None:
+    """The size without asking anyone: told by the manifest, or staged here."""
+    return world.staging.path(row.url).stat().st_size if row.size is None and is_staged(row.url) else row.size
+
+
+def at_once(work: Work, world: World) -> int:
+    return world.profile(work.payload["profile"]).limits.downloads
+
+
+def fetch(rows: list[Row], work: Work, world: World, producer: Path) -> list[tuple[Row, CustodyError]]:
+    """Every file that is not there yet; answers the rows that could not be had."""
+    for row in rows:
+        if is_staged(row.url):
+            safe_parts(row.name)
+            world.staging.copy(row.url, producer / row.name)
+    remote = [row for row in rows if not is_staged(row.url)]
+    wanted = [Wanted(row.url, row.name, row.size, _digests(row)) for row in remote]
+    with Folder(producer) as folder:
+        fetcher = world.fetchers[work.payload["profile"]]
+        results = fetcher.download_many(wanted, folder, parallel=at_once(work, world), cancel=lambda: work.stopped)
+    return [(row, result) for row, result in zip(remote, results, strict=True) if not isinstance(result, Fetched)]
+
+
+def _digests(row: Row) -> dict[str, str]:
+    return {row.algorithm: row.digest} if row.algorithm else {}
+
+
+def failure(faults: list[tuple[Row, CustodyError]]) -> Failed:
+    row, first = faults[0]
+    more = f", and {len(faults) - 1} more" if len(faults) > 1 else ""
+    listed = [
+        {"line": row.line, "file": row.name, "code": error.code, "why": str(error)} for row, error in faults[:100]
+    ]
+    return Failed(
+        first.code,
+        f"line {row.line}: {row.name} could not be fetched: {first}{more}",
+        transient=all(isinstance(error, Unavailable) for _, error in faults),
+        detail={"files": listed},
+    )
+
+
+def _unpack_limits(profile: Profile) -> UnpackLimits:
+    limits = profile.limits
+    members = min(limits.files, UnpackLimits().members)
+    return UnpackLimits(size=limits.object_size, members=members, encoding=profile.containers.encoding or None)
+
+
+def too_much(rows: Sequence[Row], profile: Profile) -> Failed | None:
+    """What a collection does not take is refused before a byte of it is fetched."""
+    limits = profile.limits
+    if len(rows) > limits.files:
+        return Failed("object.too_many", f"{len(rows)} files, and {profile.name} takes {limits.files} in an object")
+    told = sum(row.size or 0 for row in rows)
+    if told > limits.object_size:
+        return Failed("object.too_large", f"{told} bytes, and {profile.name} takes {limits.object_size} in an object")
+    return None
+
+
+def unpack_container(work: Work, world: World, folder: Path, producer: Path) -> Outcome:
+    profile = world.profile(work.payload["profile"])
+    box = folder / "container"
+    box.mkdir(exist_ok=True)
+    row = next(wanted_rows(work, world))
+    faults = fetch([row], work, world, box)
+    if faults:
+        return failure(faults)
+    with Folder(producer) as target:
+        target.clear()
+        unpack(box / row.name, target, _unpack_limits(profile), cancel=lambda: work.stopped)
+    for path in _files_below(producer):
+        check_name(path.relative_to(producer).as_posix())
+    unsound = _bag_faults(producer)
+    if unsound:
+        return unsound
+    (box / row.name).unlink()
+    box.rmdir()
+    return Passed(keep={"space_needed": size_below(folder)})
+
+
+def _bag_faults(producer: Path) -> Failed | None:
+    """A bag brings its own digests: they must be right."""
+    found = find_bag(producer)
+    if found is None:
+        return None
+    faults = check_bag(found).faults
+    if not faults:
+        return None
+    return Failed(
+        faults[0].code, f"the bag is not sound: {faults[0]}", detail={"faults": [str(each) for each in faults[:50]]}
+    )
+
+
+def size_below(folder: Path) -> int:
+    return sum(path.lstat().st_size for path in _files_below(folder))
+
+
+def _files_below(folder: Path) -> Iterable[Path]:
+    return (path for path in sorted(folder.rglob("*")) if path.is_file() and not path.is_symlink())

@@ -1,0 +1,46 @@
+"""Depositors' keys: each stands for one deposit, for good.
+
+A batch is cleaned away one day, and its row with it; a key that comes back after that must not deposit anything
+twice. So keys are kept apart from the queue, with a fingerprint of what was handed in. The key is taken before the
+batch is made, and the number written down after: between the two, the queue itself finds the batch by its key.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from custody.model.errors import KeyConflict
+from custody.stores import Store
+from custody.stores.rows import Tx
+
+
+def number_of(store: Store, key: str, facts: Mapping[str, Any]) -> int | None:
+    """The batch that this key stands for; None when it is yet to be made. Refuses another deposit under an old key."""
+    fingerprint = _fingerprint(facts)
+
+    def take(tx: Tx) -> tuple[int, str]:
+        tx.run("hand_in", key=key, fingerprint=fingerprint)
+        number, before = tx.run("handed_in", key=key)[0]
+        return int(number), str(before)
+
+    number, before = store.db.write(take)
+    if before != fingerprint:
+        raise KeyConflict(
+            f"the key {key!r} was used before, for {f'batch {number}' if number else 'a batch'}, another deposit",
+            hint="a new deposit needs a new key", batch=number,
+        )  # fmt: skip
+    return number or None
+
+
+def remember(store: Store, key: str, batch: int, facts: Mapping[str, Any]) -> None:
+    """From now on the key answers with this number, whatever becomes of the batch."""
+    store.db.write(lambda tx: tx.run("handed_in_as", key=key, batch=batch, fingerprint=_fingerprint(facts)))
+
+
+def _fingerprint(facts: Mapping[str, Any]) -> str:
+    """Of what was handed in, whatever program handed it in."""
+    told = {name: value for name, value in facts.items() if name != "user_agent"}
+    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()

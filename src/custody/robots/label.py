@@ -1,0 +1,71 @@
+"""A robot's label as a file, NAME.robot.toml, for robots that are not Python.
+
+name = "pages"
+version = "1.0"
+event = "pages counted"
+command = ["./count-pages.sh"]
+timeout = 60
+
+[when]
+types = ["object"]
+past = ["ingested"]
+old = ["pages counted"]
+"""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from custody.model.errors import BadInput
+from custody.model.trigger import Trigger
+from custody.robots.program import program
+from custody.robots.robot import Robot, robot
+
+SUFFIX = ".robot.toml"
+NEEDED: dict[str, type] = {"name": str, "version": str, "event": str, "command": list, "when": dict}
+OPTIONS: dict[str, type | tuple[type, ...]] = {
+    "at_once": int, "at_most": int, "timeout": (int, float), "hosts": int, "tries": int, "priority": int,
+    "edits": bool, "rounds": int, "within": (int, float), "since": str,
+}  # fmt: skip
+
+
+def read_label(path: Path) -> Robot:
+    """The robot that a file describes; every mistake in it is named with its key."""
+    try:
+        given = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise BadInput(f"cannot read it: {error.strerror}", code="robot.label", where=str(path)) from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise BadInput(f"this is not TOML: {error}", code="robot.label", where=str(path)) from error
+    return robot_of(given, path.parent.resolve(), str(path))
+
+
+def robot_of(given: dict[str, Any], folder: Path, where: str) -> Robot:
+    for key, kind in NEEDED.items():
+        if not isinstance(given.get(key), kind) or not given[key]:
+            raise BadInput(f"{key} is missing, or not what it must be", code="robot.label", where=where)
+    for key, value in given.items():
+        if key in NEEDED:
+            continue
+        if key not in OPTIONS:
+            known = ", ".join([*NEEDED, *OPTIONS])
+            raise BadInput(f"unknown key {key}", code="robot.label", where=where, hint=f"known: {known}")
+        if not isinstance(value, OPTIONS[key]) or (isinstance(value, bool) and OPTIONS[key] is not bool):
+            raise BadInput(f"{key} = {value!r} is not what it must be", code="robot.label", where=where)
+    if not all(isinstance(word, str) for word in given["command"]):
+        raise BadInput("command is a list of words", code="robot.label", where=where)
+    options = {key: value for key, value in given.items() if key in OPTIONS}
+    label = robot(given["name"], given["version"], given["event"], _trigger(given["when"], where), **options)
+    return label(program(given["command"], folder))
+
+
+def _trigger(given: dict[str, Any], where: str) -> Trigger:
+    for part, names in given.items():
+        if part not in Trigger.__slots__:
+            hint = f"known: {', '.join(Trigger.__slots__)}"
+            raise BadInput(f"unknown key when.{part}", code="robot.label", where=where, hint=hint)
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise BadInput(f"when.{part} is a list of names", code="robot.label", where=where)
+    return Trigger.from_dict(given)

@@ -1,0 +1,39 @@
+"""An item's own priority: on the item, so that jobs made later have it too, and on the jobs that wait already."""
+
+from __future__ import annotations
+
+from custody.model.item import Item
+from custody.model.job import Change, Job
+from custody.stores import moves
+from custody.stores.items import PRIORITY, subscriptions
+from custody.stores.rows import Tx, dumps, job_from
+
+PRIORITISED = "prioritised"
+
+
+def jobs_of(tx: Tx, item_id: str) -> list[tuple[Job, int]]:
+    """The item's jobs, one per robot that it is ready for, each with the robot's own priority."""
+    known = subscriptions(tx)
+    rows = [(tx.run("job_by_key", kind=f"robot/{name}", key=item_id), facts) for name, _, facts in known]
+    return [(job_from(found[0]), int(facts.get("priority", 50))) for found, facts in rows if found]
+
+
+def set_priority(tx: Tx, item: Item, seq: int, priority: int | None, who: str) -> int:
+    """None: as the robots say. Answers how many waiting jobs have moved."""
+    detail = {name: value for name, value in item.detail.items() if name != PRIORITY}
+    detail |= {PRIORITY: priority} if priority is not None else {}
+    tx.run(
+        "change_item", id=item.id, seq=seq, changed=item.changed, types=f" {' '.join(sorted(item.types))} ",
+        collection=item.collection, fingerprint=item.fingerprint, detail=dumps(detail),
+    )  # fmt: skip
+    return sum(_move(tx, job, own if priority is None else priority, who) for job, own in jobs_of(tx, item.id))
+
+
+def _move(tx: Tx, job: Job, priority: int, who: str) -> bool:
+    if job.ended or job.holder:
+        return False
+    change = Change(
+        job.id, job.state, job.state, PRIORITISED, "none", who, job.runnable, None, None, tx.new_move(),
+        priority=priority,
+    )  # fmt: skip
+    return moves.settle(tx, change).done

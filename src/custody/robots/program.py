@@ -1,0 +1,244 @@
+"""Any program as a robot: the item comes in as JSON on standard input, what it found goes out as lines of JSON.
+
+    {"finding": "R104", "reason": "page 3 is torn", "file": "3.tif"}    something is wrong: the event is a failure
+    {"warning": "R105", "reason": "page 4 is faint"}                    someone should look; the line moves on
+    {"note": {"pages": 12}}                                             facts for the history
+    {"postpone": 3600, "why": "the scanner is away"}                    not now; nothing is recorded
+    {"changed": {"fingerprint": "sha256:…", "pages": 12}}               the work changed the item's content
+
+Other lines are kept as its output. Exit code 0: done, as the lines say. 1: the item failed, for the findings or, if
+there are none, for what it said on standard error. 75: not now, tried again with growing pauses. Anything else, or a
+signal: a surprise, tried again and then left to a person.
+
+It runs as a process group in the worker's environment: for code of one's own. Every process of it carries a mark,
+so that whoever takes over after a worker's death can find what is left on this machine, end it, and know that it has.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import selectors
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+from custody.border import processes
+from custody.model.errors import BadInput, Unavailable
+from custody.model.item import Item
+from custody.model.job import Job
+from custody.robots.robot import Report
+
+MARK = "CUSTODY_RUN"
+NOT_NOW, SAYS_NO = 75, 1
+MOST_SAID = 4 << 20
+MOST_COMPLAINED = 4_000
+MOST_OUTPUT = 2_000
+DEATH_WITHIN = 10.0
+TICK = 0.5
+
+
+class TimedOut(Exception):
+    """It was killed, and is dead, because its time was over."""
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A command, and the folder it is started in."""
+
+    command: tuple[str, ...]
+    folder: Path = field(default_factory=Path.cwd)
+
+    def __call__(self, item: Item, report: Report) -> None:
+        """Run it now: for tests, and for trying it out."""
+        self.run(item, report)
+
+    def run(
+        self,
+        item: Item,
+        report: Report,
+        mark: str = "",
+        timeout: float | None = None,
+        on_stop: Callable[[Callable[[], None]], None] = lambda _: None,
+    ) -> None:
+        """Run it on an item; when this returns or raises, nothing of it is alive."""
+        with tempfile.TemporaryFile() as question:
+            question.write(json.dumps(_told(item)).encode())
+            question.seek(0)
+            process = self._start(question, _environment(item) | ({MARK: mark} if mark else {}))
+        on_stop(lambda: _kill_group(process))
+        try:
+            said, complained = _listen(process, timeout)
+        finally:
+            _kill_group(process)
+            process.wait()
+            if mark:
+                end_all(mark)
+        _judge(process.returncode, said, complained, report, item)
+
+    def _start(self, question: IO[bytes], variables: Mapping[str, str]) -> subprocess.Popen[bytes]:
+        try:
+            return subprocess.Popen(
+                self.command, stdin=question, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=self.folder,
+                env={**os.environ, **variables}, start_new_session=True,
+            )  # fmt: skip
+        except OSError as error:
+            raise BadInput(
+                f"cannot start {self.command[0]}: {error.strerror}", code="robot.start", hint="is it executable?"
+            ) from error
+
+
+def mark_of(job: Job) -> str:
+    """Names the work of one job, in any attempt: the time it was made keeps stores apart."""
+    return f"{job.kind} {job.id} {job.created}"
+
+
+def end_all(mark: str) -> None:
+    """Make sure that nothing with this mark lives on this machine."""
+    wanted = f"{MARK}={mark}".encode()
+    clean = 0
+    while clean < 2:  # one that dies while we look may have had a child that we missed
+        left = [found for found in processes.all_processes() if wanted in processes.environment(found.pid).split(b"\0")]
+        clean = 0 if left else clean + 1
+        if not all([processes.kill(process, DEATH_WITHIN) for process in left]):
+            raise Unavailable(f"what was left of {mark} does not die", code="robot.undead", hint="a disk may hang")
+
+
+def _listen(process: subprocess.Popen[bytes], timeout: float | None) -> tuple[bytes, bytes]:
+    """What it says until it ends. Those it leaves behind may hold the pipes open: its own end is what counts."""
+    until = None if timeout is None else time.monotonic() + timeout
+    said: dict[str, bytearray] = {"out": bytearray(), "err": bytearray()}
+    ended = os.pidfd_open(process.pid)
+    with selectors.DefaultSelector() as watch, contextlib.closing(os.fdopen(ended)):
+        for name, pipe in (("out", process.stdout), ("err", process.stderr)):
+            assert pipe is not None
+            os.set_blocking(pipe.fileno(), False)
+            watch.register(pipe, selectors.EVENT_READ, name)
+        watch.register(ended, selectors.EVENT_READ, "end")
+        over = False
+        while not over:
+            if until is not None and time.monotonic() >= until:
+                raise TimedOut
+            left = TICK if until is None else min(TICK, max(0.0, until - time.monotonic()))
+            names = {key.data for key, _ in watch.select(left)}
+            over = "end" in names
+            for name, pipe in (("out", process.stdout), ("err", process.stderr)):
+                if (over or name in names) and pipe is not None and not _take(pipe, said[name], over):
+                    with contextlib.suppress(KeyError):
+                        watch.unregister(pipe)
+    for pipe in (process.stdout, process.stderr):
+        if pipe is not None:
+            pipe.close()
+    return bytes(said["out"]), bytes(said["err"][-MOST_COMPLAINED:])
+
+
+def _take(pipe: IO[bytes], said: bytearray, all_of_it: bool) -> bool:
+    """Read what is there; False at its end. More than anyone would read is let go."""
+    while True:
+        try:
+            piece = os.read(pipe.fileno(), 65536)
+        except BlockingIOError:
+            return True
+        if not piece:
+            return False
+        said += piece[: max(0, MOST_SAID - len(said))]
+        if not all_of_it:
+            return True
+
+
+def _kill_group(process: subprocess.Popen[bytes]) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def _told(item: Item) -> dict[str, Any]:
+    return asdict(item) | {"types": sorted(item.types), "detail": dict(item.detail)}
+
+
+def _environment(item: Item) -> dict[str, str]:
+    told = {
+        "CUSTODY_ITEM": item.id, "CUSTODY_TYPES": " ".join(sorted(item.types)), "CUSTODY_COLLECTION": item.collection,
+        "CUSTODY_FINGERPRINT": item.fingerprint, "CUSTODY_FOLDER": str(item.detail.get("folder", "")),
+    }  # fmt: skip
+    return {name: value for name, value in told.items() if value and "\0" not in value}
+
+
+def _judge(code: int, said: bytes, complained: bytes, report: Report, item: Item) -> None:
+    words = complained.decode(errors="replace").strip()
+    if code == NOT_NOW:
+        raise Unavailable(words or "it said: not now", code="robot.not-now")
+    if code not in (0, SAYS_NO):
+        ended = f"it was ended by {_signal(-code)}" if code < 0 else f"exit code {code}"
+        raise Unavailable(f"{ended}: {words}" if words else ended, code=f"exit.{code}")
+    for line in _lines(said):
+        _hear(line, report, item)
+    if code == SAYS_NO and not report.findings:
+        report.add("exit.1", words or "it said no, and nothing else")
+
+
+def _signal(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def _lines(said: bytes) -> Iterator[str]:
+    return (line for line in said.decode(errors="replace").splitlines() if line.strip())
+
+
+def _hear(line: str, report: Report, item: Item) -> None:
+    if not line.lstrip().startswith("{"):
+        report.note(output=f"{report.facts.get('output', '')}{line}\n"[:MOST_OUTPUT])
+        return
+    try:
+        told = json.loads(line)
+        word = next(name for name in _WORDS if name in told)
+        _WORDS[word](told, report, item)
+    except (ValueError, StopIteration, TypeError, KeyError, AttributeError) as error:
+        raise BadInput(
+            f"its answer cannot be read: {line[:200]}",
+            code="robot.answer",
+            hint=f"one of {', '.join(_WORDS)} in each line",
+        ) from error
+
+
+def _rest(told: dict[str, Any], *words: str) -> dict[str, Any]:
+    return {str(name): value for name, value in told.items() if name not in words}
+
+
+def _finding(told: dict[str, Any], report: Report, _: Item) -> None:
+    report.add(str(told["finding"]), str(told.get("reason", "")), **_rest(told, "finding", "reason", "code"))
+
+
+def _warning(told: dict[str, Any], report: Report, _: Item) -> None:
+    report.warn(str(told["warning"]), str(told.get("reason", "")), **_rest(told, "warning", "reason", "code"))
+
+
+def _note(told: dict[str, Any], report: Report, _: Item) -> None:
+    report.note(**told["note"])
+
+
+def _postpone(told: dict[str, Any], report: Report, _: Item) -> None:
+    report.postpone(float(told["postpone"]), str(told.get("why", "")))
+
+
+def _changed(told: dict[str, Any], report: Report, item: Item) -> None:
+    report.changed(item, str(told["changed"]["fingerprint"]), **_rest(told["changed"], "fingerprint", "item"))
+
+
+_WORDS: Mapping[str, Callable[[dict[str, Any], Report, Item], None]] = {
+    "finding": _finding, "warning": _warning, "note": _note, "postpone": _postpone, "changed": _changed,
+}  # fmt: skip
+
+
+def program(command: Sequence[str], folder: Path) -> Program:
+    """A command as one writes it in a label: a path with a slash is relative to the label's own folder."""
+    first, *rest = command
+    return Program((str(folder / first) if "/" in first else first, *rest), folder)

@@ -1,0 +1,175 @@
+"""Settling many jobs: one statement for all that make the same move, then the news for those who wait.
+
+The rules are those of `moves.settle`; only the travelling differs. First every row and its event, then, in later
+statements that see what was committed while we waited for locks, edges, waiters and parents. What is rare goes
+the common way, job by job: administrators' moves, a second word about the same job, items, lines.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Protocol
+
+from custody.model.job import Answer, Change, Job
+from custody.model.quick import quick
+from custody.stores import graph, items, moves
+from custody.stores.rows import Row, Tx, dumps, job_from
+
+
+class Many(Protocol):
+    """How a database writes many rows in one statement, within one transaction."""
+
+    @property
+    def tx(self) -> Tx: ...
+
+    def carries(self, change: Change) -> bool:
+        """Whether its words can travel with those of others."""
+        ...
+
+    def lock(self, ids: Sequence[int]) -> None:
+        """Several statements are about to write these rows."""
+        ...
+
+    def move(self, group: Sequence[Change]) -> Sequence[Row]:
+        """One and the same move of them all, with its events; (id, token, open, parent, line) of those that moved."""
+        ...
+
+    def forget(self, ids: Sequence[int]) -> None: ...
+
+    def submit(self, changes: Sequence[Change]) -> None:
+        """The jobs that come of these changes."""
+        ...
+
+    def tell(self, ids: Sequence[int], ended: str) -> Sequence[Row]:
+        """(waiter, 1) for each need that was met, (target, 0) where somebody is left who asked to be skipped."""
+        ...
+
+    def count_down(self, met: Mapping[int, int]) -> Sequence[Row]:
+        """(id, unmet, ended, line) of the waiters after so many of their needs were met."""
+        ...
+
+
+Shape = tuple[Any, ...]
+_done = quick(Answer)
+
+
+def settle_many(many: Many, changes: Sequence[Change]) -> list[Answer]:
+    """Each is done or refused by itself; the answers are in the order of the changes."""
+    first: dict[int, Change] = {}
+    for change in changes:
+        first.setdefault(change.id, change)
+    together = {job_id: change for job_id, change in first.items() if _travels(change) and many.carries(change)}
+    moved = _write_rows(many, list(together.values()))
+    _follow(many, [(change, moved[change.id]) for change in together.values() if change.id in moved])
+    return [_answer(many.tx, change, together.get(change.id) is change, moved.get(change.id)) for change in changes]
+
+
+def _travels(change: Change) -> bool:
+    removed_at_work = change.remove and not change.ended
+    alone = change.retries or change.needs or removed_at_work
+    return change.token is not None and not alone
+
+
+def _answer(tx: Tx, change: Change, travelled: bool, row: Row | None) -> Answer:
+    if not travelled:
+        return moves.settle(tx, change)
+    return moves.explain_refusal(tx, change) if row is None else _done(change.id, True, row[1])
+
+
+# The rows
+
+
+def _write_rows(many: Many, changes: Sequence[Change]) -> dict[int, Row]:
+    """The rows that were moved, by id."""
+    groups: dict[Shape, list[Change]] = defaultdict(list)
+    for change in changes:
+        groups[_shape(change)].append(change)
+    if len(groups) > 1:
+        many.lock([change.id for change in changes])
+    moved: dict[int, Row] = {}
+    for group in groups.values():
+        group.sort(key=lambda change: change.id)
+        moved |= {row[0]: row for row in many.move(group)}
+    return moved
+
+
+def _shape(change: Change) -> Shape:
+    return (
+        change.frm, change.to, change.type, change.outcome, change.agent, change.runnable, change.ended, change.delay,
+        change.priority, change.lane, change.place, change.last_passed, change.attempts, change.open, change.code,
+        change.facts is None,
+    )  # fmt: skip
+
+
+def own_detail(change: Change) -> str | None:
+    """What the event says, where it says more than the move."""
+    return dumps(moves.detail(change, 0)) if change.detail or change.keep else None
+
+
+def common_detail(change: Change) -> str:
+    return dumps(moves.detail(replace(change, detail={}, keep={}), 0))
+
+
+# What comes of them
+
+
+def _follow(many: Many, moved: Sequence[tuple[Change, Row]]) -> None:
+    """As `moves.follow`, in the same order: removals, new jobs, items, those who waited, parents."""
+    tx = many.tx
+    removed = [change.id for change, _ in moved if change.remove]  # first: their keys are free for what follows
+    if removed:
+        many.forget(removed)
+    fruitful = [change for change, _ in moved if change.then]
+    if fruitful:
+        many.submit(fruitful)
+    for change, _ in moved:
+        if change.items or change.events:
+            items.record(tx, change.items, change.events, change.agent)
+        if change.look:
+            items.look_again(tx, *change.look)
+    _tell(many, moved)
+    for change, (job_id, _, still_open, _, line) in moved:
+        if line is not None and not change.ended and change.frm != change.to:
+            graph.became_ready(tx, _locked(tx, job_id))
+        if change.open and still_open == 0:
+            graph.leave_when_empty(tx, job_id)
+
+
+def _tell(many: Many, moved: Sequence[tuple[Change, Row]]) -> None:
+    """Tell everyone who waited for one of these ends, and the parents."""
+    ends: dict[str, list[int]] = defaultdict(list)
+    for change, _ in moved:
+        if change.ended:
+            ends[change.ended].append(change.id)
+    if not ends:
+        return
+    met: Counter[int] = Counter()
+    in_vain: set[int] = set()
+    for ended, ids in ends.items():
+        for job_id, is_met in many.tell(sorted(ids), ended):
+            if is_met:
+                met[job_id] += 1
+            else:
+                in_vain.add(job_id)
+    news = graph.News()
+    _count_down(many, met, news)
+    for change, _ in moved:
+        if change.ended and change.id in in_vain:
+            graph.disappoint(many.tx, change.id, change.ended, news)
+    news.children.subtract(row[3] for change, row in moved if change.ended and row[3] is not None)
+    graph.spread(many.tx, news)
+
+
+def _count_down(many: Many, met: Counter[int], news: graph.News) -> None:
+    if not met:
+        return
+    for job_id, unmet, ended, line in sorted(many.count_down(met), key=lambda row: int(row[0])):
+        # All others are simply ready now, or still wait.
+        if ended == "skipped" or (line is not None and not unmet):
+            graph.after_count(many.tx, _locked(many.tx, job_id), news)
+
+
+def _locked(tx: Tx, job_id: int) -> Job:
+    return job_from(tx.run("lock_job", id=job_id)[0])

@@ -1,0 +1,178 @@
+"""What the dashboard knows of mirrored channels: items, what is kept of each, what remains to be done and why."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import islice
+from typing import Any
+
+from custody.channels import work
+from custody.channels.crawl import Coverage
+from custody.channels.snowflake import HIGHEST, time_of
+from custody.channels.table import Found, Table
+from custody.model.errors import NotFound
+from custody.model.event import Event
+from custody.model.item import Item
+from custody.model.job import Filter, HeldBy, Job
+from custody.model.why import Reason
+from custody.web import coverage, listing
+from custody.web.caller import Caller
+from custody.web.coverage import Range
+from custody.web.site import Site
+
+LOOKS = {"yes": "done", "unreadable": "failed", "removed": "cancelled"}
+SAID = {"yes": "mirrored", "unreadable": "cannot be read", "removed": "removed"}
+KINDS = (work.ADD, work.SYNC, work.REVIEW, work.REMOVE)
+MOST_JOBS = 200
+OURS = {"prefix": "channel/", "type": work.CHANNEL}
+EVERYTHING = Caller("", frozenset(), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Channel:
+    """One row of the list."""
+
+    number: int
+    name: str
+    mirrored: str  # "yes", "unreadable", "removed"; empty: asked for, not yet added
+    coverage: Coverage
+    ranges: Sequence[Range]
+    sentence: str
+    jobs: Sequence[Job]  # what remains to be done, and what failed
+
+    @property
+    def look(self) -> str:
+        return LOOKS.get(self.mirrored, "waiting")
+
+    @property
+    def said(self) -> str:
+        return SAID.get(self.mirrored, "to be added")
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A message as pages show it; its versions as they came, newest last."""
+
+    id: int
+    at: datetime
+    author: str
+    text: str
+    deleted_at: str
+    versions: Sequence[Mapping[str, Any]]
+
+
+def channels(site: Site) -> Sequence[Channel]:
+    known = {work.number_of(item): item for item in items(site)}
+    jobs = _jobs(site)
+    asked = {int(job.payload["channel"]) for job in jobs if job.kind == work.ADD}
+    return [_channel(site, number, known.get(number), jobs) for number in sorted({*known, *asked})]
+
+
+def channel(site: Site, number: int) -> Channel:
+    jobs = [job for job in _jobs(site, str(number)) if job.lane == str(number)]
+    item = _item(site, number)
+    if item is None and not jobs:
+        raise NotFound(f"there is no channel {number}", code="channel.unknown", hint="`custody channel list`")
+    return _channel(site, number, item, jobs)
+
+
+def items(site: Site) -> list[Item]:
+    """By their ids, which all begin alike: other items, however many, are not looked at."""
+    return list(listing.every(lambda q: listing.items(site.store, EVERYTHING, q), OURS, "after"))
+
+
+def _item(site: Site, number: int) -> Item | None:
+    try:
+        return site.store.records.item(work.item_id(number))
+    except NotFound:
+        return None
+
+
+def _jobs(site: Site, lane: str = "") -> list[Job]:
+    """Jobs that have not passed: those that have leave no row."""
+    found = [job for kind in KINDS for job in site.store.queue.list(Filter(kind=kind, lane=lane), limit=MOST_JOBS)]
+    return [job for job in found if job.ended not in ("passed", "cancelled", "skipped")]
+
+
+def _channel(site: Site, number: int, item: Item | None, jobs: Sequence[Job]) -> Channel:
+    table = table_of(site, number)
+    known = Coverage.read(table.mark) if table else Coverage()
+    first = next(table.between(), None) if table and known.upto else None
+    drawn = coverage.ranges(known, number, first.id if first else None)
+    detail = item.detail if item else {}
+    told = coverage.sentence(known) if table else "what is kept of it cannot be seen from this process"
+    mine = [job for job in jobs if job.lane == str(number)]
+    return Channel(
+        number, str(detail.get("title") or number), str(detail.get("mirrored", "")), known, drawn, told, mine
+    )
+
+
+def table_of(site: Site, number: int) -> Table | None:
+    return site.options.tables(number) if site.options.tables else None
+
+
+def why(site: Site, of: Channel, events: Sequence[Event]) -> Sequence[Reason]:
+    """What keeps a channel from being whole and up to date: its jobs' own reasons first."""
+    reasons = [
+        reason
+        for job in of.jobs
+        if job.kind in (work.ADD, work.SYNC, work.REMOVE)
+        for reason in _about(job, site.store.queue.why(job.id))
+    ]
+    reasons += [_held(hold) for hold in holds(site, of.number)]
+    if of.mirrored == "unreadable":
+        last = next((event for event in reversed(events) if event.type == "unreadable"), None)
+        told = str(last.detail.get("why", "")) if last else ""
+        reasons.append(
+            Reason(
+                "unreadable", f"it cannot be read any more{': ' if told else ''}{told}; what is kept stays",
+                "the bot is given the right to read it, and somebody syncs it", last.at if last else None,
+            )
+        )  # fmt: skip
+    if of.coverage.gaps and of.mirrored == "yes":
+        count = len(of.coverage.gaps)
+        text = f"{count} range{'s are' if count > 1 else ' is'} known to be missing"
+        reasons.append(Reason("gap", text, "the next sync fetches them, the oldest first"))
+    return reasons
+
+
+def _about(job: Job, reasons: Sequence[Reason]) -> Iterator[Reason]:
+    for reason in reasons:
+        verb = job.kind.partition("/")[2]
+        yield Reason(reason.code, f"{verb}: {reason.text}", reason.clears, reason.since, job.id)
+
+
+def _held(hold: HeldBy) -> Reason:
+    text = f"{hold.scope} {hold.name} is held by {hold.who}: {hold.why}"
+    return Reason("held", text, f"the hold on {hold.scope} {hold.name} is lifted", hold.since)
+
+
+def holds(site: Site, number: int) -> Sequence[HeldBy]:
+    names = {("lane", str(number)), *(("kind", kind) for kind in KINDS)}
+    return [hold for hold in site.store.queue.holds() if (hold.scope, hold.name) in names]
+
+
+def messages(table: Table, first: int, count: int) -> tuple[Sequence[Message], int | None]:
+    """Some messages from an id on, oldest first, and where the next begin."""
+    found = list(islice(table.between(first, HIGHEST), count + 1))
+    return [_message(each) for each in found[:count]], found[count].id if len(found) > count else None
+
+
+def message(table: Table, number: int) -> Message:
+    found = table.search(number)
+    if found is None:
+        raise NotFound(f"message {number} is not kept", code="message.unknown")
+    return _message(found)
+
+
+def _message(found: Found) -> Message:
+    versions = [dict(json.loads(line)) for line in found.versions]
+    newest = versions[-1] if versions else {}
+    author = newest.get("author")
+    name = author.get("global_name") or author.get("username") if isinstance(author, Mapping) else ""
+    return Message(
+        found.id, time_of(found.id), str(name or "–"), str(newest.get("content") or ""), found.deleted_at, versions
+    )

@@ -1,0 +1,187 @@
+"""Channels: how far each has been mirrored, what is missing and why, its messages, and what is to be looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Final
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from custody.channels import snowflake, work
+from custody.channels.table import Table
+from custody.model.errors import BadInput, Unavailable
+from custody.model.job import NewJob
+from custody.web import mirrors, words
+from custody.web.gate import form_of
+from custody.web.rules import ACT_ALL, READ_ALL, Rule
+from custody.web.sections import Section
+from custody.web.showing import Asked, View, back, show
+from custody.web.site import Site, caller_of, site_of
+
+router = APIRouter()
+SHOWN = 50
+COLUMNS = {
+    "channel": lambda row: str(row.number), "name": lambda row: row.name, "state": lambda row: row.said,
+    "up to": lambda row: str(row.coverage.upto), "gaps": lambda row: len(row.coverage.gaps),
+    "jobs": lambda row: len(row.jobs),
+}  # fmt: skip
+MESSAGE_COLUMNS = {
+    "message": lambda row: str(row.id), "at": lambda row: row.at.isoformat(), "author": lambda row: row.author,
+    "text": lambda row: row.text, "versions": lambda row: len(row.versions), "deleted": lambda row: row.deleted_at,
+}  # fmt: skip
+
+
+def read_list(asked: Asked) -> View:
+    found = mirrors.channels(asked.site)
+    return View("Channels", {"channels": found}, {"channels": found}, lambda: found)
+
+
+def read_one(asked: Asked) -> View:
+    site = asked.site
+    channel = mirrors.channel(site, _number(str(asked.part("channel")), "channel"))
+    events = site.store.records.events(f"item/{work.item_id(channel.number)}", limit=1000)
+    reasons = mirrors.why(site, channel, events)
+    reviews = [job for job in channel.jobs if job.kind == work.REVIEW]
+    synced = next((event for event in reversed(events) if event.type == "synced"), None)
+    values = {
+        "channel": channel, "reasons": reasons, "events": events[-50:], "reviews": reviews, "synced": synced,
+        "why_of": {job.id: site.store.queue.why(job.id) for job in reviews[:SHOWN]},
+        "held": mirrors.holds(site, channel.number), "bot": site.options.tables is not None,
+        "others": [job for job in channel.jobs if job.kind != work.REVIEW],
+    }  # fmt: skip
+    data = {"channel": channel, "why": reasons, "review": reviews, "events": events}
+    return View(f"#{channel.name} · channel", values, data)
+
+
+def read_messages(asked: Asked) -> View:
+    """A page of what is kept, from a day or a message on."""
+    number = _number(str(asked.part("channel")), "channel")
+    channel, table = mirrors.channel(asked.site, number), _table(asked.site, number)
+    first = _first(asked.query)
+    rows, following = mirrors.messages(table, first, SHOWN)
+    here = f"/channels/{number}/messages"
+    values = {
+        "channel": channel, "rows": rows, "day": asked.query.get("day", ""),
+        "next_address": words.address(here, {"after": str(following)}) if following else "",
+        "first_address": here if first else "",
+    }  # fmt: skip
+    data = {"messages": rows, "next": str(following or "")}
+    return View(f"Messages of #{channel.name}", values, data, lambda: rows)
+
+
+def read_message(asked: Asked) -> View:
+    number = _number(str(asked.part("channel")), "channel")
+    channel, table = mirrors.channel(asked.site, number), _table(asked.site, number)
+    message = mirrors.message(table, _number(str(asked.part("message")), "message"))
+    return View(f"Message {message.id}", {"channel": channel, "message": message}, {"message": message})
+
+
+def _number(text: str, where: str) -> int:
+    if not (text.isascii() and text.isdecimal()) or len(text) > 19:
+        raise BadInput(f"{text[:40]!r} is not a number of a {where}", code="channel.number", where=where)
+    return snowflake.parse(text)
+
+
+def _first(query: Mapping[str, str]) -> int:
+    if query.get("after"):
+        return _number(query["after"], "message")
+    day = query.get("day", "")
+    if not day:
+        return 0
+    try:
+        return snowflake.at(datetime.fromisoformat(day).replace(tzinfo=UTC))
+    except ValueError:
+        raise BadInput(f"{day[:40]!r} is not a day", code="channel.day", where="day", hint="2026-03-01") from None
+
+
+def _table(site: Site, number: int) -> Table:
+    table = mirrors.table_of(site, number)
+    if table is None:
+        raise Unavailable(
+            "this process was started without a configuration of channels", code="channels.missing",
+            hint="`custody serve --config custody.toml`",
+        )  # fmt: skip
+    return table
+
+
+show(router, "/channels", "channels.html", read_list, COLUMNS)
+show(router, "/channels/{channel}/messages", "messages.html", read_messages, MESSAGE_COLUMNS)
+show(router, "/channels/{channel}/messages/{message}", "message.html", read_message)
+show(router, "/channels/{channel}", "channel.html", read_one)
+
+
+@router.post("/channels", include_in_schema=False, response_model=None)
+def add(request: Request) -> Response:
+    number = _number(form_of(request).get("channel", "").strip(), "channel")
+    return _asked_for(request, work.add_job(number), f"/channels/{number}", f"Channel {number} will be mirrored")
+
+
+Make = Callable[[int, Mapping[str, str]], tuple[NewJob, str]]
+
+
+def _sync(channel: int, form: Mapping[str, str]) -> tuple[NewJob, str]:
+    return work.sync_job(channel, "asked for"), f"Channel {channel} will be synced"
+
+
+def _review(channel: int, form: Mapping[str, str]) -> tuple[NewJob, str]:
+    message = _number(form.get("message", "").strip(), "message")
+    return work.review_job(channel, message), f"Message {message} will be looked at again"
+
+
+def _remove(channel: int, form: Mapping[str, str]) -> tuple[NewJob, str]:
+    if form.get("sure") != str(channel):
+        raise BadInput("write the channel's number to confirm", code="channel.sure", where="sure")
+    return work.remove_job(channel), f"All that is kept of channel {channel} will be deleted"
+
+
+ACTIONS: Final[Mapping[str, Make]] = {"sync": _sync, "review": _review, "remove": _remove}
+
+
+@router.post("/channels/{channel}/{action}", include_in_schema=False, response_model=None)
+def act(request: Request, channel: str, action: str) -> Response:
+    """Ask for something; the work itself is a job."""
+    site, number = site_of(request), _number(channel, "channel")
+    mirrors.channel(site, number)
+    if action in ("hold", "lift"):
+        return _pause(request, number, action == "hold")
+    if action not in ACTIONS:
+        raise BadInput(f"there is no action {action!r}", code="action", hint=", ".join(("hold", "lift", *ACTIONS)))
+    job, said = ACTIONS[action](number, form_of(request))
+    return _asked_for(request, job, f"/channels/{number}", said)
+
+
+def _pause(request: Request, channel: int, hold: bool) -> Response:
+    site, who, why = site_of(request), caller_of(request).name, form_of(request).get("why", "").strip()[:2000]
+    if hold and not why:
+        raise BadInput("say why, for the history", code="action.why", where="why")
+    if hold:
+        site.store.queue.hold("lane", str(channel), who, why)
+    else:
+        site.store.queue.lift("lane", str(channel), who, why)
+    return back(request, f"/channels/{channel}", f"Channel {channel} is {'held' if hold else 'no longer held'}.")
+
+
+def _asked_for(request: Request, job: NewJob, path: str, said: str) -> Response:
+    made = site_of(request).store.queue.submit_one(job, caller_of(request).name)
+    return back(request, path, f"{said}: job {made.id}{'' if made.new else ', asked for before and not yet done'}.")
+
+
+RULES: Final[Mapping[str, Rule]] = {
+    "GET /channels": READ_ALL,
+    "GET /channels/{channel}": READ_ALL,
+    "GET /channels/{channel}/messages": READ_ALL,
+    "GET /channels/{channel}/messages/{message}": READ_ALL,
+    "POST /channels": ACT_ALL,
+    "POST /channels/{channel}/{action}": ACT_ALL,
+}
+
+
+def brief(site: Site) -> str:
+    found = mirrors.items(site)
+    lost = sum(item.detail.get("mirrored") == "unreadable" for item in found)
+    return f"{len(found)} mirrored" + (f", {lost} cannot be read" if lost else "")
+
+
+CHANNELS: Final = Section("Channels", "/channels", "c", routers=(router,), rules=RULES, brief=brief)

@@ -1,0 +1,90 @@
+"""Commits that tasks make, through the worker: with their lineage, and each once however often the task is repeated.
+
+A commit is named by its job, by how often a person has had that job run again, and by its place among the task's
+commits; not by the attempt, since an attempt that follows a crash repeats what the one before may have done. That it
+is about to be made is written down first; if nobody wrote down that it was made, the repository itself is asked.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from custody.engine.work import Work
+from custody.model.errors import BadInput, LeaseLost
+from custody.stores import Store
+from custody.workflows.archives import Archives
+from custody.workflows.draft import Draft, gather
+from custody.workflows.notify import notify
+
+LONGEST_MESSAGE = 64_000
+MOST_COMMITS = 100
+
+
+class Commits:
+    """What one attempt at a task may commit."""
+
+    def __init__(self, work: Work, store: Store, place: Path, drafts: Path) -> None:
+        self._work, self._store, self._place, self._drafts = work, store, place, drafts
+        self._made = 0
+        self._base = int(work.payload["revision"])
+
+    def answer(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+        message, paths = asked.get("message"), asked.get("paths")
+        if asked.get("do") != "commit" or not isinstance(message, str) or not isinstance(paths, list):
+            raise BadInput("only commits are made here", code="window.question", hint="a message and paths")
+        if not message.strip() or len(message) > LONGEST_MESSAGE or not all(isinstance(path, str) for path in paths):
+            raise BadInput("a commit needs a message and paths", code="window.question")
+        if self._made >= MOST_COMMITS:
+            raise BadInput(f"a task may commit {MOST_COMMITS} times", code="commit.many")
+        return {"revision": self._commit(message, paths)}
+
+    def _commit(self, message: str, paths: list[str]) -> int | None:
+        job = self._work.job
+        key = f"{job.id}.{job.retries}.{self._made}"
+        revision = self._made_before(key)
+        if revision is None:
+            revision = self._make(key, message, paths)
+        if revision is not None:
+            self._made += 1
+            self._base = revision
+            notify(self._store, str(self._work.payload["archive"]), revision, "task")
+        return revision
+
+    def _made_before(self, key: str) -> int | None:
+        facts = self._work.facts
+        known: int | None = facts.get("commits", {}).get(key)
+        if known is None and key in facts.get("committing", {}):
+            kept = Archives(self._store).get(str(self._work.payload["archive"]))
+            known = kept.open().committed(key, since=int(facts["committing"][key]))
+            if known is not None:
+                self._work.keep(commits={**facts.get("commits", {}), key: known})
+        return known
+
+    def _make(self, key: str, message: str, paths: list[str]) -> int | None:
+        kept = Archives(self._store).get(str(self._work.payload["archive"]))
+        archive = kept.open()
+        drafts = self._drafts / key
+        try:
+            found = gather(self._place, paths, archive, self._base, drafts)
+            if not found.put and not found.gone:
+                return None
+            facts = self._work.facts
+            self._work.keep(committing={**facts.get("committing", {}), key: archive.youngest()})
+            lineage = [*self._work.payload.get("lineage", []), str(self._work.payload["task"])]
+            draft = Draft(message, self._base, found.put, found.gone, lineage, key)
+            revision = archive.commit(draft, seconds=self._time_left())
+        finally:
+            shutil.rmtree(drafts, ignore_errors=True)
+        self._work.keep(commits={**self._work.facts.get("commits", {}), key: revision})
+        return revision
+
+    def _time_left(self) -> float:
+        """A commit that is not made while the task is ours must not be made at all."""
+        left = self._work.trusted_until - time.monotonic()
+        if self._work.stopped or left <= 0:
+            raise LeaseLost("this task is being stopped")
+        return left

@@ -1,0 +1,93 @@
+"""What a task wants to commit: files gathered out of its work folder, where nothing can be trusted to stay as it is.
+
+Each file is opened step by step without following links and copied to a place of our own, and only that copy is
+committed. A folder that is named is committed as it stands: what is no longer in it goes.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from custody.border.folder import Folder
+from custody.border.names import safe_parts
+from custody.model.errors import BadInput, NotFound, Refused
+from custody.workflows.archive import Archive, Entry
+
+MOST_FILES = 100_000
+_THEIRS = {".git", ".svn"}
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """One commit to be made. `base` is the revision the task has seen: what others changed since is not undone."""
+
+    message: str
+    base: int
+    put: Mapping[str, Path]
+    gone: Sequence[str]
+    lineage: Sequence[str]  # the tasks that led here, the committing one last
+    key: str  # names this commit: the same again is found instead of made
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    put: Mapping[str, Path]
+    gone: Sequence[str]
+
+
+def gather(work: Path, paths: Iterable[str], archive: Archive, base: int, into: Path) -> Gathered:
+    """Copy what differs from `base`, and list what is gone."""
+    put: dict[str, Path] = {}
+    gone: list[str] = []
+    with Folder(work) as folder:
+        for path in paths:
+            wanted = _checked(path)
+            here = list(_files(work, wanted))
+            there = {entry.path for entry in _tree(archive, base, wanted) if not entry.is_folder}
+            if not here and not there:
+                raise NotFound(f"there is no {wanted}, and there was none", code="commit.path", where=wanted)
+            gone += sorted(there - set(here))
+            for name in here:
+                copy = _copied(folder, name, into / f"{len(put)}")
+                if name not in there or archive.read(base, name) != copy.read_bytes():
+                    put[name] = copy
+            if len(put) > MOST_FILES:
+                raise Refused(f"more than {MOST_FILES} files in one commit", code="commit.size")
+    return Gathered(put, gone)
+
+
+def _checked(path: str) -> str:
+    wanted = path.removeprefix("/work/").strip("/")
+    parts = safe_parts(wanted)
+    if _THEIRS & set(parts):
+        raise BadInput(f"{wanted} belongs to the repository itself", code="commit.path")
+    return wanted
+
+
+def _tree(archive: Archive, base: int, wanted: str) -> Sequence[Entry]:
+    try:
+        return archive.tree(base, wanted)
+    except NotFound:
+        return ()
+
+
+def _files(work: Path, wanted: str) -> Iterable[str]:
+    top = work / wanted
+    if not os.path.lexists(top):
+        return
+    if top.is_symlink() or not top.is_dir():
+        yield wanted
+    for folder, _, names in os.walk(top):
+        yield from (str(Path(folder, name).relative_to(work)) for name in sorted(names))
+
+
+def _copied(folder: Folder, name: str, into: Path) -> Path:
+    into.parent.mkdir(parents=True, exist_ok=True)
+    with open(folder.open(name), "rb") as source, into.open("wb") as copy:
+        shutil.copyfileobj(source, copy, 1 << 20)
+        into.chmod(0o700 if os.fstat(source.fileno()).st_mode & 0o100 else 0o600)
+    return into

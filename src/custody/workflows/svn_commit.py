@@ -1,0 +1,71 @@
+"""Commits to Subversion without a working copy: one `svnmucc`, one revision.
+
+It is given the revision that the task has seen as its baseline, so that Subversion itself refuses what somebody else
+has changed since. Lineage and key are revision properties, set by the commit itself.
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
+
+from custody.model.errors import NotFound, Unavailable
+from custody.workflows.archive import COMMIT_KEY, LINEAGE, Entry
+from custody.workflows.draft import Draft
+
+if TYPE_CHECKING:
+    from custody.workflows.svn import SvnArchive
+
+AUTHOR = "custody"
+_MADE = re.compile(rb"^r(\d+) committed", re.MULTILINE)
+
+
+def commit(archive: SvnArchive, draft: Draft, seconds: float) -> int:
+    """Make the revision, and say which it is."""
+    with tempfile.TemporaryDirectory(prefix="custody-commit-") as folder:
+        message = Path(folder, "message")
+        message.write_text(draft.message, encoding="utf-8")
+        words = ["-r", str(draft.base), "-F", str(message)]
+        words += ["--with-revprop", f"{LINEAGE}={','.join(draft.lineage)}"]
+        words += ["--with-revprop", f"{COMMIT_KEY}={draft.key}"]
+        if archive.local:
+            words += ["--username", AUTHOR]
+        said = archive.client(["svnmucc"], [*words, *_changes(archive, draft)], seconds)
+    made = _MADE.search(said)
+    if made is None:
+        raise Unavailable("Subversion did not say what it committed", code="archive.unreachable", where=archive.url)
+    return int(made[1])
+
+
+def _changes(archive: SvnArchive, draft: Draft) -> Iterator[str]:
+    for path in draft.gone:
+        yield from ("rm", _address(archive, path))
+    for folder in _missing_folders(archive, draft.base, draft.put):
+        yield from ("mkdir", _address(archive, folder))
+    for path, file in draft.put.items():
+        yield from ("put", str(file), _address(archive, path))
+
+
+def _address(archive: SvnArchive, path: str) -> str:
+    return archive.at(path, 0).rpartition("@")[0]
+
+
+def _missing_folders(archive: SvnArchive, base: int, put: Mapping[str, Path]) -> Sequence[str]:
+    """Outermost first."""
+    wanted = {str(folder) for path in put for folder in PurePosixPath(path).parents if str(folder) != "."}
+    known: dict[str, bool] = {"": True}
+    for folder in sorted(wanted):
+        above = str(PurePosixPath(folder).parent)
+        above = "" if above == "." else above
+        known[folder] = known[above] and any(entry.path == folder for entry in _folders(archive, base, above))
+    return [folder for folder in sorted(wanted) if not known[folder]]
+
+
+def _folders(archive: SvnArchive, base: int, above: str) -> Sequence[Entry]:
+    try:
+        return [entry for entry in archive.list(base, above) if entry.is_folder]
+    except NotFound:
+        return []

@@ -1,0 +1,183 @@
+"""A folder with a configuration, a stand-in for Discord beside it, and processes that mirror from it and are killed."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from channels.desk import Running, ids_of
+from custody.channels.crawl import Coverage
+from custody.channels.mirror import Request
+from custody.channels.serving import open_blobs, settings_of
+from custody.channels.standins.discord import Standin
+from custody.channels.standins.traffic import LIMITS, Switches
+from custody.channels.standins.world import Channel, World
+from custody.channels.table import Table
+from custody.channels.work import job_of
+from custody.cli import main
+from custody.cli.config import read
+from custody.stores import open_store
+
+SECONDS = 60.0  # to wait for something on a machine that has other things to do
+TROUBLES: tuple[int | str, ...] = (*LIMITS, 500, 502, 503, "drop")
+PROGRAM = [sys.executable, "-m", "custody"]
+
+
+class Office:
+    def __init__(self, folder: Path, standin: Standin, **channels: Any) -> None:
+        self.folder, self.standin = folder, standin
+        self._processes: list[subprocess.Popen[bytes]] = []
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "discord.token").write_text("token\n")
+        lines = {"api": standin.api, "capacity": 100, **channels}
+        told = [
+            f"{key} = {str(value) if isinstance(value, int | list) else repr(value)}" for key, value in lines.items()
+        ]
+        (folder / "custody.toml").write_text("\n".join(["[channels]", *told]) + "\n")
+
+    @property
+    def world(self) -> World:
+        return self.standin.world
+
+    # --- Commands ---
+
+    def run(self, *words: str, code: int = 0) -> str:
+        """A command as a user gives it, in this process; what it said."""
+        said, handlers = io.StringIO(), {wish: signal.getsignal(wish) for wish in (signal.SIGINT, signal.SIGTERM)}
+        ended: object = 0
+        with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+            try:
+                main([*words, "--config", str(self.folder / "custody.toml")])
+            except SystemExit as end:
+                ended = end.code
+            finally:
+                for wish, handler in handlers.items():
+                    signal.signal(wish, handler)
+        assert ended == code, (words, ended, said.getvalue())
+        return said.getvalue()
+
+    def start(self, *words: str) -> subprocess.Popen[bytes]:
+        log = (self.folder / "log").open("ab")
+        process = subprocess.Popen(
+            [*PROGRAM, *words], cwd=self.folder, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=_environ()
+        )
+        log.close()
+        self._processes.append(process)
+        return process
+
+    def log(self) -> str:
+        return (self.folder / "log").read_text()[-3000:] if (self.folder / "log").exists() else ""
+
+    def stop_all(self) -> None:
+        for process in self._processes:
+            if process.poll() is None:
+                process.kill()
+            process.wait()
+
+    def review_all(self, channel: Channel, messages: list[int]) -> None:
+        """Flag many at once, as a program would."""
+        found = read(self.folder / "custody.toml")
+        requests = [Request("review", channel.id, message) for message in messages]
+        if found.channels.queues == "azure":
+            from custody.channels.queues import open_queues
+
+            queues = open_queues(found.channels, found.home)
+            for request in requests:
+                queues.send(request)
+            return
+        with open_store(found.store) as store:
+            store.queue.submit([job_of(request) for request in requests])
+
+    # --- Looking ---
+
+    def table(self, channel: int) -> Table:
+        found = read(self.folder / "custody.toml")
+        return Table(open_blobs(found.channels, found.home), channel, settings_of(found.channels))
+
+    def coverage(self, channel: int) -> Coverage:
+        return Coverage.read(self.table(channel).mark)
+
+    def same(self, channel: Channel) -> bool:
+        """Is the archive what the channel is: the same messages, in their newest version, and no gaps?"""
+        table = self.table(channel.id)
+        kept = {one.id: one.message["content"] for one in table.between() if not one.deleted_at}
+        world = self.world
+        there = {int(raw["id"]): raw["content"] for n in range(channel.count) if (raw := world.message(channel, n))}
+        return kept == there and not self.coverage(channel.id).gaps
+
+
+def _environ() -> dict[str, str]:
+    """This package's sources, whatever is installed."""
+    return os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+
+
+@contextmanager
+def office(folder: Path, world: World, switches: Switches | None = None, **channels: Any) -> Iterator[Office]:
+    with Standin(world, Running(), switches or Switches(bucket_limit=60)) as standin:
+        here = Office(folder, standin, **channels)
+        try:
+            yield here
+        finally:
+            here.stop_all()
+
+
+def until(condition: Callable[[], object], why: str = "", seconds: float = SECONDS) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, why or "it did not come about"
+        time.sleep(0.01)
+
+
+# --- Everything that goes wrong ---
+
+
+class Storm:
+    """Troubles by chance, and people who edit and delete while a channel is read."""
+
+    def __init__(self, channel: Channel, world: World, seed: int, rate: float) -> None:
+        self.channel, self.world, self.rate = channel, world, rate
+        self.dice = random.Random(seed)
+        self.seen = dict.fromkeys(TROUBLES, 0)
+        self.touched: set[int] = set()
+
+    def trouble(self, _: int) -> int | str | None:
+        if self.dice.random() > self.rate:
+            return None
+        what = self.dice.choice(TROUBLES)
+        self.seen[what] += 1
+        return what
+
+    def between_pages(self, channel: int, page: int) -> None:
+        """Someone edits, deletes and writes, anywhere: also the last message, which then stays the last."""
+        if channel != self.channel.id or page % 3:
+            return
+        ids = ids_of(self.world, self.channel)
+        edited, deleted = self.dice.sample(ids, 2)
+        self.world.edit(self.channel, edited, Running()(), f"edited before page {page}")
+        self.world.delete(self.channel, deleted)
+        self.touched |= {edited, deleted}
+        if page % 9 == 0:
+            self.world.delete(self.channel, ids[-1])
+            self.touched.add(ids[-1])
+
+    def calm(self) -> None:
+        self.rate = 0.0
+
+
+def kill(process: subprocess.Popen[bytes]) -> bool:
+    """Without a word; False if it had ended by itself."""
+    if process.poll() is not None:
+        return False
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    return True

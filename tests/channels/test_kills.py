@@ -1,0 +1,108 @@
+"""A channel is mirrored through everything at once: limits of every kind, failing servers, edits, lost rights, kill -9.
+
+The quick form is part of every run. `CUSTODY_KILLS=full` reads 12,000 messages and kills until they are all there.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from channels.office import Office, Storm, kill, office, until
+from custody.channels.standins.traffic import Switches
+from custody.channels.standins.world import Channel, World
+from rig.azurite import Azurite
+
+FULL = os.environ.get("CUSTODY_KILLS") == "full"
+MESSAGES = 12_000 if FULL else 1_500
+KILLS = 25 if FULL else 3
+LEASE = "2"
+
+pytestmark = [pytest.mark.kills, pytest.mark.slow]
+
+
+def work(here: Office) -> subprocess.Popen[bytes]:
+    return here.start("channel", "run", "--until-idle", "--max-minutes", "30", "--lease", LEASE)
+
+
+def storm_over(world: World, channel: Channel, seed: int) -> tuple[Storm, Switches]:
+    storm = Storm(channel, world, seed, rate=0.08 if FULL else 0.25)
+    switches = Switches(bucket_limit=60, trouble=storm.trouble, trouble_seconds=0.05, between_pages=storm.between_pages)
+    return storm, switches
+
+
+def weather(here: Office, channel: Channel, kills: int, dice: random.Random) -> int:
+    """Workers are killed, one after the other, each a few pages after the last; answers how many it hit."""
+    killed, workers = 0, list[subprocess.Popen[bytes]]()
+    for _ in range(kills):
+        workers = [worker for worker in workers if worker.poll() is None]
+        workers += [work(here) for _ in range((2 if FULL else 1) - len(workers))]
+        pages = here.standin.pages.get(channel.id, 0) + dice.randint(1, MESSAGES // 100 // (2 * kills) + 1)
+        _until_pages(here, channel, pages, workers)
+        time.sleep(dice.uniform(0, 0.02))  # anywhere within a page
+        killed += kill(dice.choice(workers))
+    for worker in workers:
+        worker.wait(300)
+    return killed
+
+
+def _until_pages(here: Office, channel: Channel, pages: int, workers: list[subprocess.Popen[bytes]]) -> None:
+    def reached() -> bool:
+        return here.standin.pages.get(channel.id, 0) >= pages or all(one.poll() is not None for one in workers)
+
+    until(reached, f"nothing is fetched: {here.log()}")
+
+
+def settle(here: Office, channel: Channel, storm: Storm, ask: Callable[[], object]) -> None:
+    """After the storm: whatever was set aside is asked for again, and what was flagged is looked at."""
+    storm.calm()
+    here.standin.switches.between_pages = None
+    ask()
+    here.run("channel", "run", "--until-idle", "--lease", LEASE)
+    first, *others = sorted(storm.touched)
+    here.run("channel", "review", str(channel.id), str(first))
+    here.review_all(channel, others)
+    here.run("channel", "run", "--until-idle", "--lease", LEASE)
+
+
+def test_a_channel_survives_everything_at_once(tmp_path: Path) -> None:
+    world, dice = World(seed=12), random.Random(7)
+    channel = world.add(0, "storm", MESSAGES, begins=150_000_000_000)
+    storm, switches = storm_over(world, channel, seed=5)
+    with office(tmp_path, world, switches) as here:
+        here.run("channel", "add", str(channel.id), "--newest-first")
+        killed = weather(here, channel, KILLS, dice)
+        assert killed >= KILLS - 1
+        channel.unreadable = True  # the right to see it is lost in the middle, and comes back
+        here.run("channel", "sync", str(channel.id))
+        here.run("channel", "run", "--until-idle", "--lease", LEASE)
+        assert "may not see it" in here.run("channel", "why", str(channel.id))
+        channel.unreadable = False
+        settle(here, channel, storm, lambda: here.run("channel", "sync", str(channel.id)))
+        assert here.same(channel), here.log()
+        assert "nothing is missing" in here.run("channel", "gaps", str(channel.id))
+        assert "nothing is wrong" in here.run("channel", "verify", str(channel.id))
+        busiest, asked = here.standin.busiest_second(), len(here.standin.asked)
+        assert busiest <= 50
+        assert all(storm.seen.values()) or not FULL, storm.seen
+        print(f"{MESSAGES} messages, {killed} kills, {asked} requests, at most {busiest} in a second, {storm.seen}")
+
+
+def test_letters_in_azure_queues_survive_everything_as_well(tmp_path: Path, azurite: Azurite) -> None:
+    world, dice = World(seed=13), random.Random(8)
+    channel = world.add(0, "storm", MESSAGES // 2, begins=150_000_000_000)
+    storm, switches = storm_over(world, channel, seed=6)
+    with office(tmp_path, world, switches, queues="azure") as here:
+        (here.folder / "azure.connection").write_text(azurite.connection_string)
+        here.run("channel", "add", str(channel.id))
+        kills = KILLS if FULL else 2
+        assert weather(here, channel, kills, dice) >= kills - 1
+        settle(here, channel, storm, lambda: here.run("channel", "sync", str(channel.id)))
+        assert here.same(channel), here.log()
+        assert here.standin.busiest_second() <= 50

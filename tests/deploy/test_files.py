@@ -1,0 +1,151 @@
+"""Deployment files are true: every command, option, path and metric in them is one that exists."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ruamel.yaml import YAML
+
+from custody.cli import config
+from custody.cli.describing import verbs
+from custody.stores import open_store
+from custody.web.glance import Glance
+from custody.web.telling import Telling
+
+ROOT = Path(__file__).parents[2]
+DEPLOY = ROOT / "deploy"
+UNITS = sorted((DEPLOY / "systemd").iterdir())
+CONTAINERFILE = (DEPLOY / "Containerfile").read_text()
+
+
+def compose() -> dict[str, Any]:
+    found: dict[str, Any] = YAML(typ="safe").load((DEPLOY / "compose.yaml").read_text())
+    return found
+
+
+def must_be_a_command(words: list[str]) -> None:
+    """Noun, verb and options are those of the program."""
+    known = {verb.command: verb for verb in verbs()}
+    name = next((f"custody {' '.join(words[:n])}" for n in (2, 1) if f"custody {' '.join(words[:n])}" in known), "")
+    assert name, f"there is no command {words}"
+    options = {option for parameter in known[name].parameters for option in parameter.names}
+    used = {word.partition("=")[0] for word in words if word.startswith("--")}
+    assert used <= options, f"{name} has no {used - options}"
+
+
+def test_every_command_in_compose_exists_and_waits_long_enough_for_workers_to_finish() -> None:
+    services = compose()["services"]
+    for name in ("web", "worker"):
+        must_be_a_command(services[name]["command"])
+        assert services[name]["depends_on"] == {"postgres": {"condition": "service_healthy"}}
+    assert services["worker"]["deploy"]["replicas"] > 1
+    words = services["worker"]["command"]
+    assert float(services["worker"]["stop_grace_period"].rstrip("s")) > float(words[words.index("--grace") + 1])
+    assert services["web"]["ports"] == ["127.0.0.1:7337:7337"], "not for the whole network before there is TLS"
+    assert (DEPLOY / services["web"]["build"]["context"] / services["web"]["build"]["dockerfile"]).is_file()
+
+
+def test_no_password_and_no_foreign_registry_is_written_down() -> None:
+    for file in DEPLOY.rglob("*"):
+        if file.is_file():
+            text = file.read_text()
+            assert not re.search(r"(?i)password[:=]\s*[\"']?\w", text.replace("${POSTGRES_PASSWORD", "")), file
+            assert not re.search(r"(?:image|FROM)[: ]+[\w-]+\.[\w.-]+/", text), file
+
+
+def test_the_configuration_beside_compose_can_be_read() -> None:
+    found = config.read(DEPLOY / "custody.toml")
+    assert found.store == compose()["x-custody"]["environment"]["CUSTODY_STORE"]
+
+
+def test_the_image_copies_what_there_is_runs_as_nobody_special_and_starts_a_command_that_exists() -> None:
+    for line in re.findall(r"^COPY (?!--from)(.*)$", CONTAINERFILE, re.MULTILINE):
+        *sources, _ = line.split()
+        for source in sources:
+            assert (ROOT / source).exists(), source
+    assert re.search(r"^USER custody$", CONTAINERFILE, re.MULTILINE)
+    words = json.loads(re.findall(r"^CMD (\[.*\])$", CONTAINERFILE, re.MULTILINE)[-1])
+    must_be_a_command(words)
+    entry = re.search(r'^ENTRYPOINT \["(\w+)"\]$', CONTAINERFILE, re.MULTILINE)
+    assert entry
+    assert f'{entry[1]} = "custody.cli:main"' in (ROOT / "pyproject.toml").read_text()
+    makefile = (ROOT / "Makefile").read_text()
+    for part in (
+        "--require-hashes",
+        "--no-deps --no-build-isolation",
+        "requirements/build.txt",
+        "requirements/run.txt",
+    ):
+        assert part in CONTAINERFILE
+        assert part in makefile, "the image is made as `make` does it"
+
+
+@pytest.mark.parametrize("unit", [unit for unit in UNITS if unit.suffix == ".service"], ids=lambda unit: unit.name)
+def test_units_start_commands_that_exist(unit: Path) -> None:
+    start = re.search(r"^ExecStart=/opt/custody/bin/custody (.*)$", unit.read_text(), re.MULTILINE)
+    assert start
+    must_be_a_command(start[1].split())
+    assert "User=custody" in unit.read_text()
+    assert "NoNewPrivileges=yes" in unit.read_text()
+
+
+@pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="systemd-analyze is missing: apt-get install systemd")
+def test_systemd_understands_the_units(tmp_path: Path) -> None:
+    for unit in UNITS:
+        text = unit.read_text().replace("/opt/custody/bin/custody", sys.executable)
+        (tmp_path / unit.name).write_text(text)
+    names = [str(tmp_path / unit.name.replace("@", "@9341")) for unit in UNITS if "@" not in unit.name]
+    template = tmp_path / "custody-worker@9341.service"
+    shutil.copy(tmp_path / "custody-worker@.service", template)
+    done = subprocess.run(
+        ["systemd-analyze", "verify", "--man=no", "--recursive-errors=no", *names, str(template)],
+        capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    ours = [line for line in done.stderr.splitlines() if "custody" in line and "not found" not in line]
+    assert ours == []
+
+
+# Metrics
+
+
+@pytest.fixture(scope="module")
+def metrics(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
+    """Every name that /metrics has, as Prometheus calls them."""
+    url = f"sqlite:///{tmp_path_factory.mktemp('metrics') / 'custody.db'}"
+    with open_store(url) as store:
+        from custody.cli.applications import machines
+
+        text = Telling().text(Glance(store, machines(), [])).decode()
+    names = set(re.findall(r"^# TYPE (\w+) \w+$", text, re.MULTILINE))
+    return names | {f"{name}_{part}" for name in names for part in ("bucket", "sum", "count")}
+
+
+def named(text: str) -> set[str]:
+    return set(re.findall(r"custody_\w+", text))
+
+
+def test_the_grafana_dashboard_shows_only_metrics_that_exist_and_all_that_matter(metrics: set[str]) -> None:
+    board = json.loads((DEPLOY / "grafana" / "custody.json").read_text())
+    used = {name for panel in board["panels"] for target in panel["targets"] for name in named(target["expr"])}
+    assert used <= metrics
+    plain = {name for name in metrics if not name.endswith(("_bucket", "_sum", "_count", "_created"))}
+    shown = used | {name.removesuffix("_bucket") for name in used}
+    assert plain - shown == set(), "a metric that nobody looks at"
+    assert len({panel["id"] for panel in board["panels"]}) == len(board["panels"])
+
+
+def test_alerts_ask_about_metrics_that_exist(metrics: set[str]) -> None:
+    rules = YAML(typ="safe").load((DEPLOY / "alerts.yml").read_text())["groups"][0]["rules"]
+    assert len(rules) >= 5
+    for rule in rules:
+        assert named(rule["expr"]) <= metrics, rule["alert"]
+        assert named(rule["expr"])
+    prometheus = YAML(typ="safe").load((DEPLOY / "prometheus.yml").read_text())
+    assert all((DEPLOY / name).is_file() for name in prometheus["rule_files"])

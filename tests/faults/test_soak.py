@@ -1,0 +1,115 @@
+"""What runs for weeks must not grow: memory, open files, the log beside the database; nor slow down."""
+
+from __future__ import annotations
+
+import gc
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import quantiles
+
+import psycopg
+import pytest
+
+from custody.engine import Kind, Serving, Settings, Work, Worker
+from custody.model.job import NewJob
+from custody.model.outcome import Outcome, Passed
+from custody.stores import Store, open_store
+from faults.processes import until
+from faults.troubled import in_thread
+from prove.plugin import Scaled, Tell
+
+pytestmark = pytest.mark.slow
+
+WAVE = 2_000
+
+
+def passes(work: Work) -> Outcome:
+    return Passed()
+
+
+@contextmanager
+def at_work(store: Store) -> Iterator[Callable[[], None]]:
+    """A worker that stays; what is yielded gives it a wave of jobs, and returns when they are done."""
+    worker = Worker(store, Serving((Kind("parcel", passes),)), Settings(threads=2))
+    thread = in_thread(worker)
+    done = 0
+
+    def wave() -> None:
+        nonlocal done
+        store.queue.submit([NewJob("parcel", {"number": number}) for number in range(WAVE)])
+        done += WAVE
+        until(lambda: store.queue.counts() == [("parcel", "done", done)])
+
+    yield wave
+    worker.stop()
+    thread.join()
+
+
+def memory() -> int:
+    """Bytes of this process that are really there."""
+    gc.collect()
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def open_files() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+@pytest.mark.proves("G21")
+def test_nothing_grows_while_it_runs(tmp_path: Path, scaled: Scaled[int], tell: Tell) -> None:
+    waves = scaled(4, 100, 5_000)
+    with open_store(f"sqlite:///{tmp_path}/custody.db") as store, at_work(store) as wave:
+        warm = max(2, waves // 4)  # until every cache has its size
+        for _ in range(warm):
+            wave()
+        before, files = memory(), open_files()
+        for _ in range(waves - warm):
+            wave()
+        grown = (memory() - before) / before
+        tell(
+            f"{waves * WAVE} jobs: memory {before >> 20} MiB, grown by {grown:.2%}",
+            jobs=waves * WAVE,
+            memory_grown=max(0.0, grown),
+            files_left=open_files() - files,
+        )
+        assert open_files() == files
+        assert {path.name for path in tmp_path.iterdir()} <= {"custody.db", "custody.db-wal", "custody.db-shm"}
+        assert (tmp_path / "custody.db-wal").stat().st_size < 64 << 20
+    assert [path.name for path in tmp_path.iterdir()] == ["custody.db"]
+
+
+@pytest.mark.proves("G16")
+def test_a_transaction_that_stays_open_elsewhere_does_not_slow_claims_down(
+    postgres_url: str, scaled: Scaled[int], tell: Tell
+) -> None:
+    waves = scaled(2, 500, 5_000)
+    with (
+        open_store(postgres_url) as store,
+        at_work(store) as wave,
+        psycopg.connect(postgres_url) as forgotten,
+    ):
+        wave()
+        fresh = claim_p99(store)
+        forgotten.execute("set transaction isolation level repeatable read")
+        forgotten.execute("select count(*) from job").fetchone()
+        for _ in range(waves):
+            wave()
+        slower = claim_p99(store) / fresh
+        tell(f"{waves * WAVE} jobs beside an open transaction: claims {slower:.1f} times as slow",
+             jobs=waves * WAVE, slower=slower)  # fmt: skip
+
+
+def claim_p99(store: Store, times: int = 100) -> float:
+    """Seconds for a claim, nearly the worst of many."""
+    store.queue.submit([NewJob("probe") for _ in range(times)])
+    took = []
+    for _ in range(times):
+        began = time.monotonic()
+        (claim,) = store.queue.claim(["probe|queued||"], "prober", 60, 1)
+        took.append(time.monotonic() - began)
+        store.queue.release([claim])
+        store.queue.delete(claim.job.id, "prober", "was only a probe")
+    return quantiles(took, n=100)[98]

@@ -1,0 +1,252 @@
+"""Tasks that commit: from inside their sandbox, known as theirs, and never twice."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from custody.model.errors import CustodyError
+from custody.stores import open_store
+from custody.workflows.archive import LINEAGE, Archive
+from custody.workflows.archives import JOURNAL, Archives
+from custody.workflows.draft import Draft, gather
+from custody.workflows.git import GitArchive
+from custody.workflows.notify import reconcile
+from custody.workflows.planning import TASK_KIND, task_key
+from custody.workflows.serving import WorkflowConfig, kinds, open_shop
+from custody.workflows.svn import SvnArchive
+from custody.workflows.window import Window
+from rig.need import need
+from workflows.desk import Desk, until
+from workflows.repositories import GitRepository, SvnRepository
+
+MAKES = """
+- name: publish
+  script: |
+    mkdir -p site
+    echo "page of r$CUSTODY_REVISION" > site/index.html
+    custody archive commit -m "Pages" site
+- name: check
+  script: cat site/index.html || echo none
+"""
+
+
+def test_a_task_commits_from_inside_and_its_commit_runs_the_other_tasks(desk: Desk) -> None:
+    first = desk.commit({"_workflows/a.yaml": MAKES})
+    desk.notify(first)
+    desk.run()
+    assert desk.states("publish", first) == ["done"], desk.log(first, "publish")
+    assert "committed revision 2" in desk.log(first, "publish")
+    assert desk.repository.look("cat", "site/index.html") == "page of r1\n"
+    assert Archives(desk.store).get("proj").last == 2
+    assert desk.log(2, "check") == "page of r1\n"
+    assert desk.states("publish", 2) == ["skipped"], "it would go round and round"
+    (reason,) = desk.store.queue.why(desk.task(2, "publish").id)
+    assert "this commit was made by publish; publish is not reentrant" in reason.text
+    assert desk.store.records.latest("proj@2")["planned"].outcome == "success"
+
+
+def test_a_chain_of_commits_ends_after_so_many_and_the_history_says_why(one_desk: Desk) -> None:
+    text = """
+- name: again
+  reentrant: true
+  script: |
+    echo "$CUSTODY_REVISION" > count.txt
+    custody archive commit -m "one more" count.txt
+"""
+    one_desk.commit({"_workflows/a.yaml": text})
+    one_desk.notify(1)
+    one_desk.run()
+    last = Archives(one_desk.store).get("proj").last
+    assert last == 1 + 9, "eight steps run, the ninth commit starts nothing"
+    events = one_desk.store.records.events(f"item/proj@{last}")
+    assert any("9 tasks have started each other" in str(event.detail.get("why")) for event in events)
+    assert one_desk.repository.look("propget", "--revprop", "-r", str(last), LINEAGE) == ",".join(["again"] * 9)
+
+
+def test_a_commit_that_says_so_starts_nothing(one_desk: Desk) -> None:
+    one_desk.repository.commit("quiet [skip custody]", {"_workflows/a.yaml": MAKES})
+    one_desk.notify(1)
+    one_desk.run()
+    assert one_desk.states("COMMIT", 1) == ["done"]
+    assert one_desk.store.queue.by_key(TASK_KIND, task_key("proj", 1, "commit", "publish")) is None
+
+
+def test_a_repeated_attempt_finds_what_the_one_before_has_committed(one_desk: Desk) -> None:
+    text = """
+- name: once
+  retries: 1
+  script: |
+    echo "attempt $CUSTODY_ATTEMPT" > made.txt
+    custody archive commit -m "made" made.txt
+    test "$CUSTODY_ATTEMPT" = 2
+"""
+    one_desk.commit({"_workflows/a.yaml": text})
+    one_desk.notify(1)
+    with one_desk.working():
+        until(lambda: one_desk.task(1, "once").ended)
+    assert one_desk.states("once", 1) == ["done"]
+    assert one_desk.repository.look("youngest").strip() == "2", "two attempts, one commit"
+    assert one_desk.repository.look("cat", "made.txt") == "attempt 1\n"
+
+
+@pytest.mark.kills
+def test_a_worker_killed_right_after_the_commit_does_not_make_it_twice(one_desk: Desk) -> None:
+    """The hook kills the worker: the commit is there, and nobody has written down that it is."""
+    one_desk.commit(
+        {"_workflows/a.yaml": "- name: once\n  script: date > made.txt; custody archive commit -m made made.txt\n"}
+    )
+    one_desk.notify(1)
+    (one_desk.home / "custody.toml").write_text("")
+    (one_desk.home / "profiles").mkdir()
+    pid = one_desk.home / "pid"
+    one_desk.repository.hook("post-commit", f"#!/bin/sh\nkill -KILL $(/bin/cat {pid})\n/bin/rm {pid}\n")
+    command = [sys.executable, "-m", "custody", "worker", "run", "--lease", "2", "--no-log"]
+    environment = {**os.environ, "CUSTODY_STORE": one_desk.store.url}
+    environment["CUSTODY_CONFIG"] = str(one_desk.home / "custody.toml")
+    worker = subprocess.Popen(command, env=environment, cwd=one_desk.home)
+    pid.write_text(str(worker.pid))
+    assert worker.wait(60) == -signal.SIGKILL
+    with one_desk.working():
+        until(lambda: one_desk.task(1, "once").ended)
+    assert one_desk.states("once", 1) == ["done"], one_desk.log(1, "once")
+    assert one_desk.repository.look("youngest").strip() == "2"
+    assert one_desk.task(1, "once").facts["commits"] == {f"{one_desk.task(1, 'once').id}.0.0": 2}
+
+
+def test_a_task_in_git_commits_to_the_branch_it_ran_for(tmp_path: Path, proj_git: GitRepository) -> None:
+    need("bubblewrap")
+    proj_git.commit("_workflows/a.yaml", MAKES)
+    proj_git.push()
+    with open_store(f"sqlite:///{tmp_path / 'custody.db'}") as store:
+        kept = Archives(store).add("book", "git", str(proj_git.path), "ada")
+        shop = open_shop(store, WorkflowConfig(), tmp_path)
+        reconcile(store, kept)
+        from custody.engine import Serving, Settings, Worker
+
+        Worker(store, Serving(tuple(kinds(shop))), Settings(lease=3.0)).run_until_quiet()
+        shop.sandboxes.__exit__(None, None, None)
+        assert Archives(store).get("book").last == 2
+        job = store.queue.by_key(TASK_KIND, task_key("book", 2, "commit", "publish"))
+        assert job is not None
+        assert job.state == "skipped"
+        assert "made by publish" in store.queue.why(job.id)[0].text
+    proj_git.git("pull", "-q", "origin", "main")
+    assert (proj_git.clone / "site/index.html").read_text() == "page of r1\n"
+    assert proj_git.git("log", "-1", "--format=%an %s") == "custody Pages"
+
+
+@pytest.fixture(params=["svn", "git"])
+def archive(request: pytest.FixtureRequest) -> Archive:
+    """With a.txt and b/c.txt at revision 1."""
+    if request.param == "git":
+        repository: GitRepository = request.getfixturevalue("proj_git")
+        (repository.clone / "b").mkdir()
+        (repository.clone / "b/c.txt").write_text("c")
+        repository.commit("a.txt", "a")
+        repository.push()
+        found = GitArchive(repository.path, repository.path / JOURNAL)
+        assert found.youngest() == 1
+        return found
+    subversion: SvnRepository = request.getfixturevalue("proj_svn")
+    for name, text in (("a", "a"), ("c", "c")):
+        (subversion.path.parent / name).write_text(text)
+    base = subversion.path.parent
+    subversion.mucc("first", "put", f"{base}/a", "a.txt", "mkdir", "b", "put", f"{base}/c", "b/c.txt")
+    return SvnArchive(str(subversion.path))
+
+
+def drafted(archive: Archive, work: Path, paths: list[str], base: int = 1, key: str = "1.0.0") -> Draft:
+    found = gather(work, paths, archive, base, work.parent / f"draft-{key}-{base}")
+    return Draft("made by a task", base, found.put, found.gone, ["build"], key)
+
+
+def test_a_folder_is_committed_as_it_stands(archive: Archive, tmp_path: Path) -> None:
+    work = tmp_path / "task"
+    (work / "b" / "deep er").mkdir(parents=True)
+    (work / "a.txt").write_text("a")
+    (work / "b" / "deep er" / "ü@1.txt").write_text("new")
+    revision = archive.commit(drafted(archive, work, ["a.txt", "b"]), 60)
+    assert revision == 2
+    assert {entry.path for entry in archive.tree(2, "b") if not entry.is_folder} == {"b/deep er/ü@1.txt"}
+    assert archive.read(2, "b/deep er/ü@1.txt") == b"new"
+    assert archive.meta(2).properties[LINEAGE] == "build"
+    assert [change.path for change in archive.changed(2) if change.path == "a.txt"] == [], "it has not changed"
+    assert archive.committed("1.0.0", since=1) == 2
+    assert archive.committed("1.0.0", since=2) is None
+    assert archive.committed("1.0", since=0) is None
+
+
+def test_what_somebody_else_has_changed_since_is_not_undone(archive: Archive, tmp_path: Path) -> None:
+    work = tmp_path / "task"
+    work.mkdir()
+    (work / "a.txt").write_text("theirs")
+    assert archive.commit(drafted(archive, work, ["a.txt"]), 60) == 2
+    (work / "a.txt").write_text("ours")
+    with pytest.raises(CustodyError) as refused:
+        archive.commit(drafted(archive, work, ["a.txt"], base=1, key="2.0.0"), 60)
+    assert refused.value.code == "archive.conflict"
+    assert archive.youngest() == 2
+    (work / "d.txt").write_text("beside it")
+    assert archive.commit(drafted(archive, work, ["d.txt"], base=1, key="3.0.0"), 60) == 3
+    assert archive.read(3, "a.txt") == b"theirs"
+
+
+@pytest.mark.parametrize(
+    ("path", "code"),
+    [
+        ("../outside.txt", "name.unsafe"), ("link.txt", "name.blocked"), ("folder/x.txt", "name.blocked"),
+        ("pipe", "name.blocked"), ("nothing.txt", "commit.path"), (".git/config", "commit.path"), ("", "name.unsafe"),
+    ],
+)  # fmt: skip
+def test_nothing_outside_the_work_folder_can_be_committed(
+    archive: Archive, tmp_path: Path, path: str, code: str
+) -> None:
+    work = tmp_path / "task"
+    work.mkdir()
+    (tmp_path / "outside.txt").write_text("secret")
+    (tmp_path / "x.txt").write_text("secret")
+    (work / "link.txt").symlink_to(tmp_path / "outside.txt")
+    (work / "folder").symlink_to(tmp_path)
+    os.mkfifo(work / "pipe")
+    with pytest.raises(CustodyError) as refused:
+        drafted(archive, work, [path])
+    assert refused.value.code == code
+
+
+@pytest.fixture
+def window(tmp_path: Path) -> Iterator[Window]:
+    with Window(tmp_path / "socket", lambda asked: {"echo": dict(asked)}) as opened:
+        yield opened
+
+
+def told(window: Window, line: bytes) -> Any:
+    with socket.socket(socket.AF_UNIX) as wire:
+        wire.connect(str(window.place))
+        wire.sendall(line)
+        wire.shutdown(socket.SHUT_WR)
+        with wire.makefile("rb") as answers:
+            return json.loads(answers.readline())
+
+
+@pytest.mark.parametrize("line", [b"", b"\n", b"nonsense\n", b"[]\n", b"[" * 100_000 + b"\n", b"\xff\xfe\n"])
+def test_nonsense_through_the_window_is_answered_and_the_next_question_too(window: Window, line: bytes) -> None:
+    assert told(window, line)["ok"] is False
+    assert told(window, b'{"do": "commit"}\n') == {"ok": True, "echo": {"do": "commit"}}
+
+
+def test_outside_a_task_nothing_is_committed_this_way() -> None:
+    command = [sys.executable, "-m", "custody", "archive", "commit", "-m", "x", "a.txt"]
+    environment = {key: value for key, value in os.environ.items() if key != "CUSTODY_SOCKET"}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert done.returncode == 3
+    assert "only a task can commit this way" in done.stderr

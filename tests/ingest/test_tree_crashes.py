@@ -6,7 +6,7 @@ from __future__ import annotations
 import itertools
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +35,8 @@ def crash_at(store: Store, number: int, before: bool) -> None:
     session: Any = store.queue._at.session  # type: ignore[attr-defined]
     send, count = session.commit_many, itertools.count(1)
 
-    def commit_many(moves: Sequence[Sequence[Op]]) -> Any:
+    def commit_many(given: Iterable[Sequence[Op]]) -> Any:
+        moves = list(given)
         if not moves or next(count) != number:
             return send(moves)
         if not before:

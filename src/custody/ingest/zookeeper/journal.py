@@ -39,6 +39,13 @@ class Happened:
     def subject(self) -> str:
         return job_subject(self.job)
 
+    def plain(self) -> dict[str, Any]:
+        # Every move passes here, and asdict would copy all of the detail first.
+        return {
+            "job": self.job, "type": self.type, "outcome": self.outcome, "agent": self.agent, "detail": self.detail,
+            "token": self.token, "status": self.status,
+        }  # fmt: skip
+
 
 @dataclass(frozen=True, slots=True)
 class Entry:
@@ -53,7 +60,7 @@ class Entry:
         return Create(f"{tree.MOVES}/m", self.write(), sequence=True)
 
     def write(self) -> bytes:
-        value: dict[str, Any] = {"move": self.move, "happened": [asdict(each) for each in self.happened]}
+        value: dict[str, Any] = {"move": self.move, "happened": [each.plain() for each in self.happened]}
         if self.items or self.events or self.then:
             value["agent"] = self.agent
             value["items"] = [asdict(item) | {"types": sorted(item.types)} for item in self.items]

@@ -23,6 +23,8 @@ from custody.model.job import Answer, Change
 
 MOST_MESSAGE = 10_000
 REPORTED = ("reporting", "update-reporting")
+ASKS = ("processing", *REPORTED)
+"""Where a move needs to know what is in the tree. A question waits behind what was sent before it."""
 
 
 def settle(at: Tree, changes: Sequence[Change]) -> list[Answer]:
@@ -30,8 +32,8 @@ def settle(at: Tree, changes: Sequence[Change]) -> list[Answer]:
     now = at.now()
     found = {change.id: _seen(at, change) for change in changes}
     ready = [change for change in changes if found[change.id] is not None]
-    moves = [ops_of(at, found[change.id], change, now) for change in ready]  # type: ignore[arg-type]
-    verdicts = at.session.commit_many(moves)
+    ready.sort(key=lambda change: change.frm not in ASKS)  # those that must read something first
+    verdicts = at.session.commit_many(ops_of(at, found[change.id], change, now) for change in ready)  # type: ignore[arg-type]
     if any(verdict.answer == "unknown" for verdict in verdicts):
         raise Unavailable("ZooKeeper did not answer: what became of it will be found out", code="store.down")
     answers = {

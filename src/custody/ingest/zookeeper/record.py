@@ -23,14 +23,16 @@ class Record:
     status: int = -1  # the version of the status that this goes with
 
     def write(self) -> bytes:
-        plain = Record()
-        return dump({name: value for name, value in asdict(self).items() if value != getattr(plain, name)})
+        return dump({name: value for name, plain in _PLAIN.items() if (value := getattr(self, name)) != plain})
 
     def beside(self, status: int) -> Record:
         """As it counts for a status: if another service has moved the job since, only its past is left."""
         if status == self.status:
             return self
         return replace(self, holder=None, attempts=0, suspect=False, due=None, code=None)
+
+
+_PLAIN = asdict(Record())
 
 
 def read_record(data: bytes) -> Record:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -123,8 +123,8 @@ class Session:
     def commit(self, ops: Sequence[Op]) -> Verdict:
         return self.commit_many([ops])[0]
 
-    def commit_many(self, moves: Sequence[Sequence[Op]]) -> list[Verdict]:
-        """Each is one `multi`, done or refused by itself."""
+    def commit_many(self, moves: Iterable[Sequence[Op]]) -> list[Verdict]:
+        """Each is one `multi`, done or refused by itself; each is sent before the next is even made."""
         sent = [(ops, self._send(ops)) for ops in moves]
         return [self._verdict(ops, answer) for ops, answer in sent]
 

@@ -65,11 +65,11 @@ def _batch_ops(at: Tree, name: str, new: NewJob, uuid: str, move: str) -> list[O
             "a submission of this size does not fit into a node", code="tree.size", hint="hand in a URL to the list"
         )
     nodes = tree.born_batch(name, new.payload, uuid, at.now())
-    return [*created(nodes), *_our_nodes(name, move)]
+    return [*created(nodes), *_our_nodes(name, move, new.key)]
 
 
-def _our_nodes(name: str, move: str) -> list[Op]:
-    return [Create(tree.ours(name), Record(move=move, status=0).write())]
+def _our_nodes(name: str, move: str, key: str | None = None) -> list[Op]:
+    return [Create(tree.ours(name), Record(key=key, move=move, status=0).write())]
 
 
 def keep(

@@ -18,7 +18,7 @@ from custody.model.errors import BadInput, Refused
 from custody.model.job import HeldBy
 
 OTHERS = "another service"
-QUEUE = "kind"
+QUEUE, WHOLE = "kind", "ingest"
 SCOPES = ("collection", "batch", "lane", QUEUE)
 
 
@@ -33,9 +33,9 @@ class Holds:
         """Told to whoever claims: a pending job becomes held."""
         return self.all.get(("batch", str(batch))) or self.all.get(("collection", collection))
 
-    def pause(self, lane: str) -> HeldBy | None:
+    def pause(self, kind: str, lane: str) -> HeldBy | None:
         """Nothing is claimed at all."""
-        return self.all.get((QUEUE, JOB_KIND)) or self.all.get(("lane", lane))
+        return self.all.get((QUEUE, WHOLE)) or self.all.get((QUEUE, kind)) or self.all.get(("lane", lane))
 
 
 def read_holds(session: Session) -> Holds:
@@ -45,8 +45,8 @@ def read_holds(session: Session) -> Holds:
     ours, collections = session.names_many([tree.HOLDS, tree.COLLECTION_LOCKS])
     told = session.get_many([f"{tree.HOLDS}/{name}" for name in ours])
     found = {_key(name): _told(name, node) for name, node in zip(ours, told, strict=True) if node}
-    if queue is not None:
-        found.setdefault((QUEUE, JOB_KIND), HeldBy(QUEUE, JOB_KIND, OTHERS, "it paused the queue", queue.made))
+    if queue is not None and (QUEUE, JOB_KIND) not in found:
+        found.setdefault((QUEUE, WHOLE), HeldBy(QUEUE, WHOLE, OTHERS, "it paused the queue", queue.made))
     for name in map(unquote, collections):
         found.setdefault(("collection", name), HeldBy("collection", name, OTHERS, "it holds the collection", 0))
     return Holds(top.version if top else 0, found)
@@ -77,21 +77,22 @@ def lift_hold(session: Session, scope: str, name: str) -> bool:
 
 def in_tree(scope: str, name: str) -> bool:
     """Is this hold about what the tree holds? Other kinds of work are paused in the database."""
-    return scope in ("collection", "batch", "lane") or name in (JOB_KIND, BATCH_KIND, "ingest", "ingest/*")
+    return scope in ("collection", "batch", "lane") or name in (JOB_KIND, BATCH_KIND, WHOLE)
 
 
 def _normal(scope: str, name: str) -> tuple[str, str]:
     if scope not in SCOPES:
         raise BadInput(f"a {scope} cannot be held", code="hold.scope", hint=f"one of {', '.join(SCOPES)}")
-    if scope == QUEUE:
-        return scope, JOB_KIND  # the tree has one queue for jobs and batches
     if scope == "batch":
         return scope, name if name.isdigit() else str(tree.id_of(name))
     return scope, name
 
 
 def _lock(scope: str, name: str) -> str:
-    return {"collection": tree.collection_lock(name), QUEUE: tree.QUEUE_LOCK}.get(scope, "")
+    """What other services look for; they know one queue, and pause batches with it, too."""
+    if scope == QUEUE:
+        return "" if name == BATCH_KIND else tree.QUEUE_LOCK
+    return tree.collection_lock(name) if scope == "collection" else ""
 
 
 def _node(scope: str, name: str) -> str:

@@ -98,6 +98,7 @@ def _record(seen: Seen, change: Change, now: int) -> Record:
         place=old.place if change.place is None else change.place,
         lane=old.lane if change.lane is None else change.lane,
         code=change.code or (old.code if stays and by_person else None),
+        key=old.key,
         move=change.move,
         status=seen.version + 1,
     )
@@ -224,7 +225,7 @@ def promote(at: Tree, seen: Seen) -> Seen:
     """Processing → reporting. Deleting the list is refused unless it is empty, so no job can slip in meanwhile."""
     now, move = at.now(), at.db.new_move()
     working = f"{tree.home(seen.name)}/states/batch-processing"
-    record = Record(move=move, status=seen.version + 1).write()
+    record = Record(key=seen.record.key, move=move, status=seen.version + 1).write()
     told = {"state": "reporting", "ended": None}
     happened = Happened(seen.id, "emptied", "success", "engine", told, (seen.token or 0) + 1, seen.version + 1)
     us = tree.ours(seen.name)

@@ -215,7 +215,7 @@ def as_job(seen: Seen, now: int) -> Job:
     holder = record.holder or (ELSEWHERE if seen.lock else None)
     code = record.code or (f"{ELSEWHERE.replace(' ', '-')}" if ended == "failed" else None)
     return Job(
-        id=seen.id, kind=BATCH_KIND if seen.is_batch else JOB_KIND, key=None, state=state,
+        id=seen.id, kind=BATCH_KIND if seen.is_batch else JOB_KIND, key=record.key, state=state,
         runnable=machine.is_working(state), ended=ended, lane=seen.lane, place=record.place,
         collection=seen.collection, priority=seen.priority, unmet=int(due is not None and due > now), due=due,
         payload=seen.payload, facts=seen.facts, attempts=record.attempts, crashes=record.crashes,

@@ -19,6 +19,7 @@ class Record:
     place: str = ""
     lane: str = ""  # once it is another than its collection's: that of a storage node
     code: str | None = None  # why it failed
+    key: str | None = None  # of a batch: the depositor's own name for the submission
     move: str = ""  # the mark of the last change of ours
     status: int = -1  # the version of the status that this goes with
 

@@ -38,9 +38,9 @@ def _waits(seen: Seen, holds: Holds, now: int, place: str, external: frozenset[s
         yield Reason("external", f"{state} is done by another service", "that service takes it", seen.changed)
     if record.due is not None and record.due > now:
         seconds = (record.due - now) // 1_000_000
-        told = f": {seen.status.message}" if seen.status.message else ""
+        told = _why_later(seen)
         yield Reason("due", f"it may not start before its time ({seconds} s from now){told}", "the time comes")
-    if pause := holds.pause(seen.lane):
+    if pause := holds.pause(BATCH_KIND if seen.is_batch else JOB_KIND, seen.lane):
         yield Reason(
             "paused", f"the {pause.scope} {pause.name} is paused by {pause.who}: {pause.why}",
             f"the {pause.scope} {pause.name} is released", pause.since,
@@ -49,6 +49,14 @@ def _waits(seen: Seen, holds: Holds, now: int, place: str, external: frozenset[s
         yield Reason(
             "place", f"it is pinned to {record.place}, where its files are", f"a worker of {record.place} claims it"
         )
+
+
+def _why_later(seen: Seen) -> str:
+    """What the last try said."""
+    message = seen.status.message
+    if seen.record.code:
+        return f": try {seen.record.attempts} failed, {seen.record.code}: {message}"
+    return f": {message}" if message else ""
 
 
 def _resting(seen: Seen, holds: Holds) -> Reason:
@@ -83,7 +91,7 @@ def _in_queue(at: Tree, seen: Seen) -> Reason:
             "no-worker", "it is ready, but no worker for it has been seen", "`custody worker run`", seen.changed
         )
     if seen.is_batch:
-        return Reason("queue", "it is ready", "a worker becomes free", seen.changed)
+        return _in_line(seen, len(_batches_before(at, seen)))
     ahead = at.session.names(f"{tree.QUEUES}/{state}")
     own = tree.entry(state, seen.priority, seen.name).rpartition("/")[2]
     if own not in ahead:
@@ -92,9 +100,19 @@ def _in_queue(at: Tree, seen: Seen) -> Reason:
         needed = seen.facts.get("space_needed")
         size = "an unknown number of" if needed is None else f"{needed:,}"
         return Reason("space", f"it waits for room on the working disk: {size} bytes", "there is room", seen.changed)
-    place = ahead.index(own)
-    return Reason("queue", f"it is ready; {place or 'nothing'} go first" if place else "it is ready; nothing is ahead",
-                  "a worker becomes free", seen.changed)  # fmt: skip
+    return _in_line(seen, ahead.index(own))
+
+
+def _in_line(seen: Seen, ahead: int) -> Reason:
+    line = f"{ahead} go first" if ahead else "nothing is ahead of it"
+    return Reason("queue", f"it is ready; {line}", "a worker becomes free", seen.changed)
+
+
+def _batches_before(at: Tree, seen: Seen) -> list[str]:
+    names = [name for name in at.session.names(tree.BATCHES) if tree.is_batch(name) and name < seen.name]
+    nodes = at.session.get_many([f"{tree.home(name)}/status" for name in names])
+    found = [tree.read_status(node.data, of_batch=True) if node else None for node in nodes]
+    return [name for name, status in zip(names, found, strict=True) if status and status.state == seen.status.state]
 
 
 def _not_queued(at: Tree, seen: Seen) -> Reason:

@@ -34,7 +34,12 @@ def clean_up(world: World, days: float) -> dict[str, int]:
     """Remove completed batches older than `days`, working folders whose job is gone, and staged bytes that nothing
     speaks of any more. Every worker sees to it now and then."""
     before = world.store.now() - int(days * DAY)
-    old = [job for job in world.store.queue.every(Filter(kind=BATCH_KIND, state="completed")) if job.changed < before]
+    old = [
+        job
+        for state in ("completed", "deleted")  # marked as deleted, where a crash left the rest
+        for job in world.store.queue.every(Filter(kind=BATCH_KIND, state=state))
+        if job.changed < before or state == "deleted"
+    ]
     for batch in old:
         delete_batch(world.store, batch, "cleaning", f"completed more than {days:g} days ago", world)
     return {"batches": len(old), "folders": _remove_orphans(world), "staged": _remove_unspoken(world)}

@@ -28,7 +28,11 @@ BATCH_STEPS = {
 def kinds(world: World, backoff: Backoff = PATIENT) -> Sequence[Kind]:
     """The ten daemons of the queue, and storing: run them in one worker or spread them over many."""
     return (
-        *(_step(JOB_KIND, JOB, name, step, world, backoff) for name, step in steps.STEPS.items()),
+        *(
+            _step(JOB_KIND, JOB, name, step, world, backoff)
+            for name, step in steps.STEPS.items()
+            if name not in world.external
+        ),
         Kind(
             JOB_KIND,
             state="provisioning",

@@ -49,6 +49,7 @@ class World:
     keep_days: int = 30  # so long completed batches stay
     files: str = ""  # where storage services see our working folder
     secrets: Mapping[str, Sequence[str]] = field(default_factory=dict)  # callback secrets, by profile
+    external: frozenset[str] = frozenset()  # states that another service works on
 
     def profile(self, name: str) -> Profile:
         try:

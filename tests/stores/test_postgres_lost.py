@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
@@ -18,6 +19,7 @@ from custody.stores import Store, open_store
 from custody.stores.history import write_note
 from custody.stores.postgres import lost
 from custody.stores.postgres.connection import Address, Connection, connect
+from custody.stores.postgres.pool import _has_ended
 from custody.stores.postgres.transaction import PostgresTx
 from custody.stores.recount import recount
 from custody.stores.rows import Tx
@@ -162,6 +164,9 @@ def test_a_store_that_stays_away_is_said_to_be_down(near: Store, quick_postgres:
     proxy = Proxy(quick_postgres.port)
     far = open_store(near.url.replace(f":{quick_postgres.port}/", f":{proxy.port}/"))
     proxy.stop()
+    spare, stop_at = far.db._pool._spare, time.monotonic() + 60  # type: ignore[attr-defined]
+    while not all(map(_has_ended, spare)) and time.monotonic() < stop_at:
+        time.sleep(0.01)  # until the end of every connection has been heard: before that, it would be "unknown"
     with pytest.raises(Unavailable) as refused:
         submit(far)
     far.close()

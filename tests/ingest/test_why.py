@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -14,8 +14,19 @@ from custody.ingest.disk import WorkingDisk
 from custody.ingest.serving import kinds
 from custody.ingest.states import JOB_KIND
 from custody.model.job import Job
-from ingest.bench import Archive, custody
+from ingest.bench import Archive, archive, custody
 from ingest.test_end_to_end import objects
+
+
+@pytest.fixture(params=["sqlite", "zookeeper"])
+def home(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Archive]:
+    """On SQL and on ZooKeeper: each answers in its own way. PostgreSQL answers in the words of SQLite."""
+    url = f"sqlite:///{tmp_path / 'custody.db'}"
+    if request.param == "zookeeper":
+        url = f"zookeeper://{request.getfixturevalue('zookeeper_hosts')}?with={url}"
+    with archive(tmp_path, url) as made:
+        yield made
+
 
 SLOWLY = Backoff(first=600, most=600)
 

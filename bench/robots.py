@@ -1,10 +1,10 @@
 """How fast robots are woken and how little that depends on the number of items.
 
-    python -m bench.robots [--quick] [--items N] [--robots N] [--postgres URL] [--folder DIR] [--json FILE]
+    python -m bench.robots [--quick | --long] [--json FILE]
 
-On SQLite, and on PostgreSQL where a URL is given. The items and their newest events are made in bulk, by the
-database itself, before any clock starts (the long form is 10 million items with 20 robots; the history behind them
-is left out, as no robot reads it). What is measured:
+On SQLite and on PostgreSQL. The items and their newest events are made in bulk, by the database itself, before any
+clock starts: 20 robots, and 20,000 items in the quick form, 200,000 usually, 10 million in the long form (the
+history behind them is left out, as no robot reads it). What is measured:
 
     drain       items through a robot that does nothing: claimed, decided, event recorded, next look; a hundred at once.
                 The peer takes and deletes rows and inserts bare events, a hundred at once, and decides nothing.
@@ -13,27 +13,26 @@ is left out, as no robot reads it). What is measured:
     wake        milliseconds from an event in the store to the start of the next robot's work (push, median).
     poll        milliseconds for a look that finds nothing to do.
     flat …      wake and poll with all items against a tenth of them: they must not depend on it.
-
-Ratios count; absolute numbers are for an idle machine. Exit 1 when a row falls short of its target.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import statistics
 import sys
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import apsw
 import psycopg
 
+from bench.rounds import Options, Row, main
+from bench.server import database, postgres
 from custody.engine import Serving, Settings, Worker
 from custody.model.event import NewEvent
 from custody.model.item import Item
@@ -41,32 +40,7 @@ from custody.robots import Report, Robot, robot
 from custody.robots.cycle import END, kinds, subscribe
 from custody.stores import Store, open_store
 
-POLLS, WAKES, ROUNDS, SINGLES = 200, 40, 3, 200
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    name: str
-    ours: float
-    peer: float
-    target: float
-    unit: str = "/s"
-    less: bool = False  # the smaller the better
-
-    @property
-    def ratio(self) -> float:
-        return self.ours / self.peer if self.peer else 0.0
-
-    @property
-    def good(self) -> bool:
-        return self.ratio <= self.target if self.less else self.ratio >= self.target
-
-    def __str__(self) -> str:
-        grade = "ok" if self.good else "short"
-        return (
-            f"RESULT name={self.name} ours={self.ours:.2f}{self.unit} peer={self.peer:.2f}{self.unit} "
-            f"ratio={self.ratio:.2f} target={'<=' if self.less else '>='}{self.target:.2f} {grade}"
-        )
+POLLS, WAKES, ROUNDS, SINGLES, ROBOTS = 200, 40, 3, 200, 20
 
 
 # The data: made by the database itself
@@ -265,40 +239,67 @@ def _bare(count: int, insert: Any, take: Any, transaction: Any, queue: Any) -> R
 # One database after the other
 
 
-def measure(dialect: str, url: str, folder: Path, items: int, robots: int, count: int) -> Iterator[Row]:
+@dataclass(slots=True)
+class Taken:
+    """What was measured in one database, with a tenth of the items and with all."""
+
+    wake: list[list[float]]
+    poll: list[list[float]]
+    append: list[float]
+    bare: list[Rates]
+    single: float = 0.0
+    drain: float = 0.0
+
+
+def measure(options: Options) -> Sequence[Row]:
+    items = 20_000 if options.quick else 10_000_000 if options.long else 200_000
+    count = 1_000 if options.quick else 10_000
+    rows: list[Row] = []
+    with tempfile.TemporaryDirectory(prefix="custody-bench-") as name, postgres() as server:
+        folder = Path(name)
+        taken = Taken([], [], [], [])
+        for share in (10, 1):
+            url = f"sqlite:///{folder / f'robots-{share}.db'}"
+            one_size("sqlite", url, items // share, count, share == 1, taken, lambda: bare_sqlite(folder, count))
+        rows += judged("sqlite", taken)
+        taken = Taken([], [], [], [])
+        for share in (10, 1):
+            with database(server) as url:
+                bare = partial(bare_postgres, url, count)
+                one_size("postgres", url, items // share, count, share == 1, taken, bare)
+        rows += judged("postgres", taken)
+    return rows
+
+
+def one_size(
+    dialect: str, url: str, items: int, count: int, whole: bool, taken: Taken, bare: Callable[[], Rates]
+) -> None:
     with open_store(url) as store:
-        subscribe(store, line(robots))
-        store.db.write(lambda tx: [tx.run("set_filled", robot=each.name, filled=END) for each in line(robots)])
-    flat: dict[str, list[list[float]]] = {"wake": [], "poll": []}
-    rates: list[float] = []
-    bare: list[Rates] = []
-    for share in (10, 1):
-        started = time.perf_counter()
-        if share == 1:
-            url = _another(dialect, url)
-            with open_store(url) as store:
-                subscribe(store, line(robots))
-                store.db.write(lambda tx: [tx.run("set_filled", robot=each.name, filled=END) for each in line(robots)])
-        FILL[dialect](url, items // share, [f"E{n}" for n in range(robots)])
-        print(f"# {dialect}: {items // share} items made in {time.perf_counter() - started:.0f} s", file=sys.stderr)
-        with open_store(url) as store:
-            store.listen()
-            flat["poll"].append(poll(store))
-            flat["wake"].append(wake(store, items // share - WAKES - 10, WAKES))
-            if share == 1:
-                for n in range(ROUNDS):  # in turns, so that a busy machine slows both
-                    rates.append(append(store, 1 + n * count, count))
-                    bare.append(bare_sqlite(folder, count) if dialect == "sqlite" else bare_postgres(url, count))
-                alone = single(store, 1 + ROUNDS * count, SINGLES)
-                drained = drain(store, line(robots), count * ROUNDS + SINGLES)
-    peers = [statistics.median(rates) for rates in zip(*bare, strict=True)]
-    yield Row(f"{dialect}-drain", drained, peers[2], DRAIN[dialect])
-    yield Row(f"{dialect}-append", statistics.median(rates), peers[0], APPEND[dialect])
-    yield Row(f"{dialect}-single", alone, peers[1], 0.25)
-    for name, most in (("wake", 20.0), ("poll", 2.0)):
-        few, all_ = flat[name]
-        yield Row(f"{dialect}-{name}", statistics.median(all_), most, 1.0, " ms", less=True)
-        yield Row(f"{dialect}-flat-{name}", _best(all_), _best(few), 1.5, " ms", less=True)
+        subscribe(store, line(ROBOTS))
+        store.db.write(lambda tx: [tx.run("set_filled", robot=each.name, filled=END) for each in line(ROBOTS)])
+    FILL[dialect](url, items, [f"E{n}" for n in range(ROBOTS)])
+    with open_store(url) as store:
+        store.listen()
+        taken.poll.append(poll(store))
+        taken.wake.append(wake(store, items - WAKES - 10, WAKES))
+        if whole:
+            for turn in range(ROUNDS):  # in turns, so that a busy machine slows both
+                taken.append.append(append(store, 1 + turn * count, count))
+                taken.bare.append(bare())
+            taken.single = single(store, 1 + ROUNDS * count, SINGLES)
+            taken.drain = drain(store, line(ROBOTS), count * ROUNDS + SINGLES)
+
+
+def judged(dialect: str, taken: Taken) -> Iterator[Row]:
+    appended, alone, drained = (statistics.median(rates) for rates in zip(*taken.bare, strict=True))
+    spread = (max(taken.append) - min(taken.append)) / statistics.median(taken.append)
+    yield Row(f"robots.{dialect}-drain", taken.drain, drained, DRAIN[dialect])
+    yield Row(f"robots.{dialect}-append", statistics.median(taken.append), appended, APPEND[dialect], spread=spread)
+    yield Row(f"robots.{dialect}-single", taken.single, alone, 0.25)
+    for name, most, found in (("wake", 20.0, taken.wake), ("poll", 2.0, taken.poll)):
+        few, all_ = found
+        yield Row(f"robots.{dialect}-{name}", statistics.median(all_), statistics.median(few), most, "ms", limit=True)
+        yield Row(f"robots.{dialect}-flat-{name}", _best(all_) / _best(few), 1.0, 1.5, "of a tenth", limit=True)
 
 
 def _best(took: list[float]) -> float:
@@ -311,38 +312,5 @@ DRAIN = {"sqlite": 0.005, "postgres": 0.1}
 APPEND = {"sqlite": 0.001, "postgres": 0.05}
 
 
-def _another(dialect: str, url: str) -> str:
-    """Room for the larger set: a file beside the first; in PostgreSQL the same database, emptied."""
-    if dialect == "sqlite":
-        return url.replace(".db", "-all.db")
-    with psycopg.connect(url, autocommit=True) as db:
-        db.execute("truncate item, latest, event, job")
-    return url
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="20,000 items; else 10 million")
-    parser.add_argument("--items", type=int, default=0)
-    parser.add_argument("--robots", type=int, default=20)
-    parser.add_argument("--postgres", default="", metavar="URL", help="an empty database: its tables are truncated")
-    parser.add_argument("--folder", type=Path, help="on the disk to be measured")
-    parser.add_argument("--json", type=Path, help="also write the rows here")
-    asked = parser.parse_args()
-    items = asked.items or (20_000 if asked.quick else 10_000_000)
-    count = 1_000 if items <= 20_000 else 10_000
-    rows: list[Row] = []
-    with tempfile.TemporaryDirectory(prefix="custody-bench-", dir=asked.folder) as name:
-        places = [("sqlite", f"sqlite:///{Path(name) / 'robots.db'}")]
-        places += [("postgres", asked.postgres)] if asked.postgres else []
-        for dialect, url in places:
-            for row in measure(dialect, url, Path(name), items, asked.robots, count):
-                rows.append(row)
-                print(row, flush=True)
-    if asked.json:
-        asked.json.write_text(json.dumps([asdict(row) | {"ratio": row.ratio} for row in rows], indent=1))
-    return 0 if all(row.good for row in rows) else 1
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(__doc__, measure))

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 ITEMS = int(os.environ.get("CUSTODY_LINE_ITEMS", "100"))
 PROCESSES = 2 if ITEMS < 1000 else 4
 LEASE = 2.0
-PATIENCE = 120 + ITEMS / 10
+PATIENCE = 120 + ITEMS / 5
 EVENTS = ["A", "B", "C", "D", "E"]
 
 LINE = """
@@ -122,11 +122,11 @@ def test_every_item_has_exactly_one_event_of_each_robot_whatever_happens(
             while not done(store):
                 assert time.monotonic() < end, (store.queue.counts(), (tmp_path / "log").read_text()[-2000:])
                 again = ITEMS >= 1000 and turn > 6
-                if turn == 1 or (again and turn % 12 == 0):
+                if turn == 1 or (again and turn % 40 == 0):
                     running.kill(chance)
-                elif turn == 2 or (again and turn % 15 == 0):
+                elif turn == 2 or (again and turn % 55 == 0):
                     running.sleep(chance)
-                elif server is not None and (turn == 3 or (again and turn % 25 == 0)):
+                elif server is not None and (turn == 3 or (again and turn % 90 == 0)):
                     server.stop("kill")
                     server.start()
                 running.look_after()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from starlette.testclient import TestClient
 
 from custody.cli.doctor import examine
 from custody.model.event import NewEvent
@@ -13,9 +13,10 @@ from custody.robots.acts import stop
 from custody.robots.cycle import subscribe
 from custody.robots.orphans import keep_orphan
 from custody.stores import Store
+from custody.web.app import Options, build_app
 from custody.web.pages.all_sections import SECTIONS
+from custody.web.tokens import Tokens
 from robots.lines import run
-from web.house import open_house
 
 
 @robot(name="judge", version="1", event="Judged", when={"past": {"Received"}, "absent": {"Judged"}}, within=1e-6)
@@ -34,12 +35,14 @@ def troubled(store: Store) -> None:
     keep_orphan(store, NewEvent("bad", "Judged", "success", "judge 1", robot="judge"), job, "claimed by someone else")
 
 
-def test_the_page_shows_causes_and_what_waits_for_a_person(tmp_path: Path) -> None:
-    with open_house(tmp_path, filled=False, sections=SECTIONS) as house:
-        store = house.archive.store
-        troubled(store)
-        page = house.client("reader").get("/robots", headers={"Accept": "text/html"}).text
-        told = house.client("reader").get("/robots.json").json()
+def test_the_page_shows_causes_and_what_waits_for_a_person(file_store: Store) -> None:
+    troubled(file_store)
+    app = build_app(file_store, Options(b"a secret of thirty-two bytes, no less", sections=SECTIONS))
+    secret = Tokens(file_store).create("reader", ["reader"], ["*"])[1]
+    client = TestClient(app, base_url="http://127.0.0.1", client=("127.0.0.1", 50000))
+    client.headers["Authorization"] = f"Bearer {secret}"
+    page = client.get("/robots", headers={"Accept": "text/html"}).text
+    told = client.get("/robots.json").json()
     for words in ("ITEM is torn", "a lawyer called", "Judged is overdue", "Judged came too late", "claimed by someone"):
         assert words in page
     assert [cause["code"] for cause in told["causes"]] == ["R1"]

@@ -14,6 +14,7 @@ A lost answer is found out: the node's data carries the claim's own id.
 from __future__ import annotations
 
 import json
+import logging
 import time
 from types import TracebackType
 from typing import Any
@@ -33,6 +34,7 @@ from kazoo.handlers.threading import KazooTimeoutError
 from custody.model.errors import BadInput, LeaseLost, Unavailable
 from custody.model.lease import Lease
 
+logging.getLogger("kazoo").addHandler(logging.NullHandler())  # what matters of it is said by our own errors
 ROOT = "/custody/leases"
 PASSING = "/custody/passing"
 TRIES = 5

@@ -5,7 +5,8 @@
 Fan-out reads, checks and turns a batch manifest into jobs with their history, fsynced in chunks; the bare loop next
 to it splits the same lines and inserts a row for each. The eight steps have a stubbed world: what is left is what
 the queue costs, and the engine's own cost per job is its measure. Downloads go side by side with aria2c, with the
-same number of connections to the same server; ours are checked, synced and digested.
+same number of connections to the same server; ours are checked, synced and digested. Ten thousand jobs a second, the
+aim of the fan-out, is a twentieth of what the bare loop does on an idle machine of two cores.
 """
 
 from __future__ import annotations
@@ -138,9 +139,10 @@ def fanning_out(options: Options) -> list[Row]:
         figures = in_turns({"sqlite": on_sqlite, "postgres": on_postgres, "bare": bare})
     grown = peak_mib(rows) - peak_mib(rows // 10)
     return [
-        figures.against("fan-out.sqlite", "sqlite", "bare", 0.04),
-        figures.against("fan-out.postgres", "postgres", "bare", 0.04),
-        Row(f"fan-out.memory.{rows}-rows-more-than-{rows // 10}", grown, 0, 16, "MiB", limit=True),
+        figures.against("fan-out.sqlite", "sqlite", "bare", 0.05),
+        figures.against("fan-out.postgres", "postgres", "bare", 0.05),
+        # 64 of them are the page cache that SQLite may have; Python's own share does not grow: see the tests
+        Row(f"fan-out.memory.{rows}-rows-more-than-{rows // 10}", grown, 0, 80, "MiB", limit=True),
     ]
 
 

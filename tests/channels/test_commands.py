@@ -164,3 +164,10 @@ def test_channels_that_the_configuration_no_longer_wants_are_removed_only_if_it_
     assert "removed" in here.run("channel", "list")
     assert list(here.table(channel.id).between()) == []
     assert "everything is up to date" in here.run("channel", "run", "--until-idle")
+
+
+def test_a_coordinator_that_nobody_knows_is_said_and_another_one_is_not_started_by_mistake(tmp_path: Path) -> None:
+    with office(tmp_path, World(seed=1), queues="carrier pigeons") as here:
+        assert "channels.queues: queues is 'carrier pigeons'" in here.run("channel", "list", code=2)
+    with office(tmp_path, World(seed=1), queues="temporal") as here:
+        assert "custody channel temporal" in here.run("channel", "run", "--until-idle", code=2)

@@ -178,7 +178,7 @@ ADDRESSES = {
 }
 
 
-@pytest.mark.proves("H2")
+@pytest.mark.proves("H3")
 @pytest.mark.parametrize("address", ADDRESSES)
 @pytest.mark.parametrize("way", ["payload", "row", "callback"])
 def test_no_address_gets_a_worker_to_connect_where_it_must_not(home: Archive, address: str, way: str) -> None:
@@ -249,7 +249,7 @@ CONTAINERS: dict[str, tuple[str, bytes, str]] = {
 }
 
 
-@pytest.mark.proves("H3")
+@pytest.mark.proves("H4")
 @pytest.mark.parametrize("name", CONTAINERS)
 def test_a_hostile_container_fails_and_nothing_of_it_is_anywhere(home: Archive, name: str) -> None:
     filename, data, code = CONTAINERS[name]

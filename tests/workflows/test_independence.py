@@ -79,3 +79,11 @@ def test_how_the_earlier_one_ended_decides_over_three_revisions(
     if what != "absent":
         assert one_desk.task(1, "again").ended == what
         assert (one_desk.task(3, "again").ended is None) == (second == "waiting"), "and so on down the line"
+
+
+def test_why_tells_what_a_failed_task_said_last(one_desk: Desk) -> None:
+    one_desk.commit({"_workflows/a.yaml": "- name: a\n  script: echo there is no paper left; exit 3\n"})
+    one_desk.notify(1)
+    one_desk.run()
+    (reason,) = one_desk.store.queue.why(one_desk.task(1, "a").id)
+    assert reason.text == "it has ended: failed (there is no paper left)"

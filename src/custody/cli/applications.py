@@ -55,7 +55,7 @@ def _applications(store: Store, config: Path | None, world: World | None) -> tup
 
     world = world or open_world(store, found.ingest, found.home)
     shop = workflows.open_shop(store, found.workflows, found.home)
-    mirror = channels.open_mirror(store, found.channels, found.home)
+    mirror = channels.embedded(store, found.channels, found.home)
     kinds = (*own, *ingest.kinds(world), *workflows.kinds(shop), *(channels.kinds(mirror) if mirror else ()))
     chores = (*ingest.chores(world), *workflows.chores(store), *(channels.chores(mirror) if mirror else ()))
     return kinds, (*chores, *sealing(store, keeping))

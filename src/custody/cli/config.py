@@ -70,6 +70,9 @@ def read(path: Path) -> Config:
 
 def _store(url: str, home: Path) -> str:
     """A relative SQLite path is relative to the file, not to where one happens to stand."""
+    tree, mark, database = url.partition("?with=")
+    if mark:
+        return f"{tree}{mark}{_store(database, home)}"
     relative = url.removeprefix("sqlite:///")
     if url.startswith("sqlite:///") and not relative.startswith("/"):
         return f"sqlite:///{home / relative}"

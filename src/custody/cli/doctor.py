@@ -36,11 +36,14 @@ class Finding:
 def doctor(
     config: Annotated[Path | None, typer.Option(envvar="CUSTODY_CONFIG", help="custody.toml")] = None,
     store: Annotated[str, typer.Option(envvar="CUSTODY_STORE", help="instead of the configuration's store")] = "",
+    zookeeper: Annotated[str, typer.Option(help="zookeeper://host:port/root: look at ingest's tree instead")] = "",
+    repair: Annotated[bool, typer.Option("--repair", help="with --zookeeper: put right what was found")] = False,
     json: AsJson = False,
 ) -> None:
     """Look at settings, versions, clocks and disks, and count everything again that is derived."""
     found = find(config)
-    findings = list(examine(store or (found.store if found else running.DEFAULT_STORE), found))
+    url = store or (found.store if found else running.DEFAULT_STORE)
+    findings = list(examine_tree(zookeeper, repair) if zookeeper else examine(url, found))
     if json:
         running.emit(findings)
     else:
@@ -64,6 +67,24 @@ def examine(url: str, config: Config | None) -> Iterator[Finding]:
         yield from _disk_findings(config)
         yield from _root_findings(config)
         yield from _service_findings(config)
+
+
+def examine_tree(url: str, repair: bool) -> Iterator[Finding]:
+    """Every orphan in the tree: jobs in no queue or in two, entries of jobs that are gone, locks of nobody."""
+    from custody.ingest.zookeeper import mending
+    from custody.ingest.zookeeper.opening import open_session, read_address
+
+    with open_session(read_address(url)) as session:
+        found = mending.find_twice(session)
+        left = mending.mend(session, found) if repair else found
+    if not found:
+        yield Finding("fine", "the tree has no orphans")
+    for orphan in found:
+        if orphan in left:
+            do = "with --repair it is put right" if orphan.repair and not repair else "look at it: it changed meanwhile"
+            yield Finding("unsafe", f"{orphan.code}: {orphan.text}", do)
+        else:
+            yield Finding("fine", f"{orphan.code}: {orphan.text}", "mended")
 
 
 def _store_findings(store: Store) -> Iterator[Finding]:

@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 
 from custody.cli import running
+from custody.cli.opening import open_store
 from custody.cli.running import AsJson, StoreUrl
 from custody.model.errors import Refused
-from custody.stores import open_store
 
 app = running.noun("Where it is all kept.")
 

@@ -107,7 +107,9 @@ def processing(work: Work, world: World) -> Outcome:
     if isinstance(primary, Failed):
         return primary
     files = describing.write_system_files(work, world, primary, PRODUCER, SYSTEM)
-    return Passed(keep={"digest_of_manifest": files}, lane=nodes.lane_of(profile.storage.node))
+    listed = (world.disk.folder(work.job) / SYSTEM / describing.MANIFEST).resolve().as_uri()
+    told = {"storage_manifest": listed, "storage_node": profile.storage.node}  # for whoever does the storing
+    return Passed(keep={"digest_of_manifest": files, **told}, lane=nodes.lane_of(profile.storage.node))
 
 
 def storing(work: Work, world: World) -> Outcome:

@@ -80,17 +80,32 @@ class Submission:
 def submit(store: Store, submission: Submission, key: str | None, agent: str) -> tuple[int, bool]:
     """The batch's number, and whether this submit made it."""
     facts = {name: value for name, value in asdict(submission.checked()).items() if value}
-    batch = NewJob(
-        BATCH_KIND, facts, key=key, machine=BATCH, priority=5, lane=submission.profile, collection=submission.profile,
-        open=1, when_empty="reporting",
-    )  # fmt: skip
     known = None if key is None else keys.number_of(store, key, facts)
     if known is not None:
         return known, False
-    made = store.queue.submit_one(batch, agent)
+    made = store.queue.submit_one(batch_job(facts, key), agent)
     if key is not None:
         keys.remember(store, key, made.id, facts)
     return made.id, made.new
+
+
+def batch_job(facts: Mapping[str, Any], key: str | None) -> NewJob:
+    profile = str(facts["profile"])
+    return NewJob(
+        BATCH_KIND, facts, key=key, machine=BATCH, priority=5, lane=profile, collection=profile, open=1,
+        when_empty="reporting",
+    )  # fmt: skip
+
+
+def parts_of(batch: int, submission: Mapping[str, Any], rows: int, most: int | None) -> Sequence[NewJob]:
+    """The batches that share a submission with this one, where one may have so many jobs and no more."""
+    if most is None or rows <= most or "first_row" in submission:
+        return ()
+    starts = range(most + 1, rows + 1, most)
+    return [
+        batch_job({**submission, "first_row": start, "last_row": min(rows, start + most - 1)}, f"{batch}/part-{number}")
+        for number, start in enumerate(starts, start=2)
+    ]
 
 
 def first_priority(objects: int) -> int:

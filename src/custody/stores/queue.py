@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from custody.model.errors import BadInput, NotFound
-from custody.model.job import Answer, Change, Claim, Failures, Filter, HeldBy, Job, NewJob
+from custody.model.job import Answer, Change, Claim, Failures, FanOut, Filter, HeldBy, Job, NewJob
 from custody.model.why import Reason
 from custody.stores import graph, moves
 from custody.stores.database import Database
 from custody.stores.history import write_note
 from custody.stores.listing import page
-from custody.stores.rows import Tx, hold_from, job_from
+from custody.stores.rows import Tx, event_from, hold_from, job_from
 from custody.stores.submit import MICROSECONDS, Submitted
 from custody.stores.why import why
 
@@ -21,6 +21,8 @@ SCOPES = ("collection", "batch", "kind", "lane")
 
 
 class SqlQueue:
+    fan_out = FanOut()
+
     def __init__(self, db: Database) -> None:
         self._db = db
 
@@ -161,6 +163,11 @@ class SqlQueue:
                 f"there is no job {job_id}", code="job.unknown", hint="`custody job list` shows what there is"
             )
         return job_from(rows[0])
+
+    def reason(self, job: Job) -> str:
+        """Why it failed, as its last event says."""
+        rows = self._db.read(lambda tx: tx.run("events", subject=job.subject, after=job.seq - 1, limit=1))
+        return str(event_from(rows[0]).detail.get("reason", "")) if rows else ""
 
     def by_key(self, kind: str, key: str) -> Job | None:
         rows = self._db.read(lambda tx: tx.run("job_by_key", kind=kind, key=key))

@@ -13,7 +13,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from custody.model.errors import Unavailable, Unsafe
-from custody.web.patience import Patient
+from custody.web.patience import HEADER_SECONDS, waiting
 from custody.web.site import Site
 
 GRACE_SECONDS: Final = 3
@@ -24,7 +24,14 @@ MOST_CONNECTIONS: Final = 2_000
 class Server:
     """An HTTP server in a thread of its own."""
 
-    def __init__(self, app: FastAPI, host: str = "127.0.0.1", port: int = 0, tries: int = 1) -> None:
+    def __init__(
+        self,
+        app: FastAPI,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        tries: int = 1,
+        header_seconds: float = HEADER_SECONDS,
+    ) -> None:
         site: Site = app.state.site
         if site.options.demo and not is_loopback(host):
             raise Unsafe(
@@ -36,7 +43,7 @@ class Server:
         config = uvicorn.Config(
             app, log_level="warning", access_log=False, server_header=False, date_header=True, proxy_headers=False,
             timeout_graceful_shutdown=GRACE_SECONDS, timeout_keep_alive=15, lifespan="on", ws="none",
-            http=Patient, limit_concurrency=MOST_CONNECTIONS,
+            http=waiting(header_seconds), limit_concurrency=MOST_CONNECTIONS,
         )  # fmt: skip
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(target=self._run, name="custody-web", daemon=True)

@@ -92,7 +92,9 @@ def is_loopback(host: str) -> bool:
 def _bound(host: str, port: int, tries: int) -> socket.socket:
     """A socket at this port, or the next one that is free."""
     for number in range(port, port + tries):
-        bound = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+        # Said outright: only of a socket that is known to be TCP's does asyncio send short answers at once.
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             bound.bind((host, number))

@@ -3,8 +3,8 @@
     python -m bench.workflows [--quick] [--store URL] [--json FILE]
 
 Notices against bare fsynced inserts, the same over HTTP, planning against submitting the same jobs without edges, a
-thousand revisions against the first hundred (it must grow linearly), a claim among waiting tasks against one among none.
-The repository is a stand-in that answers at once. Ratios count, absolute times do not. Exit 1 when a row falls short of
+thousand revisions against the first hundred (it must grow linearly), a claim among waiting tasks against one among
+none. The repository is a stand-in that answers at once. Ratios count, absolute times do not. Exit 1 when a row falls short of
 its target.
 """
 

@@ -25,6 +25,19 @@ def postgres() -> Iterator[Any]:
 
 
 @contextmanager
+def zookeeper() -> Iterator[str]:
+    """A private ZooKeeper that writes to the disk before it answers; its address."""
+    from rig.zookeeper import ZooKeeper  # type: ignore[import-not-found]
+
+    server = ZooKeeper()
+    server.start()
+    try:
+        yield f"zookeeper://{server.address}"
+    finally:
+        server.remove()
+
+
+@contextmanager
 def database(server: Any) -> Iterator[str]:
     """An empty database, thrown away afterwards, with a checkpoint behind us so that nobody pays for another's."""
     import psycopg

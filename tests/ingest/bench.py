@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,6 +24,8 @@ from custody.ingest.standins.files import FileServer
 from custody.ingest.states import MACHINES
 from custody.ingest.submission import Submission, submit
 from custody.ingest.world import World
+from custody.ingest.zookeeper import open_tree
+from custody.ingest.zookeeper.reading import Limits
 from custody.model.job import Filter, Job
 from custody.model.machine import Machines
 from custody.stores import Store, open_store
@@ -124,13 +126,23 @@ def quick(world: World) -> World:
 
 
 @contextmanager
-def archive(home: Path, url: str, more: str = "", config: IngestConfig = CONFIG) -> Iterator[Archive]:
+def opened(url: str, external: Sequence[str] = (), limits: Limits | None = None) -> Iterator[Store]:
+    """A database, or a tree on ZooKeeper with a database beside it."""
+    tree = url.startswith("zookeeper:")
+    with open_tree(url, 10, external, limits=limits) if tree else open_store(url) as store:
+        yield store
+
+
+@contextmanager
+def archive(
+    home: Path, url: str, more: str = "", config: IngestConfig = CONFIG, limits: Limits | None = None
+) -> Iterator[Archive]:
     server = FileServer(home / "depositor").start()
     (home / "profiles").mkdir()
     for name in ("papers", "maps"):
         (home / "profiles" / f"{name}.toml").write_text(PROFILE.format(port=server.port, more=more))
     try:
-        with open_store(url) as store:
+        with opened(url, config.external, limits) as store:
             yield Archive(home, store, server, quick(open_world(store, config, home)))
     finally:
         server.stop()

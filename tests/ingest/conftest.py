@@ -10,10 +10,13 @@ import pytest
 from ingest.bench import Archive, archive
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+@pytest.fixture(params=["sqlite", "postgres", "zookeeper"])
 def home(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Archive]:
-    """An archive of one's own, on SQLite and on PostgreSQL."""
-    if request.param == "sqlite":
+    """An archive of one's own, on SQLite, on PostgreSQL, and with ZooKeeper as the queue."""
+    if request.param == "zookeeper":
+        hosts = request.getfixturevalue("zookeeper_hosts")
+        url = f"zookeeper://{hosts}?with=sqlite:///{tmp_path / 'custody.db'}"
+    elif request.param == "sqlite":
         url = f"sqlite:///{tmp_path / 'custody.db'}"
     else:
         url = request.getfixturevalue("postgres_url")

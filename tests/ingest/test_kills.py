@@ -18,8 +18,12 @@ from custody.model.job import Fold, fold
 from ingest.bench import Archive
 from ingest.test_end_to_end import ocfl_is_valid
 
-OBJECTS = 60
 LEASE = 1.0
+
+
+def how_many(home: Archive) -> int:
+    """Enough to be killed in the middle of: ZooKeeper takes its time."""
+    return 20 if home.store.url.startswith("zookeeper:") else 60
 
 
 def start_worker(home: Archive) -> subprocess.Popen[bytes]:
@@ -30,7 +34,7 @@ def start_worker(home: Archive) -> subprocess.Popen[bytes]:
 
 def submit_objects(home: Archive) -> int:
     rows = []
-    for number in range(1, OBJECTS + 1):
+    for number in range(1, how_many(home) + 1):
         files = [home.object_row(f"o{number}/{name}", f"{number} {name}".encode() * 100) for name in ("a.txt", "b.txt")]
         url = home.object_manifest(f"o{number}.checkm", files)
         rows.append(Row(number, url, f"o{number}.checkm", local_ids=(f"loc{number}",), title=f"Object {number}"))
@@ -63,9 +67,11 @@ def test_killed_workers_lose_nothing_and_do_nothing_twice(home: Archive) -> None
     jobs = home.jobs(batch)
     assert home.batch(batch).state == "completed"
     assert {job.state for job in jobs} == {"completed"}
-    assert sorted(job.payload["row"] for job in jobs) == list(range(1, OBJECTS + 1)), "each row became exactly one job"
+    assert sorted(job.payload["row"] for job in jobs) == list(range(1, how_many(home) + 1)), (
+        "each row became exactly one job"
+    )
     arks = [job.facts["primary"] for job in jobs]
-    assert len(set(arks)) == OBJECTS, "one identifier for each object"
+    assert len(set(arks)) == how_many(home), "one identifier for each object"
     for job, ark in zip(jobs, arks, strict=True):
         assert [version.job for version in home.world.inventory.versions(ark)] == [job.id], "one version for each"
         events = list(home.store.records.all_events(job.subject))

@@ -155,7 +155,6 @@ SERVICES = {
             "channels as Temporal workflows",
             lambda: temporal_program() is not None,
             hint="comes with the development requirements: make .venv/dev",
-            later=True,
         ),
     )
 }

@@ -14,6 +14,8 @@ import typer
 
 from custody.cli import running
 from custody.cli.config import Config, find
+from custody.cli.opening import label, open_store
+from custody.cli.opening import number as read_number
 from custody.cli.running import AsJson, Why
 from custody.cli.when import ago, moment
 from custody.ingest import manifest
@@ -23,12 +25,12 @@ from custody.ingest.submission import TYPES, Submission
 from custody.ingest.submission import submit as submit_batch
 from custody.model.errors import BadInput, NotFound
 from custody.model.job import Filter, Job
-from custody.stores import Store, open_store
+from custody.stores import Store
 
 app = running.noun("Deposits: submit, check, follow, report.")
 ConfigFile = Annotated[Path | None, typer.Option("--config", envvar="CUSTODY_CONFIG", help="custody.toml")]
 StoreUrl = Annotated[str, typer.Option("--store", envvar="CUSTODY_STORE", help="instead of the configuration's store")]
-Number = Annotated[int, typer.Argument(help="the batch's number")]
+Number = Annotated[int, typer.Argument(help="the batch's number", parser=read_number, metavar="BATCH")]
 
 
 @contextmanager
@@ -36,7 +38,7 @@ def opened(config: Path | None, store: str) -> Iterator[tuple[Store, Config]]:
     found = find(config)
     if found is None:
         raise BadInput("there is no custody.toml here", code="config.missing", hint="`custody init` writes one")
-    with open_store(store or found.store) as handle:
+    with open_store(store or found.store, found) as handle:
         yield handle, found
 
 
@@ -73,9 +75,9 @@ def submit(
     if json:
         running.emit({"batch": number, "new": new, "removed": not there})
         return
-    print(f"batch {number}" + ("" if new else " (submitted before with this key)"))
+    print(f"batch {label(number)}" + ("" if new else " (submitted before with this key)"))
     if there:
-        print(f"  follow it: custody batch show {number}", file=sys.stderr)
+        print(f"  follow it: custody batch show {label(number)}", file=sys.stderr)
     else:
         print("  it has been cleaned up since, and nothing was deposited again", file=sys.stderr)
 
@@ -152,7 +154,7 @@ def list_(
         running.emit(batches)
         return
     columns = {
-        "batch": lambda job: job.id, "state": lambda job: job.state, "profile": lambda job: job.collection,
+        "batch": lambda job: label(job.id), "state": lambda job: job.state, "profile": lambda job: job.collection,
         "jobs": lambda job: job.facts.get("jobs"), "open": lambda job: job.open or None,
         "changed": lambda job: ago(job.changed, now) + " ago", "file": lambda job: job.payload.get("filename"),
         "by": lambda job: job.payload.get("submitter"),
@@ -168,15 +170,16 @@ def show(batch: Number, config: ConfigFile = None, store: StoreUrl = "", json: A
         counts = handle.queue.children(batch)
         failed = [job for job in handle.queue.every(Filter(parent=batch, ended="failed"))][:20]
         reasons = {job.id: _reason(handle, job) for job in failed}
+        why = _reason(handle, found) if found.ended == "failed" else ""
         events = list(handle.records.all_events(found.subject))
     if json:
         running.emit({"batch": found, "jobs": counts, "failed": failed, "events": events})
         return
     running.show(
         [
-            ("batch", found.id), ("state", found.state), ("profile", found.collection),
+            ("batch", label(found.id)), ("state", found.state), ("profile", found.collection),
             ("file", found.payload.get("filename")), ("submitted", moment(found.created) + " UTC"),
-            ("by", found.payload.get("submitter")), ("why", _reason(handle, found) if found.ended == "failed" else ""),
+            ("by", found.payload.get("submitter")), ("why", why),
         ]
     )  # fmt: skip
     print()
@@ -184,7 +187,7 @@ def show(batch: Number, config: ConfigFile = None, store: StoreUrl = "", json: A
     if failed:
         print()
         columns = {
-            "row": lambda job: job.payload.get("line", job.payload.get("row")), "job": lambda job: job.id,
+            "row": lambda job: job.payload.get("line", job.payload.get("row")), "job": lambda job: label(job.id),
             "file": lambda job: job.payload.get("filename"), "code": lambda job: job.code,
             "reason": lambda job: reasons[job.id],
         }  # fmt: skip
@@ -194,8 +197,7 @@ def show(batch: Number, config: ConfigFile = None, store: StoreUrl = "", json: A
 
 
 def _reason(handle: Store, job: Job) -> str:
-    last = handle.records.events(job.subject, after=job.seq - 1)
-    return str(last[-1].detail.get("reason", "")) if last else ""
+    return handle.queue.reason(job)
 
 
 def _get(handle: Store, number: int) -> Job:
@@ -219,11 +221,11 @@ def report(
         found = _get(handle, batch)
         if update:
             ask_for_update(handle, found, running.me())
-            print(f"batch {batch} will report what has changed")
+            print(f"batch {label(batch)} will report what has changed")
             return
         url = found.facts.get("report")
         if not url:
-            raise NotFound(f"batch {batch} has not reported yet", hint=f"`custody job why {batch}`")
+            raise NotFound(f"batch {label(batch)} has not reported yet", hint=f"`custody job why {label(batch)}`")
         print(Staging(settings.home / settings.ingest.staging).path(url).read_text(), end="")
 
 
@@ -280,7 +282,7 @@ def release(batch: Number, why: Why = "", config: ConfigFile = None, store: Stor
 
     with opened(config, store) as (handle, _):
         Operator(handle, machines(), running.me()).release(_get(handle, batch).id, why)
-    print(f"batch {batch} is released")
+    print(f"batch {label(batch)} is released")
 
 
 @app.command()
@@ -298,7 +300,7 @@ def delete(
     with opened(config, store) as (handle, settings):
         found = _get(handle, batch)
         if not yes and found.state != "completed":
-            typer.confirm(f"The depositor will not be told. Delete batch {batch} ({found.state})?", abort=True)
+            typer.confirm(f"The depositor will not be told. Delete batch {label(batch)} ({found.state})?", abort=True)
         world = open_world(handle, settings.ingest, settings.home)
         count = delete_batch(handle, found, running.me(), why, world)
-    print(f"batch {batch} and its {count} jobs are deleted; their history stays")
+    print(f"batch {label(batch)} and its {count} jobs are deleted; their history stays")

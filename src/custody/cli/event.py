@@ -7,9 +7,9 @@ from typing import Annotated
 import typer
 
 from custody.cli import running
+from custody.cli.opening import open_store
 from custody.cli.running import AsJson, StoreUrl
 from custody.cli.when import moment
-from custody.stores import open_store
 
 app = running.noun("What happened, to whom, when.")
 

@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from custody.cli import running
+from custody.cli.opening import open_store
 from custody.cli.running import AsJson, StoreUrl, Why
 from custody.cli.when import moment
 from custody.history.export import export_history
@@ -21,7 +22,7 @@ from custody.history.ledger import block_from, erasure, last_block, prove, rows_
 from custody.history.witness import read_heads
 from custody.model.errors import BadInput, NotFound
 from custody.model.event import OUTCOMES, Event, Outcome
-from custody.stores import Store, open_store
+from custody.stores import Store
 
 app = running.noun("Seal, prove and verify what was recorded.")
 KeyFile = Annotated[Path, typer.Option("--key", envvar="CUSTODY_HISTORY_KEY", help="the private key that seals")]

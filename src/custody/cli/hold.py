@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 
 from custody.cli import running
+from custody.cli.opening import open_store
 from custody.cli.running import AsJson, StoreUrl, Why
 from custody.cli.when import ago
-from custody.stores import open_store
 
 app = running.noun("Pause a collection, a batch, a kind of work, a lane or a storage node, and say why.")
 

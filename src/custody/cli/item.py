@@ -7,10 +7,10 @@ from typing import Annotated
 import typer
 
 from custody.cli import running
+from custody.cli.opening import open_store
 from custody.cli.running import AsJson, StoreUrl
 from custody.cli.when import moment, moment_of
 from custody.robots.asof import as_of as stood
-from custody.stores import open_store
 
 app = running.noun("The things the archive keeps, and their whole history.")
 

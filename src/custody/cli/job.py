@@ -8,17 +8,18 @@ from typing import Annotated
 import typer
 
 from custody.cli import running
+from custody.cli.opening import label, number, open_store
 from custody.cli.running import AsJson, StoreUrl, Why
 from custody.cli.when import ago, moment
 from custody.engine.commands import Operator
 from custody.model.errors import BadInput
 from custody.model.graph import Edge
 from custody.model.job import Filter, Job, NewJob
-from custody.stores import Store, open_store
+from custody.stores import Store
 
 app = running.noun("Pieces of work.")
-Id = Annotated[int, typer.Argument(help="the job's number")]
-Ids = Annotated[list[int] | None, typer.Argument(help="numbers of jobs")]
+Id = Annotated[int, typer.Argument(help="the job's number", parser=number, metavar="JOB")]
+Ids = Annotated[list[int] | None, typer.Argument(help="numbers of jobs", parser=number, metavar="JOBS")]
 Cause = Annotated[str, typer.Option("--cause", help="every failed job with this code")]
 
 
@@ -65,8 +66,9 @@ def list_(
         running.emit(jobs)
         return
     columns = {
-        "job": lambda job: job.id, "kind": lambda job: job.kind, "state": _state, "prio": lambda job: job.priority,
-        "tries": lambda job: job.attempts, "changed": lambda job: ago(job.changed, now) + " ago",
+        "job": lambda job: label(job.id), "kind": lambda job: job.kind, "state": _state,
+        "prio": lambda job: job.priority, "tries": lambda job: job.attempts,
+        "changed": lambda job: ago(job.changed, now) + " ago",
         "code": lambda job: job.code, "key": lambda job: job.key,
     }  # fmt: skip
     running.table(columns, jobs, "no jobs match")
@@ -86,9 +88,10 @@ def show(job: Id, store: StoreUrl = running.DEFAULT_STORE, json: AsJson = False)
         return
     running.show(
         [
-            ("job", found.id), ("kind", found.kind), ("key", found.key), ("state", _state(found)),
+            ("job", label(found.id)), ("kind", found.kind), ("key", found.key), ("state", _state(found)),
             ("priority", found.priority), ("lane", found.lane), ("place", found.place),
-            ("collection", found.collection), ("parent", found.parent), ("attempts", found.attempts),
+            ("collection", found.collection), ("parent", label(found.parent) if found.parent else None),
+            ("attempts", found.attempts),
             ("resumed", found.retries or None), ("code", found.code), ("holder", found.holder),
             ("payload", dict(found.payload)), ("facts", dict(found.facts)), ("created", moment(found.created)),
         ]
@@ -123,7 +126,7 @@ def why(
         running.emit(reasons)
         return
     for reason in reasons:
-        running.tell_reason(f"job {job}", reason, now)
+        running.tell_reason(f"job {label(job)}", reason, now)
 
 
 @app.command()
@@ -131,7 +134,7 @@ def hold(job: Id, why: Why, store: StoreUrl = running.DEFAULT_STORE) -> None:
     """Keep a job from starting until it is released."""
     with open_store(store) as opened:
         _operator(opened).hold(job, why)
-    print(f"job {job} is held")
+    print(f"job {label(job)} is held")
 
 
 @app.command()
@@ -174,7 +177,8 @@ def delete(job: Id, why: Why, store: StoreUrl = running.DEFAULT_STORE) -> None:
     """Remove a job that has ended or is held. Its history stays."""
     with open_store(store) as opened:
         deleted = _operator(opened).delete(job, why)
-    print(f"job {job} is deleted; its history stays" if deleted else f"job {job}: nothing to do, it is not there")
+    told = "is deleted; its history stays" if deleted else "is not there: nothing to do"
+    print(f"job {label(job)} {told}")
 
 
 @app.command()
@@ -195,7 +199,7 @@ def prioritise(
     """Move a job forward or back in its queue."""
     with open_store(store) as opened:
         _operator(opened).prioritise(job, priority, why)
-    print(f"job {job} has priority {priority}")
+    print(f"job {label(job)} has priority {priority}")
 
 
 @app.command()
@@ -208,7 +212,7 @@ def failures(store: StoreUrl = running.DEFAULT_STORE, json: AsJson = False) -> N
         return
     columns = {
         "jobs": lambda group: group.count, "code": lambda group: group.code, "kind": lambda group: group.kind,
-        "such as": lambda group: f"job {group.newest}", "newest": lambda group: ago(group.at, now) + " ago",
+        "such as": lambda group: f"job {label(group.newest)}", "newest": lambda group: ago(group.at, now) + " ago",
     }  # fmt: skip
     running.table(columns, groups, "nothing has failed")
 
@@ -225,7 +229,7 @@ def _each(store: Store, jobs: list[int] | None, where: Filter, act: object, done
     if jobs:
         for job in jobs:
             act(job)
-            print(f"job {job} is {done}")
+            print(f"job {label(job)} is {done}")
         return
     if not (where.code or where.collection):
         raise BadInput("say which jobs", hint="job numbers, or --cause / --collection")
@@ -235,7 +239,7 @@ def _each(store: Store, jobs: list[int] | None, where: Filter, act: object, done
         count += not problem
         refused += bool(problem)
         if problem:
-            print(f"job {job}: {problem}")
+            print(f"job {label(job)}: {problem}")
     print(f"{count} jobs {done}" + (f", {refused} refused" if refused else ""))
     if refused:
         raise typer.Exit(1)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from custody.cli import running
+from custody.cli.opening import open_store
 from custody.cli.running import AsJson, StoreUrl, Why
 from custody.cli.when import ago
-from custody.stores import open_store
 
 app = running.noun("Who may act, and until when.")
 

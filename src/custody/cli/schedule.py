@@ -7,10 +7,10 @@ from typing import Annotated
 import typer
 
 from custody.cli import running
+from custody.cli.opening import open_store
 from custody.cli.running import AsJson, StoreUrl
 from custody.cli.when import moment
 from custody.model.schedule import Schedule
-from custody.stores import open_store
 
 app = running.noun("What becomes due, and when.")
 Name = Annotated[str, typer.Argument(help="the schedule's name")]

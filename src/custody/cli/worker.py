@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from custody.cli import running
+from custody.cli.opening import open_store
 from custody.cli.running import AsJson, StoreUrl
 from custody.cli.when import ago
-from custody.stores import Store, open_store
+from custody.stores import Store
 
 if TYPE_CHECKING:
     from custody.engine.watch import Watch
@@ -49,11 +50,12 @@ def run(
 ) -> None:
     """Claim jobs and work on them until told to stop (SIGTERM or Ctrl-C)."""
     from custody.cli.applications import serving
+    from custody.cli.config import find
     from custody.cli.telling import Logging
     from custody.engine import Settings, Worker
     from custody.engine.watch import NOTHING
 
-    with open_store(store) as opened:
+    with open_store(store, find(config), lease, place) as opened:
         serves = serving(opened, config, load or [], exec_ or [])
         serves = serves.only(kinds) if kinds else serves
         settings = Settings(threads=threads, lease=lease, poll=poll, grace=grace, place=place, wake=wake)

@@ -16,13 +16,12 @@ from custody.ingest import manifest, notices
 from custody.ingest.gathering import check_name
 from custody.ingest.manifest.form import BATCHES, KINDS, Kind, Row
 from custody.ingest.staging import is_staged, name_in
-from custody.ingest.submission import PROFILE_OF, first_priority, guess_type, row_jobs, single_job
+from custody.ingest.submission import PROFILE_OF, first_priority, guess_type, parts_of, row_jobs, single_job
 from custody.ingest.world import World
 from custody.model.errors import CustodyError, LeaseLost, Unavailable
 from custody.model.job import NewJob
-from custody.model.outcome import Failed, Outcome, Passed
+from custody.model.outcome import Failed, Outcome, Passed, Wait
 
-CHUNK = 500
 TRIES = 5
 """Attempts at reading a submission; after the last the depositor is told."""
 MOST_FAULTS = 50
@@ -38,6 +37,8 @@ def pending(work: Work, world: World) -> Outcome:
     except CustodyError as error:
         if isinstance(error, Unavailable) and work.job.attempts < TRIES:
             raise
+        if error.code == "queue.full":
+            return Wait(1.0, str(error))
         outcome = Failed(error.code, str(error), detail=error.facts)
     return notices.refused(work, world, outcome) if isinstance(outcome, Failed) else outcome
 
@@ -58,9 +59,10 @@ def _fan_out(work: Work, world: World) -> Outcome:
     if not checked.rows:
         return Failed("batch.empty", "the manifest lists nothing")
     priority = profile.priority if profile.priority is not None else first_priority(checked.rows)
-    _spawn(work, world, payload, kind, priority)
-    told = {"jobs": checked.rows}
-    return Passed(told, keep={"jobs": checked.rows}, then=notices.queued(work, world, checked.rows))
+    rows = _share(work, world, type_, payload, checked.rows)
+    _spawn(work, world, payload, kind, priority, rows)
+    told = {"jobs": len(rows)}
+    return Passed(told, keep={"jobs": len(rows)}, then=notices.queued(work, world, len(rows)))
 
 
 def reporting(work: Work, world: World) -> Outcome:
@@ -80,15 +82,29 @@ def _one_object(work: Work, type_: str, payload: str, priority: int | None) -> O
     return Passed({"jobs": 1}, keep={"jobs": 1})
 
 
-def _spawn(work: Work, world: World, payload: str, kind: Kind, priority: int) -> None:
+def _share(work: Work, world: World, type_: str, payload: str, rows: int) -> range:
+    """The rows that are this batch's own; what is more than a queue wants below one parent becomes further batches."""
+    most = world.store.queue.fan_out.most
+    parts = parts_of(work.job.id, {**work.payload, "type": type_, "payload": payload}, rows, most)
+    if parts and "parts" not in work.facts:
+        work.spawn(parts, parts=len(parts) + 1)
+    first = int(work.payload.get("first_row", 1))
+    return range(first, 1 + min(rows, int(work.payload.get("last_row", first - 1 + (most or rows)))))
+
+
+def _spawn(work: Work, world: World, payload: str, kind: Kind, priority: int, rows_wanted: range) -> None:
     done = int(work.facts.get("fanned", 0))
     with world.staging.open(payload) as source:
-        rows: Iterator[Row] = manifest.read(source, check_name=check_name, kinds=(kind,))
+        rows: Iterator[Row] = manifest.read(source, check_name=_checked_before, kinds=(kind,), again=True)
         jobs = row_jobs(work.job.id, work.payload, rows, kind.row_is, priority)
-        waiting: Iterator[NewJob] = islice(jobs, done, None)
-        while chunk := list(islice(waiting, CHUNK)):
+        waiting: Iterator[NewJob] = islice(jobs, rows_wanted.start - 1 + done, rows_wanted.stop - 1)
+        while chunk := list(islice(waiting, world.store.queue.fan_out.at_once)):
             done += len(chunk)
             work.spawn(chunk, fanned=done)
+
+
+def _checked_before(name: str) -> None:
+    """The same bytes were read a moment ago, name by name."""
 
 
 def _fixed(work: Work, world: World) -> str:

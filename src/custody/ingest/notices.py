@@ -87,7 +87,8 @@ def refused(work: Work, world: World, outcome: Failed) -> Failed:
 def call_back(work: Work, world: World, profile: Profile) -> int:
     """Tell the depositor's program about one object; the id is the same over all tries."""
     facts = {
-        "job": work.job.id, "batch": work.job.parent, "ark": work.facts["primary"], "version": work.facts["version"],
+        "job": work.job.id, "batch": work.job.parent, "ark": work.facts["primary"],
+        "version": work.facts.get("version"),  # unknown here when another service did the storing
         "local_ids": list(work.payload.get("local_ids", [])), "profile": profile.name,
     }  # fmt: skip
     now = world.store.now()
@@ -132,17 +133,15 @@ def _lines(work: Work, world: World) -> Iterator[Line]:
     for job in world.store.queue.every(Filter(parent=work.job.id)):
         seen.add(job.payload["row"])
         yield _line(job, world)
-    for row in range(1, int(work.facts.get("jobs", 0)) + 1):
+    first = int(work.payload.get("first_row", 1))
+    for row in range(first, first + int(work.facts.get("jobs", 0))):
         if row not in seen:
             yield Line(f"row-{row}", reports.DELETED, row, reason="deleted by an operator")
 
 
 def _line(job: Job, world: World) -> Line:
     given, kept = job.payload, job.facts
-    reason = ""
-    if job.ended == "failed":
-        last = world.store.records.events(job.subject, after=job.seq - 1)
-        reason = str(last[-1].detail.get("reason", "")) if last else ""
+    reason = world.store.queue.reason(job) if job.ended == "failed" else ""
     return Line(
         job=str(job.id), state=STATES.get(job.ended or "", job.state), row=given.get("line", given["row"]),
         name=given.get("filename", ""), title=given.get("title", ""), code=job.code or "", reason=reason,

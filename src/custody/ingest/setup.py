@@ -40,6 +40,8 @@ class IngestConfig:
     outbox: Path = Path("outbox")
     smtp: str = ""  # host:port; empty: mail goes to the outbox folder
     sender: str = "custody@localhost"
+    keep_days: int = 30  # completed batches are cleaned up after so many; 0: never
+    external: Sequence[str] = ()  # of storing and recording, what another service on the same tree does
     web: str = ""  # where depositors reach `custody serve`; empty: mails have no link to their page
     link_days: int = DAYS  # so long a link in a mail is good
     secret: Path = Path("custody.secret")  # signs those links: the same file on every machine
@@ -70,8 +72,22 @@ def open_world(store: Store, config: IngestConfig, home: Path) -> World:
         links=read_links(home / config.secret, config.web, config.link_days),
         sender=config.sender,
         files=config.files,
+        keep_days=config.keep_days,
         secrets={name: _secrets(profile, home) for name, profile in profiles.items()},
+        external=external_states(config),
     )
+
+
+def external_states(config: IngestConfig) -> frozenset[str]:
+    """The states that are left to others. Who does not store cannot record: the version is not known here."""
+    chosen = frozenset(config.external)
+    if not chosen <= {"storing", "recording"} or chosen == {"storing"}:
+        raise BadInput(
+            f"ingest.external cannot be {', '.join(sorted(chosen))}",
+            code="config.external",
+            hint='["recording"], or ["storing", "recording"]',
+        )
+    return chosen
 
 
 def open_services(config: IngestConfig, home: Path) -> Mapping[str, HttpNode]:

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from custody.ingest import keys
 from custody.ingest.digests import algorithm, digest_value
+from custody.ingest.identifiers import ark
 from custody.ingest.manifest.form import CONTAINERS, Row
 from custody.ingest.states import BATCH, BATCH_KIND, JOB, JOB_KIND
 from custody.model.errors import BadInput
@@ -69,26 +70,42 @@ class Submission:
             raise BadInput("a submission needs a payload", code="submission.payload", where="payload")
         if bool(self.digest_type) != bool(self.digest_value):
             raise BadInput("a digest needs its type and its value", code="submission.digest", where="digestValue")
+        checked = replace(self, primary_id=ark(self.primary_id)) if self.primary_id else self
         if not self.digest_type:
-            return self
+            return checked
         which = algorithm(self.digest_type)
-        return replace(self, digest_type=which.name, digest_value=digest_value(which, self.digest_value))
+        return replace(checked, digest_type=which.name, digest_value=digest_value(which, self.digest_value))
 
 
 def submit(store: Store, submission: Submission, key: str | None, agent: str) -> tuple[int, bool]:
     """The batch's number, and whether this submit made it."""
     facts = {name: value for name, value in asdict(submission.checked()).items() if value}
-    batch = NewJob(
-        BATCH_KIND, facts, key=key, machine=BATCH, priority=5, lane=submission.profile, collection=submission.profile,
-        open=1, when_empty="reporting",
-    )  # fmt: skip
     known = None if key is None else keys.number_of(store, key, facts)
     if known is not None:
         return known, False
-    made = store.queue.submit_one(batch, agent)
+    made = store.queue.submit_one(batch_job(facts, key), agent)
     if key is not None:
         keys.remember(store, key, made.id, facts)
     return made.id, made.new
+
+
+def batch_job(facts: Mapping[str, Any], key: str | None) -> NewJob:
+    profile = str(facts["profile"])
+    return NewJob(
+        BATCH_KIND, facts, key=key, machine=BATCH, priority=5, lane=profile, collection=profile, open=1,
+        when_empty="reporting",
+    )  # fmt: skip
+
+
+def parts_of(batch: int, submission: Mapping[str, Any], rows: int, most: int | None) -> Sequence[NewJob]:
+    """The batches that share a submission with this one, where one may have so many jobs and no more."""
+    if most is None or rows <= most or "first_row" in submission:
+        return ()
+    starts = range(most + 1, rows + 1, most)
+    return [
+        batch_job({**submission, "first_row": start, "last_row": min(rows, start + most - 1)}, f"{batch}/part-{number}")
+        for number, start in enumerate(starts, start=2)
+    ]
 
 
 def first_priority(objects: int) -> int:

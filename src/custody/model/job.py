@@ -213,6 +213,14 @@ class Failures:
 
 
 @dataclass(frozen=True, slots=True)
+class FanOut:
+    """How a queue wants a job's children: so many in one transaction, and so many below one parent."""
+
+    at_once: int = 500
+    most: int | None = None  # None: any number
+
+
+@dataclass(frozen=True, slots=True)
 class Answer:
     """What became of a change: done, or refused with the reason."""
 

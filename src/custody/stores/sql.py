@@ -7,6 +7,7 @@ from collections import deque
 from dataclasses import dataclass
 from types import TracebackType
 
+from custody.ports import WholeQueue
 from custody.stores.database import Database
 from custody.stores.leases import SqlLeases
 from custody.stores.ledger import SqlLedger
@@ -49,7 +50,7 @@ class RandomMoves:
 class Store:
     url: str
     db: Database
-    queue: SqlQueue
+    queue: WholeQueue
     leases: SqlLeases
     records: SqlRecords
     schedules: SqlSchedules

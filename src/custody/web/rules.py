@@ -74,6 +74,8 @@ RULES: Final[Mapping[str, Rule]] = {
     "GET /stream": WATCH,
     "GET /login": ANYONE,
     "POST /login": ANYONE,
+    "GET /login/oidc": ANYONE,
+    "GET /login/oidc/back": ANYONE,
     "POST /logout": WATCH,
     "POST /theme": ANYONE,
     "GET /deposit/{batch:int}/{signature}": ANYONE,

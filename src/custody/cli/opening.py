@@ -1,0 +1,50 @@
+"""Opening whatever a store's address names: a database, or a tree on ZooKeeper with a database beside it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from custody import stores
+from custody.cli.config import Config, find
+from custody.model.errors import BadInput
+from custody.stores import Store
+
+LEASE_SECONDS = 30.0
+
+
+@contextmanager
+def open_store(
+    url: str, config: Config | None = None, lease: float = LEASE_SECONDS, place: str = ""
+) -> Iterator[Store]:
+    """On ZooKeeper the session's time-out is the lease, and the configuration says what other services do."""
+    if not url.startswith("zookeeper:"):
+        with stores.open_store(url) as store:
+            yield store
+        return
+    from custody.ingest.setup import external_states
+    from custody.ingest.zookeeper import open_tree
+
+    found = config or find(None)
+    external = external_states(found.ingest) if found else ()
+    with open_tree(url, lease, external, place or (found.ingest.place if found else "")) as tree:
+        yield tree
+
+
+def number(text: str) -> int:
+    """A job's or a batch's number; on ZooKeeper also its name, such as jid0000000012."""
+    from custody.ingest.tree import id_of
+
+    if re.fullmatch(r"[bj]id\d{10}", text):
+        return id_of(text)
+    if not text.isascii() or not text.isdigit():
+        raise BadInput(f"{text!r} is no number of a job", code="job.number", hint="12, or jid0000000012")
+    return int(text)
+
+
+def label(job: int) -> str:
+    """As people know it."""
+    from custody.ingest.tree import in_tree, name_of
+
+    return name_of(job) if in_tree(job) else str(job)

@@ -1,0 +1,99 @@
+"""The follower: writes what happened in the tree into the history, each move exactly once and in order.
+
+Any process may follow at any time. A move is known by its mark; two that write at the same moment meet at the
+subject's counter, and the one that comes second begins again. Moves of other services leave no entry: they are
+seen as a gap in the versions of the status and noted as that many *not observed*, never invented.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from custody.ingest import tree
+from custody.ingest.zookeeper.journal import Entry, Happened, read_entry
+from custody.ingest.zookeeper.operations import Delete
+from custody.ingest.zookeeper.reading import Tree
+from custody.model.errors import Refused
+from custody.stores import items
+from custody.stores.history import write_event
+from custody.stores.rows import Tx, loads
+from custody.stores.submit import submit
+
+AT_ONCE = 200
+TRIES = 10
+FOLLOWER = "follower"
+DETAIL = 7  # the column of an event's detail
+
+
+class _Overtaken(Exception):
+    """Another follower wrote the same move between our look and our write."""
+
+
+def follow(at: Tree, most: int = AT_ONCE) -> int:
+    """Write the oldest moves into the history; answers how many were taken out of the tree."""
+    names = at.session.names(tree.MOVES)[:most]
+    if not names:
+        return 0
+    nodes = at.session.get_many([f"{tree.MOVES}/{name}" for name in names])
+    entries = [read_entry(node.data) for node in nodes if node is not None]
+    write(at, [entry for entry in entries if entry is not None])
+    gone = [Delete(f"{tree.MOVES}/{name}") for name in names]
+    if not at.session.commit(gone).done:
+        at.session.commit_many([[each] for each in gone])  # refused: another follower was quicker with some
+    at.db.bell.ring()
+    return len(names)
+
+
+def follow_all(at: Tree) -> int:
+    count = 0
+    while found := follow(at):
+        count += found
+    return count
+
+
+def write(at: Tree, entries: Sequence[Entry]) -> None:
+    for _ in range(TRIES):
+        try:
+            at.db.write(lambda tx: _write_all(tx, entries))
+        except _Overtaken:
+            continue
+        return
+    raise Refused("other followers were quicker every time", code="tree.follow")
+
+
+def _write_all(tx: Tx, entries: Sequence[Entry]) -> None:
+    for entry in entries:
+        _write(tx, entry)
+
+
+def _write(tx: Tx, entry: Entry) -> None:
+    if not entry.happened or _is_written(tx, entry, entry.happened[0]):
+        return
+    for happened in entry.happened:
+        _write_one(tx, entry, happened)
+    items.record(tx, entry.items, entry.events, entry.agent)
+    submit(tx, entry.then, entry.move, entry.agent)
+
+
+def _write_one(tx: Tx, entry: Entry, happened: Happened) -> None:
+    seq = int(tx.run("next_subject_seq", subject=happened.subject)[0][0])
+    if _is_written(tx, entry, happened):
+        raise _Overtaken
+    missed = happened.status - _last_status(tx, happened.subject, seq) - (happened.type != "kept")
+    if seq > 1 and missed > 0:
+        told = {"count": missed, "status": happened.status - 1}
+        write_event(tx, happened.subject, seq, "unobserved", "none", FOLLOWER, told, happened.token)
+        seq = int(tx.run("next_subject_seq", subject=happened.subject)[0][0])
+    told = {**happened.detail, "status": happened.status}
+    write_event(
+        tx, happened.subject, seq, happened.type, happened.outcome, happened.agent, told, happened.token, entry.move
+    )
+
+
+def _is_written(tx: Tx, entry: Entry, happened: Happened) -> bool:
+    return bool(tx.run("event_of_move", subject=happened.subject, move=entry.move))
+
+
+def _last_status(tx: Tx, subject: str, seq: int) -> int:
+    rows = tx.run("events", subject=subject, after=seq - 2, limit=1)
+    return int(loads(rows[0][DETAIL]).get("status", 0)) if rows else 0

@@ -1,0 +1,103 @@
+"""What a `multi` leaves for the history: one node with everything that happened in it.
+
+It is made in the same `multi` as the move, so there is never one without the other. The follower (following.py) writes
+it into the database once, whoever of the fleet comes first, and then takes the node away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from custody.ingest import tree
+from custody.ingest.zookeeper.operations import Create
+from custody.model.errors import BadInput
+from custody.model.event import NewEvent, job_subject
+from custody.model.item import NewItem
+from custody.model.job import Change, NewJob
+from custody.model.machine import WORK
+from custody.stores.moves import detail
+from custody.stores.submit import first_detail
+
+_JOB = ("kind", "payload", "key", "priority", "lane", "place", "collection", "delay")
+
+
+@dataclass(frozen=True, slots=True)
+class Happened:
+    """One event of one job or batch."""
+
+    job: int
+    type: str
+    outcome: str
+    agent: str
+    detail: Mapping[str, Any]
+    token: int
+    status: int  # the version of the status after it: a gap is a move of another service
+
+    @property
+    def subject(self) -> str:
+        return job_subject(self.job)
+
+    def plain(self) -> dict[str, Any]:
+        # Every move passes here, and asdict would copy all of the detail first.
+        return {
+            "job": self.job, "type": self.type, "outcome": self.outcome, "agent": self.agent, "detail": self.detail,
+            "token": self.token, "status": self.status,
+        }  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    move: str
+    happened: Sequence[Happened]
+    agent: str = ""
+    items: Sequence[NewItem] = ()
+    events: Sequence[NewEvent] = ()
+    then: Sequence[NewJob] = field(default_factory=tuple)
+
+    def op(self) -> Create:
+        return Create(f"{tree.MOVES}/m", self.write(), sequence=True)
+
+    def write(self) -> bytes:
+        value: dict[str, Any] = {"move": self.move, "happened": [each.plain() for each in self.happened]}
+        if self.items or self.events or self.then:
+            value["agent"] = self.agent
+            value["items"] = [asdict(item) | {"types": sorted(item.types)} for item in self.items]
+            value["events"] = [asdict(event) for event in self.events]
+            value["then"] = [_plain(job) for job in self.then]
+        data = tree.dump(value)
+        if len(data) > tree.MOST_BYTES:
+            raise BadInput("there is more to tell about this move than a node can hold", code="tree.size")
+        return data
+
+
+def read_entry(data: bytes) -> Entry | None:
+    value = tree.load(data)
+    if "move" not in value:
+        return None
+    return Entry(
+        value["move"],
+        [Happened(**each) for each in value["happened"]],
+        value.get("agent", ""),
+        [NewItem(**each | {"types": frozenset(each["types"])}) for each in value.get("items", ())],
+        [NewEvent(**each) for each in value.get("events", ())],
+        [NewJob(**each) for each in value.get("then", ())],
+    )
+
+
+def of_change(change: Change, token: int, status: int, retries: int) -> Entry:
+    happened = Happened(
+        change.id, change.type, change.outcome, change.agent, detail(change, retries), token, status
+    )  # fmt: skip
+    return Entry(change.move, [happened], change.agent, change.items, change.events, change.then)
+
+
+def of_birth(number: int, new: NewJob, agent: str) -> Happened:
+    return Happened(number, "submitted", "none", agent, first_detail(new), 0, 0)
+
+
+def _plain(job: NewJob) -> dict[str, Any]:
+    if job.machine is not WORK or job.needs or job.parent is not None:
+        raise BadInput(f"a {job.kind} job cannot come of a move in the tree", code="tree.then")
+    return {name: getattr(job, name) for name in _JOB}

@@ -1,0 +1,227 @@
+"""Jobs and batches as they stand in the tree, many at a time."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any, Final
+
+from custody.ingest import tree
+from custody.ingest.states import BATCH, BATCH_KIND, JOB, JOB_KIND
+from custody.ingest.tree import Status
+from custody.ingest.zookeeper.record import Record, read_record
+from custody.ingest.zookeeper.session import Node, Session
+from custody.model.job import Job
+from custody.model.machine import End
+from custody.stores.database import Database
+
+ELSEWHERE: Final = "another service"
+PAGE = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How full the tree may become. A folder's list must fit into one packet, for services in any language."""
+
+    jobs: int = 30_000  # below /jobs: no new ones are made while there are more
+    moves: int = 20_000  # not yet in the history: nothing is claimed while there are more
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A job or a batch as it was found."""
+
+    name: str
+    batch: str  # its own name, for a batch
+    status: Status
+    version: int  # of the status
+    record: Record
+    token: int | None  # the version of the record; None where there is none
+    facts: Mapping[str, Any]
+    kept_back: str | None  # a queue entry that is made with the next piece of the fan-out; None: there are no facts yet
+    payload: Mapping[str, Any]
+    priority: int
+    made: int
+    changed: int
+    lock: Node | None = None
+    open: int = 0  # of a batch: its jobs that have not ended
+    taken: bool = True  # of a batch: someone began to make jobs of it
+    lists: bool = True  # of a batch: its lists are there
+    uuid: str = ""
+
+    @property
+    def id(self) -> int:
+        return tree.id_of(self.name)
+
+    @property
+    def is_batch(self) -> bool:
+        return tree.is_batch(self.name)
+
+    @property
+    def collection(self) -> str:
+        return str(self.payload.get("profile", ""))
+
+    @property
+    def lane(self) -> str:
+        return self.record.lane or self.collection
+
+    @property
+    def vanished(self) -> bool:
+        """Whoever had it is gone without a word."""
+        return self.record.holder is not None and self.lock is None
+
+
+class Rest:
+    """What is not worth a look before some time; and what we move ourselves is worth one at once.
+
+    A look takes a while. If something was moved meanwhile, what the look found may be out of date: so whoever looks
+    says at which turn it began, and after a move nothing of that turn is put to rest any more.
+    """
+
+    def __init__(self) -> None:
+        self._until: dict[str, float] = {}
+        self._lock = threading.Lock()
+        self.turn = 0
+
+    def put(self, mark: str, seconds: float, turn: int) -> None:
+        with self._lock:
+            if turn == self.turn:
+                self._until[mark] = time.monotonic() + seconds
+
+    def wake(self, *marks: str) -> None:
+        with self._lock:
+            self.turn += 1
+            for mark in marks:
+                self._until.pop(mark, None)
+
+    def is_over(self, mark: str) -> bool:
+        return self._until.get(mark, 0.0) <= time.monotonic()
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """The tree, the database beside it, and what this process has claimed."""
+
+    session: Session
+    db: Database
+    limits: Limits = field(default_factory=Limits)
+    external: frozenset[str] = frozenset()  # states that other services work on
+    place: str = ""  # this machine's working disk: what is pinned elsewhere is left alone
+    held: dict[int, Seen] = field(default_factory=dict)  # claimed by us, as it was then
+    rest: Rest = field(default_factory=Rest)
+    odd: set[str] = field(default_factory=set)  # found in a queue that is not that of its status
+    known: set[str] = field(default_factory=set)  # folders that are there
+    glance: dict[str, tuple[int, float, int]] = field(default_factory=dict)  # turn, time, and how long a queue was then
+
+    def now(self) -> int:
+        return self.db.now()
+
+    def drop(self, number: int, token: int | None) -> Seen | None:
+        """What was claimed under this token; a newer claim of the same job is none of its business."""
+        held = self.held.get(number)
+        return self.held.pop(number) if held is not None and held.token == token else None
+
+
+def read(session: Session, names: Sequence[str], with_locks: bool = True) -> list[Seen | None]:
+    """Those that exist and can be read; None for the others."""
+    batches = [name for name in names if tree.is_batch(name)]
+    jobs = [name for name in names if not tree.is_batch(name)]
+    found = {
+        **dict(zip(jobs, _read_jobs(session, jobs, with_locks), strict=True)),
+        **dict(zip(batches, _read_batches(session, batches), strict=True)),
+    }
+    return [found[name] for name in names]
+
+
+def read_one(session: Session, name: str) -> Seen | None:
+    return read(session, [name])[0]
+
+
+def pages(session: Session, names: Iterator[str]) -> Iterator[Seen]:
+    """One after the other, in constant memory."""
+    while page := list(islice(names, PAGE)):
+        yield from (seen for seen in read(session, page) if seen is not None)
+
+
+def _read_jobs(session: Session, names: Sequence[str], with_locks: bool) -> list[Seen | None]:
+    parts = ("status", "configuration", "bid", "priority")
+    paths = [
+        path
+        for name in names
+        for path in (*(f"{tree.home(name)}/{part}" for part in parts), tree.ours(name), f"{tree.ours(name)}/facts")
+    ]
+    nodes = iter(session.get_many(paths))
+    locks = session.look_many([f"{tree.home(name)}/lock" for name in names]) if with_locks else [None] * len(names)
+    return [_job(name, list(islice(nodes, len(parts) + 2)), lock) for name, lock in zip(names, locks, strict=True)]
+
+
+def _job(name: str, nodes: Sequence[Node | None], lock: Node | None) -> Seen | None:
+    status_node, configuration, bid, priority, record, facts = nodes
+    status = tree.read_status(status_node.data, of_batch=False) if status_node else None
+    if status_node is None or status is None or bid is None:
+        return None  # half-made by someone, or gone
+    given = tree.read_configuration(configuration.data if configuration else b"")
+    number = priority.data.decode() if priority else ""
+    return Seen(
+        name, bid.data.decode(), status, status_node.version, *_ours(record, facts, status_node), given,
+        int(number) if number.isdigit() else 99, status_node.made, status_node.changed, lock,
+    )  # fmt: skip
+
+
+def _ours(
+    record: Node | None, facts: Node | None, status: Node
+) -> tuple[Record, int | None, Mapping[str, Any], str | None]:
+    told = read_record(record.data).beside(status.version) if record else Record()
+    kept = tree.load(facts.data) if facts else {}
+    back = str(kept.get("kept_back", "")) if facts else None
+    return told, record.version if record else None, kept.get("facts", {}), back
+
+
+def _read_batches(session: Session, names: Sequence[str]) -> list[Seen | None]:
+    homes = [(tree.home(name), tree.ours(name)) for name in names]
+    data = iter(
+        session.get_many([path for at, us in homes for path in (f"{at}/status", f"{at}/submission", us, f"{us}/facts")])
+    )
+    looks = iter(
+        session.look_many(
+            [path for at, _ in homes for path in (f"{at}/lock", f"{at}/states", f"{at}/states/batch-processing")]
+        )
+    )
+    return [_batch(name, list(islice(data, 4)), list(islice(looks, 3))) for name in names]
+
+
+def _batch(name: str, nodes: Sequence[Node | None], looks: Sequence[Node | None]) -> Seen | None:
+    status_node, submission, record, facts = nodes
+    status = tree.read_status(status_node.data, of_batch=True) if status_node else None
+    if status_node is None or status is None or submission is None:
+        return None
+    lock, states, working = looks
+    return Seen(
+        name, name, status, status_node.version, *_ours(record, facts, status_node),
+        tree.read_submission(submission.data), 5, status_node.made, status_node.changed, lock,
+        working.children if working else 0, states is not None, working is not None,
+        str(tree.load(submission.data).get("batchID", "")),
+    )  # fmt: skip
+
+
+def as_job(seen: Seen, now: int) -> Job:
+    """The engine's view of it."""
+    machine, record, state = (BATCH if seen.is_batch else JOB), seen.record, seen.status.state
+    ended: End | None = "deleted" if state == "deleted" else machine.end(state)
+    due = record.due  # until someone claims it
+    holder = record.holder or (ELSEWHERE if seen.lock else None)
+    code = record.code or (f"{ELSEWHERE.replace(' ', '-')}" if ended == "failed" else None)
+    return Job(
+        id=seen.id, kind=BATCH_KIND if seen.is_batch else JOB_KIND, key=record.key, state=state,
+        runnable=machine.is_working(state), ended=ended, lane=seen.lane, place=record.place,
+        collection=seen.collection, priority=seen.priority, unmet=int(due is not None and due > now), due=due,
+        payload=seen.payload, facts=seen.facts, attempts=record.attempts, crashes=record.crashes,
+        retries=seen.status.retries,
+        last_passed=seen.status.last_passed, parent=None if seen.is_batch else tree.id_of(seen.batch), open=seen.open,
+        when_empty="reporting" if seen.is_batch else None, line=None, task=None, position=0, supersedes=False,
+        token=seen.token or 0, seq=seen.version + 1, move=record.move, holder=holder, until=0,
+        suspect=record.suspect, revoked=None, code=code, created=seen.made, changed=seen.changed,
+    )  # fmt: skip

@@ -1,0 +1,41 @@
+"""What we write down about a job or a batch beside the deployed tree: who has it, how often it was tried, until when
+it waits. The version of its node is the token: it rises at every claim and every move."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+
+from custody.ingest.tree import dump, load
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    holder: str | None = None
+    since: int = 0  # when it was claimed
+    attempts: int = 0
+    crashes: int = 0
+    suspect: bool = False  # its last holder vanished: it is claimed alone
+    due: int | None = None  # not before
+    place: str = ""
+    lane: str = ""  # once it is another than its collection's: that of a storage node
+    code: str | None = None  # why it failed
+    key: str | None = None  # of a batch: the depositor's own name for the submission
+    move: str = ""  # the mark of the last change of ours
+    status: int = -1  # the version of the status that this goes with
+
+    def write(self) -> bytes:
+        return dump({name: value for name, plain in _PLAIN.items() if (value := getattr(self, name)) != plain})
+
+    def beside(self, status: int) -> Record:
+        """As it counts for a status: if another service has moved the job since, only its past is left."""
+        if status == self.status:
+            return self
+        return replace(self, holder=None, attempts=0, suspect=False, due=None, code=None)
+
+
+_PLAIN = asdict(Record())
+
+
+def read_record(data: bytes) -> Record:
+    known = load(data)
+    return Record(**{name: known[name] for name in Record.__dataclass_fields__ if name in known})

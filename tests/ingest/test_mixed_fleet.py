@@ -1,0 +1,306 @@
+"""One fleet of several services: another one, which knows only the tree, works beside us, is killed, and hands in work."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kazoo.client import KazooClient
+
+from custody.engine.judge import judge
+from custody.engine.kinds import Kind
+from custody.ingest.manifest.form import Row
+from custody.ingest.states import JOB, JOB_KIND
+from custody.ingest.tree import id_of, name_of
+from custody.ingest.zookeeper import mending, opening
+from custody.model.errors import LeaseLost
+from custody.model.job import Change, Claim, Job
+from custody.model.outcome import Passed
+from ingest import peer as other_service
+from ingest.bench import CONFIG, Archive, archive
+from ingest.peer import Peer
+from ingest.test_end_to_end import objects, ocfl_is_valid
+
+PATIENCE = 90.0
+
+
+def tree_url(hosts: str, folder: Path) -> str:
+    return f"zookeeper://{hosts}?with=sqlite:///{folder / 'custody.db'}"
+
+
+@contextmanager
+def peers(hosts: str) -> Iterator[Peer]:
+    made = Peer(hosts)
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+@contextmanager
+def working(home: Archive) -> Iterator[None]:
+    """Our part of the fleet, at work beside the test."""
+    home.store.queue.mend_seconds = 0.3  # type: ignore[attr-defined]
+    worker = home.worker(threads=2, poll=0.05)
+    thread = threading.Thread(target=worker.run_forever, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        worker.stop()
+        thread.join(30)
+
+
+def wait_for_end(home: Archive, batch: int) -> Job:
+    end = time.monotonic() + PATIENCE
+    while (found := home.batch(batch)).ended is None:
+        assert time.monotonic() < end, f"stuck: {found.state} {home.store.queue.children(batch)}"
+        time.sleep(0.05)
+    return found
+
+
+def orphans(url: str) -> list[str]:
+    with opening.open_session(opening.read_address(url)) as session:
+        return [orphan.text for orphan in mending.find(session)]
+
+
+def start_peer(hosts: str, folder: Path, *states: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen([sys.executable, other_service.__file__, hosts, str(folder), *states])
+
+
+@pytest.mark.kills
+@pytest.mark.parametrize("external", [("recording",), ("storing", "recording")], ids=" and ".join)
+def test_another_service_does_its_steps_and_being_killed_it_loses_nothing(
+    zookeeper_hosts: str, tmp_path: Path, external: tuple[str, ...]
+) -> None:
+    url, recorded = tree_url(zookeeper_hosts, tmp_path), tmp_path / "recorded"
+    recorded.mkdir()
+    with archive(tmp_path, url, config=replace(CONFIG, external=external)) as home:
+        batch = home.submit(home.batch_manifest("batch.checkm", objects(home, 8)))
+        service = start_peer(zookeeper_hosts, recorded, *external)
+        kills = 0
+        try:
+            with working(home):
+                while home.batch(batch).ended is None and kills < 4:
+                    before = len(list(recorded.iterdir()))
+                    end = time.monotonic() + 5
+                    while len(list(recorded.iterdir())) == before and time.monotonic() < end:
+                        time.sleep(0.005)
+                    service.send_signal(signal.SIGKILL)  # it has just begun with one
+                    service.wait()
+                    kills += 1
+                    service = start_peer(zookeeper_hosts, recorded, *external)
+                found = wait_for_end(home, batch)
+        finally:
+            service.kill()
+            service.wait()
+        jobs = home.jobs(batch)
+        assert found.state == "completed"
+        assert {job.state for job in jobs} == {"completed"}
+        assert {name_of(job.id) for job in jobs} == {path.name for path in recorded.iterdir()}, (
+            "each was recorded there"
+        )
+        assert kills >= 1
+        assert len({job.facts["primary"] for job in jobs}) == 8
+        home.run()
+        assert home.mails() == [f"batch-{batch}-report-1@localhost.eml"]
+        for job in jobs:
+            events = home.store.records.events(job.subject)
+            unseen = [event.detail["count"] for event in events if event.type == "unobserved"]
+            assert sum(unseen) >= len(external), "what the other service did is counted, and not made up"
+            assert [event.detail["from"] for event in events if event.type == "passed"].count("recording") == 0
+        if external == ("recording",):
+            assert ocfl_is_valid(home.home / "storage")
+    assert orphans(url) == []
+
+
+def test_a_batch_that_another_service_made_is_worked_by_us(zookeeper_hosts: str, tmp_path: Path) -> None:
+    url = tree_url(zookeeper_hosts, tmp_path)
+    with archive(tmp_path, url) as home, peers(zookeeper_hosts) as service:
+        half = service.zk.create("/batches/bid", sequence=True)  # and one that it has only begun to make
+        submission = {
+            "batchID": "bid-5a51ad0c-6c3a-4d2e-9f27-6f2d2f1f2a11", "profile": "papers", "submitter": "eve",
+            "payload_url": home.batch_manifest("batch.checkm", objects(home, 3)), "type": "batch-manifest",
+            "responseForm": "xml", "DCformat": "kept as it is",
+        }  # fmt: skip
+        name = service.create_batch(submission)
+        home.run()
+        assert service.get(f"/batches/{name}/status")["status"] == "Completed"
+        assert service.get(f"/batches/{name}/submission") == submission
+        jobs = service.zk.get_children(f"/batches/{name}/states/batch-completed")
+        assert len(jobs) == 3
+        for job in jobs:
+            status = service.get(f"/jobs/{job}/status")
+            assert (status["status"], status["last_successful_status"]) == ("Completed", "Notify")
+            assert service.get(f"/jobs/{job}/identifiers")["primary_id"].startswith("ark:/")
+        report = service.get(f"/batches/{name}/status-report")
+        assert (report["failed_jobs"], report["successful_jobs"]) == ([], sorted(jobs))
+        assert home.report(id_of(name))["counts"] == {"completed": 3, "failed": 0, "deleted": 0}
+        service.zk.delete(half)
+    assert orphans(url) == []
+
+
+def claim_one(home: Archive, state: str) -> Claim:
+    (claim,) = home.store.queue.claim([f"{JOB_KIND}|{state}||"], "us", 10, 1)
+    return claim
+
+
+def passed(home: Archive, claim: Claim) -> Change:
+    kind = Kind(JOB_KIND, lambda work: Passed(), state=claim.job.state, machine=JOB)
+    return judge(kind, claim, Passed(), {}, 0.5, home.store.new_move())
+
+
+def plant_job(service: Peer, state: str = "Recording", last: str = "Storing", priority: int = 5) -> str:
+    batch = service.create_batch({"profile": "papers", "payload_url": "http://127.0.0.1/x"})
+    status = {"status": "Processing", "last_modified": other_service.now(), "message": ""}
+    service.zk.set(f"/batches/{batch}/status", json.dumps(status).encode())
+    return service.create_job(batch, {"profile": "papers"}, state, priority, last_successful_status=last)
+
+
+def expire(home: Archive) -> None:
+    """End our session behind our back, as the server does when it has not heard of us for too long."""
+    zk = home.store.queue._at.session.zk  # type: ignore[attr-defined]
+    sid = zk.client_id
+    again = KazooClient(",".join(f"{host}:{port}" for host, port in zk.hosts), client_id=sid, timeout=10)
+    again.start()
+    again.stop()  # closing it ends the session for both
+    again.close()
+    end = time.monotonic() + 30
+    while not zk.connected or zk.client_id == sid:
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def test_what_one_service_has_locked_the_other_leaves_alone(zookeeper_hosts: str, tmp_path: Path) -> None:
+    with archive(tmp_path, tree_url(zookeeper_hosts, tmp_path)) as home, peers(zookeeper_hosts) as service:
+        first, second = plant_job(service), plant_job(service)
+        assert service.take("recording") == first
+        claim = claim_one(home, "recording")
+        assert name_of(claim.id) == second
+        assert service.take("recording") is None
+        assert "another service" in home.store.queue.why(id_of(first))[0].text
+        assert home.store.queue.settle([passed(home, claim)])[0].done
+        assert service.get(f"/jobs/{second}/status")["status"] == "Notify"
+
+
+def late_after_a_move(service: Peer, name: str) -> None:
+    """The other service takes it over and finishes."""
+    assert service.take("recording") == name
+    service.move(name, "Notify")
+    service.unlock(name)
+
+
+def late_while_it_works(service: Peer, name: str) -> None:
+    """The other service has only taken it over."""
+    assert service.take("recording") == name
+
+
+@pytest.mark.parametrize("meanwhile", [late_after_a_move, late_while_it_works])
+def test_whoever_lost_its_session_can_say_nothing_more(zookeeper_hosts: str, tmp_path: Path, meanwhile: Any) -> None:
+    with archive(tmp_path, tree_url(zookeeper_hosts, tmp_path)) as home, peers(zookeeper_hosts) as service:
+        name = plant_job(service)
+        claim = claim_one(home, "recording")
+        expire(home)
+        meanwhile(service, name)
+        before = service.get(f"/jobs/{name}/status"), service.zk.get_children(f"/jobs/{name}")
+        assert home.store.queue.renew([claim], 10) == {claim.id: "lost"}
+        answer = home.store.queue.settle([passed(home, claim)])[0]
+        assert (answer.done, answer.code) == (False, "lease.lost")
+        with pytest.raises(LeaseLost):
+            home.store.queue.keep(claim, {"primary": "ark:/1"}, {"primary": "ark:/1"}, [], "us")
+        assert (service.get(f"/jobs/{name}/status"), service.zk.get_children(f"/jobs/{name}")) == before
+
+
+def test_what_a_vanished_worker_left_is_taken_over_alone_and_its_late_word_is_refused(
+    zookeeper_hosts: str, tmp_path: Path
+) -> None:
+    with archive(tmp_path, tree_url(zookeeper_hosts, tmp_path)) as home, peers(zookeeper_hosts) as service:
+        plant_job(service)
+        queue = home.store.queue
+        first = claim_one(home, "recording")
+        late = passed(home, first)
+        assert queue.claim_expired([f"{JOB_KIND}|recording||"], "other", 10) is None, "its holder lives"
+        expire(home)
+        assert queue.claim([f"{JOB_KIND}|recording||"], "other", 10, 5) == [], "only alone"
+        taken = queue.claim_expired([f"{JOB_KIND}|recording||"], "other", 10)
+        assert taken is not None
+        assert (taken.job.suspect, taken.job.crashes, taken.job.attempts) == (True, 0, 2)
+        assert taken.token > first.token
+        assert not queue.settle([late])[0].done
+        assert queue.settle([passed(home, taken)])[0].done
+        assert queue.get(taken.id).state == "notify"
+
+
+def test_a_lost_answer_is_found_out_by_the_moves_own_mark(zookeeper_hosts: str, tmp_path: Path) -> None:
+    with archive(tmp_path, tree_url(zookeeper_hosts, tmp_path)) as home, peers(zookeeper_hosts) as service:
+        plant_job(service)
+        claim = claim_one(home, "recording")
+        change = passed(home, claim)
+        queue = home.store.queue
+        assert queue.settle([change])[0].done
+        assert queue.settle([change])[0].done, "said again, it is found to be done"
+        queue.tick()
+        told = [event.type for event in home.store.records.events(f"job/{claim.id}")]
+        assert told.count("passed") == 1
+
+
+def test_a_job_with_a_priority_of_99_that_is_to_wait_longer_stays_in_two_digits(
+    zookeeper_hosts: str, tmp_path: Path
+) -> None:
+    with archive(tmp_path, tree_url(zookeeper_hosts, tmp_path)) as home, peers(zookeeper_hosts) as service:
+        name = plant_job(service, "Recording", "Storing", 99)
+        home.operator.prioritise(id_of(name), 250)
+        assert service.zk.get_children("/jobs/states/recording") == [f"99-{name}"]
+        home.operator.prioritise(id_of(name), 3)
+        assert service.zk.get_children("/jobs/states/recording") == [f"03-{name}"]
+        assert service.take("recording") == name
+
+
+def test_a_submission_of_many_rows_becomes_several_batches_and_no_folder_grows_beyond_its_limit(
+    zookeeper_hosts: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from custody.ingest.zookeeper.queue import TreeQueue
+    from custody.ingest.zookeeper.reading import Limits
+    from custody.model.job import FanOut
+
+    monkeypatch.setattr(TreeQueue, "fan_out", FanOut(at_once=4, most=10))
+    with (
+        archive(tmp_path, tree_url(zookeeper_hosts, tmp_path), limits=Limits(jobs=12)) as home,
+        peers(zookeeper_hosts) as service,
+    ):
+        row = home.object_row("a.txt", b"a")
+        url = home.object_manifest("o.checkm", [row])
+        rows = [Row(number, url, f"o{number}.checkm", local_ids=(f"loc{number}",)) for number in range(1, 25)]
+        home.submit(home.batch_manifest("batch.checkm", rows))
+        most = 0
+        stop = threading.Event()
+
+        def watch() -> None:
+            nonlocal most
+            while not stop.is_set():
+                most = max(most, len(service.zk.get_children("/jobs")) - 1)
+                time.sleep(0.005)
+
+        watcher = threading.Thread(target=watch)
+        watcher.start()
+        home.run()
+        stop.set()
+        watcher.join()
+        assert 8 <= most <= 12 + 2 * 4, "the limit, and a piece for each that was just being added"
+        assert len({home.world.inventory.ark_of("ark:/99999/owner", [f"loc{number}"]) for number in range(1, 25)}) == 24
+        subjects = [f"job/{id_of(f'bid{number:010d}')}" for number in range(3)]
+        ends = [[event for event in home.store.records.events(subject)] for subject in subjects]
+        assert [[e.detail["completed"] for e in told if e.detail.get("from") == "reporting"] for told in ends] == [
+            [10], [10], [4]
+        ]  # fmt: skip
+        assert len(home.mails()) == 3

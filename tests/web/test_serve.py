@@ -7,7 +7,6 @@ import json
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,9 +15,6 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-
-from custody.web.serving import Server
-from web.house import House
 
 SOURCE = Path(__file__).parents[2] / "src"
 
@@ -110,12 +106,3 @@ def test_the_demo_serves_its_dashboard_on_the_next_free_port_and_goes_on_after_a
         assert len(json.loads(get(url, "/batches.json")[1])["batches"]) == 4
         again.send_signal(signal.SIGTERM)
         assert again.wait(timeout=30) == 0
-
-
-def test_short_answers_are_not_held_back(own: House) -> None:
-    """asyncio turns that off only for sockets known to be TCP's; otherwise every answer takes a twenty-fifth of a second."""
-    server = Server(own.app)
-    try:
-        assert server._socket.proto == socket.IPPROTO_TCP
-    finally:
-        server.stop()

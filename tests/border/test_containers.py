@@ -49,7 +49,7 @@ def boxes(engine: Engine, tmp_path: Path, podman: Podman) -> Iterator[Boxes]:
             (running := Running(sandboxes.root / name)).stop(0)
             running.remove()
     assert podman.podman("ps", "--all", "--quiet").strip() == "", "no container is left"
-    left = {name for name in set(os.listdir("/dev/shm")) - before if name.startswith("custody-")}
+    left = {name for name in set(os.listdir("/dev/shm")) - before if name.startswith("custody-secrets-")}
     assert not left, "no secret is left"
 
 
@@ -151,14 +151,17 @@ i=0; while [ $i -lt 300 ]; do sleep 304 & i=$((i+1)); done 2>/dev/null
 
 
 def test_a_task_that_does_its_worst_reaches_nothing_and_leaves_nothing(boxes: Boxes) -> None:
-    running = boxes.start(ABUSE, limits=Limits(processes=40), secrets={"key": b"mine alone"}, timeout=15.0)
+    own = str(300_000 + os.getpid())  # no other test run's
+    running = boxes.start(
+        ABUSE.replace("304", own), limits=Limits(processes=40), secrets={"key": b"mine alone"}, timeout=15.0
+    )
     (pid,) = inits(running) or (0,)
     end = running.wait(60)
     assert end is not None
     said = running.output().decode(errors="replace")
     assert "BAD" not in said, said
     assert not pid or processes.look(pid) is None
-    left = [process for process in processes.all_processes() if b"sleep\x00304" in _command(process.pid)]
+    left = [process for process in processes.all_processes() if f"sleep\0{own}".encode() in _command(process.pid)]
     assert not left, "nothing that it started is alive"
 
 

@@ -1,9 +1,10 @@
 # Two commands are enough for a newcomer: `make demo` and `make test`.
 PYTHON ?= python3
 BIN := .venv/bin
+SUBJECTS := engine ingest workflows robots channels web
 export PYTHONDONTWRITEBYTECODE = 1
 
-.PHONY: help demo test check format prove prove-long bench docs lock clean services
+.PHONY: help demo test check format prove prove-long bench bench-long docs reference lock clean services
 
 help:            ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -34,11 +35,16 @@ prove-long: .venv/dev services  ## the same for as long as it takes
 	$(BIN)/python -m pytest --prove $(or $(ROW),all) --long --figures proof.json $(ARGS)
 
 bench: .venv/dev ## quick benchmarks, ours and others side by side; ratios count
-	$(BIN)/python -m bench.engine --quick
-	$(BIN)/python -m bench.channels --quick
+	@short=0; for subject in $(SUBJECTS); do $(BIN)/python -m bench.$$subject --quick || short=1; done; exit $$short
+
+bench-long: .venv/dev ## the same with up to a million of each
+	@short=0; for subject in $(SUBJECTS); do $(BIN)/python -m bench.$$subject || short=1; done; exit $$short
 
 docs: .venv/dev  ## check that the documentation is true: every transcript is run, every link followed
 	$(BIN)/python -m pytest tests/docs $(ARGS)
+
+reference: .venv/dev  ## write docs/reference anew from the program
+	$(BIN)/python docs/make_reference.py
 
 lock:            ## renew the pinned, hashed dependencies
 	$(BIN)/uv pip compile -q --upgrade --generate-hashes --no-emit-index-url --no-header --python-version 3.11 pyproject.toml -o requirements/run.txt

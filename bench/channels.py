@@ -5,6 +5,7 @@
 Messages come from the stand-in's generator, made before the clock starts. The peer of an append is the least
 that a disk must do for the same bytes: a synced write for the content and one for its list. 20,000 messages
 a second are 0.3 of that peer on an idle machine; the ratio is what is judged, as a busy machine slows both.
+What a message costs in operations and bytes is counted by `channel_costs`.
 With a connection string (Azurite's, say) the same pages go through the bare SDK and through us in turns.
 """
 
@@ -24,6 +25,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from bench.channel_costs import costs
 from custody.channels.files import Files
 from custody.channels.standins.world import TEXT, World
 from custody.channels.table import Settings, Table
@@ -44,6 +46,7 @@ def main() -> int:
     pages = list(make_pages(min(number, 20_000)))
     good = [appends(asked.folder, pages, packing) for packing in (1, 100)]
     good.append(searches(asked.folder, number))
+    good.append(costs(5_000 if asked.quick else 20_000))
     if asked.connection:
         good.append(on_azure(asked.connection, pages[:30]))
     return 0 if all(good) else 1

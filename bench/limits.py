@@ -86,3 +86,24 @@ def bare_sqlite_drain(folder: Path, count: int) -> float:
     rate = count / (time.monotonic() - began)
     db.close()
     return rate
+
+
+def insert_rate(url: str, count: int) -> float:
+    """One row, one commit, one connection."""
+    with psycopg.connect(url, autocommit=True) as db:
+        db.execute("create table job (id bigint generated always as identity primary key, state text, payload text)")
+        began = time.monotonic()
+        for n in range(count):
+            db.execute("insert into job (state, payload) values ('queued', %s)", (f'{{"n":{n}}}',), prepare=True)
+        return count / (time.monotonic() - began)
+
+
+def copy_rate(url: str, count: int) -> float:
+    """One COPY, one commit: no key, no history, no index but the primary key's."""
+    with psycopg.connect(url, autocommit=True) as db:
+        db.execute("create table job (id bigint generated always as identity primary key, state text, payload text)")
+        began = time.monotonic()
+        with db.cursor().copy("copy job (state, payload) from stdin") as copy:
+            for n in range(count):
+                copy.write_row(("queued", f'{{"n":{n}}}'))
+        return count / (time.monotonic() - began)

@@ -13,6 +13,7 @@ import os
 import platform
 import statistics
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -85,6 +86,7 @@ def in_turns(contest: Mapping[str, Measure], rounds: int = ROUNDS) -> Figures:
 class Options:
     quick: bool
     long: bool = False
+    write: bool = False
 
 
 def main(doc: str | None, measure: Callable[[Options], Sequence[Row]]) -> int:
@@ -92,9 +94,10 @@ def main(doc: str | None, measure: Callable[[Options], Sequence[Row]]) -> int:
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="fewer jobs")
     parser.add_argument("--long", action="store_true", help="up to a million of each")
+    parser.add_argument("--write", action="store_true", help="where a subject has a picture in the documentation")
     parser.add_argument("--json", type=Path, help="also write the rows here")
     asked = parser.parse_args()
-    rows = list(measure(Options(asked.quick, asked.long)))
+    rows = list(measure(Options(asked.quick, asked.long, asked.write)))
     for row in rows:
         print(row)
     if asked.json:
@@ -111,6 +114,13 @@ def as_json(rows: Sequence[Row]) -> dict[str, Any]:
         for row in rows
     ]  # fmt: skip
     return {"python": platform.python_version(), "cores": os.cpu_count(), "load": os.getloadavg(), "rows": told}
+
+
+def timed(count: int, act: Callable[[], object]) -> float:
+    """So many a second."""
+    started = time.perf_counter()
+    act()
+    return count / (time.perf_counter() - started)
 
 
 def skipped(what: str, why: str) -> None:

@@ -17,6 +17,7 @@ pytest_plugins = ["prove.plugin"]
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
+    from rig.apache import Apache
     from rig.azurite import Azurite
     from rig.mail import Mailbox
     from rig.podman import Podman
@@ -84,6 +85,18 @@ def repository(svn: Subversion) -> Repository:
     return svn.fresh_repository()
 
 
+@pytest.fixture(scope="session")
+def apache() -> Iterator[Apache]:
+    """A private Apache with mod_dav_svn."""
+    need("mod-dav-svn")
+    from rig.apache import Apache
+
+    server = Apache()
+    server.start()
+    yield server
+    server.remove()
+
+
 @pytest.fixture
 def smtp() -> Iterator[Mailbox]:
     """An SMTP server that keeps the letters it gets."""
@@ -121,12 +134,17 @@ def temporal() -> Iterator[Temporal]:
 
 @pytest.fixture(scope="session")
 def podman() -> Iterator[Podman]:
-    """A private podman store with one small image."""
+    """A private podman store with one small image; a machine whose kernel lets no container run says what it said."""
     need("podman")
     from rig.podman import Podman
+    from rig.program import CannotStart
 
     store = Podman()
-    store.start()
+    try:
+        store.start()
+    except CannotStart as error:
+        store.remove()
+        pytest.skip(f"podman is installed but cannot run a container on this machine: {error}")
     yield store
     store.remove()
 

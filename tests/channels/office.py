@@ -9,6 +9,7 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -27,8 +28,10 @@ from custody.channels.work import job_of
 from custody.cli import main
 from custody.cli.config import read
 from custody.stores import open_store
+from rig.program import as_user
 
-SECONDS = 60.0  # to wait for something on a machine that has other things to do
+FULL = os.environ.get("CUSTODY_KILLS") == "full"
+SECONDS = 900.0 if FULL else 90.0  # to wait for something on a machine that has other things to do
 TROUBLES: tuple[int | str, ...] = (*LIMITS, 500, 502, 503, "drop")
 PROGRAM = [sys.executable, "-m", "custody"]
 
@@ -57,7 +60,7 @@ class Office:
         ended: object = 0
         with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
             try:
-                main([*words, "--config", str(self.folder / "custody.toml")])
+                main([*words, *(["--config", str(self.folder / "custody.toml")] if words[0] == "channel" else [])])
             except SystemExit as end:
                 ended = end.code
             finally:
@@ -69,7 +72,12 @@ class Office:
     def start(self, *words: str) -> subprocess.Popen[bytes]:
         log = (self.folder / "log").open("ab")
         process = subprocess.Popen(
-            [*PROGRAM, *words], cwd=self.folder, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=_environ()
+            [*as_user(""), *PROGRAM, *words],  # it ends with us, even if we are killed
+            cwd=self.folder,
+            stdout=log,
+            stderr=log,
+            stdin=subprocess.DEVNULL,
+            env=own_sources(),
         )
         log.close()
         self._processes.append(process)
@@ -104,19 +112,25 @@ class Office:
         found = read(self.folder / "custody.toml")
         return Table(open_blobs(found.channels, found.home), channel, settings_of(found.channels))
 
+    def until_same(self, *channels: Channel) -> None:
+        until(lambda: all(map(self.same, channels)), self.log(), pause=0.1)
+
     def coverage(self, channel: int) -> Coverage:
         return Coverage.read(self.table(channel).mark)
 
     def same(self, channel: Channel) -> bool:
         """Is the archive what the channel is: the same messages, in their newest version, and no gaps?"""
-        table = self.table(channel.id)
+        table, coverage = self.table(channel.id), self.coverage(channel.id)
+        last = next((raw for n in reversed(range(channel.count)) if (raw := self.world.message(channel, n))), None)
+        if coverage.gaps or (last and coverage.upto < int(last["id"])):  # cheap to know, and asked often
+            return False
         kept = {one.id: one.message["content"] for one in table.between() if not one.deleted_at}
         world = self.world
         there = {int(raw["id"]): raw["content"] for n in range(channel.count) if (raw := world.message(channel, n))}
-        return kept == there and not self.coverage(channel.id).gaps
+        return kept == there
 
 
-def _environ() -> dict[str, str]:
+def own_sources() -> dict[str, str]:
     """This package's sources, whatever is installed."""
     return os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
 
@@ -131,11 +145,11 @@ def office(folder: Path, world: World, switches: Switches | None = None, **chann
             here.stop_all()
 
 
-def until(condition: Callable[[], object], why: str = "", seconds: float = SECONDS) -> None:
+def until(condition: Callable[[], object], why: str = "", seconds: float = SECONDS, pause: float = 0.01) -> None:
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, why or "it did not come about"
-        time.sleep(0.01)
+        time.sleep(pause)
 
 
 # --- Everything that goes wrong ---
@@ -149,6 +163,18 @@ class Storm:
         self.dice = random.Random(seed)
         self.seen = dict.fromkeys(TROUBLES, 0)
         self.touched: set[int] = set()
+        self._hold_at = 0
+        self.reached, self._released = threading.Event(), threading.Event()
+
+    def hold(self, page: int) -> None:
+        """Keep whoever asks for this page waiting, until `release`: a busy machine's test may be late to see it."""
+        self._hold_at = page
+        self.reached.clear()
+        self._released.clear()
+
+    def release(self) -> None:
+        self._hold_at = 0
+        self._released.set()
 
     def trouble(self, _: int) -> int | str | None:
         if self.dice.random() > self.rate:
@@ -159,7 +185,12 @@ class Storm:
 
     def between_pages(self, channel: int, page: int) -> None:
         """Someone edits, deletes and writes, anywhere: also the last message, which then stays the last."""
-        if channel != self.channel.id or page % 3:
+        if channel != self.channel.id:
+            return
+        if self._hold_at and page >= self._hold_at:
+            self.reached.set()
+            self._released.wait(SECONDS)
+        if page % 3:
             return
         ids = ids_of(self.world, self.channel)
         edited, deleted = self.dice.sample(ids, 2)

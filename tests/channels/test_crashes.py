@@ -20,6 +20,7 @@ from channels.orders import ORDERS, Raw, message_id, pages
 from custody.channels.blobs import Blobs
 from custody.channels.files import Files
 from custody.channels.table import Settings, Table
+from rig.azurite import Azurite
 
 CHANNEL = 7
 EXPECTED = {"orphan", "split.unfinished"}  # what a crash may leave behind for others to clean up
@@ -309,3 +310,47 @@ def test_a_crash_at_any_call_loses_nothing_on_a_disk(order: str, memory_folder: 
                 break
             shutil.rmtree(copy)
         before += ids(page)
+
+
+@pytest.mark.parametrize("order", ["oldest first", "newest first"])
+def test_a_crash_at_a_call_loses_nothing_in_azure(order: str, azurite: Azurite) -> None:
+    """Some of the calls: a server cannot be copied, so each crash is made in a container of its own."""
+    pytest.importorskip("azure.storage.blob")
+    from custody.channels.azure import Azure
+
+    settings, batches = Settings(capacity=4, fanout=4), pages(order, 12, 6, 3)
+    for at in (0, 2, 3, 5, 8):
+        blobs = Azure.connect(azurite.connection_string, f"crash-{at}-{os.urandom(6).hex()}")
+        faulty, done = Faulty(blobs, at, "crash-before" if at % 2 else "crash-after", CHANGES), list[int]()
+        for page in batches:
+            try:
+                Table(faulty, CHANNEL, settings).upsert(page)  # type: ignore[arg-type]
+            except Crash:
+                look(blobs, settings, done, ids(page))
+                Table(blobs, CHANNEL, settings).upsert(page)
+            done += ids(page)
+        assert faulty.failed
+        look(blobs, settings, done)
+        blobs.close()
+
+
+@pytest.mark.parametrize("how", ["crash-before", "crash-after"])
+def test_a_crash_at_any_call_of_a_removal_is_finished_by_the_next(how: str, clock: Clock) -> None:
+    """Nothing of a half-removed channel can be read, and in the end nothing is left."""
+    store, settings = Memory(clock), Settings(capacity=4, fanout=4)
+    for page in pages("oldest first", 30, 5, 3):
+        Table(store, CHANNEL, settings).upsert(page)
+    for at in count():
+        copy = store.copy()
+        faulty = Faulty(copy, at, how, CHANGES)
+        try:
+            while Table(faulty, CHANNEL, settings).remove_some(3):  # type: ignore[arg-type]
+                pass
+        except Crash:
+            gone = at > 0 or how == "crash-after"
+            assert (list(Table(copy, CHANNEL, settings).between()) == []) == gone
+            while Table(copy, CHANNEL, settings).remove_some(3):
+                pass
+        assert list(copy.list("")) == []
+        if not faulty.failed:
+            break

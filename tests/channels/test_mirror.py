@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
@@ -213,3 +215,50 @@ def test_a_sync_that_runs_while_its_channel_is_removed_leaves_nothing_behind(des
     desk.mirror_all()
     assert list(desk.mirror.blobs.list("")) == []
     assert desk.state() == "removed"
+
+
+def test_a_channel_is_mirrored_on_postgresql_as_well(memory_folder: Path, postgres_url: str) -> None:
+    with opened(memory_folder, count=250, url=postgres_url) as desk:
+        thread = desk.standin.world.add_thread(desk.channel, 9, 5)
+        desk.mirror_all()
+        assert (desk.ids(), desk.ids(thread.id)) == (desk.theirs(), desk.theirs(thread))
+        desk.store.queue.submit_one(remove_job(desk.channel.id, "no longer wanted"))
+        desk.run()
+        assert list(desk.mirror.blobs.list("")) == []
+        assert (desk.state(), desk.state(thread.id)) == ("removed", "removed")
+
+
+def test_who_oversleeps_a_turn_takes_another(desk: Desk) -> None:
+    """Late ones would come all at once, and the service counts what comes in a second."""
+    taken = list[float]()
+
+    class Line:
+        def take(self) -> float:
+            taken.append(0.001)
+            return 0.001
+
+        def pause(self, seconds: float) -> None:
+            pass
+
+    naps = iter([0.3, 0.001])
+    discord = replace(desk.mirror.discord, slots=Line(), sleep=lambda _: time.sleep(next(naps)))
+    discord.channel(desk.channel.id)
+    assert len(taken) == 2
+
+
+def test_a_whole_channel_that_hides_its_history_is_set_aside_and_loses_nothing(desk: Desk) -> None:
+    desk.mirror_all()
+    mine, desk.channel.no_history = desk.ids(), True
+    desk.store.queue.submit_one(sync_job(desk.channel.id))
+    desk.run()
+    assert (desk.ids(), desk.state()) == (mine, "hidden")
+
+
+def test_a_sync_or_review_asked_for_after_the_removal_brings_nothing_back(desk: Desk) -> None:
+    desk.mirror_all()
+    desk.store.queue.submit_one(remove_job(desk.channel.id))
+    desk.run()
+    desk.store.queue.submit([sync_job(desk.channel.id), review_job(desk.channel.id, desk.theirs()[0])])
+    desk.run()
+    assert list(desk.mirror.blobs.list("")) == []
+    assert (desk.state(), desk.events()[-1]) == ("removed", "removed")

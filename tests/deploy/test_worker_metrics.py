@@ -137,7 +137,7 @@ def test_every_noun_verb_and_option_can_be_completed() -> None:
 @pytest.fixture(scope="module")
 def script(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("shell") / "completion"
-    made.write_text(custody("completion", "bash").stdout)
+    made.write_text(SHELLS["bash"](completions()))
     return made
 
 
@@ -165,6 +165,7 @@ def test_other_shells_get_a_script_and_unknown_ones_an_answer() -> None:
     words = completions()
     assert SHELLS["zsh"](words).startswith("#compdef custody")
     assert "complete -c custody -f -n '__fish_use_subcommand' -a 'demo" in SHELLS["fish"](words)
+    assert custody("completion", "fish").stdout == SHELLS["fish"](words)
     refused = custody("completion", "csh")
     assert refused.returncode == 2
     assert "bash, zsh, fish" in refused.stderr

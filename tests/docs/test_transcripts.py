@@ -13,13 +13,14 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs" / "how-to").glob("*.md"))]
 BLOCK = re.compile(r"```console\n(.*?)```", re.DOTALL)
+FILE = re.compile(r"```\w+ file=(\S+)\n(.*?)```", re.DOTALL)
 GREET = "#!/bin/sh\ncat > /dev/null\necho '{\"greeted\": true}'\n"
 
 
-def transcripts() -> list[tuple[str, str]]:
-    """Every page with console blocks: its name, and its commands as one session per block."""
+def transcripts() -> list[tuple[str, str, dict[str, str]]]:
+    """Every page with console blocks: its name, its commands as one session per block, and the files it shows."""
     return [
-        (f"{page.relative_to(ROOT)} #{number}", block)
+        (f"{page.relative_to(ROOT)} #{number}", block, dict(FILE.findall(page.read_text())))
         for page in PAGES
         for number, block in enumerate(BLOCK.findall(page.read_text()), start=1)
         if "$ custody" in block
@@ -37,9 +38,12 @@ def steps(block: str) -> list[tuple[str, list[str]]]:
     return found
 
 
-@pytest.mark.parametrize(("where", "block"), transcripts(), ids=[where for where, _ in transcripts()])
-def test_a_page_says_what_happens(where: str, block: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("where", "block", "files"), transcripts(), ids=[where for where, _, _ in transcripts()])
+def test_a_page_says_what_happens(where: str, block: str, files: dict[str, str], tmp_path: Path) -> None:
     (tmp_path / "field-notes.pdf").write_bytes(b"%PDF-1.4 notes")
+    for name, content in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(content)
     greet = tmp_path / "greet.sh"
     greet.write_text(GREET)
     greet.chmod(0o755)

@@ -23,7 +23,7 @@ from custody.stores.recount import recount
 IN_BETWEEN = frozenset({"kept", "revoked"})
 """Events that leave the token as it is: said under a claim, not by a move."""
 CONFIRMED = ("cancelled", "superseded")
-AFTER_THE_END = frozenset({"resumed", "accepted", "rearmed", "deleted", "prioritised"})
+AFTER_THE_END = frozenset({"resumed", "asked", "accepted", "rearmed", "deleted", "prioritised"})
 
 
 def audit(store: Store, machines: Machines = PLAIN) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -14,11 +15,17 @@ from faults.troubled import Troubled
 from stores.clock import HandClock
 
 
-@pytest.fixture
-def quick_folder() -> Iterator[Path]:
+@contextmanager
+def quick() -> Iterator[Path]:
     """A folder where fsync costs nothing, if the machine has one: for tests that cut no power."""
     with tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as folder:
         yield Path(folder)
+
+
+@pytest.fixture
+def quick_folder() -> Iterator[Path]:
+    with quick() as folder:
+        yield folder
 
 
 @pytest.fixture

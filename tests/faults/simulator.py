@@ -41,7 +41,7 @@ from stores.clock import HandClock
 T = TypeVar("T")
 LEASE = 30.0
 STEPS = 150
-ROUNDS = 12  # of a little more than a lease each, in which everything must end once faults have stopped
+ROUNDS = 30  # a clock that was set back keeps leases alive for so much longer
 WAITING = frozenset({"held", "blocked", "needs", "open", "ended"})
 """Reasons for which a job may still be there at the end: it waits for a person, or for one that does."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from custody.model.job import Answer, Change, Claim, NewJob
@@ -35,6 +35,9 @@ class VerbDatabase(ABC):
     def submit(self, jobs: list[NewJob], move: str, agent: str) -> list[Submitted]:
         return self.verb(lambda: self._db.submit(jobs, move, agent))
 
+    def submit_in(self, tx: Tx, jobs: Sequence[NewJob], move: str, agent: str) -> list[Submitted]:
+        return self._db.submit_in(tx, jobs, move, agent)
+
     def claim(self, queues: list[str], holder: str, lease: int, limit: int, move: str) -> list[Claim]:
         return self.verb(lambda: self._db.claim(queues, holder, lease, limit, move))
 
@@ -46,6 +49,9 @@ class VerbDatabase(ABC):
 
     def read(self, work: Callable[[Tx], T]) -> T:
         return self.look(lambda: self._db.read(work))
+
+    def glance(self, work: Callable[[Tx], T]) -> T:
+        return self.look(lambda: self._db.glance(work))
 
     def now(self) -> int:
         return self._db.now()

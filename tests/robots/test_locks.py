@@ -104,6 +104,7 @@ def test_a_lock_that_is_broken_stops_the_work_and_what_it_says_is_kept_aside(fil
     go.set()
     thread.join(PATIENCE)
     locks.release()
+    wait_until(lambda: orphans(store) and tally.counts.get("slow"))
     assert types(store, "x") == ["changed"], "nothing is recorded without the lock"
     (late,) = orphans(store)
     assert (late.detail["item"], late.detail["event"], late.detail["told"]) == ("x", "Slow", {"found": 7})
@@ -173,7 +174,7 @@ def test_each_case_is_reported_as_what_it_is_and_the_others_go_on(case: str, fil
     store.records.put([NewItem(name, detail={"folder": "/srv"}) for name in (*others, "bad")])
     plant(store)
     OVER.clear()
-    _, tally = watched(store, [line], Locks(store.leases, "ann", 60, items=True))
+    _, tally = watched(store, [line], Locks(store.leases, "ann", 60, items=store.leases))
     OVER.set()
     expected = Counter({"success": 20}) + Counter({word: 1})
     assert tally.counts["r"] == expected
@@ -273,7 +274,7 @@ def test_locks_on_zookeeper_keep_a_second_process_away_and_are_freed_by_death(
         command = [sys.executable, "-m", "custody", "robot", "run", "line.py", *locks]
         first = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL)
         try:
-            wait_until(lambda: leases.get("robot/one") and leases.get("robot/one/slow"))
+            wait_until(lambda: leases.get("robot/one") and leases.passing().get("robot/one/slow"))
             second = Said(tmp_path, "robot", "run", "line.py", "--once", *locks)
             assert second.code == 3
             assert "one is run by" in second.err
@@ -310,7 +311,7 @@ def test_losing_the_lock_server_stops_the_work_before_anyone_else_can_hold_the_l
             [*command, "--lease", "3"], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
         try:
-            wait_until(lambda: leases.get("robot/one/slow"))
+            wait_until(lambda: leases.passing().get("robot/one/slow"))
             zookeeper.stop("kill")
             wait_until(lambda: process.poll() is not None)
         finally:

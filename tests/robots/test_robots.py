@@ -15,8 +15,9 @@ import pytest
 from custody.engine import Backoff
 from custody.model.event import NewEvent
 from custody.model.item import NewItem
+from custody.model.job import Filter
 from custody.robots import Item, Report, Robot, robot
-from custody.robots.cycle import subscribe
+from custody.robots.cycle import REPAIR_SECONDS, Sweeper, subscribe, sweep
 from custody.robots.lint import lint
 from custody.robots.restart import restart, undo
 from custody.stores import Store, open_store
@@ -243,3 +244,33 @@ def test_a_second_instance_is_refused_and_says_who_runs_it(tmp_path: Path) -> No
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 3
     assert "run by ann" in done.stderr
+
+
+def test_a_sweep_fills_the_queue_of_a_new_robot_once_and_goes_on_where_it_stopped(store: Store) -> None:
+    store.records.put([NewItem(f"item-{number:04}") for number in range(1200)], [NewEvent("item-0700", "A")])
+    first = make("first", "A", absent={"A"})
+    subscribe(store, [first])
+    assert sweep(store, first) == 1200
+    assert sweep(store, first) == 0, "every item was looked at"
+    jobs = {job.key for job in store.queue.every(Filter(kind="robot/first"))}
+    assert len(jobs) == 1199
+    assert "item-0700" not in jobs
+    changed = make("first", "A", past={"A"})
+    subscribe(store, [changed])
+    assert sweep(store, changed) == 1200, "another trigger is swept from the beginning"
+
+
+def test_what_was_missed_is_repaired_by_the_next_look_at_everything(file_store: Store) -> None:
+    first = make("first", "A", absent={"A"})
+    subscribe(file_store, [first])
+    file_store.records.put([NewItem("x")])
+    sweeper = Sweeper(file_store, [first])
+    sweeper.look()
+    job = file_store.queue.by_key("robot/first", "x")
+    assert job
+    file_store.db.write(lambda tx: tx.run("delete_job", id=job.id))  # as if its wake-up had never come
+    sweeper.look()
+    assert file_store.queue.by_key("robot/first", "x") is None
+    sweeper.repaired -= REPAIR_SECONDS
+    sweeper.look()
+    assert file_store.queue.by_key("robot/first", "x") is not None

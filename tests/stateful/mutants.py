@@ -90,6 +90,15 @@ def no_unique_key(store: Store) -> None:
     store.db.write(lambda tx: execute(tx, "drop index job_key"))
 
 
+def settles(old: str, new: str) -> Patch:
+    """The same in both: one by one, and many at once."""
+    return both(sql("settle", old, new), sql("settle_many", old, new))
+
+
+def tells(old: str, new: str) -> Patch:
+    return both(sql("meet_edges", old, new), sql("meet_many", old, new))
+
+
 KIND_OPEN = "not exists (select 1 from hold where hold.scope = 'kind' and hold.name = job.kind)"
 LANE_OPEN = "not exists (select 1 from hold where hold.scope = 'lane' and hold.name = job.lane)"
 
@@ -97,12 +106,12 @@ MUTANTS: dict[str, Mutant] = {
     # leases and tokens
     "a settle does not ask for the token": Mutant(
         "River 1302: a rescuer overwrote a job that had been completed meanwhile",
-        sql("settle", "and token = :token", ""),
+        both(sql("settle", "and token = :token", ""), sql("settle_many", "and job.token = given.its_token", "")),
         (by(test_tokens.test_an_old_token_settles_renews_keeps_and_releases_nothing, happens=test_tokens._expired),),
     ),
     "the token rises at claims only": Mutant(
         "Kleppmann on locks: a second run of the same holder is not fenced out by a token that only claims raise",
-        sql("settle", "token = job.token + 1", "token = job.token"),
+        settles("token = job.token + 1", "token = job.token"),
         (
             by(test_tokens.test_a_settled_job_is_where_its_move_led_and_free),
             by(test_tokens.test_an_old_token_settles_renews_keeps_and_releases_nothing, happens=test_tokens._settled),
@@ -110,7 +119,7 @@ MUTANTS: dict[str, Mutant] = {
     ),
     "a settle does not ask for the state it starts from": Mutant(
         "Solid Queue 589: one job both finished and failed",
-        sql("settle", "and job.state = :from_state", ""),
+        settles("and job.state = :from_state", ""),
         (by(test_tokens.test_a_settle_from_a_state_the_job_is_not_in_is_refused),),
     ),
     "a release leaves the token": Mutant(
@@ -245,7 +254,7 @@ MUTANTS: dict[str, Mutant] = {
     # revoking
     "a revoked holder may still finish": Mutant(
         "dust 4272: the cancelled attempt went on and overwrote its successor",
-        sql("settle", "(job.revoked is null or :ended in ('cancelled', 'superseded'))", "1"),
+        settles("(job.revoked is null or :ended in ('cancelled', 'superseded'))", "1"),
         (
             by(test_revoke.test_a_revoked_holder_may_no_longer_say_how_its_work_went, signal="pass"),
             by(test_supersession.test_a_running_older_one_is_told_to_stop_and_the_newer_waits_for_its_confirmed_end),
@@ -253,7 +262,7 @@ MUTANTS: dict[str, Mutant] = {
     ),
     "a revoked holder is not heard at all": Mutant(
         "actions/runner 4601: cancelled is shown, but nobody knows whether the work is dead",
-        sql("settle", "or :ended in ('cancelled', 'superseded')", ""),
+        settles("or :ended in ('cancelled', 'superseded')", ""),
         (by(test_revoke.test_a_revoked_job_has_ended_only_when_its_holder_says_so),),
     ),
     "a revoked holder may give the job back": Mutant(
@@ -269,12 +278,12 @@ MUTANTS: dict[str, Mutant] = {
     # edges
     "any end satisfies any want": Mutant(
         "publishing steps that ran although the check before them had failed",
-        sql("meet_edges", "satisfies.wants = edge.wants and satisfies.ended = :ended", "1 = 1"),
+        tells("satisfies.wants = edge.wants and satisfies.ended = :ended", "1 = 1"),
         (by(test_edges.test_each_want_is_met_by_exactly_the_ends_in_its_table, wants="success", how="failed"),),
     ),
     "an end tells nobody": Mutant(
         "lost wake-ups: dependents that wait for ever behind a finished job",
-        sql("meet_edges", "and met = 0", "and met = 2"),
+        tells("and met = 0", "and met = 2"),
         (by(test_edges.test_a_job_with_many_needs_waits_for_the_last),),
     ),
     "an edge to something finished waits for its end": Mutant(

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import threading
+from collections import Counter
+
 import pytest
 
 from custody.model.errors import BadInput, NotFound
 from custody.model.event import NewEvent
 from custody.model.item import Latest, NewItem
+from custody.model.trigger import Trigger
 from custody.stores import Store
+from stores.acts import subscribe
 from stores.clock import HandClock
 
 
@@ -166,3 +171,62 @@ def test_a_note_cannot_be_slipped_into_the_history_of_a_job_or_an_item(store: St
     put(store)
     with pytest.raises(BadInput):
         store.records.note(subject, "Scanned", "ann")
+
+
+def test_many_events_together_are_as_if_they_had_come_one_by_one(store: Store) -> None:
+    subscribe(store, "r", Trigger(past=frozenset({"S"}), absent=frozenset({"T"})))
+    store.records.put([NewItem(name) for name in ("a", "b", "c", "d")])
+    told = [
+        NewEvent("a", "S"), NewEvent("b", "S", "failure"), NewEvent("a", "T"), NewEvent("b", "S"), NewEvent("a", "S"),
+        NewEvent("c", "T"), NewEvent("c", "S"), NewEvent("d", "S", seen=0, robot="r"), NewEvent("d", "S", robot="r"),
+    ]  # fmt: skip
+    store.records.put([], told, "ada")
+
+    def numbered(name: str) -> list[tuple[int, str, str]]:
+        return [(event.seq, event.type, event.outcome) for event in store.records.events(f"item/{name}")][1:]
+
+    assert numbered("a") == [(2, "S", "success"), (3, "T", "success"), (4, "S", "success")]
+    assert numbered("b") == [(2, "S", "failure"), (3, "S", "success")]
+    latest = store.records.latest("a")
+    assert {name: (each.seq, each.seen) for name, each in latest.items()} == {"S": (4, 4), "T": (3, 3)}
+    assert store.records.item("a").seq == 4
+    ready = {name for name in "abcd" if store.queue.by_key("robot/r", name)}
+    assert ready == {"a", "b", "d"}, "d: its first report had missed a change, so that it was news to itself"
+    assert store.records.events("item/d")[1].detail == {"seen": 0}
+
+
+def test_of_many_events_together_one_that_cannot_be_appended_keeps_all_of_them_out(store: Store) -> None:
+    store.records.put([NewItem("a")])
+    with pytest.raises(NotFound, match="no item nobody"):
+        store.records.put([], [NewEvent("a", "S"), NewEvent("nobody", "S")])
+    assert [event.type for event in store.records.events("item/a")] == ["changed"]
+
+
+def test_a_look_at_many_items_shows_what_was_asked_for(store: Store) -> None:
+    store.records.put(
+        [NewItem("a", frozenset({"map"})), NewItem("b")], [NewEvent("a", "S"), NewEvent("a", "T", "failure")]
+    )
+    found = store.records.look(["a", "b", "nobody"], {"T"})
+    assert set(found) == {"a", "b"}
+    item, latest = found["a"]
+    assert (item, latest["T"]) == (store.records.item("a"), store.records.latest("a")["T"])
+    assert found["b"][1] == {}
+
+
+def test_all_events_of_many_who_append_at_once_survive(store: Store) -> None:
+    store.records.put([NewItem("a"), NewItem("b")])
+
+    def append(who: int) -> None:
+        for number in range(10):
+            events = [NewEvent(name, f"S{who}", agent=str(number)) for name in ("a", "b")]
+            store.records.put([], events if who % 2 else events[::-1])
+
+    threads = [threading.Thread(target=append, args=(who,)) for who in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for name in ("a", "b"):
+        events = store.records.events(f"item/{name}")
+        assert [event.seq for event in events] == list(range(1, 42))
+        assert Counter(event.type for event in events) == {"changed": 1, "S0": 10, "S1": 10, "S2": 10, "S3": 10}

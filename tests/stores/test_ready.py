@@ -162,7 +162,7 @@ def test_sqlite_plans_use_the_index_of_what_is_ready(store: Store, clock: HandCl
         "queue_open": (dict(queue=queue_of()), "job_ready (queue=?)"),
         "ready_queues": (dict(after="parcel|", before="parcel~", limit=9), "job_ready (queue>? AND queue<?)"),
         "due_jobs": (dict(limit=9), "job_due (due<?)"),
-        "expired": (dict(prefix="parcel|", before="parcel~", place=None, limit=9), "job_leased (until<?)"),
+        "expired": (dict(prefix="parcel|", before="parcel~", place="", limit=9), "job_leased (until<?)"),
         "meet_edges": (dict(target=1, ended="passed"), "edge_target (target=?)"),
         "newer_superseder": (dict(line="l", task="t", position=1), "job_line (line=? AND task=? AND position>?)"),
         "older_instances": (dict(line="l", task="t", position=1), "job_line (line=? AND task=? AND position<?)"),
@@ -188,7 +188,7 @@ def test_postgresql_plans_use_the_index_of_what_is_ready_and_read_few_pages(stor
         "claim_many in a paused lane": (dict(queues=[queue_of(lane="closed")], share=5, limit=5, **LEASE), "job_ready"),
         "ready_queues": (dict(after="parcel|", before="parcel~", limit=9), "job_ready"),
         "due_jobs": (dict(limit=9), "job_due"),
-        "expired": (dict(prefix="parcel|", before="parcel~", place=None, limit=9), "job_leased"),
+        "expired": (dict(prefix="parcel|", before="parcel~", place="", limit=9), "job_leased"),
         "meet_edges": (dict(target=1, ended="passed"), "edge_target"),
     }
     for name, (values, index) in asked.items():

@@ -9,6 +9,7 @@ import apsw
 import pytest
 
 from custody.model.errors import BadInput, Unavailable, Unsafe
+from custody.model.job import NewJob
 from custody.stores import open_store
 from custody.stores.sqlite.connection import check_file_system, check_version, connect, file_of, file_system_of
 from stores.acts import state, submit, take, take_one
@@ -159,3 +160,22 @@ def test_a_store_that_was_closed_is_one_file(quick_folder: Path) -> None:
     with open_store(f"sqlite:///{quick_folder / 'custody.db'}", HandClock()) as store:
         state(store, submit(store))
     assert [file.name for file in quick_folder.iterdir()] == ["custody.db"]
+
+
+def test_a_store_in_use_is_copied_whole_and_nothing_is_left_of_a_copy_that_failed(tmp_path: Path) -> None:
+    from custody.model.errors import NotFound
+    from custody.stores.sqlite.copying import copy_to
+
+    source, target = tmp_path / "custody.db", tmp_path / "copy.db"
+    with open_store(f"sqlite:///{source}") as store:
+        store.queue.submit([NewJob("parcel", {"n": n}) for n in range(50)])
+        assert copy_to(source, target) == 50, "also while it is open, with its newest pages in the log"
+        store.queue.submit([NewJob("parcel")])
+    with open_store(f"sqlite:///{target}") as copy:
+        assert len(list(copy.queue.every())) == 50
+    with pytest.raises(NotFound):
+        copy_to(tmp_path / "nothing.db", tmp_path / "other.db")
+    (tmp_path / "torn.db").write_bytes(b"SQLite format 3\0" + b"\xff" * 5000)
+    with pytest.raises(Unavailable):
+        copy_to(tmp_path / "torn.db", tmp_path / "other.db")
+    assert sorted(path.name for path in tmp_path.glob("other*")) == []

@@ -116,3 +116,32 @@ def test_a_holder_that_was_stopped_past_its_session_is_refused_when_it_wakes(zoo
 def test_an_address_that_nobody_answers_is_a_typed_error() -> None:
     with pytest.raises(Unavailable, match="ZooKeeper does not answer"):
         ZooKeeperLeases("127.0.0.1:1", connect_seconds=0.5)
+
+
+def test_a_passing_lock_is_one_persons_and_leaves_nothing_behind(zookeeper_hosts: str) -> None:
+    with ZooKeeperLeases(zookeeper_hosts, 4) as ann, ZooKeeperLeases(zookeeper_hosts, 4) as bo:
+        mine, theirs = ann.passing(), bo.passing()
+        first = mine.claim("robot/fixity/ark:/99999/x", "ann", 4)
+        assert first is not None
+        assert mine.renew(first, 4).token == first.token
+        assert theirs.claim("robot/fixity/ark:/99999/x", "bo", 4) is None
+        held = theirs.get("robot/fixity/ark:/99999/x")
+        assert held is not None
+        assert held.holder == "ann"
+        assert mine.settle(first)
+        assert theirs.get("robot/fixity/ark:/99999/x") is None
+        assert bo._zk.get_children("/custody/passing") == []
+        second = theirs.claim("robot/fixity/ark:/99999/x", "bo", 4)
+        assert second is not None
+        assert second.token > first.token
+        assert not mine.settle(first), "an old one gives nothing back"
+        with pytest.raises(LeaseLost):
+            mine.renew(first, 4)
+        assert theirs.get("robot/fixity/ark:/99999/x") == second
+
+
+def test_a_passing_lock_ends_with_its_session(zookeeper_hosts: str) -> None:
+    with ZooKeeperLeases(zookeeper_hosts, 4) as bo:
+        with ZooKeeperLeases(zookeeper_hosts, 4) as ann:
+            assert ann.passing().claim("x", "ann", 4)
+        assert bo.passing().claim("x", "bo", 4), "a session that was closed holds nothing"

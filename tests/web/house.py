@@ -44,7 +44,7 @@ from custody.workflows.archives import Archives
 from custody.workflows.planning import TASK_KIND
 from custody.workflows.serving import kinds as workflow_kinds
 from custody.workflows.serving import reconcile_all
-from custody.workflows.tasks import Shop
+from custody.workflows.shop import Shop
 from ingest.bench import Archive, archive
 
 SECRET = b"a secret of thirty-two bytes, no less"
@@ -58,7 +58,7 @@ TITLES = (
 )
 
 ROBOTS = (fixity, formats)
-CHANNEL, EMPTY_CHANNEL = 629_000_000_000_000_001, 629_000_000_000_000_002
+CHANNEL, EMPTY_CHANNEL, THREAD = 629_000_000_000_000_001, 629_000_000_000_000_002, 629_000_000_000_000_003
 BEGAN = snowflake.parse(CHANNEL) + (1 << 40)  # the first message's id
 WORKFLOW = """\
 - name: index
@@ -177,6 +177,8 @@ def mirror_something(house: House) -> None:
         told = "synced" if mirrored == "yes" else "unreadable"
         event = NewEvent(item.id, told, "success" if mirrored == "yes" else "failure", detail={"why": "no rights"})
         store.records.put([item], [event], "ada")
+    thread = {"title": "a quiet corner", "mirrored": "yes", "parent": str(CHANNEL)}
+    store.records.put([NewItem(work.item_id(THREAD), frozenset({"channel"}), detail=thread)])
     store.queue.submit([work.review_job(CHANNEL, int(messages[8]["id"]))], "ada")
 
 
@@ -233,7 +235,10 @@ def open_house(folder: Path, demo: bool = False, filled: bool = True, **options:
     with archive(folder, url) as home:
         blobs, form = Files(folder / "channels"), settings_of(ChannelConfig())
         signer = make_key(folder / "history.key", "house")
-        shop = Shop(home.store, Sandboxes(folder / "sandboxes"), folder, folder / "tasks", Available(False))
+        shop = Shop(
+            home.store, Sandboxes(folder / "sandboxes"), folder, folder / "tasks", Available(False),
+            folder / "client", folder / "secrets",
+        )  # fmt: skip
         given = {
             "rate": Rate(1e6, 10**6), "unknown_rate": Rate(1e6, 10**6),  # tests ask more often than people
             "machines": TABLES, "world": home.world, "sections": SECTIONS, "shop": shop,

@@ -95,6 +95,8 @@ def test_a_channel_shows_what_is_kept_what_is_missing_and_why(changing: House) -
     lost = text(changing, f"/channels/{EMPTY_CHANNEL}")
     assert "cannot be read any more: no rights" in lost
     assert "Fetch this range" not in text(changing, f"/channels/{CHANNEL}", "reader")
+    assert "Its threads" in page
+    assert "a quiet corner" in page
 
 
 def test_messages_are_read_from_a_day_on_with_edits_and_deletions(changing: House) -> None:
@@ -128,7 +130,8 @@ def test_every_action_on_a_channel_asks_for_a_job_once(changing: House) -> None:
     assert status(changing, f"{here}/review", message="x") == 400
     assert status(changing, f"{here}/remove", sure="no") == 400
     assert jobs(changing, work.REMOVE) == []
-    assert status(changing, f"{here}/remove", sure=str(CHANNEL)) == 303
+    assert status(changing, f"{here}/remove", sure=str(CHANNEL)) == 400, "not without a reason"
+    assert status(changing, f"{here}/remove", sure=str(CHANNEL), why="they asked us to") == 303
     assert len(jobs(changing, work.REMOVE)) == 1
     assert status(changing, f"{here}/hold") == 400
     assert status(changing, f"{here}/hold", why="they are moving") == 303

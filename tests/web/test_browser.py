@@ -10,7 +10,7 @@ import pytest
 
 from custody.model.job import NewJob
 from custody.web.serving import Server
-from web.house import House, open_house
+from web.house import BEGAN, CHANNEL, House, open_house
 from web.test_pages import NAMES, addresses
 
 if TYPE_CHECKING:
@@ -279,4 +279,54 @@ def test_pictures_can_be_printed(served: tuple[House, str], browser: Browser, tm
     made.page.goto(f"{url}/batches/{house.papers}")
     assert not made.page.locator(".top").is_visible()
     assert made.page.locator("table").first.is_visible()
+    made.context.close()
+
+
+ACTS = [
+    # where, the action, a field and what to write into it, what is said then
+    (f"/channels/{CHANNEL}", "sync", "", "", "will be synced"),
+    (f"/channels/{CHANNEL}", "review", "#message-review", "629001099511627777", "will be looked at again"),
+    (f"/channels/{CHANNEL}", "hold", "#why-hold", "they are moving", "is held"),
+    (f"/channels/{CHANNEL}", "lift", "", "", "no longer held"),
+    ("/robots/fixity", "hold", "#why-hold", "the tapes are away", "sleeps until"),
+    ("/robots/fixity", "lift", "", "", "is awake"),
+    ("/archives/book", "hold", "#why-hold", "the printer burns", "is held"),
+    ("/archives/book", "lift", "", "", "no longer held"),
+    ("/archives/book", "ask", "", "", "that nobody had told of"),
+]
+
+
+def test_every_action_of_the_applications_is_there_for_a_browser(served: tuple[House, str], browser: Browser) -> None:
+    _, url = served
+    made = window(browser, java_script_enabled=False)
+    page = made.page
+    for where, action, field, text, said in ACTS:
+        page.goto(url + where)
+        page.locator(f"#act-{action} > summary").click()
+        if field:
+            page.locator(field).fill(text)
+        page.locator(f"#act-{action} form button.primary").click()
+        assert said in page.locator("#said").inner_text(), (where, action)
+    page.goto(f"{url}/robots/fixity")
+    page.locator("#f-item").fill("book@1")
+    page.get_by_role("button", name="Ask", exact=True).click()
+    assert page.get_by_text("book@1 is not ready").count() == 1
+    page.goto(f"{url}/channels/{CHANNEL}/messages/{BEGAN}")
+    page.get_by_role("button", name="Look at it again").click()
+    assert "will be looked at again" in page.locator("#said").inner_text()
+    assert made.is_clean(url)
+    made.context.close()
+
+
+def test_a_verification_is_asked_for_and_its_result_arrives_by_itself(
+    served: tuple[House, str], browser: Browser
+) -> None:
+    house, url = served
+    made = window(browser)
+    open_live(made.page, f"{url}/history")
+    made.page.get_by_role("button", name="Verify everything now").click()
+    made.page.wait_for_selector("html[data-listening]")
+    house.work()
+    made.page.wait_for_selector("text=The history is sound")
+    assert made.is_clean(url)
     made.context.close()

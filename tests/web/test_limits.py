@@ -10,7 +10,6 @@ from contextlib import closing
 import pytest
 
 from custody.web import limits
-from custody.web.patience import Patient
 from custody.web.rates import MOST_CALLERS, Rate, Rates
 from custody.web.serving import Server
 from web.house import House, open_house
@@ -77,12 +76,19 @@ def test_whoever_tries_tokens_is_slowed_down_but_not_who_has_one(strict: House) 
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[House, Server]]:
-    """A real server that waits for headers and bodies less than a second."""
-    with pytest.MonkeyPatch.context() as patch, open_house(tmp_path_factory.mktemp("odd"), filled=False) as made:
-        patch.setattr(Patient, "seconds", 0.6)
-        patch.setattr(limits, "SILENCE_SECONDS", 0.6)
+    with open_house(tmp_path_factory.mktemp("odd"), filled=False) as made:
         server = Server(made.app).start()
         yield made, server
+        server.stop()
+
+
+@pytest.fixture(scope="module")
+def hurried(served: tuple[House, Server]) -> Iterator[Server]:
+    """The same behind a server that waits for headers and bodies less than a second."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(limits, "SILENCE_SECONDS", 0.6)
+        server = Server(served[0].app, header_seconds=0.6).start()
+        yield server
         server.stop()
 
 
@@ -126,9 +132,11 @@ ODD = [
     ("a promise of too much", POST + b"Content-Length: 99999999\r\n\r\n", {413}),
     ("an address elsewhere", b"CONNECT example.org:443 HTTP/1.1\r\nHost: x\r\n\r\n", {400, 404, 405}),
     ("a host with a path", b"GET /jobs HTTP/1.1\r\nHost: x/../y\r\nAccept: text/html\r\n\r\n", {303, 400}),
-    ("headers that never end", GET + b"Host: x\r\nX: ", {408}),
-    ("a body that never ends", POST + b'Content-Length: 20\r\n\r\n{"kind"', {408}),
-    ("nothing at all", b"", {408}),
+]
+SLOW = [
+    ("headers that never end", GET + b"Host: x\r\nX: "),
+    ("a body that never ends", POST + b'Content-Length: 20\r\n\r\n{"kind"'),
+    ("nothing at all", b""),
 ]
 
 
@@ -144,8 +152,15 @@ def test_odd_requests_get_their_4xx_and_the_next_one_is_served(
 
 
 @pytest.mark.proves("H13")
-def test_a_byte_now_and_then_does_not_help(served: tuple[House, Server]) -> None:
-    house, server = served
+@pytest.mark.parametrize(("what", "sent"), SLOW, ids=[case[0] for case in SLOW])
+def test_slow_requests_are_ended(served: tuple[House, Server], hurried: Server, what: str, sent: bytes) -> None:
+    filled = sent.replace(b"%s", served[0].token("operator").encode())
+    assert status(answer(hurried, filled)) == 408
+    assert status(answer(served[1], GET + b"Host: x\r\n\r\n")) == 200
+
+
+def test_a_byte_now_and_then_does_not_help(served: tuple[House, Server], hurried: Server) -> None:
+    house, server = served[0], hurried
     drips = (
         (GET + b"Host: x\r\nX: ", b"y"),
         (POST.replace(b"%s", house.token("operator").encode()) + b"Content-Length: 500\r\n\r\n", b" "),
@@ -180,6 +195,11 @@ def test_a_slow_reader_of_news_keeps_nobody_waiting(served: tuple[House, Server]
     finally:
         for line in streams:
             line.close()
+
+
+def test_small_answers_are_sent_at_once(served: tuple[House, Server]) -> None:
+    """The event loop waits for no second packet only on sockets that say they are TCP."""
+    assert served[1].listens_at.proto == socket.IPPROTO_TCP
 
 
 def test_two_requests_on_one_connection_are_both_answered_and_neither_is_hidden_in_the_other(

@@ -20,7 +20,7 @@ from custody.workflows.archives import Archives
 from custody.workflows.notify import COMMIT_KIND, commit_key, notify
 from custody.workflows.planning import TASK_KIND, task_key
 from custody.workflows.serving import WorkflowConfig, kinds, open_shop
-from custody.workflows.tasks import Shop
+from custody.workflows.shop import Shop
 from rig.svn import Repository
 
 PUBLISH = """

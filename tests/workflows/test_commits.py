@@ -13,9 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from custody.cli.archive import app
 from custody.model.errors import CustodyError
 from custody.stores import open_store
+from custody.workflows import inside
 from custody.workflows.archive import LINEAGE, Archive
 from custody.workflows.archives import JOURNAL, Archives
 from custody.workflows.draft import Draft, gather
@@ -244,9 +247,16 @@ def test_nonsense_through_the_window_is_answered_and_the_next_question_too(windo
     assert told(window, b'{"do": "commit"}\n') == {"ok": True, "echo": {"do": "commit"}}
 
 
-def test_outside_a_task_nothing_is_committed_this_way() -> None:
-    command = [sys.executable, "-m", "custody", "archive", "commit", "-m", "x", "a.txt"]
-    environment = {key: value for key, value in os.environ.items() if key != "CUSTODY_SOCKET"}
-    done = subprocess.run(command, capture_output=True, text=True, env=environment)
-    assert done.returncode == 3
-    assert "only a task can commit this way" in done.stderr
+def test_outside_a_task_nothing_is_committed_this_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CUSTODY_SOCKET", raising=False)
+    done = CliRunner().invoke(app, ["commit", "-m", "x", "a.txt"])
+    assert done.exit_code == 3
+    assert inside.ask("x", ["a.txt"])["error"] == "only a task can commit this way"
+
+
+@pytest.mark.parametrize(
+    "words", ["archive commit", "archive commit -m", "archive commit a.txt", "archive commit -x a", "archive list", ""]
+)
+def test_what_is_not_a_commit_is_answered_with_how_to_make_one(words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert inside.main(words.split()) == 2
+    assert "usage: custody archive commit" in capsys.readouterr().err

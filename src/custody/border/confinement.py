@@ -10,7 +10,7 @@ import base64
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -72,6 +72,15 @@ class Mount:
 
 
 @dataclass(frozen=True, slots=True)
+class Engine:
+    """A program that runs images, the options it always gets, and its environment."""
+
+    program: str
+    options: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class Spec:
     """One command (`argv`) or script, the folder it works in, and what it may have."""
 
@@ -89,6 +98,8 @@ class Spec:
     grace: float = 10.0  # between TERM and KILL
     limits: Limits = field(default_factory=Limits)
     output_limit: int = 64 * MIB
+    image: str = ""  # run in this image, by `engine`, instead of with this machine's own programs
+    engine: Engine | None = None
 
     def __post_init__(self) -> None:
         check_name(self.name)
@@ -96,6 +107,8 @@ class Spec:
             _bad("give either a command or a script", "command")
         if self.argv and (not self.argv[0] or self.argv[0].startswith("-")):
             _bad(f"{self.argv[0]!r} is not a command", "command")
+        if bool(self.image) != bool(self.engine):
+            _bad("an image needs an engine", "image")
         if not self.shell:
             _bad("a script needs a shell", "shell")
         if any("\0" in text for text in (*self.argv, *self.shell, *self.env.values(), self.script)):
@@ -113,7 +126,8 @@ class Spec:
     def described(self) -> dict[str, Any]:
         """For the state folder: everything but the secrets and the script."""
         command = list(self.argv) if self.argv else [*self.shell, "/run/script"]
-        return {"name": self.name, "work": str(self.work), "command": command, "grace": self.grace}
+        told: dict[str, Any] = {"name": self.name, "work": str(self.work), "command": command, "grace": self.grace}
+        return told | ({"image": self.image, "engine": asdict(self.engine)} if self.engine else {})
 
 
 def _usable(name: str, value: bytes) -> bool:
@@ -150,6 +164,7 @@ def encode_spec(spec: Spec) -> bytes:
         "mounts": [[str(mount.source), mount.at] for mount in spec.mounts],
         "secrets": {name: base64.b64encode(value).decode() for name, value in spec.secrets.items()},
         "limits": {name: getattr(spec.limits, name) for name in spec.limits.__dataclass_fields__},
+        "engine": asdict(spec.engine) if spec.engine else None,
     }
     return json.dumps(fields).encode()
 
@@ -163,8 +178,13 @@ def decode_spec(data: bytes) -> Spec:
         "mounts": tuple(Mount(Path(source), at) for source, at in fields["mounts"]),
         "secrets": {name: base64.b64decode(value) for name, value in fields["secrets"].items()},
         "limits": Limits(**fields["limits"]),
+        "engine": engine_from(fields["engine"]) if fields["engine"] else None,
     }
     return Spec(**fields)
+
+
+def engine_from(told: Mapping[str, Any]) -> Engine:
+    return Engine(told["program"], tuple(told["options"]), told["env"])
 
 
 def _bad(message: str, what: str, *, hint: str = "", **facts: Any) -> None:

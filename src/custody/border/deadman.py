@@ -26,11 +26,10 @@ import signal
 import socket
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, ClassVar
 
-from custody.border import bwrap, processes
+from custody.border import processes
 from custody.border.confinement import (
     DISK,
     EXITED,
@@ -42,6 +41,7 @@ from custody.border.confinement import (
     End,
     Spec,
 )
+from custody.border.containers import Contained
 from custody.border.disk import Disk
 from custody.border.launch import Launched
 from custody.border.masking import patterns
@@ -57,7 +57,7 @@ def now() -> float:
 class Deadman:
     """One sandbox from its release to its end. Works in the current folder, which is the state folder."""
 
-    def __init__(self, spec: Spec, launched: Launched, listener: socket.socket, until: float) -> None:
+    def __init__(self, spec: Spec, launched: Launched | Contained, listener: socket.socket, until: float) -> None:
         self._spec = spec
         self._it = launched
         self._until = until
@@ -73,7 +73,7 @@ class Deadman:
         self._followers: list[socket.socket] = []
         self._poll = select.poll()
         self._on: dict[int, Callable[[], object]] = {}
-        self._bwrap_fd = os.pidfd_open(launched.bwrap.pid)
+        self._bwrap_fd = os.pidfd_open(launched.process.pid)
         self.watch(listener.fileno(), lambda: self._meet(listener))
         self._pipes = {launched.out: OUT, launched.err: ERR}  # those still open; their numbers are used again
         self.watch(launched.out, lambda: self._read(launched.out))
@@ -131,14 +131,13 @@ class Deadman:
         self._why = self._why or why
         kill_at = now() + grace
         self._kill_at = kill_at if self._kill_at is None else min(self._kill_at, kill_at)
-        for process in processes.descendants(self._it.init.pid):
+        for process in self._it.inside():
             processes.send(process, signal.SIGTERM)
 
     def _kill(self, why: str) -> None:
         self._why = self._why or why
         self._kill_at = None
-        with suppress(ProcessLookupError):  # it died at this very moment
-            signal.pidfd_send_signal(self._it.init_fd, signal.SIGKILL)
+        self._it.kill()
 
     def _emptied(self) -> None:
         """The namespace's first process has ended, and the kernel ends it only after all others in it."""
@@ -148,7 +147,7 @@ class Deadman:
 
     def _reaped(self) -> None:
         """bwrap ends when the command does; what the command left behind ends here."""
-        self._code = self._it.bwrap.wait()
+        self._code = self._it.process.wait()
         self._unwatch(self._bwrap_fd)
         self._kill(self._why)
 
@@ -156,8 +155,7 @@ class Deadman:
         self._flush(final=True)
         reason, code = self._verdict()
         _bury_orphans()
-        if self._it.group:
-            self._it.group.remove()
+        self._it.finish()
         printed = self._printed.recorder
         printed.close()
         return End(
@@ -170,19 +168,18 @@ class Deadman:
         )
 
     def _verdict(self) -> tuple[str, int | None]:
-        said = _exit_code(self._it.status)
+        said = self._it.exit_code()
         code = said if said is not None else self._code
         code = 128 - code if code is not None and code < 0 else code  # bwrap itself was killed
         if self._why:
             return self._why, code
-        if self._it.group and code and self._it.group.ran_out_of_memory():
+        if code and self._it.ran_out_of_memory():
             return MEMORY, code
         return (NOT_STARTED, None) if self._never_ran(said, code) else (EXITED, code)
 
     def _never_ran(self, said: int | None, code: int | None) -> bool:
-        """bwrap could not set it up, or the shell at the second door found no such command."""
-        no_command = code in (126, 127) and self._printed.last_words().startswith(bwrap.STARTER)
-        return no_command or (said is None and code == 1)
+        """It could not be set up, or there was no such command."""
+        return (said is None and code == 1) or self._it.never_ran(code, self._printed.last_words())
 
     # Output.
 
@@ -272,17 +269,6 @@ def _bury_orphans() -> None:
             pass
     except ChildProcessError:
         pass
-
-
-def _exit_code(status: int) -> int | None:
-    """What bwrap said of the command; nothing if the command never ran."""
-    os.set_blocking(status, False)
-    try:
-        said = os.read(status, 4096).decode().splitlines()
-    except BlockingIOError:
-        said = []
-    codes = [json.loads(line).get("exit-code") for line in said if line.strip()]
-    return next((int(code) for code in codes if code is not None), None)
 
 
 def write_file(name: str, value: dict[str, Any]) -> None:

@@ -17,6 +17,7 @@ import ctypes
 import json
 import os
 import resource
+import signal
 import subprocess
 import time
 import zlib
@@ -39,7 +40,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 @dataclass(slots=True)
 class Launched:
-    bwrap: subprocess.Popen[bytes]
+    process: subprocess.Popen[bytes]  # bwrap
     init: processes.Process  # the first process of the namespace; while it is gone, so is everything in it
     init_fd: int
     out: int
@@ -71,7 +72,36 @@ class Launched:
     def abandon(self) -> None:
         """Leave nothing of it. At the door its first process does not yet die with ours."""
         processes.kill(self.init, within=10)
-        self.bwrap.wait()
+        self.process.wait()
+        if self.group:
+            self.group.remove()
+
+    def inside(self) -> list[processes.Process]:
+        """All that can be asked to end; the first process of the namespace is bwrap's own."""
+        return processes.descendants(self.init.pid)
+
+    def kill(self) -> None:
+        with suppress(ProcessLookupError):  # it died at this very moment
+            signal.pidfd_send_signal(self.init_fd, signal.SIGKILL)
+
+    def exit_code(self) -> int | None:
+        """What bwrap said of the command; nothing if the command never ran."""
+        os.set_blocking(self.status, False)
+        try:
+            said = os.read(self.status, 4096).decode().splitlines()
+        except BlockingIOError:
+            said = []
+        codes = [json.loads(line).get("exit-code") for line in said if line.strip()]
+        return next((int(code) for code in codes if code is not None), None)
+
+    def never_ran(self, code: int | None, words: str) -> bool:
+        """The shell at the second door found no such command."""
+        return code in (126, 127) and words.startswith(bwrap.STARTER)
+
+    def ran_out_of_memory(self) -> bool:
+        return self.group is not None and self.group.ran_out_of_memory()
+
+    def finish(self) -> None:
         if self.group:
             self.group.remove()
 

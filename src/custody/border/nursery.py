@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import custody
-from custody.border import processes
+from custody.border import containers, processes
 from custody.border.confinement import End, Spec, decode_spec, encode_spec
 from custody.border.deadman import Deadman, write_file
 from custody.border.launch import adopt_orphans, group_name, launch, mark_of
@@ -188,9 +188,9 @@ def _started(spec: Spec, asked: dict[str, Any], hidden: Path, folder: Path) -> D
     listener.bind("control")
     listener.listen(64)
     listener.setblocking(False)
-    launched = launch(spec, parents, token)
-    init = launched.init
-    write_file("pids.json", {"boot": processes.boot(), "pid": init.pid, "started": init.started})
+    launched = containers.start(spec, token) if spec.image else launch(spec, parents, token)
+    if init := launched.init:
+        write_file("pids.json", {"boot": processes.boot(), "pid": init.pid, "started": init.started})
     deadman = Deadman(spec, launched, listener, asked["until"])
     try:
         os.rename(hidden, folder)

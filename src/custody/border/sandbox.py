@@ -30,8 +30,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from custody.border import bwrap, cgroup, output, processes, seccomp
-from custody.border.confinement import LOST, End, Limits, Mount, Spec, check_name
+from custody.border import bwrap, cgroup, containers, output, processes, seccomp
+from custody.border.confinement import LOST, End, Limits, Mount, Spec, check_name, engine_from
 from custody.border.deadman import now, write_file
 from custody.border.launch import MARK
 from custody.border.nursery import Nursery
@@ -165,6 +165,7 @@ class Running:
             if found is None:
                 self._kill_recorded()
                 self._kill_marked()
+                self._remove_container()
                 groups = (self._read("spec.json") or {}).get("groups", [])
                 cgroup.Group(tuple(Path(folder) for folder in groups)).remove()
                 surprise = self.folder / "deadman.err"
@@ -193,6 +194,11 @@ class Running:
             clean = 0 if marked else clean + 1
             if not all([processes.kill(process, _DEATH_WITHIN) for process in marked]):
                 self._given_up()
+
+    def _remove_container(self) -> None:
+        told = self._read("spec.json") or {}
+        if told.get("engine"):
+            containers.remove(engine_from(told["engine"]), told["token"])
 
     def _given_up(self) -> End:
         raise Unavailable(

@@ -197,12 +197,18 @@ def _left(store: Store) -> int:
 KINDS = frozenset({work.ADD, work.SYNC, work.REVIEW, work.REMOVE})
 
 
+def requests(mirror: Mirror, config: ChannelConfig, shard: Shard | None = None) -> list[Request]:
+    """What the configuration wants mirrored or removed, and where something is new."""
+    listed = [*_wanted(mirror, config.mirror, shard or Shard()), *_unwanted(mirror, config.remove)]
+    return listed + work.looked_around(mirror)
+
+
 def ask_for(mirror: Mirror, config: ChannelConfig, shard: Shard | None = None) -> int:
-    """What the configuration wants mirrored or removed, and what has something new; answers how much was asked."""
-    requests = [*_wanted(mirror, config.mirror, shard or Shard()), *_unwanted(mirror, config.remove)]
-    if requests:
-        mirror.store.queue.submit([work.job_of(request) for request in requests], "run")
-    return len(requests) + work.watch(mirror)
+    """The same, as jobs of the engine; answers how many."""
+    jobs = [work.job_of(request) for request in requests(mirror, config, shard)]
+    if jobs:
+        mirror.store.queue.submit(jobs, "run")
+    return len(jobs)
 
 
 def _wanted(mirror: Mirror, listed: Sequence[str], shard: Shard) -> Iterator[Request]:

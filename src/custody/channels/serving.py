@@ -24,6 +24,7 @@ from custody.stores import Store
 
 WATCH_SECONDS = 30.0
 TIERS_SECONDS = 86_400.0
+COORDINATORS = ("store", "azure", "temporal")
 CRASHES = 50  # a sync goes on where a killed one stopped, so many may be killed before it is put aside
 STEPS: dict[str, Callable[[Work, Mirror], Outcome]] = {
     work.ADD: work.add,
@@ -40,7 +41,11 @@ class ChannelConfig:
     blobs: Path = Path("channels")
     container: str = ""  # an Azure container instead of the folder
     connection_file: Path = Path("azure.connection")  # the storage account's connection string, kept out of this file
-    queues: str = "store"  # or "azure": Azure Storage queues of the same account
+    queues: str = "store"  # or "azure": Azure Storage queues of the same account; or "temporal"
+    temporal: str = "127.0.0.1:7233"  # the address of Temporal's server
+    namespace: str = "default"
+    heartbeat: float = 10.0  # seconds without a sign of life before Temporal gives a page to another worker
+    pages_per_workflow: int = 500  # then it goes on as a new one
     token_file: Path = Path("discord.token")  # without it, channels are not mirrored
     api: str = API
     capacity: int = 1000  # messages in one leaf
@@ -48,6 +53,12 @@ class ChannelConfig:
     mirror: Sequence[str] = ()  # channels that `custody channel run` adds by itself
     remove: Sequence[str] = ()  # and those that it removes
     prices: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # of the tiers, for previews
+
+    def __post_init__(self) -> None:
+        if self.queues not in COORDINATORS:
+            raise BadInput(
+                f"queues is {self.queues!r}", code="config.value", where="channels.queues", hint=", ".join(COORDINATORS)
+            )
 
 
 def settings_of(config: ChannelConfig) -> Settings:
@@ -84,6 +95,11 @@ def open_mirror(store: Store, config: ChannelConfig, home: Path, slots: Slots | 
     )
     blobs = open_blobs(config, home)
     return Mirror(store, discord, blobs, settings_of(config), private_threads=config.private_threads)
+
+
+def embedded(store: Store, config: ChannelConfig, home: Path) -> Mirror | None:
+    """The mirror, if it is the engine that coordinates channels here and not another."""
+    return open_mirror(store, config, home) if config.queues == "store" else None
 
 
 def kinds(mirror: Mirror) -> Sequence[Kind]:

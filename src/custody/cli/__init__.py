@@ -20,7 +20,7 @@ NOUNS = {
     "schedule": "what becomes due, and when",
     "lease": "who may act, and until when",
     "worker": "run the work; see who runs it",
-    "store": "where it is all kept: info, migrate",
+    "store": "where it is all kept: info, migrate, backup",
     "serve": "API, dashboard and workers in one process",
     "token": "who may use the API and the dashboard: create, list, revoke",
     "doctor": "is everything as safe as it must be?",

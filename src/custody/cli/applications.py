@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from custody.cli.config import Config
     from custody.history.keeping import Keeping
     from custody.ingest.world import World
-    from custody.workflows.tasks import Shop
+    from custody.workflows.shop import Shop
 
 
 def machines() -> Machines:
@@ -41,20 +41,21 @@ def serving(
 
 
 def _applications(store: Store, config: Path | None, world: World | None) -> tuple[Sequence[Kind], Sequence[Chore]]:
-    from custody.channels import serving as channels
     from custody.cli.config import find
-    from custody.ingest import serving as ingest
-    from custody.ingest.setup import open_world
-    from custody.workflows import serving as workflows
 
     found = find(config)
     keeping = keeping_of(found)
     own = dashboard_kinds(store, keeping)
     if found is None:
         return own, ()
+    from custody.channels import serving as channels
+    from custody.ingest import serving as ingest
+    from custody.ingest.setup import open_world
+    from custody.workflows import serving as workflows
+
     world = world or open_world(store, found.ingest, found.home)
     shop = workflows.open_shop(store, found.workflows, found.home)
-    mirror = channels.open_mirror(store, found.channels, found.home)
+    mirror = channels.embedded(store, found.channels, found.home)
     kinds = (*own, *ingest.kinds(world), *workflows.kinds(shop), *(channels.kinds(mirror) if mirror else ()))
     chores = (*ingest.chores(world), *workflows.chores(store), *(channels.chores(mirror) if mirror else ()))
     return kinds, (*chores, *sealing(store, keeping))
@@ -85,7 +86,7 @@ def shop_of(store: Store, found: Config | None) -> Shop | None:
     if found is None:
         return None
     from custody.border.sandbox import Available, Sandboxes
-    from custody.workflows.tasks import Shop
+    from custody.workflows.shop import Shop
 
     config, home = found.workflows, found.home.resolve()
     no, work = Available(False, "this process only looks at tasks"), home / config.work
@@ -97,11 +98,10 @@ def tables_of(found: Config | None) -> Callable[[int], Table] | None:
     """How to look at what is kept of a channel, with or without a bot's token."""
     if found is None:
         return None
-    from custody.channels.files import Files
-    from custody.channels.serving import settings_of
+    from custody.channels.serving import open_blobs, settings_of
     from custody.channels.table import Table
 
-    blobs, settings = Files((found.home / found.channels.blobs).resolve()), settings_of(found.channels)
+    blobs, settings = open_blobs(found.channels, found.home), settings_of(found.channels)
     return lambda channel: Table(blobs, channel, settings)
 
 

@@ -16,9 +16,12 @@ from custody.cli.when import ago
 from custody.model.errors import NotFound
 from custody.workflows import hooks
 from custody.workflows.archives import Archives
+from custody.workflows.definition import FOLDER, is_workflow_file, read
+from custody.workflows.definition import lint as remarks
 from custody.workflows.notify import notify as take_in
 from custody.workflows.notify import reconcile
-from custody.workflows.planning import plan_revision
+from custody.workflows.picture import drawn, picture
+from custody.workflows.planning import plan_revision, preview
 from custody.workflows.schedules import keep_time
 from custody.workflows.secrets import Secrets
 
@@ -46,6 +49,18 @@ def add(
     print(
         f"archive {name} ({system}): {new} revisions taken in" + ("; the hook is installed" if local and hook else "")
     )
+
+
+@app.command()
+def hook(
+    name: Name,
+    repository: Annotated[Path, typer.Argument(help="a repository on this machine")],
+    api: Annotated[str, typer.Option(help="where `custody serve` answers, e.g. https://custody.example.org")],
+    token: Annotated[Path, typer.Option(help="a file with a token of the role worker for this archive")],
+) -> None:
+    """Install a hook that tells an API on another machine; what it cannot tell is kept on disk."""
+    written = hooks.install_for_api(repository, api, name, token.read_text())
+    print(f"{written} tells {api} of every commit to {name}")
 
 
 @app.command()
@@ -80,11 +95,20 @@ def list_(store: StoreUrl = "", json: AsJson = False) -> None:
 
 
 @app.command()
-def graph(name: Name, last: Annotated[int, typer.Option(help="so many revisions")] = 10, store: StoreUrl = "") -> None:
-    """Revisions and tasks, as a grid."""
+def graph(
+    name: Name,
+    last: Annotated[int, typer.Option(help="so many revisions")] = 10,
+    format_: Annotated[str, typer.Option("--format", help="grid; or who waits for whom as text, dot or svg")] = "grid",
+    store: StoreUrl = "",
+) -> None:
+    """Revisions and tasks: as a grid, or as a picture of what waits for what."""
     with opened(store) as handle:
         kept = Archives(handle).get(name)
-        jobs = revision_jobs(handle, name, max(1, kept.last - last + 1), kept.last)
+        first = max(1, kept.last - last + 1)
+        if format_ != "grid":
+            sys.stdout.write(drawn(picture(handle, name, first, kept.last), format_))
+            return
+        jobs = revision_jobs(handle, name, first, kept.last)
     tasks = list(dict.fromkeys(job.task for job in jobs if job.task))
     revisions = sorted({job.position for job in jobs})
     cells = {(job.task, job.position): word(job) for job in jobs}
@@ -98,12 +122,17 @@ def graph(name: Name, last: Annotated[int, typer.Option(help="so many revisions"
 def plan(
     name: Name,
     revision: Annotated[int, typer.Argument(help="a revision; the youngest when left out")] = 0,
+    folder: Annotated[Path | None, typer.Option(help="a working copy: what committing it would add")] = None,
     store: StoreUrl = "",
 ) -> None:
     """What a revision adds to the queue: its tasks, what they wait for, what they supersede."""
     with opened(store) as handle:
-        archive = Archives(handle).get(name).open()
-        planned, _ = plan_revision(handle, archive, name, revision or archive.youngest())
+        kept = Archives(handle).get(name)
+        archive = kept.open()
+        if folder is not None:
+            planned = preview(handle, archive, name, _workflow_files(folder)[0], kept.last)
+        else:
+            planned, _ = plan_revision(handle, archive, name, revision or archive.youngest())
     for fault in planned.faults:
         print(fault)
     for edge in planned.edges:
@@ -118,18 +147,21 @@ def plan(
 @app.command()
 def lint(folder: Annotated[Path, typer.Argument(help="a working copy")] = Path(".")) -> None:
     """Read the workflow files of a working copy, and say everything that is wrong with them."""
-    from custody.workflows.definition import FOLDER, is_workflow_file, read
-    from custody.workflows.definition import lint as remarks
-
-    place = folder / FOLDER
-    if not place.is_dir():
-        raise NotFound(f"there is no {FOLDER} in {folder}")
-    paths = [f"{FOLDER}/{path.name}" for path in sorted(place.iterdir()) if path.is_file()]
-    found = read({path: (folder / path).read_bytes() for path in paths if is_workflow_file(path)})
+    files, paths = _workflow_files(folder)
+    found = read(files)
     for fault in (*found.faults, *remarks(found, paths)):
         print(fault)
     print(f"{sum(len(workflow.tasks) for workflow in found.workflows)} tasks, {len(found.faults)} faults")
     raise typer.Exit(1 if found.faults else 0)
+
+
+def _workflow_files(folder: Path) -> tuple[dict[str, bytes], list[str]]:
+    """Those of a working copy, and the names of all that is beside them."""
+    place = folder / FOLDER
+    if not place.is_dir():
+        raise NotFound(f"there is no {FOLDER} in {folder}")
+    paths = [f"{FOLDER}/{path.name}" for path in sorted(place.iterdir()) if path.is_file()]
+    return {path: (folder / path).read_bytes() for path in paths if is_workflow_file(path)}, paths
 
 
 @app.command()

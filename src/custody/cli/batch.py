@@ -170,6 +170,7 @@ def show(batch: Number, config: ConfigFile = None, store: StoreUrl = "", json: A
         counts = handle.queue.children(batch)
         failed = [job for job in handle.queue.every(Filter(parent=batch, ended="failed"))][:20]
         reasons = {job.id: _reason(handle, job) for job in failed}
+        why = _reason(handle, found) if found.ended == "failed" else ""
         events = list(handle.records.all_events(found.subject))
     if json:
         running.emit({"batch": found, "jobs": counts, "failed": failed, "events": events})
@@ -178,7 +179,7 @@ def show(batch: Number, config: ConfigFile = None, store: StoreUrl = "", json: A
         [
             ("batch", label(found.id)), ("state", found.state), ("profile", found.collection),
             ("file", found.payload.get("filename")), ("submitted", moment(found.created) + " UTC"),
-            ("by", found.payload.get("submitter")), ("why", _reason(handle, found) if found.ended == "failed" else ""),
+            ("by", found.payload.get("submitter")), ("why", why),
         ]
     )  # fmt: skip
     print()

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json as jsons
-import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated
@@ -13,20 +12,19 @@ from typing import Annotated
 import typer
 
 from custody.channels import work
-from custody.channels.attachments import where_kept
 from custody.channels.blobs import Blobs
 from custody.channels.crawl import Coverage
 from custody.channels.mirror import EPOCH, POSTS_ONLY, Request, channels, parent_of
 from custody.channels.serving import open_blobs, open_mirror, settings_of
 from custody.channels.snowflake import HIGHEST, at, parse, time_of
-from custody.channels.table import Found, Table
+from custody.channels.table import Table
 from custody.channels.tiers import Verdict
 from custody.cli import running
-from custody.cli.channel_running import run
+from custody.cli.channel_running import run, temporal
 from custody.cli.config import Config
 from custody.cli.configured import ConfigFile, StoreUrl, opened
 from custody.cli.running import AsJson, Why
-from custody.model.errors import BadInput, NotFound
+from custody.model.errors import BadInput, NotFound, Refused
 from custody.model.event import NewEvent, Outcome
 from custody.model.item import Item
 from custody.model.job import Filter
@@ -34,6 +32,7 @@ from custody.stores import Store
 
 app = running.noun("Chat channels mirrored, searchable and incremental.")
 app.command()(run)
+app.command()(temporal)
 Channel = Annotated[str, typer.Argument(help="the channel's number")]
 
 
@@ -91,7 +90,7 @@ def remove(
 
 
 def _ask(config: Path | None, store: str, request: Request, said: str) -> None:
-    """As a job, or as a letter in an Azure queue, as configured."""
+    """As a job, a letter in an Azure queue or a signal to a workflow, as configured."""
     with opened(config, store) as (handle, settings):
         if request.what != "add":
             _known(handle, request.channel)
@@ -101,7 +100,20 @@ def _ask(config: Path | None, store: str, request: Request, said: str) -> None:
             open_queues(settings.channels, settings.home).send(request)
             print(f"{said}: a letter was sent")
             return
+        if settings.channels.queues == "temporal":
+            from custody.channels.temporal import ask_for
+
+            ask_for(settings.channels, request)
+            print(f"{said}: its workflow was told")
+            return
         made = handle.queue.submit_one(work.job_of(request), running.me())
+        failed = not made.new and handle.queue.get(made.id).ended == "failed"
+    if failed:
+        raise Refused(
+            f"this was asked before and failed as job {made.id}",
+            code="channel.failed",
+            hint=f"`custody job show {made.id}` says why, `custody job resume {made.id}` tries again",
+        )
     print(f"{said}: job {made.id}" + ("" if made.new else " (asked before, and not yet done)"))
 
 
@@ -225,6 +237,7 @@ def export(
     """Everything that is kept of a channel, in a form that others can read."""
     from custody.channels.export.jsonl import write_jsonl
     from custody.channels.export.sqlite import write_sqlite
+    from custody.channels.export.whole import write_pages
 
     if sum((jsonl, sqlite, html)) != 1:
         raise BadInput("say which form", hint="--jsonl, --sqlite or --html")
@@ -236,27 +249,8 @@ def export(
         elif sqlite:
             count = write_sqlite(messages, target, parse(channel), channel)
         else:
-            count = _write_pages(blobs, messages, target, parse(channel))
+            count = write_pages(blobs, messages, target, parse(channel))
     print(f"{count} messages in {target}")
-
-
-def _write_pages(blobs: Blobs, messages: Iterator[Found], target: Path, channel: int) -> int:
-    """Pages with the files beside them, so that the folder can be read anywhere."""
-    from custody.channels.export.html import write_html
-
-    kept = where_kept(blobs, channel)
-    names = {one: f"files/{one}-{re.sub('[^A-Za-z0-9._-]', '_', name)}" for one, (_, name) in kept.items()}
-    count = write_html(
-        messages,
-        target,
-        f"Channel {channel}",
-        lambda raw: names.get(int(raw["id"])) if str(raw.get("id", "")).isdecimal() else None,
-    )
-    for one, (blob, _) in kept.items():
-        path = target / names[one]
-        path.parent.mkdir(exist_ok=True)
-        path.write_bytes(blobs.read(blob).data)
-    return count
 
 
 @app.command()

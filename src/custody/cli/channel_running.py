@@ -13,7 +13,7 @@ import typer
 from custody.channels import runs, work
 from custody.channels.mirror import Mirror
 from custody.channels.runs import Shard, Stop
-from custody.channels.serving import open_blobs, open_mirror
+from custody.channels.serving import WATCH_SECONDS, open_blobs, open_mirror
 from custody.channels.shared import StoreSlots
 from custody.cli.config import Config
 from custody.cli.configured import ConfigFile, StoreUrl, opened
@@ -23,7 +23,8 @@ from custody.engine.watch import NOTHING, Watch
 from custody.model.errors import BadInput
 from custody.stores import Store, open_store
 
-FOREVER = 10 * 365 * 1440.0
+FOREVER = 10 * 365 * 1440.0  # minutes
+PAUSE_SECONDS = 5.0  # between two looks for something new
 
 
 def run(
@@ -48,17 +49,46 @@ def run(
         _run_shard(Shard.read(shard), config, deadline, settings, tell, stop)
         return
     with opened(config, store) as (handle, found):
+        if found.channels.queues == "temporal":
+            raise BadInput(
+                "these channels are Temporal's to run", where="channels.queues", hint="custody channel temporal"
+            )
         mirror = _mirror(handle, found)
+        by_letters = found.channels.queues == "azure"
         while not stop.asked and time.monotonic() < deadline:
-            runs.ask_for(mirror, found.channels)
-            if found.channels.queues == "azure":
+            if by_letters:
                 finished = _post(mirror, found, deadline, until_idle, stop, lease)
             else:
+                runs.ask_for(mirror, found.channels)
                 finished = runs.run_until_idle(mirror, deadline, settings, tell, stop)
             if until_idle:
                 print("everything is up to date" if finished else "stopped; the next run goes on")
                 return
-            time.sleep(min(5.0, max(0.0, deadline - time.monotonic())))
+            if not by_letters:
+                time.sleep(min(PAUSE_SECONDS, max(0.0, deadline - time.monotonic())))
+
+
+def temporal(
+    address: Annotated[str, typer.Option(help="of Temporal's server; the configuration's unless told")] = "",
+    watch_seconds: Annotated[float, typer.Option(help="between two looks for something new")] = 30.0,
+    threads: Annotated[int, typer.Option(help="channels at once")] = 4,
+    config: ConfigFile = None,
+    store: StoreUrl = "",
+) -> None:
+    """Work on channels as Temporal tells: a worker for its workflows, and the schedules that look around."""
+    import asyncio
+
+    from custody.channels.temporal import connect, pace_of, serve
+
+    async def working(mirror: Mirror, found: Config) -> None:
+        over = asyncio.Event()
+        for wish in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(wish, over.set)
+        client = await connect(address or found.channels.temporal, found.channels.namespace)
+        await serve(mirror, client, over, watch_seconds, pace_of(found.channels, threads))
+
+    with opened(config, store) as (handle, found):
+        asyncio.run(working(_mirror(handle, found), found))
 
 
 def _run_shard(shard: Shard, config: Path | None, deadline: float, settings: Settings, tell: Watch, stop: Stop) -> None:
@@ -95,8 +125,15 @@ def _mirror(store: Store, found: Config, shard: Shard | None = None) -> Mirror:
 
 
 def _post(mirror: Mirror, found: Config, deadline: float, until_idle: bool, stop: Stop, lease: float) -> bool:
+    """Look around, then deal with letters: until there are none, or for as long as one look lasts."""
     from custody.channels.queues import Post, open_queues
 
-    post = Post(open_queues(found.channels, found.home), mirror, mirror.store.new_move(), max(1, round(lease)))
-    post.run(lambda: stop.asked or time.monotonic() >= deadline, until_idle)
+    queues = open_queues(found.channels, found.home)
+    busy = queues.waiting()["add-messages"] > 0  # then what is new now is found by the letters that are under way
+    for request in runs.requests(mirror, found.channels):
+        if request.what != "sync" or not busy:
+            queues.send(request)
+    end = deadline if until_idle else min(deadline, time.monotonic() + WATCH_SECONDS)
+    post = Post(queues, mirror, mirror.store.new_move(), max(1, round(lease)))
+    post.run(lambda: stop.asked or time.monotonic() >= end, until_idle)
     return time.monotonic() < deadline and not stop.asked

@@ -6,13 +6,16 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from custody.channels.serving import ChannelConfig
-from custody.history.keeping import HistoryConfig
-from custody.ingest.setup import IngestConfig
 from custody.model.errors import BadInput
-from custody.workflows.serving import WorkflowConfig
+
+if TYPE_CHECKING:  # a process without a configuration does without the applications, and their memory
+    from custody.channels.serving import ChannelConfig
+    from custody.history.keeping import HistoryConfig
+    from custody.ingest.setup import IngestConfig
+    from custody.web.oidc import LoginConfig
+    from custody.workflows.serving import WorkflowConfig
 
 NAME = "custody.toml"
 T = TypeVar("T")
@@ -26,6 +29,7 @@ class Config:
     workflows: WorkflowConfig
     channels: ChannelConfig
     history: HistoryConfig
+    login: LoginConfig
 
 
 def find(given: Path | None) -> Config | None:
@@ -37,13 +41,19 @@ def find(given: Path | None) -> Config | None:
 
 
 def read(path: Path) -> Config:
+    from custody.channels.serving import ChannelConfig
+    from custody.history.keeping import HistoryConfig
+    from custody.ingest.setup import IngestConfig
+    from custody.web.oidc import LoginConfig
+    from custody.workflows.serving import WorkflowConfig
+
     try:
         values = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise BadInput(f"cannot read it: {error.strerror}", where=str(path), code="config.file") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise BadInput(f"this is not TOML: {error}", where=str(path), code="config.toml") from error
-    unknown = set(values) - {"store", "ingest", "workflows", "channels", "history"}
+    unknown = set(values) - {"store", "ingest", "workflows", "channels", "history", "login"}
     if unknown:
         raise BadInput(f"unknown key {', '.join(sorted(unknown))}", where=str(path), code="config.key")
     home = path.resolve().parent
@@ -54,6 +64,7 @@ def read(path: Path) -> Config:
         _part(WorkflowConfig, values.get("workflows", {}), "workflows", str(path)),
         _part(ChannelConfig, values.get("channels", {}), "channels", str(path)),
         _part(HistoryConfig, values.get("history", {}), "history", str(path)),
+        _part(LoginConfig, values.get("login", {}), "login", str(path)),
     )
 
 

@@ -6,6 +6,7 @@ import os
 import platform
 import shutil
 import sys
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,6 +59,7 @@ def examine(url: str, config: Config | None) -> Iterator[Finding]:
     try:
         with open_store(url) as store:
             yield from _store_findings(store)
+            yield from _history_findings(store, config)
     except CustodyError as error:
         yield Finding("unsafe", f"the store: {error.message}", error.hint)
         return
@@ -89,21 +91,24 @@ def _store_findings(store: Store) -> Iterator[Finding]:
     checks: dict[str, Callable[[Store], Iterator[Finding]]] = {"sqlite": _sqlite, "postgres": _postgres}
     yield from checks[store.db.dialect](store)
     yield from _derived(store)
+    yield from _robots(store)
     workers = store.workers()
     if workers:
         yield Finding("fine", f"{len(workers)} workers seen within the last half minute")
     else:
         yield Finding("warning", "no worker has been seen lately", "custody worker run")
-    if not store.db.read(lambda tx: tx.run("last_block")):
-        yield Finding(
-            "warning",
-            "the history is not sealed, so changes to it could not be shown",
-            "custody history seal --witness FILE",
-        )
+
+
+def _history_findings(store: Store, config: Config | None) -> Iterator[Finding]:
+    from custody.cli.sealed import history_findings
+
+    return history_findings(store, config)
 
 
 def _sqlite(store: Store) -> Iterator[Finding]:
     import apsw
+
+    from custody.stores.sqlite.connection import file_of
 
     yield Finding("fine", f"SQLite {apsw.sqlite_lib_version()}, which has none of the known faults of WAL mode")
     settings = store.settings()
@@ -111,17 +116,18 @@ def _sqlite(store: Store) -> Iterator[Finding]:
     for name, value in wanted.items():
         grade: Literal["fine", "unsafe"] = "fine" if settings[name] in (value, "memory") else "unsafe"
         yield Finding(grade, f"{name} is {settings[name]}", "" if grade == "fine" else f"it must be {value}")
+    file = Path(file_of(store.url))
+    if file.exists():
+        yield _room("the store's disk", file.resolve().parent)
 
 
 def _postgres(store: Store) -> Iterator[Finding]:
-    import time
-
     for name, value in store.settings().items():
         bad = value == "off"
         yield Finding(
             "unsafe" if bad else "fine", f"{name} is {value}", "acknowledged work could be lost" if bad else ""
         )
-    skew = abs(store.now() / 1e6 - time.time_ns() / 1e9)
+    skew = abs(store.now() / 1e6 - local_seconds())
     if skew > SLACK_SECONDS:
         yield Finding(
             "warning", f"this machine's clock and the store's differ by {skew:.1f} s",
@@ -129,6 +135,11 @@ def _postgres(store: Store) -> Iterator[Finding]:
         )  # fmt: skip
     else:
         yield Finding("fine", "this machine's clock agrees with the store's")
+
+
+def local_seconds() -> float:
+    """This machine's own time, which only people read."""
+    return time.time_ns() / 1e9
 
 
 def _derived(store: Store) -> Iterator[Finding]:
@@ -141,6 +152,24 @@ def _derived(store: Store) -> Iterator[Finding]:
         yield Finding("unsafe", str(fault), "please report this: it must not happen")
 
 
+def _robots(store: Store) -> Iterator[Finding]:
+    """What the line waits for a person with; nothing where there are no robots."""
+    from custody.robots.deadlines import late
+    from custody.robots.orphans import orphans
+    from custody.robots.restart import stopped
+
+    overdue = late(store)
+    for each in overdue[:5]:
+        do = f"custody robot why {each.robot} {each.item}"
+        yield Finding("warning", f"{each.event} of {each.item} is overdue: {each.waits_for}", do)
+    if len(overdue) > 5:
+        yield Finding("warning", f"{len(overdue) - 5} more are overdue", "custody robot late")
+    for item, why in stopped(store, 5):
+        yield Finding("warning", f"{item} is off the line: {why}", f"custody robot undo {item} --why …")
+    if found := orphans(store):
+        yield Finding("warning", f"{len(found)} events came too late and were kept aside", "custody robot orphans")
+
+
 def _disk_findings(config: Config) -> Iterator[Finding]:
     folders = {"working disk": config.ingest.work, "staging": config.ingest.staging, **_nodes(config)}
     for name, path in folders.items():
@@ -148,13 +177,18 @@ def _disk_findings(config: Config) -> Iterator[Finding]:
         if not folder.exists():
             yield Finding("warning", f"{name}: there is no {folder} yet", "it is made when it is first needed")
             continue
-        usage = shutil.disk_usage(folder)
-        if not os.access(folder, os.W_OK):
-            yield Finding("unsafe", f"{name}: {folder} cannot be written to")
-        elif usage.free < usage.total * LITTLE:
-            yield Finding("warning", f"{name}: only {usage.free >> 30} GiB free on {folder}")
-        else:
-            yield Finding("fine", f"{name}: {usage.free >> 30} GiB free on {folder}")
+        yield _room(name, folder)
+
+
+def _room(name: str, folder: Path) -> Finding:
+    usage = shutil.disk_usage(folder)
+    if not os.access(folder, os.W_OK):
+        return Finding("unsafe", f"{name}: {folder} cannot be written to")
+    if usage.free < usage.total * LITTLE:
+        return Finding(
+            "warning", f"{name}: only {usage.free >> 30} GiB free on {folder}", "make room before it is full"
+        )
+    return Finding("fine", f"{name}: {usage.free >> 30} GiB free on {folder}")
 
 
 def _root_findings(config: Config) -> Iterator[Finding]:

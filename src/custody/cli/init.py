@@ -28,12 +28,19 @@ threshold = 0.05           # of the working disk is kept free
 outbox = "outbox"          # mail goes here as files, unless …
 # smtp = "mail.example.org:25"
 sender = "custody@localhost"
+keep_days = 30             # completed batches are cleaned up after so many
 web = "http://127.0.0.1:7337"  # where depositors reach `custody serve`: mails link to their page there
 # link_days = 90           # so long such a link is good
 # secret = "custody.secret"  # signs those links: the same file on every machine
 
 [ingest.nodes]             # where objects are stored: OCFL storage roots, by name
 main = "storage"
+
+# [history]                # custody history key history.key > history.public, and workers seal what was recorded
+# witnesses = ["/mnt/elsewhere/witness.txt"]
+
+# [login]                  # people log in at an OpenID Connect issuer, besides with tokens
+# issuer = "https://login.example.org"
 """
 
 PROFILE = """\

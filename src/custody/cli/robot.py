@@ -65,9 +65,9 @@ def run(
     from custody.engine.watch import NOTHING
 
     robots = find_robots(places or [INSTALLED])
-    with open_store(store) as opened, _leases(locks, opened, lease) as leases:
+    with open_store(store) as opened, _leases(locks, opened, lease) as (leases, items):
         holder = f"{socket.gethostname()}:{os.getpid()}:{opened.new_move()[:6]}"
-        held = Locks(leases, holder, lease, items=bool(locks))
+        held = Locks(leases, holder, lease, items)
         held.take(robots)
         tally = Tally(opened, Logging() if log else NOTHING)
         try:
@@ -92,14 +92,15 @@ def run(
 
 
 @contextmanager
-def _leases(url: str, store: Store, lease: float) -> Iterator[Leases]:
+def _leases(url: str, store: Store, lease: float) -> Iterator[tuple[Leases, Leases | None]]:
+    """For robots, and for items; in the store an item's lock is the lease of its job."""
     if not url:
-        yield store.leases
+        yield store.leases, None
         return
     from custody.stores.zookeeper import ZooKeeperLeases
 
     with ZooKeeperLeases.open(url, lease) as leases:
-        yield leases
+        yield leases, leases.passing()
 
 
 def _stop_on_signals(stop: Callable[[], None]) -> None:

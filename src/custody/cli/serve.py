@@ -45,6 +45,7 @@ def serve(
     from custody.ingest.setup import open_world
     from custody.stores import open_store
     from custody.web.app import Options, build_app
+    from custody.web.oidc import open_issuer
     from custody.web.pages.all_sections import SECTIONS
     from custody.web.serving import Server
     from custody.web.telling import Telling
@@ -59,6 +60,7 @@ def serve(
             world.links.secret if world else read_secret(secret or Path("custody.secret")), demo=demo,
             machines=machines(), world=world, secure_cookie=secure, who=running.me(), telling=telling,
             sections=SECTIONS, tables=tables_of(found), shop=shop_of(opened, found), keeping=keeping_of(found),
+            login=open_issuer(found.login, found.home) if found else None,
         )  # fmt: skip
         site = build_app(opened, options)
         server = Server(site, host, port).start()

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
 from custody.cli import running
 from custody.cli.opening import open_store
 from custody.cli.running import AsJson, StoreUrl
+from custody.model.errors import Refused
 
 app = running.noun("Where it is all kept.")
 
@@ -28,3 +34,20 @@ def migrate(store: StoreUrl = running.DEFAULT_STORE) -> None:
     """Bring the schema up to date. (Opening a store does so as well.)"""
     with open_store(store) as opened:
         print(f"the {opened.db.dialect} schema is up to date")
+
+
+@app.command()
+def backup(
+    file: Annotated[Path, typer.Argument(help="where the copy goes; it must not exist yet")],
+    store: StoreUrl = running.DEFAULT_STORE,
+) -> None:
+    """Copy an SQLite store while it is in use: one moment of it, checked and on disk when this returns."""
+    if not store.startswith("sqlite:///"):
+        raise Refused(
+            "only SQLite stores are copied here", code="backup.store", hint="pg_dump, or continuous archiving"
+        )
+    if file.exists():
+        raise Refused(f"{file} exists already", code="backup.exists", hint="it is left as it is")
+    from custody.stores.sqlite.copying import copy_to
+
+    print(f"{copy_to(Path(store.removeprefix('sqlite:///')), file)} jobs and all else in {file}")

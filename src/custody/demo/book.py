@@ -18,7 +18,7 @@ from custody.model.errors import NotFound
 from custody.stores import Store
 from custody.workflows.archives import Archives
 from custody.workflows.serving import WorkflowConfig, chores, kinds, open_shop, reconcile_all
-from custody.workflows.tasks import Shop
+from custody.workflows.shop import Shop
 
 NAME = "My-Project"
 WORKFLOW = """\

@@ -10,21 +10,22 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
 from custody.engine.kinds import Backoff
-from custody.model.errors import NotFound, Unavailable
+from custody.model.errors import NotFound
 from custody.model.item import Item
 from custody.model.trigger import Trigger
 from custody.robots.robot import Report, Robot, robot
 from custody.stores import Store
 from custody.workflows.archives import Archives
-from custody.workflows.git import GitArchive
+from custody.workflows.draft import Draft
 
 NAME = "catalogue"
 EVENT = "catalogued"
-BRANCH = "refs/heads/main"
+COMMIT_SECONDS = 60.0
 WORKFLOW = """\
 # Every record that is committed is indexed.
 - name: index
@@ -34,6 +35,7 @@ WORKFLOW = """\
     cat records/*.txt | grep '^title:' | sort > index.txt
   outputs: [index.txt]
 """
+RECORD = "item: {id}\ntitle: {title}\nversion: {version}\n"
 
 
 @dataclass
@@ -45,22 +47,14 @@ class Catalogue:
     def repository(self) -> Path:
         return self.home / "catalogue.git"
 
-    @property
-    def desk(self) -> Path:
-        return self.home / "cataloguer"
-
     def begin(self) -> None:
-        """An empty catalogue with its workflow, unless an earlier start made it."""
+        """A catalogue that says what it is, and its workflow; unless an earlier start made it."""
         try:
             Archives(self.store).get(NAME)
         except NotFound:
             shutil.rmtree(self.repository, ignore_errors=True)
-            self._git("init", "-q", "--bare", "-b", "main", str(self.repository))
+            self._make()
             Archives(self.store).add(NAME, "git", str(self.repository), "demo")
-        self._tidy_desk()
-        if not (self.desk / "_workflows").exists():
-            self._write("_workflows/index.yaml", WORKFLOW)
-            self._commit("An empty catalogue")
 
     def robot(self) -> Robot:
         """Wakes for objects whose files have been looked at, and again when they change."""
@@ -74,60 +68,43 @@ class Catalogue:
         )
         def catalogue(item: Item, report: Report) -> None:
             name = f"records/{item.id.rpartition('/')[2]}.txt"
-            detail = item.detail
-            self._tidy_desk()
-            text = f"item: {item.id}\ntitle: {detail.get('title', '')}\nversion: {detail.get('version', '')}\n"
-            self._write(name, text)
-            self._commit(f"Record of {detail.get('title') or item.id}")
-            report.note(archive=NAME, revision=self._revision_of(name), record=name)
+            report.note(archive=NAME, revision=self.write(item, name), record=name)
 
         return catalogue
 
-    # git: a desk with a working copy, as any cataloguer would have it
-
-    def _tidy_desk(self) -> None:
-        """As the repository has it, whatever a killed attempt left."""
-        if not (self.desk / ".git").exists():
-            shutil.rmtree(self.desk, ignore_errors=True)
-            self._git("clone", "-q", str(self.repository), str(self.desk))
-            return
-        try:
-            self._git("-C", str(self.desk), "fetch", "-q", "origin")
-            self._git("-C", str(self.desk), "reset", "-q", "--hard", "origin/main")
-            self._git("-C", str(self.desk), "clean", "-q", "-fd")
-        except Unavailable:
-            shutil.rmtree(self.desk, ignore_errors=True)
-            self._git("clone", "-q", str(self.repository), str(self.desk))
-
-    def _write(self, name: str, text: str) -> None:
-        path = self.desk / name
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(text)
-
-    def _commit(self, message: str) -> None:
-        """Nothing, if it is there already: an attempt that is repeated finds what the one before has done."""
-        self._git("-C", str(self.desk), "add", ".")
-        if self._git("-C", str(self.desk), "status", "--porcelain"):
-            self._git("-C", str(self.desk), "commit", "-q", "-m", message)
-            self._git("-C", str(self.desk), "push", "-q", "origin", "HEAD:main")
-            # every record is to be a revision of its own, so each push is counted before the next
-            GitArchive(self.repository, self.repository / "custody-journal").youngest()
-
-    def _revision_of(self, name: str) -> int:
-        """The number of the revision in which a record was last written."""
-        commit = self._git("-C", str(self.desk), "log", "-1", "--format=%H", "--", name).strip()
+    def write(self, item: Item, name: str) -> int:
+        """Commit a record of an item as it is now; the revision. An attempt that is repeated finds the first one's."""
         archive = Archives(self.store).get(NAME).open()
-        assert isinstance(archive, GitArchive)
-        for revision in range(archive.youngest(), 0, -1):
-            if archive.update(revision).new == commit:
-                return revision
-        raise NotFound(f"{name} is in no revision", code="catalogue.revision")
+        key = f"{item.id}/{item.changed}"
+        known = archive.committed(key, since=0)
+        if known is not None:
+            return known
+        detail = {"id": item.id, "title": item.detail.get("title", ""), "version": item.detail.get("version", "")}
+        with tempfile.TemporaryDirectory(prefix="custody-record-") as folder:
+            record = Path(folder, "record.txt")
+            record.write_text(RECORD.format(**detail))
+            message = f"Record of {detail['title'] or item.id}"
+            draft = Draft(message, archive.youngest(), {name: record}, (), (), key)
+            return archive.commit(draft, COMMIT_SECONDS)
 
-    def _git(self, *words: str) -> str:
-        who = {"GIT_AUTHOR_NAME": "The cataloguer", "GIT_AUTHOR_EMAIL": "cataloguer@localhost"}
-        who |= {"GIT_COMMITTER_NAME": "The cataloguer", "GIT_COMMITTER_EMAIL": "cataloguer@localhost"}
-        environment = {**os.environ, **who, "GIT_CONFIG_GLOBAL": os.devnull}
-        done = subprocess.run(["git", *words], env=environment, capture_output=True, text=True, timeout=60)
-        if done.returncode:
-            raise Unavailable(f"git {words[0]}: {done.stderr.strip()[:200]}", code="catalogue.git")
-        return done.stdout
+    def _make(self) -> None:
+        """The first revision, as a person would make it."""
+        _git("init", "-q", "--bare", "-b", "main", str(self.repository))
+        with tempfile.TemporaryDirectory(prefix="custody-desk-") as desk:
+            _git("clone", "-q", str(self.repository), desk)
+            for name, text in (("_workflows/index.yaml", WORKFLOW), ("records/about.txt", "title: The catalogue\n")):
+                Path(desk, name).parent.mkdir(exist_ok=True)
+                Path(desk, name).write_text(text)
+            _git("-C", desk, "add", ".")
+            _git("-C", desk, "commit", "-q", "-m", "A catalogue")
+            _git("-C", desk, "push", "-q", "origin", "HEAD:main")
+
+
+def _git(*words: str) -> None:
+    who = {
+        f"GIT_{part}_{what}": value
+        for part in ("AUTHOR", "COMMITTER")
+        for what, value in (("NAME", "The cataloguer"), ("EMAIL", "cataloguer@localhost"))
+    }
+    environment = {**os.environ, **who, "GIT_CONFIG_GLOBAL": os.devnull}
+    subprocess.run(["git", *words], check=True, env=environment, capture_output=True, timeout=60)

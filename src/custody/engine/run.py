@@ -13,6 +13,8 @@ from custody.model.errors import LeaseLost
 from custody.model.job import Change
 from custody.model.outcome import Failed, Hold, Outcome
 
+NOT_DEAD = "not confirmed dead"
+
 
 def run(kind: Kind, work: Work, chance: float, move: str) -> Change | None:
     """Work on one claim; the move to settle, or None when nothing may be said any more."""
@@ -37,7 +39,7 @@ def _is_dead(kind: Kind, work: Work) -> bool:
     try:
         kind.confirm_dead(work.job)
     except Exception as error:
-        work.stop(f"not confirmed dead: {error}")  # whoever claims it next has to ask again
+        work.stop(f"{NOT_DEAD}: {error}")  # whoever claims it next has to ask again
         return False
     return True
 

@@ -20,7 +20,7 @@ from custody.engine.chores import Chores
 from custody.engine.keeper import Keeper
 from custody.engine.kinds import Kind, Serving
 from custody.engine.passes import run_pass
-from custody.engine.run import run
+from custody.engine.run import NOT_DEAD, run
 from custody.engine.settler import Finished, Heard, Settler
 from custody.engine.watch import NOTHING, Watch
 from custody.engine.work import Work
@@ -141,7 +141,7 @@ class Worker:
         for work in running:
             work.stop("shutdown")
         self._settle_last_words()
-        self._give_back(self._keeper.held())
+        self._give_back(self._with_a_say())  # the leases of what is lost simply end
         self._settler.close()
         self._keeper.close()
         self._chores.close()
@@ -205,7 +205,7 @@ class Worker:
         """First from queues that lately had more than we took; if they do not suffice, from all that are ready."""
         known, until = self._full.pop(kind.prefix, ([], 0.0))
         if self._clock() < until:
-            taken = self._claim_from(known, share)
+            taken = self._claim_from(known, share, kind)
             if taken == share:
                 self._full[kind.prefix] = [*known[1:], known[0]], until
                 return taken
@@ -214,14 +214,15 @@ class Worker:
             taken = 0
         asked_at = self._clock()
         queues = self._queues(kind)
-        more = self._claim_from(queues, share)
+        more = self._claim_from(queues, share, kind)
         if more == share:
             self._full[kind.prefix] = queues, asked_at + LOOK_SECONDS
         return taken + more
 
-    def _claim_from(self, queues: list[str], share: int) -> int:
+    def _claim_from(self, queues: list[str], share: int, kind: Kind) -> int:
         asked_at = self._clock()
-        return self._take(self.store.queue.claim(queues, self.holder, self.settings.lease, share), asked_at)
+        claims = self.store.queue.claim(queues, self.holder, self.settings.lease, share)
+        return self._take(claims, asked_at, prepare=kind.prepare)
 
     def _queues(self, kind: Kind) -> list[str]:
         """Queues with ready work that this worker may take, going round from where it stopped last time."""
@@ -258,13 +259,21 @@ class Worker:
         serves, lease = self.serving.prefixes(), self.settings.lease
         return self.store.queue.claim_expired(serves, self.holder, lease, self.settings.place)
 
-    def _take(self, claims: list[Claim], asked_at: float, alone: bool = False) -> int:
+    def _take(
+        self,
+        claims: list[Claim],
+        asked_at: float,
+        alone: bool = False,
+        prepare: Callable[[Sequence[Work]], None] | None = None,
+    ) -> int:
         """Theirs to be worked on from now on, whatever becomes of the claims that follow."""
         if not claims:
             return 0
         works = [Work(claim, self.store.queue) for claim in claims]
         prefixes = [self.serving.of(work.job).prefix for work in works]
         self._keeper.add(works, asked_at)
+        if prepare:
+            self._prepare(prepare, works)
         with self._change:
             self._busy.update(prefixes)
             self._taken.update(prefixes)
@@ -275,6 +284,12 @@ class Worker:
                 self._ready.extend(works)
             self._change.notify_all()
         return len(works)
+
+    def _prepare(self, prepare: Callable[[Sequence[Work]], None], works: list[Work]) -> None:
+        try:
+            prepare(works)
+        except Exception as error:  # each handler then looks for itself, and meets the trouble as its own
+            self._trouble(error, "preparing what was claimed")
 
     # Working
 
@@ -328,9 +343,17 @@ class Worker:
             self._give_back([work])
             return
         self.watch.lost(work.job, work.stop_reason)
+        if work.stop_reason.startswith(NOT_DEAD):
+            self._excuse(work)
         if work.stop_reason in ("", "lost"):  # it was refused a renewal, or to keep a fact
             self._settler.note_refusal(work, "renewed", "lease.lost", "someone else has claimed or moved it")
         self._leave([work])
+
+    def _excuse(self, work: Work) -> None:
+        try:
+            self.store.queue.excuse(work.claim)
+        except CustodyError as error:
+            self.watch.trouble(error)  # then it counts as a crash, which is the safe mistake
 
     def _leave(self, works: Sequence[Work]) -> None:
         self._keeper.drop(works)

@@ -12,12 +12,10 @@ from __future__ import annotations
 
 import json
 from decimal import Decimal
-from typing import Any, Final
+from typing import Any
 
 from custody.model.errors import BadInput
-
-DEEPEST: Final = 64
-LARGEST: Final = 2**53 - 1
+from custody.model.event import DEEPEST, LARGEST
 
 _fast = json.JSONEncoder(ensure_ascii=False, check_circular=False, sort_keys=True, separators=(",", ":")).encode
 _text = json.JSONEncoder(ensure_ascii=False).encode

@@ -6,6 +6,8 @@ all of them stays.
 
 from __future__ import annotations
 
+import json
+import re
 import shutil
 
 from custody.engine.work import Work
@@ -19,12 +21,18 @@ from custody.stores import Store
 
 CLEAN = "ingest/clean"
 DAY = 86_400_000_000
-KEEP_DAYS = 30
+STAGED_SECONDS = 86_400.0
+_STAGED = re.compile("staged:([0-9a-f]{64})")
 
 
 def clean(work: Work, world: World) -> Outcome:
-    """Remove completed batches older than `days`, and working folders whose job is gone."""
-    days = float(work.payload.get("days", KEEP_DAYS))
+    """The same on request, or by a schedule of one's own."""
+    return Passed(clean_up(world, float(work.payload.get("days", world.keep_days))))
+
+
+def clean_up(world: World, days: float) -> dict[str, int]:
+    """Remove completed batches older than `days`, working folders whose job is gone, and staged bytes that nothing
+    speaks of any more. Every worker sees to it now and then."""
     before = world.store.now() - int(days * DAY)
     old = [
         job
@@ -34,7 +42,7 @@ def clean(work: Work, world: World) -> Outcome:
     ]
     for batch in old:
         delete_batch(world.store, batch, "cleaning", f"completed more than {days:g} days ago", world)
-    return Passed({"batches": len(old), "folders": _remove_orphans(world)})
+    return {"batches": len(old), "folders": _remove_orphans(world), "staged": _remove_unspoken(world)}
 
 
 def delete_batch(store: Store, batch: Job, who: str, why: str, world: World | None = None) -> int:
@@ -56,6 +64,14 @@ def delete_batch(store: Store, batch: Job, who: str, why: str, world: World | No
         keys.remember(store, batch.key, batch.id, batch.payload)  # it outlasts the batch
     store.queue.delete(batch.id, who, why)
     return count
+
+
+def _remove_unspoken(world: World) -> int:
+    """Uploads, manifests and mails that no job has in its payload or its facts; young ones may be about to be."""
+    spoken: set[str] = set()
+    for job in world.store.queue.every():
+        spoken.update(_STAGED.findall(json.dumps([dict(job.payload), dict(job.facts)])))
+    return world.staging.sweep(spoken, STAGED_SECONDS)
 
 
 def _remove_orphans(world: World) -> int:

@@ -6,6 +6,7 @@ import hashlib
 import mimetypes
 import os
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from urllib.parse import quote
@@ -19,9 +20,11 @@ from custody.ingest.manifest.form import STORAGE, Row
 from custody.ingest.manifest.writer import write_storage
 from custody.ingest.staging import name_in
 from custody.ingest.world import World
+from custody.model.errors import BadInput
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MANIFEST = "mrt-manifest.txt"
+MOST_OWN = 16 << 20
 DEPOSITORS_OWN = frozenset({"mrt-erc.txt", "mrt-dc.xml", "mrt-delete.txt", "mrt-datacite.xml", "mrt-embargo.txt"})
 """Names of ours that a depositor may use, because they are addressed to us."""
 
@@ -39,9 +42,9 @@ def description(work: Work, folder: Path) -> Description:
         date=payload.get("date", ""),
     )  # fmt: skip
     own_dc, own_erc = producer / "mrt-dc.xml", producer / "mrt-erc.txt"
-    dc = describe.read_dublin_core(own_dc.read_bytes()) if own_dc.is_file() else {}
-    erc = describe.read_erc(own_erc.read_text("utf-8")) if own_erc.is_file() else Description()
-    return describe.merged(given, dc, erc)
+    dc = describe.read_dublin_core(_own_bytes(own_dc)) if own_dc.is_file() else {}
+    erc = describe.read_erc(_own_text(own_erc)) if own_erc.is_file() else Description()
+    return replace(describe.merged(given, dc, erc), primary=given.primary)  # whatever a record of theirs calls it
 
 
 def write_system_files(work: Work, world: World, primary: str, producer: str, system: str) -> str:
@@ -71,7 +74,21 @@ def stored_rows(folder: Path) -> Iterator[Row]:
 def deletes(folder: Path) -> tuple[str, ...]:
     """Files that an update takes out, as the depositor's mrt-delete.txt lists them."""
     listed = folder / "producer" / "mrt-delete.txt"
-    return describe.read_deletes(listed.read_text("utf-8")) if listed.is_file() else ()
+    return describe.read_deletes(_own_text(listed)) if listed.is_file() else ()
+
+
+def _own_bytes(path: Path) -> bytes:
+    """A file that the depositor addressed to us; one that is too large to be read is none."""
+    if path.stat().st_size > MOST_OWN:
+        raise BadInput(f"larger than {MOST_OWN >> 20} MiB", code="text.too_large", where=path.name)
+    return path.read_bytes()
+
+
+def _own_text(path: Path) -> str:
+    try:
+        return _own_bytes(path).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise BadInput(f"not UTF-8 at byte {error.start}", code="text.encoding", where=path.name) from error
 
 
 def _deposit(work: Work, world: World, primary: str) -> Deposit:

@@ -5,6 +5,7 @@ What is fetched, and how safely, is `border`'s business; when, and what follows,
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -127,8 +128,7 @@ def unpack_container(work: Work, world: World, folder: Path, producer: Path) -> 
     unsound = _bag_faults(producer)
     if unsound:
         return unsound
-    (box / row.name).unlink()
-    box.rmdir()
+    shutil.rmtree(box)
     return Passed(keep={"space_needed": size_below(folder)})
 
 

@@ -108,11 +108,15 @@ class Inventory:
 
         self._db.write(work)
 
-    def get(self, ark: str) -> Object:
+    def find(self, ark: str) -> Object | None:
         rows = self._db.read(lambda tx: tx.run("inv_object", ark=ark))
-        if not rows:
+        return Object(*rows[0]) if rows else None
+
+    def get(self, ark: str) -> Object:
+        found = self.find(ark)
+        if found is None:
             raise NotFound(f"the inventory has no object {ark}", code="object.unknown")
-        return Object(*rows[0])
+        return found
 
     def list(self, collection: str = "", after: str = "", limit: int = 100) -> Sequence[Object]:
         rows = self._db.read(lambda tx: tx.run("inv_objects", collection=collection, after=after, limit=limit))

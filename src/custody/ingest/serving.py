@@ -15,6 +15,7 @@ from custody.model.machine import Machine
 from custody.model.outcome import Outcome
 
 ASK_NODES = 5.0  # seconds
+CLEAN_EVERY = 3600.0
 PATIENT = Backoff(first=2, most=900)
 
 BATCH_STEPS = {
@@ -46,8 +47,10 @@ def kinds(world: World, backoff: Backoff = PATIENT) -> Sequence[Kind]:
 
 
 def chores(world: World) -> Sequence[Chore]:
-    """Storage nodes that were away are asked whether they are back."""
-    return (Chore("ingest nodes", ASK_NODES, lambda: look_after(world.store, world.nodes)),)
+    """Storage nodes that were away are asked whether they are back; what is over and done with is cleaned up."""
+    nodes = Chore("ingest nodes", ASK_NODES, lambda: look_after(world.store, world.nodes))
+    clean = Chore("ingest clean", CLEAN_EVERY, lambda: cleaning.clean_up(world, world.keep_days))
+    return (nodes, clean) if world.keep_days else (nodes,)
 
 
 def _step(kind: str, machine: Machine, state: str, step: steps.Step, world: World, backoff: Backoff) -> Kind:

@@ -40,6 +40,7 @@ class IngestConfig:
     outbox: Path = Path("outbox")
     smtp: str = ""  # host:port; empty: mail goes to the outbox folder
     sender: str = "custody@localhost"
+    keep_days: int = 30  # completed batches are cleaned up after so many; 0: never
     external: Sequence[str] = ()  # of storing and recording, what another service on the same tree does
     web: str = ""  # where depositors reach `custody serve`; empty: mails have no link to their page
     link_days: int = DAYS  # so long a link in a mail is good
@@ -71,6 +72,7 @@ def open_world(store: Store, config: IngestConfig, home: Path) -> World:
         links=read_links(home / config.secret, config.web, config.link_days),
         sender=config.sender,
         files=config.files,
+        keep_days=config.keep_days,
         secrets={name: _secrets(profile, home) for name, profile in profiles.items()},
         external=external_states(config),
     )

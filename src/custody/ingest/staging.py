@@ -9,7 +9,8 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-from collections.abc import Iterable
+import tempfile
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -78,6 +79,23 @@ class Staging:
             shutil.copyfileobj(source, copy, PIECE)
             copy.flush()
             os.fsync(copy.fileno())
+
+    def sweep(self, keep: Collection[str], seconds: float) -> int:
+        """Remove what is older than so many seconds and not to be kept; answers how many files went.
+
+        Ages are told by the file system's own clock: bytes that are put again are young again.
+        """
+        young = self._now() - seconds
+        removed = 0
+        for path in self.root.glob("*/*"):
+            if path.name not in keep and path.stat().st_mtime < young:
+                path.unlink(missing_ok=True)
+                removed += 1
+        return removed
+
+    def _now(self) -> float:
+        with tempfile.NamedTemporaryFile(dir=self.root, prefix=".now-") as probe:
+            return os.stat(probe.name).st_mtime
 
     def _path(self, sha256: str) -> Path:
         return self.root / sha256[:2] / sha256

@@ -17,7 +17,7 @@ from custody.ingest.httpnode import DOWN
 from custody.ingest.inventory import Entry, File
 from custody.ingest.manifest.form import OBJECT
 from custody.ingest.ocfl.root import Change, Given
-from custody.ingest.staging import is_staged
+from custody.ingest.staging import is_staged, name_in
 from custody.ingest.world import World
 from custody.model.errors import BadInput, Refused, Unavailable
 from custody.model.event import NewEvent
@@ -36,6 +36,7 @@ def pending(work: Work, world: World) -> Outcome:
     """Is what was handed in what the depositor says it is, and can it be read? Failing here is final."""
     payload = work.payload
     if payload["type"] != "object-manifest":
+        gathering.check_name(payload.get("filename") or name_in(payload["payload"]))
         if is_staged(payload["payload"]):
             _check_digest(world.staging.path(payload["payload"]), work)
         return Passed()
@@ -239,6 +240,10 @@ def _identify(work: Work, world: World, names: list[str]) -> str | Failed:
             "identifier.mismatch", f"local id {', '.join(names)} belongs to {known}, but {supplied} was supplied",
             detail={"supplied": supplied, "found": known},
         )  # fmt: skip
+    there = world.inventory.find(supplied) if supplied else None
+    if there and (there.owner, there.collection) != (profile.owner, profile.name):
+        told = {"supplied": supplied}
+        return Failed("identifier.forbidden", f"{supplied} is an object of another collection", detail=told)
     primary = work.facts.get("primary") or supplied or known
     if not primary:
         primary = world.minters[profile.name].mint(request=f"job-{work.job.id}")

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from custody.ingest import keys
 from custody.ingest.digests import algorithm, digest_value
+from custody.ingest.identifiers import ark
 from custody.ingest.manifest.form import CONTAINERS, Row
 from custody.ingest.states import BATCH, BATCH_KIND, JOB, JOB_KIND
 from custody.model.errors import BadInput
@@ -69,10 +70,11 @@ class Submission:
             raise BadInput("a submission needs a payload", code="submission.payload", where="payload")
         if bool(self.digest_type) != bool(self.digest_value):
             raise BadInput("a digest needs its type and its value", code="submission.digest", where="digestValue")
+        checked = replace(self, primary_id=ark(self.primary_id)) if self.primary_id else self
         if not self.digest_type:
-            return self
+            return checked
         which = algorithm(self.digest_type)
-        return replace(self, digest_type=which.name, digest_value=digest_value(which, self.digest_value))
+        return replace(checked, digest_type=which.name, digest_value=digest_value(which, self.digest_value))
 
 
 def submit(store: Store, submission: Submission, key: str | None, agent: str) -> tuple[int, bool]:

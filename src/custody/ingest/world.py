@@ -46,6 +46,7 @@ class World:
     mail: Mail
     links: Links  # to the depositor's page
     sender: str = "custody@localhost"  # whom mail is from
+    keep_days: int = 30  # so long completed batches stay
     files: str = ""  # where storage services see our working folder
     secrets: Mapping[str, Sequence[str]] = field(default_factory=dict)  # callback secrets, by profile
     external: frozenset[str] = frozenset()  # states that another service works on

@@ -45,6 +45,22 @@ class NewEvent:
     robot: str = ""  # who says so, if a robot: its own report is not news to itself
 
 
+LARGEST: Final = 2**53 - 1
+"""The largest whole number that every reader of JSON takes for the same: larger ones belong in text."""
+DEEPEST: Final = 64
+
+
+def unsealable(value: Any, where: str = "", depth: int = 0) -> str:
+    """Why a detail could not be sealed, or nothing: it must read the same in any language and in thirty years."""
+    if depth >= DEEPEST:  # one more is around it when it is sealed
+        return f"it is nested more than {DEEPEST} deep"
+    if isinstance(value, int | float) and not -LARGEST <= value <= LARGEST:
+        return f"{where or 'it'} is {value}, which is not exact everywhere"
+    parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    told = (unsealable(part, f"{where}.{name}" if where else f"{name}", depth + 1) for name, part in parts)
+    return next((why for why in told if why), "")
+
+
 def job_subject(job_id: int) -> str:
     return f"job/{job_id}"
 

@@ -29,6 +29,16 @@ class Trigger:
         """The event types whose arrival can change the answer."""
         return self.past | self.failed | self.absent | self.old
 
+    def minds(self, event: str) -> bool:
+        """Can the arrival of this event change the answer? Asked of every robot at every event."""
+        return (
+            event in self.past or event in self.absent or event in self.old or event in self.failed or event == STOPPED
+        )
+
+    def looks_at(self) -> frozenset[str]:
+        """All that the answer depends on, of an item's newest events."""
+        return self.mentions() | {STOPPED}
+
     def watches_changes(self) -> bool:
         """A change of content, type or existence can change the answer."""
         return bool(self.old or self.types or self.items or self.absent)
@@ -50,30 +60,55 @@ class Clause:
     because: str
 
 
-def clauses(trigger: Trigger, item: Item, latest: Mapping[str, Latest]) -> Iterator[Clause]:
-    """Every part of the trigger with its answer, for `why`."""
-    if STOPPED in latest:
-        yield Clause("is not stopped", False, f"it was stopped by its event number {latest[STOPPED].seq}")
-    if trigger.items:
-        yield Clause("is one of the named items", item.id in trigger.items, f"this is {item.id}")
-    for name in sorted(trigger.types):
-        yield Clause(f"has type {name}", name in item.types, f"types: {', '.join(sorted(item.types)) or 'none'}")
-    for name in sorted(trigger.past):
-        event = latest.get(name)
-        yield Clause(f"{name} went well", event is not None and event.outcome != "failure", _told(name, event))
-    for name in sorted(trigger.failed):
-        event = latest.get(name)
-        yield Clause(f"{name} failed", event is not None and event.outcome == "failure", _told(name, event))
-    for name in sorted(trigger.absent):
-        yield Clause(f"{name} has not happened", name not in latest, _told(name, latest.get(name)))
-    for name in sorted(trigger.old):
-        event = latest.get(name)
-        yield Clause(f"{name} is older than the last change", _is_old(event, item), _told(name, event, item))
-
-
 def admits(trigger: Trigger, item: Item, latest: Mapping[str, Latest]) -> bool:
     """Is this item ready for the robot that has this trigger?"""
-    return all(clause.holds for clause in clauses(trigger, item, latest))
+    return all(holds for _, _, holds in _answers(trigger, item, latest))
+
+
+def clauses(trigger: Trigger, item: Item, latest: Mapping[str, Latest]) -> Iterator[Clause]:
+    """Every part of the trigger with its answer in words, for `why`."""
+    for part, name, holds in sorted(_answers(trigger, item, latest), key=_in_order):
+        yield Clause(_TEXTS[part].format(name), holds, _because(part, name, item, latest.get(name)))
+
+
+def _answers(trigger: Trigger, item: Item, latest: Mapping[str, Latest]) -> Iterator[tuple[str, str, bool]]:
+    """The decision: each part, what it names, and whether it holds. Words are made elsewhere, as few ask for them."""
+    if STOPPED in latest:
+        yield "stopped", STOPPED, False
+    if trigger.items:
+        yield "items", item.id, item.id in trigger.items
+    for name in trigger.types:
+        yield "types", name, name in item.types
+    for name in trigger.past:
+        event = latest.get(name)
+        yield "past", name, event is not None and event.outcome != "failure"
+    for name in trigger.failed:
+        event = latest.get(name)
+        yield "failed", name, event is not None and event.outcome == "failure"
+    for name in trigger.absent:
+        yield "absent", name, name not in latest
+    for name in trigger.old:
+        yield "old", name, _is_old(latest.get(name), item)
+
+
+_TEXTS = {
+    "stopped": "is not stopped", "items": "is one of the named items", "types": "has type {}",
+    "past": "{} went well", "failed": "{} failed", "absent": "{} has not happened",
+    "old": "{} is older than the last change",
+}  # fmt: skip
+_PARTS = list(_TEXTS)
+
+
+def _in_order(answer: tuple[str, str, bool]) -> tuple[int, str]:
+    return _PARTS.index(answer[0]), answer[1]
+
+
+def _because(part: str, name: str, item: Item, event: Latest | None) -> str:
+    if part == "items":
+        return f"this is {item.id}"
+    if part == "types":
+        return f"types: {', '.join(sorted(item.types)) or 'none'}"
+    return _told(name, event, item if part == "old" else None)
 
 
 def _is_old(event: Latest | None, item: Item) -> bool:

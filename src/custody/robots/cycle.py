@@ -8,12 +8,13 @@ The event is written in the transaction that settles the job: a worker that lost
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from custody.engine.kinds import Chore, Kind
 from custody.engine.work import Work
-from custody.model.errors import NotFound
+from custody.model.errors import KeyConflict
 from custody.model.event import NewEvent, item_subject
 from custody.model.item import Item
 from custody.model.outcome import Failed, Outcome, Passed, Wait
@@ -24,13 +25,17 @@ from custody.robots.orphans import keep_orphan
 from custody.robots.program import Program, TimedOut, end_all, mark_of
 from custody.robots.robot import Report, Robot
 from custody.stores import Store
-from custody.stores.items import make_ready
-from custody.stores.rows import Tx, dumps, item_from, latest_from
+from custody.stores.items import Look, make_ready, ready_job
+from custody.stores.rows import Row, Tx, dumps, item_from, latest_from
 
 CHUNK = 500
 SWEEP_SECONDS = 2.0
+REPAIR_SECONDS = 3600.0
+"""Between looks at every item, whether or not anything could have been missed."""
 LOCK_SECONDS = 2.0
 """How long an item whose lock is busy is left alone."""
+FRESH_SECONDS = 0.25
+"""How long a look at an item, taken with its claim, is good for."""
 BUSY = "its lock is held by"
 END = "\U0010ffff"
 
@@ -54,12 +59,30 @@ def _kind(line: Line, cycle: bool) -> Kind:
     return Kind(
         robot.kind, lambda work: run_on_item(work, line), at_once=robot.at_once, tries=robot.tries,
         backoff=robot.backoff, at_most=robot.at_most if cycle else 0,
+        prepare=lambda works: _prepare(line, works),
         confirm_dead=lambda job: end_all(mark_of(job)) if isinstance(robot.work, Program) else None,
     )  # fmt: skip
 
 
 def chores(store: Store, robots: Sequence[Robot]) -> Sequence[Chore]:
-    return (Chore("robots sweep", SWEEP_SECONDS, lambda: [sweep(store, robot) for robot in robots]),)
+    sweeper = Sweeper(store, robots)
+    return (Chore("robots sweep", SWEEP_SECONDS, sweeper.look),)
+
+
+@dataclass(slots=True)
+class Sweeper:
+    """Looks for robots whose queue is not filled yet, often; and at everything again, now and then."""
+
+    store: Store
+    robots: Sequence[Robot]
+    repaired: float = field(default_factory=time.monotonic)
+
+    def look(self) -> None:
+        again = time.monotonic() - self.repaired >= REPAIR_SECONDS
+        for robot in self.robots:
+            (sweep_again if again else sweep)(self.store, robot)
+        if again:
+            self.repaired = time.monotonic()
 
 
 def subscribe(store: Store, robots: Sequence[Robot]) -> None:
@@ -81,23 +104,43 @@ def unsubscribe(store: Store, name: str) -> bool:
 
 def sweep(store: Store, robot: Robot) -> int:
     """A rolling look at all items, a chunk at a time: fills a new robot's queue, and repairs anything missed."""
-
-    def work(tx: Tx) -> int:
-        filled = {row[0]: row[3] for row in tx.run("subscriptions")}.get(robot.name, END)
-        rows = [] if filled == END else tx.run("items", after=filled, collection="", type="", limit=CHUNK)
-        for row in rows:
-            item = item_from(row)
-            if admits(robot.when, item, latest_from(tx.run("latest", item=item.id))):
-                make_ready(tx, robot.name, item, {"priority": robot.priority}, "sweep")
-        if filled != END:
-            tx.run("set_filled", robot=robot.name, filled=rows[-1][0] if rows else END)
-        return len(rows)
-
     total = 0
-    while looked := store.db.write(work):
+    while looked := _sweep_on(store, robot):
         total += looked
     store.wake()
     return total
+
+
+def _sweep_on(store: Store, robot: Robot) -> int:
+    """One chunk. What comes meanwhile is pushed; what is stale is found out when the work begins."""
+
+    def look(tx: Tx) -> tuple[str, list[Look]]:
+        filled = {row[0]: row[3] for row in tx.run("subscriptions")}.get(robot.name, END)
+        rows = [] if filled == END else tx.run("items", after=filled, collection="", type="", limit=CHUNK)
+        latest: dict[str, list[Row]] = {}
+        for row in tx.run("latest_between", after=filled, last=rows[-1][0]) if rows else []:
+            latest.setdefault(row[0], []).append(row[1:])
+        return filled, [(item_from(row), latest_from(latest.get(row[0], []))) for row in rows]
+
+    filled, found = store.db.read(look)
+    _queue(store, robot, [item for item, latest in found if admits(robot.when, item, latest)])
+    if filled != END:
+        last = found[-1][0].id if found else END
+        store.db.write(lambda tx: tx.run("advance_filled", robot=robot.name, filled=last, was=filled))
+    return len(found)
+
+
+def _queue(store: Store, robot: Robot, ready: Sequence[Item]) -> None:
+    facts = {"priority": robot.priority}
+    try:
+        store.queue.submit([ready_job(robot.name, item, facts) for item in ready], "sweep")
+    except KeyConflict:  # someone has spoilt the payload of one: the others go on
+
+        def one_by_one(tx: Tx) -> None:
+            for item in ready:
+                make_ready(tx, robot.name, item, facts, "sweep")
+
+        store.db.write(one_by_one)
 
 
 def sweep_again(store: Store, robot: Robot) -> int:
@@ -109,11 +152,11 @@ def sweep_again(store: Store, robot: Robot) -> int:
 def run_on_item(work: Work, line: Line) -> Outcome:
     """One item: is it still ready? do it; say how it went."""
     store, robot = line.store, line.robot
-    try:
-        item = store.records.item(str(work.payload["item"]))
-    except NotFound as gone:
-        return Passed({"why": str(gone)}, forget=True)
-    if not admits(robot.when, item, store.records.latest(item.id)):
+    found = _prepared(work) or _look(store, robot, [work]).get(_item_of(work))
+    if found is None:
+        return Passed({"why": f"there is no item {_item_of(work)}"}, forget=True)
+    item, latest = found
+    if not admits(robot.when, item, latest):
         return Passed({"why": "it is no longer ready"}, forget=True, look=(robot.name, item.id))
     spared = _spared(store, robot, item) if robot.edits else None
     if spared:
@@ -127,6 +170,28 @@ def run_on_item(work: Work, line: Line) -> Outcome:
                 return Wait(LOCK_SECONDS, f"{BUSY} {other}")
             late = _timed(line, work, item, report)
     return late or _recorded(line, work, item, report)
+
+
+def _item_of(work: Work) -> str:
+    return str(work.payload["item"])
+
+
+def _look(store: Store, robot: Robot, works: Sequence[Work]) -> dict[str, Look]:
+    return store.records.look([_item_of(work) for work in works], robot.when.looks_at())
+
+
+def _prepare(line: Line, works: Sequence[Work]) -> None:
+    """One look for all that was claimed together: whether they are ready is decided as of the claim."""
+    readable = [work for work in works if "item" in work.payload]
+    looked_at, found = time.monotonic(), _look(line.store, line.robot, readable)
+    for work in readable:
+        work.prepared = (looked_at, found.get(_item_of(work)))
+
+
+def _prepared(work: Work) -> Look | None:
+    """What was seen at the claim, unless the work has waited for its turn since: then it is looked at again."""
+    looked_at, found = work.prepared or (0.0, None)
+    return found if time.monotonic() - looked_at < FRESH_SECONDS else None
 
 
 def _spared(store: Store, robot: Robot, item: Item) -> NewEvent | None:

@@ -71,7 +71,7 @@ def _obstacle(store: Store, robot: str, trigger: Trigger, item_id: str) -> str:
         return "it is stopped"
     for clause in clauses(trigger, store.records.item(item_id), latest):
         if not clause.holds:
-            return f"{clause.text}: {clause.because}"
+            return clause.because
     job = store.queue.by_key(f"robot/{robot}", item_id)
     if job is None:
         return "it is ready, and nobody has seen it yet"

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import chain, islice
 from typing import Any
 
 from custody.model.job import Filter
@@ -33,12 +34,12 @@ class Cause:
     jobs: list[int] = field(default_factory=list)
 
 
-def causes(store: Store, robot: str = "", code: str = "") -> list[Cause]:
-    """The most frequent first."""
+def causes(store: Store, robot: str = "", code: str = "", most: int = 10_000_000) -> list[Cause]:
+    """The most frequent first; at most so many failures of each robot are looked at."""
     found: dict[tuple[str, ...], Cause] = {}
     for name, _, facts in store.db.read(subscriptions):
         if robot in ("", name):
-            for cause in (*_events(store, name, str(facts.get("event", ""))), *_jobs(store, name)):
+            for cause in islice(chain(_events(store, name, str(facts.get("event", ""))), _jobs(store, name)), most):
                 if code in ("", cause.code):
                     known = found.setdefault((name, cause.event, cause.code, cause.reason), cause)
                     if known is not cause:

@@ -24,9 +24,9 @@ LOOK_SECONDS = 0.05
 
 
 class Locks:
-    def __init__(self, leases: Leases, holder: str, seconds: float, items: bool = False) -> None:
+    def __init__(self, leases: Leases, holder: str, seconds: float, items: Leases | None = None) -> None:
         self._leases, self._holder, self._seconds = leases, holder, seconds
-        self._items = items  # lock items too
+        self._items = items  # where items are locked, if they are
         self._held: list[Lease] = []
         self._works: set[Work] = set()
         self._lock = threading.Lock()
@@ -79,11 +79,10 @@ class Locks:
     @contextmanager
     def item(self, work: Work, robot: Robot, item_id: str) -> Iterator[str]:
         """Hold an item for a robot while it works; what is yielded says who else holds it, if someone does."""
-        lease = (
-            self._leases.claim(f"robot/{robot.name}/{item_id}", self._holder, self._seconds) if self._items else None
-        )
+        name = f"robot/{robot.name}/{item_id}"
+        lease = self._items.claim(name, self._holder, self._seconds) if self._items else None
         if self._items and lease is None:
-            held = self._leases.get(f"robot/{robot.name}/{item_id}")
+            held = self._items.get(name)
             yield held.holder if held else "someone who has just left"
             return
         with self._lock:
@@ -95,12 +94,12 @@ class Locks:
         finally:
             with self._lock:
                 self._works.discard(work)
-            if lease is not None and not self.lost:
-                self._give_back(work, lease)
+            if self._items and lease and not self.lost:
+                self._give_back(self._items, work, lease)
 
-    def _give_back(self, work: Work, lease: Lease) -> None:
+    def _give_back(self, items: Leases, work: Work, lease: Lease) -> None:
         try:
-            if not self._leases.settle(lease):
+            if not items.settle(lease):
                 work.stop("lost")  # someone else may hold it: what was found is not ours to record
         except CustodyError:
             work.stop("unconfirmed")

@@ -18,7 +18,7 @@ from custody.robots.robot import Robot
 from custody.stores import Store
 from custody.stores.history import events_of, write_event
 from custody.stores.items import SEEN, subscriptions, wake_robots
-from custody.stores.rows import Tx, item_from
+from custody.stores.rows import Tx, item_from, loads
 
 WITHDRAWN = "withdrawn"
 BY_PEOPLE = "by hand"
@@ -80,6 +80,12 @@ def undo(store: Store, item_id: str, who: str, why: str) -> list[str]:
     back = store.db.write(work)
     store.wake()
     return back
+
+
+def stopped(store: Store, limit: int = 50) -> list[tuple[str, str]]:
+    """Items that no robot takes, and why."""
+    rows = store.db.read(lambda tx: tx.run("stopped_items", after="", limit=limit))
+    return [(item, f"{loads(detail).get('why', '')} ({agent})") for item, _, agent, detail in rows]
 
 
 def by_hand(events: Sequence[Event]) -> list[Event]:

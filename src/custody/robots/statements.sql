@@ -23,3 +23,15 @@ select latest.item, event.at, event.agent, event.detail from latest
 join event on event.subject = 'item/' || latest.item and event.seq = latest.seq
 where latest.type = 'stopped' and latest.item > :after
 order by latest.item limit :limit
+
+-- name: count_type
+-- How many items have had an event of this type.
+select count(*) from latest where type = :type
+
+-- name: latest_between
+-- The newest events of a run of items, in one look.
+select item, type, seq, outcome, seen from latest where item > :after and item <= :last
+
+-- name: advance_filled
+-- Only from where the sweep began: a trigger that was changed meanwhile is swept from the beginning.
+update subscription set filled = :filled where robot = :robot and filled = :was

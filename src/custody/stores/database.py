@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol, TypeVar
 
+from custody.model.event import NewEvent
+from custody.model.item import NewItem
 from custody.model.job import Answer, Change, Claim, NewJob
+from custody.stores.items import Look
 from custody.stores.rows import Tx
 from custody.stores.submit import Submitted
 from custody.stores.wake import Bell
@@ -25,6 +28,10 @@ class Database(Protocol):
         """Run in one consistent look that writes nothing."""
         ...
 
+    def glance(self, work: Callable[[Tx], T]) -> T:
+        """As `read`, for looks whose statements need not agree with each other: each is asked by itself."""
+        ...
+
     def now(self) -> int:
         """The store's time."""
         ...
@@ -35,11 +42,21 @@ class Database(Protocol):
 
     def submit(self, jobs: list[NewJob], move: str, agent: str) -> list[Submitted]: ...
 
+    def submit_in(self, tx: Tx, jobs: Sequence[NewJob], move: str, agent: str) -> list[Submitted]:
+        """The same within a transaction that has more to do."""
+        ...
+
     def claim(self, queues: list[str], holder: str, lease: int, limit: int, move: str) -> list[Claim]: ...
 
     def renew(self, claims: list[Claim], lease: int) -> dict[int, str]: ...
 
     def settle(self, changes: list[Change]) -> list[Answer]: ...
+
+    def record(self, new: Sequence[NewItem], events: Sequence[NewEvent], agent: str) -> None: ...
+
+    def look(self, ids: Sequence[str], types: Iterable[str]) -> dict[str, Look]:
+        """Items with at least those of their newest events that have these types, in as few trips as there can be."""
+        ...
 
     def changed_elsewhere(self) -> int: ...
 

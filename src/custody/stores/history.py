@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from custody.model.event import Event
-from custody.stores.rows import Tx, dumps, event_from
+from custody.stores.rows import Tx, event_from, event_text
 
 
 def write_event(
@@ -22,7 +22,7 @@ def write_event(
 ) -> int:
     """Append one event; its number was taken from the subject's own row, in this transaction."""
     rows = tx.run(
-        "insert_event", subject=subject, seq=seq, type=type_, outcome=outcome, agent=agent, detail=dumps(detail),
+        "insert_event", subject=subject, seq=seq, type=type_, outcome=outcome, agent=agent, detail=event_text(detail),
         token=token, move=move,
     )  # fmt: skip
     return int(rows[0][0])

@@ -6,20 +6,21 @@ needs no clock and two events at the same moment both have their place.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeAlias
 
 from custody.model.errors import BadInput, KeyConflict, NotFound
 from custody.model.event import NewEvent, item_subject
-from custody.model.item import Item, NewItem
+from custody.model.item import Item, Latest, NewItem
 from custody.model.job import NewJob
-from custody.model.trigger import STOPPED, Trigger, admits
+from custody.model.trigger import Trigger, admits
 from custody.stores.history import write_event
 from custody.stores.rows import Tx, dumps, item_from, latest_from, loads
 from custody.stores.submit import submit_one
 
+Look: TypeAlias = tuple[Item, dict[str, Latest]]
 CHANGED = "changed"
 PRIORITY = "robot_priority"
 """In an item's detail: goes before what its robots say."""
@@ -64,19 +65,29 @@ def append(tx: Tx, event: NewEvent, agent: str, changed: int | None = None) -> i
     """Append one event to an item; it becomes the newest of its type. `changed`: the last change by anyone else."""
     item = _locked(tx, event.item)
     seq = int(tx.run("number_item", id=item.id)[0][0])
-    # A change that came while the work was under way was not looked at: the event is older than it, and says so.
-    missed = event.seen is not None and event.seen < (item.changed if changed is None else changed)
-    seen = event.seen if missed else seq
-    told = {**event.detail, SEEN: seen} if missed else event.detail
+    missed = missed_change(event, item, changed)
+    seen = seq if missed is None else missed
+    told = told_with(event, missed)
     event_id = write_event(tx, item_subject(item.id), seq, event.type, event.outcome, event.agent or agent, told)
     tx.run("set_latest", item=item.id, type=event.type, seq=seq, outcome=event.outcome, seen=seen)
-    wake_robots(tx, item, event.type, "" if missed else event.robot)
+    wake_robots(tx, item, event.type, event.robot if missed is None else "")
     return event_id
+
+
+def missed_change(event: NewEvent, item: Item, changed: int | None) -> int | None:
+    """The last change that was seen, if a later one came while the work was under way: the event is older than it."""
+    last = item.changed if changed is None else changed
+    return event.seen if event.seen is not None and event.seen < last else None
+
+
+def told_with(event: NewEvent, missed: int | None) -> Mapping[str, Any]:
+    """What the event says; one that missed a change says so."""
+    return event.detail if missed is None else {**event.detail, SEEN: missed}
 
 
 def wake_robots(tx: Tx, item: Item, event_type: str | None, teller: str = "") -> None:
     """Ask only the triggers that this news can change; a ready item is a job of kind robot/NAME."""
-    interested = [robot for robot in subscriptions(tx) if robot[0] != teller and _concerns(robot[1], event_type)]
+    interested = [robot for robot in subscriptions(tx) if robot[0] != teller and concerns(robot[1], event_type)]
     if not interested:
         return
     fresh, latest = _locked(tx, item.id), latest_from(tx.run("latest", item=item.id))
@@ -95,15 +106,18 @@ def look_again(tx: Tx, robot: str, item_id: str) -> None:
 
 
 def make_ready(tx: Tx, robot: str, item: Item, facts: dict[str, Any], agent: str) -> None:
+    try:
+        submit_one(tx, ready_job(robot, item, facts), tx.new_move(), agent)
+    except KeyConflict:
+        pass  # its job is there, and someone has spoilt its payload: that must not keep anyone from recording events
+
+
+def ready_job(robot: str, item: Item, facts: Mapping[str, Any]) -> NewJob:
     """An item that is ready for a robot *is* a job, one per robot and item."""
-    job = NewJob(
+    return NewJob(
         f"robot/{robot}", {"item": item.id}, key=item.id, lane=item.collection, collection=item.collection,
         priority=item.detail.get(PRIORITY, facts.get("priority", 50)),
     )  # fmt: skip
-    try:
-        submit_one(tx, job, tx.new_move(), agent)
-    except KeyConflict:
-        pass  # its job is there, and someone has spoilt its payload: that must not keep anyone from recording events
 
 
 def subscriptions(tx: Tx) -> list[tuple[str, Trigger, dict[str, Any]]]:
@@ -116,10 +130,17 @@ def _read(trigger: str, facts: str) -> tuple[Trigger, dict[str, Any]]:
     return Trigger.from_dict(loads(trigger)), loads(facts)
 
 
-def _concerns(trigger: Trigger, event_type: str | None) -> bool:
-    if event_type is None:
-        return trigger.watches_changes()
-    return event_type == STOPPED or event_type in trigger.mentions()
+def concerns(trigger: Trigger, event_type: str | None) -> bool:
+    return trigger.watches_changes() if event_type is None else trigger.minds(event_type)
+
+
+def look(tx: Tx, ids: Iterable[str]) -> dict[str, Look]:
+    """Items as they stand, each with its newest events; those that are not there are left out."""
+    found: dict[str, Look] = {}
+    for item_id in ids:
+        for row in tx.run("item", id=item_id):
+            found[item_id] = (item_from(row), latest_from(tx.run("latest", item=item_id)))
+    return found
 
 
 def _locked(tx: Tx, item_id: str) -> Item:

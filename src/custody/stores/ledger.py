@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -34,11 +35,8 @@ class SqlLedger:
     def tips(self, subjects: Sequence[str]) -> dict[str, tuple[int, str]]:
         """Where each subject's chain ends."""
 
-        def look(tx: Tx) -> dict[str, tuple[int, str]]:
-            found = {subject: tx.run("tip", subject=subject) for subject in subjects}
-            return {subject: (rows[0][0], rows[0][1]) for subject, rows in found.items() if rows}
-
-        return self._db.read(look)
+        rows = self._db.read(lambda tx: tx.run("tips", subjects=json.dumps(list(subjects))))
+        return {subject: (seq, leaf) for subject, seq, leaf in rows}
 
     def last_block(self) -> Row | None:
         rows = self._db.read(lambda tx: tx.run("last_block"))
@@ -56,8 +54,8 @@ class SqlLedger:
         def work(tx: Tx) -> bool:
             if not tx.run("insert_block", **block):
                 return False
-            for leaf in leaves:
-                tx.run("insert_sealed", **leaf)
+            for at in range(0, len(leaves), PAGE):
+                tx.run("insert_sealed", leaves=json.dumps(leaves[at : at + PAGE]))
             return True
 
         return self._db.write(work)

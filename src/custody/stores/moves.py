@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from custody.model.errors import BadInput, LeaseLost, NotFound, Refused, StateConflict
@@ -14,6 +14,7 @@ from custody.stores.rows import Row, Tx, dumps, hold_from, job_from
 from custody.stores.submit import Submitted, add_needs, microseconds, submit
 
 _claim = quick(Claim)
+SubmitIn = Callable[[Tx, Sequence[NewJob], str, str], list[Submitted]]
 LAST = "\U0010ffff"
 """Sorts after every text."""
 
@@ -227,6 +228,7 @@ def keep(
     children: Sequence[NewJob],
     move: str,
     agent: str,
+    submit_in: SubmitIn = submit,
 ) -> list[Submitted]:
     """Save facts, and children, at once, under the claim's token."""
     rows = tx.run("keep", id=claim.id, token=claim.token, facts=dumps(facts), open=0)
@@ -234,7 +236,7 @@ def keep(
         raise LeaseLost(f"job {claim.id} was claimed or moved by someone else: nothing was kept")
     told: dict[str, Any] = {"facts": new} | ({"children": len(children)} if children else {})
     write_event(tx, claim.job.subject, rows[0][0], "kept", "none", agent, told, claim.token, move)
-    return submit(tx, children, move, agent)
+    return submit_in(tx, children, move, agent)
 
 
 def delete(tx: Tx, job: Job, agent: str, why: str, move: str) -> bool:

@@ -42,7 +42,7 @@ class SqlQueue:
 
     def ready_queues(self, prefix: str, after: str = "", limit: int = 64) -> list[str]:
         """Queues below a prefix ("kind|state|") that have something ready."""
-        return self._db.read(lambda tx: moves.ready_queues(tx, prefix, after, limit))
+        return self._db.glance(lambda tx: moves.ready_queues(tx, prefix, after, limit))
 
     def claim(self, queues: Sequence[str], holder: str, seconds: float, limit: int = 1) -> list[Claim]:
         if not queues or limit < 1:
@@ -54,7 +54,7 @@ class SqlQueue:
     ) -> Claim | None:
         """One job whose holder vanished, to be worked on alone; with a place, none that is pinned elsewhere."""
         lease, move = int(seconds * MICROSECONDS), self._db.new_move()
-        if not self._db.read(lambda tx: moves.expired(tx, serves, place, limit=1)):
+        if not self._db.glance(lambda tx: moves.expired(tx, serves, place, limit=1)):
             return None
         return self._db.write(lambda tx: moves.claim_expired(tx, serves, place, holder, lease, move))
 
@@ -79,6 +79,11 @@ class SqlQueue:
         self._db.bell.ring()
         return count
 
+    def excuse(self, claim: Claim) -> bool:
+        """Let a lease end without its holder having died: whoever takes over must ask again, and counts no crash."""
+        found = self._db.write(lambda tx: tx.run("excuse", id=claim.id, token=claim.token, holder=claim.holder))
+        return bool(found)
+
     # settle
 
     def settle(self, changes: Sequence[Change]) -> list[Answer]:
@@ -99,7 +104,9 @@ class SqlQueue:
     ) -> list[Submitted]:
         """Save facts, and children, at once, under the claim's token."""
         move = self._db.new_move()
-        made = self._db.write(lambda tx: moves.keep(tx, claim, dict(facts), dict(new), children, move, agent))
+        made = self._db.write(
+            lambda tx: moves.keep(tx, claim, dict(facts), dict(new), children, move, agent, self._db.submit_in)
+        )
         if children:
             self._db.bell.ring()
         return made
@@ -198,7 +205,7 @@ class SqlQueue:
 
     def tick(self, limit: int = 500) -> int:
         """Let those whose time has come be claimed; answers how many."""
-        if not self._db.read(lambda tx: tx.run("due_jobs", limit=1)):
+        if not self._db.glance(lambda tx: tx.run("due_jobs", limit=1)):
             return 0
         count = self._db.write(lambda tx: moves.tick(tx, limit))
         self._db.bell.ring()

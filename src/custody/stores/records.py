@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from custody.model.errors import BadInput, NotFound
 from custody.model.event import Event, NewEvent
@@ -19,7 +19,7 @@ class SqlRecords:
 
     def put(self, new: Sequence[NewItem], events: Sequence[NewEvent] = (), agent: str = "") -> None:
         """Make or change items and append events to them, together."""
-        self._db.write(lambda tx: items.record(tx, new, events, agent))
+        self._db.record(new, events, agent)
         self._db.bell.ring()
 
     def append(self, event: NewEvent) -> int:
@@ -46,6 +46,10 @@ class SqlRecords:
 
     def latest(self, item_id: str) -> dict[str, Latest]:
         return latest_from(self._db.read(lambda tx: tx.run("latest", item=item_id)))
+
+    def look(self, ids: Sequence[str], types: Iterable[str]) -> dict[str, items.Look]:
+        """Items with at least those of their newest events that have these types; what is not there is left out."""
+        return self._db.look(ids, types)
 
     def items(self, after: str = "", limit: int = 100, collection: str = "", type_: str = "") -> list[Item]:
         word = f" {type_} " if type_ else ""

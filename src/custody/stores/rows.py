@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any, Protocol
 
 from custody.model.errors import BadInput
-from custody.model.event import Event
+from custody.model.event import DEEPEST, Event, unsealable
 from custody.model.item import Item, Latest
 from custody.model.job import HeldBy, Job, is_text
 from custody.model.lease import Lease
@@ -48,6 +49,22 @@ def dumps(value: Mapping[str, Any], where: str = "") -> str:
     except (TypeError, ValueError, RecursionError) as error:
         problem = str(error)
     raise BadInput(f"this cannot be kept as JSON: {problem}", code="value.json", where=where)
+
+
+_ODD_NUMBER = re.compile(r"[0-9]{16}|[0-9][eE]")  # perhaps: a text may hold as much
+
+
+def event_text(detail: Mapping[str, Any]) -> str:
+    """An event's detail as JSON; what could never be sealed is refused here, not left out there."""
+    text = dumps(detail, "event detail")
+    if _ODD_NUMBER.search(text) or text.count("[") + text.count("{") >= DEEPEST:
+        why = unsealable(json.loads(text))
+        if why:
+            raise BadInput(
+                f"this cannot be written into the history: {why}", code="event.value", where="event detail",
+                hint="write a number beyond 2**53 as text",
+            )  # fmt: skip
+    return text
 
 
 _DECODE = json.JSONDecoder().raw_decode  # a third of the price of json.loads: we wrote the text ourselves

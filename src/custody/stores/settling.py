@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from custody.model.job import Answer, Change, Job
 from custody.model.quick import quick
 from custody.stores import graph, items, moves
-from custody.stores.rows import Row, Tx, dumps, job_from
+from custody.stores.rows import Row, Tx, event_text, job_from
 
 
 class Many(Protocol):
@@ -40,6 +40,10 @@ class Many(Protocol):
 
     def submit(self, changes: Sequence[Change]) -> None:
         """The jobs that come of these changes."""
+        ...
+
+    def record(self, changes: Sequence[Change]) -> None:
+        """The items that these changes make or change, and what they say happened to items."""
         ...
 
     def tell(self, ids: Sequence[int], ended: str) -> Sequence[Row]:
@@ -105,11 +109,11 @@ def _shape(change: Change) -> Shape:
 
 def own_detail(change: Change) -> str | None:
     """What the event says, where it says more than the move."""
-    return dumps(moves.detail(change, 0)) if change.detail or change.keep else None
+    return event_text(moves.detail(change, 0)) if change.detail or change.keep else None
 
 
 def common_detail(change: Change) -> str:
-    return dumps(moves.detail(replace(change, detail={}, keep={}), 0))
+    return event_text(moves.detail(replace(change, detail={}, keep={}), 0))
 
 
 # What comes of them
@@ -124,9 +128,10 @@ def _follow(many: Many, moved: Sequence[tuple[Change, Row]]) -> None:
     fruitful = [change for change, _ in moved if change.then]
     if fruitful:
         many.submit(fruitful)
+    telling = [change for change, _ in moved if change.items or change.events]
+    if telling:
+        many.record(telling)
     for change, _ in moved:
-        if change.items or change.events:
-            items.record(tx, change.items, change.events, change.agent)
         if change.look:
             items.look_again(tx, *change.look)
     _tell(many, moved)

@@ -122,6 +122,11 @@ set holder = null, until = 0, token = token + 1, attempts = attempts - 1
 where id = :id and token = :token and holder = :holder and revoked is null
 returning id
 
+-- name: excuse
+-- Its holder lives, but may not begin: when this lease has ended, that is no crash.
+update job set suspect = 0 where id = :id and token = :token and holder = :holder
+returning id
+
 -- fragment: settled
 -- What a worker's move makes of the row, besides its move and its facts.
 state = :to_state, runnable = :runnable, ended = :ended, holder = null, until = 0, revoked = null, suspect = 0,
@@ -606,13 +611,6 @@ select {event_columns} from event
 where event.id > :after
   and not exists (select 1 from sealed where sealed.subject = event.subject and sealed.seq = event.seq)
 order by event.id limit :limit
-
--- name: tip
-select seq, leaf from sealed where subject = :subject order by seq desc limit 1
-
--- name: insert_sealed
-insert into sealed (subject, seq, block, position, body, salt, leaf)
-values (:subject, :seq, :block, :position, :body, :salt, :leaf)
 
 -- name: insert_block
 insert into block (number, origin, algorithm, previous, root, count, total, at, complete, frontier, signature, last_event)

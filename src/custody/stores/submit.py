@@ -7,8 +7,10 @@ counted, so a target cannot end between the count and the commit: no wake-up is 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 from custody.model.errors import BadInput, KeyConflict
@@ -37,11 +39,43 @@ class Submitted:
 
 
 def submit(tx: Tx, jobs: Sequence[NewJob], move: str, agent: str = "") -> list[Submitted]:
-    return [submit_one(tx, job.checked(), move, agent) for job in jobs]
+    """All of them, in their order. Children that wait for nothing are counted together, once for each parent."""
+    answers: list[Submitted] = []
+    for plain, run in groupby((job.checked() for job in jobs), _is_plain):
+        group = list(run)
+        if not plain:
+            answers += [submit_one(tx, job, move, agent) for job in group]
+            continue
+        made = [_insert(tx, job, (), move, agent) for job in group]
+        children = Counter(_counts_for(job) for job, answer in zip(group, made, strict=True) if answer.new)
+        for parent, count in sorted((parent, count) for parent, count in children.items() if parent is not None):
+            count_child(tx, parent, count)
+        answers += made
+    return answers
+
+
+def _is_plain(new: NewJob) -> bool:
+    """Nothing has to be looked at before it, and nothing comes of it but its row and its first event."""
+    return new.line is None and not new.needs
+
+
+def _counts_for(new: NewJob) -> int | None:
+    """Whose open child it is."""
+    return new.parent if new.machine.end(new.start()) is None else None
 
 
 def submit_one(tx: Tx, new: NewJob, move: str, agent: str) -> Submitted:
     met = [(edge, _is_met(tx, new, edge)) for edge in sorted(new.needs, key=lambda edge: edge.on)]
+    made = _insert(tx, new, met, move, agent)
+    parent = _counts_for(new)
+    if made.new and parent is not None:
+        count_child(tx, parent, +1)
+    if made.new and (new.line is not None or met):
+        settle_in(tx, made.id, new, met)
+    return made
+
+
+def _insert(tx: Tx, new: NewJob, met: Sequence[tuple[Edge, bool]], move: str, agent: str) -> Submitted:
     unmet = sum(not is_met for _, is_met in met) + (new.delay > 0)
     while not (rows := tx.run("insert_job", **columns(new, unmet, move))):
         if earlier := tx.run("job_by_key", kind=new.kind, key=new.key):  # none, if it has been deleted since
@@ -57,10 +91,6 @@ def submit_one(tx: Tx, new: NewJob, move: str, agent: str) -> Submitted:
             met=int(is_met),
         )
     write_event(tx, f"job/{job_id}", 1, "submitted", "none", agent, first_detail(new), 1, move)
-    if new.parent is not None and new.machine.end(new.start()) is None:
-        count_child(tx, new.parent, +1)
-    if new.line is not None or met:
-        settle_in(tx, job_id, new, met)
     return Submitted(job_id, True)
 
 

@@ -13,6 +13,8 @@ from custody.model.job import Job
 from custody.model.why import Reason
 from custody.stores.rows import Row, Tx, event_from, hold_from, job_from
 
+MOST_SAID = 300
+
 
 def why(tx: Tx, job_id: int, place: str) -> list[Reason]:
     rows = tx.run("why", id=job_id, place=place)
@@ -46,11 +48,13 @@ def why(tx: Tx, job_id: int, place: str) -> list[Reason]:
 
 
 def _last_word(tx: Tx, job: Job) -> str:
-    """Why it was skipped, superseded or cancelled, as its history has it."""
-    if job.ended not in ("skipped", "superseded", "cancelled"):
+    """Why it failed, or was skipped, superseded or cancelled, as its history has it."""
+    if job.ended == "passed":
         return ""
     last = [event_from(row) for row in tx.run("events", subject=job.subject, after=job.seq - 1, limit=1)]
-    return str((last[0].detail.get("why") if last else "") or job.facts.get("why", ""))
+    told = last[0].detail if last else {}
+    said = str(told.get("why") or told.get("reason") or job.facts.get("why") or job.code or "")
+    return said if len(said) <= MOST_SAID else f"…{said[-MOST_SAID:]}"
 
 
 def _after(job: Job) -> str:

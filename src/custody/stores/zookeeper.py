@@ -14,6 +14,7 @@ A lost answer is found out: the node's data carries the claim's own id.
 from __future__ import annotations
 
 import json
+import logging
 import time
 from types import TracebackType
 from typing import Any
@@ -33,7 +34,9 @@ from kazoo.handlers.threading import KazooTimeoutError
 from custody.model.errors import BadInput, LeaseLost, Unavailable
 from custody.model.lease import Lease
 
+logging.getLogger("kazoo").addHandler(logging.NullHandler())  # what matters of it is said by our own errors
 ROOT = "/custody/leases"
+PASSING = "/custody/passing"
 TRIES = 5
 
 
@@ -139,6 +142,11 @@ class ZooKeeperLeases:
         found = _read(data)
         return self._lease(name, found.get("holder", ""), stat.version, found.get("since", 0)) if found else None
 
+    def passing(self) -> PassingLocks:
+        """Locks on names that come and go by the million, over the same session."""
+        self._answer(self._zk.ensure_path_async(PASSING))
+        return PassingLocks(self._zk, self.session_seconds)
+
     def close(self) -> None:
         self._zk.stop()
         self._zk.close()
@@ -168,6 +176,74 @@ class ZooKeeperLeases:
 
     def _path(self, name: str) -> str:
         return f"{self._root}/{quote(name, safe='')}"
+
+
+class PassingLocks:
+    """One ephemeral node while a name is held, and nothing afterwards: for items, of which there are very many.
+
+    No node stays that could remember how often it was claimed, so these do not fence: what is done under such a
+    lock must be written under a token of its own (a job's). The token here is the node's creation, which is unique.
+    """
+
+    def __init__(self, zk: Any, seconds: float) -> None:
+        self._zk, self._seconds = zk, seconds
+
+    def claim(self, name: str, holder: str, seconds: float) -> Lease | None:
+        """The lock, or None while someone holds it."""
+        claim_id = f"{holder} {time.monotonic_ns()}"
+        for _ in range(TRIES):
+            try:
+                self._zk.create_async(_place(name), _write(holder, claim_id, 0), ephemeral=True).get(
+                    timeout=self._seconds
+                )
+            except NodeExistsError:
+                pass  # someone's; or our own, when an earlier answer was lost
+            except (ConnectionLoss, SessionExpiredError):
+                continue
+            except (KazooException, KazooTimeoutError) as error:
+                raise _down(error) from error
+            found = self._look(name)
+            if found is not None:
+                return found[0] if found[1] == claim_id else None
+        raise Unavailable("ZooKeeper does not answer, or the lock comes and goes", code="store.down")
+
+    def renew(self, lease: Lease, seconds: float) -> Lease:
+        found = self._look(lease.name)
+        if found is None or found[0].token != lease.token:
+            raise LeaseLost(f"the lock on {lease.name} is no longer ours", hint="stop what it protected")
+        return lease
+
+    def settle(self, lease: Lease) -> bool:
+        """Give it back. False when it was no longer ours."""
+        found = self._look(lease.name)
+        if found is None or found[0].token != lease.token:
+            return False
+        try:
+            self._zk.delete_async(_place(lease.name)).get(timeout=self._seconds)
+        except NoNodeError:
+            return False  # its session ended just now
+        except (KazooException, KazooTimeoutError) as error:
+            raise _down(error) from error
+        return True
+
+    def get(self, name: str) -> Lease | None:
+        found = self._look(name)
+        return found[0] if found else None
+
+    def _look(self, name: str) -> tuple[Lease, str] | None:
+        try:
+            data, stat = self._zk.get_async(_place(name)).get(timeout=self._seconds)
+        except NoNodeError:
+            return None
+        except (KazooException, KazooTimeoutError) as error:
+            raise _down(error) from error
+        found = _read(data)
+        since = int(stat.ctime) * 1000
+        return Lease(name, found.get("holder", ""), int(stat.czxid), 0, since), str(found.get("claim", ""))
+
+
+def _place(name: str) -> str:
+    return f"{PASSING}/{quote(name, safe='')}"
 
 
 def _write(holder: str, claim_id: str, since: int) -> bytes:

@@ -11,8 +11,8 @@ from custody.model.errors import NotFound
 from custody.model.item import Item
 from custody.model.job import Job
 from custody.robots.ready.ocfl import current
-from custody.workflows.planning import TASK_KIND
-from custody.workflows.tasks import Shop, sandbox_prefix
+from custody.workflows.planning import QUICK_KIND, TASK_KIND
+from custody.workflows.shop import Shop, sandbox_prefix
 
 PAGE = 500  # lines
 MOST_BYTES = 64 << 20
@@ -46,7 +46,7 @@ class File:
 
 def attempts(shop: Shop | None, job: Job, now: int) -> Sequence[Attempt]:
     """The tries of a job that printed something on this machine."""
-    if shop is None or job.kind != TASK_KIND:
+    if shop is None or job.kind not in (TASK_KIND, QUICK_KIND):
         return []
     kept = {
         int(found[1]): path.stat().st_size
@@ -61,7 +61,7 @@ def attempts(shop: Shop | None, job: Job, now: int) -> Sequence[Attempt]:
 
 def read(shop: Shop | None, job: Job, attempt: int) -> bytes:
     """All that one attempt printed so far."""
-    if shop is None or job.kind != TASK_KIND:
+    if shop is None or job.kind not in (TASK_KIND, QUICK_KIND):
         raise NotFound(f"job {job.id} keeps no log", code="log.unknown")
     path = shop.folder(job) / f"attempt-{attempt}.log"
     if path.is_file():
@@ -100,7 +100,7 @@ def lines(data: bytes, first: int, find: str) -> Lines:
 
 def outputs(shop: Shop | None, job: Job) -> Sequence[File]:
     """What a task declared and left."""
-    if shop is None or job.kind != TASK_KIND:
+    if shop is None or job.kind not in (TASK_KIND, QUICK_KIND):
         return []
     folder = shop.folder(job) / "outputs"
     found = sorted(path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())

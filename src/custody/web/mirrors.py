@@ -11,6 +11,7 @@ from typing import Any
 
 from custody.channels import work
 from custody.channels.crawl import Coverage
+from custody.channels.mirror import parent_of
 from custody.channels.snowflake import HIGHEST, time_of
 from custody.channels.table import Found, Table
 from custody.model.errors import NotFound
@@ -26,7 +27,8 @@ from custody.web.site import Site
 LOOKS = {"yes": "done", "unreadable": "failed", "removed": "cancelled"}
 SAID = {"yes": "mirrored", "unreadable": "cannot be read", "removed": "removed"}
 KINDS = (work.ADD, work.SYNC, work.REVIEW, work.REMOVE)
-MOST_JOBS = 200
+MOST_JOBS = 500
+MOST_THREADS = 100
 OURS = {"prefix": "channel/", "type": work.CHANNEL}
 EVERYTHING = Caller("", frozenset(), None)
 
@@ -42,6 +44,7 @@ class Channel:
     ranges: Sequence[Range]
     sentence: str
     jobs: Sequence[Job]  # what remains to be done, and what failed
+    parent: int = 0  # of a thread: the channel that it belongs to
 
     @property
     def look(self) -> str:
@@ -68,7 +71,8 @@ def channels(site: Site) -> Sequence[Channel]:
     known = {work.number_of(item): item for item in items(site)}
     jobs = _jobs(site)
     asked = {int(job.payload["channel"]) for job in jobs if job.kind == work.ADD}
-    return [_channel(site, number, known.get(number), jobs) for number in sorted({*known, *asked})]
+    found = [_channel(site, number, known.get(number), jobs) for number in {*known, *asked}]
+    return sorted(found, key=lambda each: (each.parent or each.number, each.parent, each.number))
 
 
 def channel(site: Site, number: int) -> Channel:
@@ -84,6 +88,11 @@ def items(site: Site) -> list[Item]:
     return list(listing.every(lambda q: listing.items(site.store, EVERYTHING, q), OURS, "after"))
 
 
+def threads(site: Site, number: int) -> list[Channel]:
+    found = [item for item in items(site) if parent_of(item) == number]
+    return [_channel(site, work.number_of(item), item, ()) for item in found[:MOST_THREADS]]
+
+
 def _item(site: Site, number: int) -> Item | None:
     try:
         return site.store.records.item(work.item_id(number))
@@ -93,7 +102,8 @@ def _item(site: Site, number: int) -> Item | None:
 
 def _jobs(site: Site, lane: str = "") -> list[Job]:
     """Jobs that have not passed: those that have leave no row."""
-    found = [job for kind in KINDS for job in site.store.queue.list(Filter(kind=kind, lane=lane), limit=MOST_JOBS)]
+    where = Filter(kind="channel/*", lane=lane)
+    found = listing.newest_jobs(site.store, site.machines, EVERYTHING, where, listing.NEWEST, MOST_JOBS).rows
     return [job for job in found if job.ended not in ("passed", "cancelled", "skipped")]
 
 
@@ -106,8 +116,9 @@ def _channel(site: Site, number: int, item: Item | None, jobs: Sequence[Job]) ->
     told = coverage.sentence(known) if table else "what is kept of it cannot be seen from this process"
     mine = [job for job in jobs if job.lane == str(number)]
     return Channel(
-        number, str(detail.get("title") or number), str(detail.get("mirrored", "")), known, drawn, told, mine
-    )
+        number, str(detail.get("title") or number), str(detail.get("mirrored", "")), known, drawn, told, mine,
+        parent_of(item) if item else 0,
+    )  # fmt: skip
 
 
 def table_of(site: Site, number: int) -> Table | None:

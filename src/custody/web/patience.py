@@ -48,3 +48,8 @@ class Patient(H11Protocol):
         if not self.transport.is_closing():
             self.transport.write(TOO_SLOW)
             self.transport.close()
+
+
+def waiting(seconds: float) -> type[Patient]:
+    """The protocol of a server that waits so long."""
+    return type("Patient", (Patient,), {"seconds": seconds})

@@ -74,6 +74,8 @@ RULES: Final[Mapping[str, Rule]] = {
     "GET /stream": WATCH,
     "GET /login": ANYONE,
     "POST /login": ANYONE,
+    "GET /login/oidc": ANYONE,
+    "GET /login/oidc/back": ANYONE,
     "POST /logout": WATCH,
     "POST /theme": ANYONE,
     "GET /deposit/{batch:int}/{signature}": ANYONE,
@@ -116,4 +118,5 @@ RULES: Final[Mapping[str, Rule]] = {
     "GET /api/v1/bulk/{job}": READ,
     "GET /api/v1/search": READ,
     "GET /api/v1/stream": WATCH,
+    "POST /api/v1/archives/{archive}/notify": SUBMIT,
 }

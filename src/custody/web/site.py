@@ -30,12 +30,13 @@ from custody.web import words
 from custody.web.caller import Caller
 from custody.web.changes import Changes
 from custody.web.glance import Glance
+from custody.web.oidc import Issuer
 from custody.web.rates import KNOWN, UNKNOWN, Rate, Rates
 from custody.web.rules import Rule
 from custody.web.sections import INGEST, Section
 from custody.web.telling import Telling
 from custody.web.tokens import Tokens
-from custody.workflows.tasks import Shop
+from custody.workflows.shop import Shop
 
 SAID = "custody_said"
 MEBIBYTE = 1 << 20
@@ -56,6 +57,7 @@ class Options:
     secure_cookie: bool = False  # behind TLS
     rate: Rate = KNOWN  # of each token
     unknown_rate: Rate = UNKNOWN  # of each address that comes without a valid one
+    login: Issuer | None = None  # where people log in besides with tokens
     who: str = "demo"  # the name in the history of what is done in demo mode
     telling: Telling = field(default_factory=Telling)
     tables: Callable[[int], Table] | None = None  # what is kept of a channel, by its number

@@ -48,8 +48,16 @@ def chapters(store: Store, caller: Caller, item: str, events: Sequence[Event]) -
 
 def merged(found: Sequence[Chapter]) -> Sequence[Event]:
     """All of it in the order in which it happened."""
-    every = [event for chapter in found for event in chapter.events if chapter.depth == 0 or event.type not in QUIET]
+    every = [event for chapter in found for event in _told(chapter)]
     return sorted(every, key=lambda event: event.id)[-MOST_EVENTS:]
+
+
+def _told(chapter: Chapter) -> Sequence[Event]:
+    """Of a job only how it began, how it stands and what went wrong: its own page has every step."""
+    if not chapter.subject.startswith("job/"):
+        return chapter.events
+    moves = [event for event in chapter.events if event.type not in QUIET]
+    return [event for event in moves if event in (moves[0], moves[-1]) or event.outcome in ("failure", "warning")]
 
 
 def _named(events: Sequence[Event]) -> Iterator[str]:

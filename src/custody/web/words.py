@@ -136,8 +136,12 @@ def reason(event: Event) -> str:
         return f"now {detail['state']}"
     if isinstance(detail.get("facts"), Mapping):
         return f"kept {', '.join(detail['facts'])}"
-    rest = {key: value for key, value in detail.items() if isinstance(value, str | int) and value != ""}
-    return ", ".join(f"{key} {value}" for key, value in list(rest.items())[:4])
+    rest = {
+        key: value
+        for key, value in detail.items()
+        if isinstance(value, str | int) and value != "" and key not in ("fingerprint", "folder")
+    }
+    return ", ".join(f"{key} {str(value)[:80]}" for key, value in list(rest.items())[:4])
 
 
 def subject_link(subject: str) -> Markup:

@@ -27,9 +27,10 @@ MOST_COMMITS = 100
 class Commits:
     """What one attempt at a task may commit."""
 
-    def __init__(self, work: Work, store: Store, place: Path, drafts: Path) -> None:
+    def __init__(self, work: Work, store: Store, place: Path, drafts: Path, attempt: str) -> None:
         self._work, self._store, self._place, self._drafts = work, store, place, drafts
-        self._made = 0
+        self._attempt = attempt
+        self._made = int(work.facts.get("commit_calls", {}).get(attempt, 0))  # it may have begun under another worker
         self._base = int(work.payload["revision"])
 
     def answer(self, asked: Mapping[str, Any]) -> dict[str, Any]:
@@ -51,6 +52,7 @@ class Commits:
         if revision is not None:
             self._made += 1
             self._base = revision
+            self._work.keep(commit_calls={self._attempt: self._made})
             notify(self._store, str(self._work.payload["archive"]), revision, "task")
         return revision
 

@@ -21,6 +21,7 @@ import hashlib
 import posixpath
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 from custody.workflows import checks, fields
@@ -46,16 +47,22 @@ _OF_A_RUN = ("image", "env", "network", "timeout", "retries", "outputs", "secret
 
 def read(files: Mapping[str, bytes]) -> Definitions:
     """The definitions in these files (path → content), checked one by one and against each other."""
+    return _read(tuple(sorted(files.items())))
+
+
+@lru_cache(maxsize=32)
+def _read(files: tuple[tuple[str, bytes], ...]) -> Definitions:
+    """Most revisions leave their workflow files alone, and reading them is most of the work of planning one."""
     workflows, faults = [], []
-    for file in sorted(files):
+    for file, data in files:
         found = Faults(file)
-        workflow = _workflow(files[file], found)
+        workflow = _workflow(data, found)
         faults += found.found
         if workflow:
             workflows.append(workflow)
     faults += checks.faults(workflows)
     faults.sort(key=lambda fault: (fault.file, fault.line, fault.column))
-    return Definitions(tuple(workflows), tuple(faults), digest(files))
+    return Definitions(tuple(workflows), tuple(faults), digest(dict(files)))
 
 
 def lint(definitions: Definitions, paths: Iterable[str] = ()) -> tuple[Fault, ...]:

@@ -17,6 +17,7 @@ import os
 import shlex
 import stat
 import tempfile
+import urllib.parse
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +26,7 @@ from custody.model.errors import BadInput, NotFound, Refused
 
 MARK = "# custody hook: written by `custody archive add`, removed by `custody archive remove`"
 SPOOL = "custody-spool"
+API = "custody-api"  # in the repository: where to tell, and the token
 _BEFORE = ".before-custody"
 
 _HEAD = """#!/bin/sh
@@ -48,6 +50,11 @@ tell() {{
     ) </dev/null >/dev/null 2>&1 &
 }}
 """
+# One word is a Subversion revision; git tells more, and its repository is asked what is new.
+_POST = (
+    'settings=$1; shift; [ $# -eq 1 ] && said="{\\"revision\\": $1}" || said="{}"; '
+    'exec curl --config "$settings" --data "$said" --output /dev/null'
+)
 _SUBVERSION = """
 code=0
 [ ! -x "$here/post-commit{before}" ] || "$here/post-commit{before}" "$@" || code=$?
@@ -127,6 +134,31 @@ def install(repository: Path, command: Sequence[str]) -> Path:
     return hook
 
 
+def install_for_api(repository: Path, api: str, archive: str, token: str) -> Path:
+    """A hook that posts to `custody serve`. Its token is in a file of the repository's owner, on no command line."""
+    parts = urllib.parse.urlsplit(api)
+    if parts.scheme not in ("http", "https") or not parts.hostname or "@" in parts.netloc:
+        hint = "https://custody.example.org"
+        raise BadInput(f"{api!r} is not the address of an API", code="archive.hook", hint=hint)
+    secret = token.strip()
+    if not secret or not secret.isascii() or any(letter in secret for letter in '"\\\n\r '):
+        raise BadInput("the token cannot be read", code="archive.hook", hint="`custody token create` prints one")
+    repository = repository.absolute()
+    kind_of(repository)
+    url = f"{api.rstrip('/')}/api/v1/archives/{urllib.parse.quote(archive, safe='')}/notify"
+    settings = repository / API
+    lines = [
+        f'url = "{url}"',
+        f'header = "Authorization: Bearer {secret}"',
+        'header = "Content-Type: application/json"',
+    ]
+    _write(settings, "\n".join([*lines, "fail", "silent", "max-time = 20", ""]), mode=0o600)
+    owner = repository.stat()
+    if os.geteuid() == 0:
+        os.chown(settings, owner.st_uid, owner.st_gid)
+    return install(repository, ["/bin/sh", "-c", _POST, "custody-notify", str(settings)])
+
+
 def uninstall(repository: Path) -> None:
     """Take our hook away and put the one from before back. Nothing to do is no fault."""
     repository = repository.absolute()
@@ -139,6 +171,7 @@ def uninstall(repository: Path) -> None:
         os.replace(before, hook)
     else:
         hook.unlink(missing_ok=True)
+    (repository / API).unlink(missing_ok=True)
 
 
 def is_installed(repository: Path) -> bool:
@@ -167,12 +200,12 @@ def _is_ours(hook: Path) -> bool:
         return False
 
 
-def _write(hook: Path, content: str) -> None:
+def _write(hook: Path, content: str, mode: int = 0o755) -> None:
     """At once: a committer sees the old hook or the new one."""
     descriptor, name = tempfile.mkstemp(dir=hook.parent, prefix=".custody-")
     with open(descriptor, "w") as file:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
-    os.chmod(name, 0o755)
+    os.chmod(name, mode)
     os.replace(name, hook)

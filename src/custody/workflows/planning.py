@@ -7,7 +7,7 @@ key.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +24,7 @@ from custody.workflows.definition import read
 from custody.workflows.notify import COMMIT_KIND, commit_key
 from custody.workflows.plan import Lineage, Plan, PlannedEdge, PlannedTask, Ref, nearest, plan
 from custody.workflows.schedules import keep_time
+from custody.workflows.sparing import waits_for_the_spared
 from custody.workflows.task import COMMIT, ON_COMMIT, QUICK, Task
 
 TASK_KIND = "workflow/task"
@@ -45,7 +46,8 @@ def commit(work: Work, store: Store) -> Outcome:
     blocked = list(_blocked_by(store, name, planned))
     if blocked:
         return Wait(0, "a task of an earlier revision holds this one up", needs=blocked)
-    made = submit(work, store, name, planned, Run(job=work.job.id))
+    by_commit = Run(job=work.job.id, also=lambda task: waits_for_the_spared(store, name, revision, task))
+    made = submit(work, store, name, planned, by_commit)
     if revision == kept.last and not planned.faults:  # a later revision says for itself
         keep_time(store, name, planned.schedules)
     item = NewItem(
@@ -83,6 +85,14 @@ def plan_revision(store: Store, archive: Archive, name: str, revision: int) -> t
     parents = archive.parents(revision, lines)
     past = StorePast(store, archive, name, revision, parents, lines)
     return plan(definitions, revision, past, previous=parents, lineage=lineage, message=meta.message), meta
+
+
+def preview(store: Store, archive: Archive, name: str, files: Mapping[str, bytes], last: int) -> Plan:
+    """What the next commit would add, if it left the workflow files like this."""
+    definitions = read(files)
+    lines = [line for workflow in definitions.on_commit for line in workflow.lines]
+    parents = (last,) if last else ()
+    return plan(definitions, last + 1, StorePast(store, archive, name, last + 1, parents, lines), previous=parents)
 
 
 class StorePast:
@@ -137,7 +147,9 @@ def submit(work: Work, store: Store, name: str, planned: Plan, run: Run) -> dict
         level = [task for task in waiting.values() if _known(edges[task.name], planned.revision, run, made)]
         jobs = []
         for task in level:
-            needs = [*_edges(store, name, planned, edges[task.name], made, run), *run.also(task.definition)]
+            needs = list(_edges(store, name, planned, edges[task.name], made, run))
+            known = {edge.on for edge in needs}
+            needs += [edge for edge in run.also(task.definition) if edge.on not in known]
             jobs.append(task_job(name, planned, task, needs, run))
         for task, job in zip(level, work.spawn(jobs), strict=True):
             made[task.name] = job

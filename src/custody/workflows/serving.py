@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import shutil
 import threading
+import uuid
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from custody.border import containers
 from custody.border.sandbox import Sandboxes, available
 from custody.engine.kinds import Backoff, Chore, Kind
 from custody.model.errors import CustodyError
@@ -20,7 +23,8 @@ from custody.workflows.notify import COMMIT_KIND, reconcile
 from custody.workflows.planning import QUICK_KIND, TASK_KIND, commit
 from custody.workflows.runs import run
 from custody.workflows.schedules import RUN_KIND
-from custody.workflows.tasks import Shop, confirm_dead, run_task
+from custody.workflows.shop import Shop
+from custody.workflows.tasks import confirm_dead, run_task
 
 RECONCILE_SECONDS = 5.0
 
@@ -33,6 +37,9 @@ class WorkflowConfig:
     kept: Path = Path("tasks")  # logs and artifacts
     sandboxes: Path = Path("sandboxes")
     secrets: Path = Path("secrets")  # one file for each, readable by the worker only
+    engine: str = "podman"  # or docker: runs tasks that name an image
+    images: Sequence[str] = ()  # patterns of the images that tasks may name, e.g. ["localhost/*"]
+    adopt: float = 120.0  # seconds that a container may live on after its worker was killed
 
 
 def open_shop(store: Store, config: WorkflowConfig, home: Path) -> Shop:
@@ -43,7 +50,18 @@ def open_shop(store: Store, config: WorkflowConfig, home: Path) -> Shop:
     work = (home / config.work).resolve()
     work.mkdir(parents=True, exist_ok=True)
     kept, secrets = (home / config.kept).resolve(), (home / config.secrets).resolve()
-    return Shop(store, sandboxes, work, kept, works, _client(work), secrets)
+    return Shop(
+        store, sandboxes, work, kept, works, _client(work), secrets, _identity(work), containers.engine(config.engine),
+        tuple(config.images), float(config.adopt),
+    )  # fmt: skip
+
+
+def _identity(work: Path) -> str:
+    """Names this folder of this machine; made once."""
+    file = work / ".tools" / "identity"
+    with suppress(FileExistsError), file.open("x") as new:
+        new.write(uuid.uuid4().hex)
+    return file.read_text()
 
 
 def _client(work: Path) -> Path:

@@ -56,3 +56,12 @@ delete from archive_secret where archive = :archive and secret = :secret returni
 
 -- name: wf_secrets
 select archive, secret, branch, who, why, at from archive_secret where archive = :archive order by secret, branch
+
+-- name: wf_edges_of_line
+select edge.job, edge.target from edge join job on job.id = edge.job
+where job.line = :line and job.position >= :first and job.position <= :last order by edge.job, edge.target
+
+-- name: wf_instances
+-- A task in the revisions before this one, newest first.
+select id, ended, created, changed from job
+where line = :line and task = :task and position < :position order by position desc limit :limit

@@ -49,8 +49,12 @@ def write_html(
     title: str,
     media: Media = lambda attachment: None,
     per_page: int = PER_PAGE,
+    also: Callable[[Path], None] = lambda folder: None,
 ) -> int:
-    """Write a folder that is not there yet, or is an earlier export; answers how many messages."""
+    """Write a folder that is not there yet, or is an earlier export; answers how many messages.
+
+    `also` puts what else belongs there into the folder before it is swung into place.
+    """
     if folder.exists() and not (folder / "search.js").exists():
         raise Refused("this folder is not an export", code="export.folder", where=str(folder), hint="name another")
     pages = Environment(
@@ -68,6 +72,7 @@ def write_html(
     _render(pages, beside / "index.html", "index.html", title=title, sheets=sheets, firsts=firsts)
     for name in ("search.js", "style.css"):
         (beside / name).write_text(pages.loader.get_source(pages, name)[0], "utf-8")  # type: ignore[union-attr]
+    also(beside)
     shutil.rmtree(folder, ignore_errors=True)
     os.replace(beside, folder)
     return sum(sheet.count for sheet in sheets)

@@ -63,9 +63,11 @@ def read(
     kinds: tuple[Kind, ...] = KINDS,
     limits: Limits = LIMITS,
     where: str = "manifest",
+    again: bool = False,
 ) -> Iterator[Row]:
-    """The rows, each as soon as it is read. The first fault ends it with BadInput."""
-    for found in scan(source, check_name=check_name, kinds=kinds, limits=limits):
+    """The rows, each as soon as it is read. The first fault ends it with BadInput. `again` is for bytes that were
+    checked before: names are not compared with each other a second time."""
+    for found in scan(source, check_name=check_name, kinds=kinds, limits=limits, again=again):
         if isinstance(found, Row):
             yield found
         elif isinstance(found, Fault) and not found.warning:
@@ -103,7 +105,12 @@ def check(
 
 
 def scan(
-    source: BinaryIO, *, check_name: CheckName, kinds: tuple[Kind, ...] = KINDS, limits: Limits = LIMITS
+    source: BinaryIO,
+    *,
+    check_name: CheckName,
+    kinds: tuple[Kind, ...] = KINDS,
+    limits: Limits = LIMITS,
+    again: bool = False,
 ) -> Iterator[Kind | Row | Fault]:
     """Everything that is found, in the order of the lines: the kind once, then rows and faults."""
     told: list[Fault] = []
@@ -130,7 +137,9 @@ def scan(
         row = read_row(number, text, kind, check_name, told.append)
         yield from _emptied(told)
         rows += 1
-        if row is not None:
+        if row is not None and again:
+            yield row
+        elif row is not None:
             clash = _clash(names, row, kind)
             yield from [clash] if clash else []
             yield from [row] if not clash or clash.warning else []

@@ -116,6 +116,10 @@ class TreeQueue:
 
     # settle
 
+    def excuse(self, claim: Claim) -> bool:
+        """Only tasks of sandboxes are ever excused, and none of them is in the tree."""
+        return not tree.in_tree(claim.id) and self._sql.excuse(claim)
+
     def settle(self, changes: Sequence[Change]) -> list[Answer]:
         """Each is done or refused by itself; what one brings with it is saved with it."""
         mine = [change for change in changes if tree.in_tree(change.id)]

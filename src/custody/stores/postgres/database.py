@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 from custody.model.errors import BadInput, NotFound, Refused
+from custody.model.event import NewEvent
+from custody.model.item import NewItem
 from custody.model.job import Answer, Change, Claim, NewJob
 from custody.stores import moves
 from custody.stores.clock import Clock
+from custody.stores.items import Look
 from custody.stores.postgres import claiming, submitting
 from custody.stores.postgres.claiming import as_claims, claim_many, renew_many
 from custody.stores.postgres.connection import Address
@@ -16,9 +19,10 @@ from custody.stores.postgres.many import PostgresMany
 from custody.stores.postgres.migrating import migrate
 from custody.stores.postgres.notify import Messenger
 from custody.stores.postgres.pool import Pool
+from custody.stores.postgres.recording import looked, record_many
 from custody.stores.postgres.submitting import Order, is_one_statement, submit_at_once, submit_many
 from custody.stores.postgres.together import Together
-from custody.stores.postgres.transaction import Transactions
+from custody.stores.postgres.transaction import PostgresTx, Transactions
 from custody.stores.rows import Row, Tx
 from custody.stores.settling import settle_many
 from custody.stores.submit import Submitted
@@ -45,11 +49,18 @@ class PostgresDatabase:
     def read(self, work: Callable[[Tx], T]) -> T:
         return self._transactions.read(work)
 
+    def glance(self, work: Callable[[Tx], T]) -> T:
+        return self._transactions.glance(work)
+
     def now(self) -> int:
         return self._transactions.now()
 
     def submit(self, jobs: list[NewJob], move: str, agent: str) -> list[Submitted]:
         return self._submits.do([Order(job, move, agent) for job in jobs])
+
+    def submit_in(self, tx: Tx, jobs: Sequence[NewJob], move: str, agent: str) -> list[Submitted]:
+        assert isinstance(tx, PostgresTx)
+        return submit_many(tx, [Order(job.checked(), move, agent) for job in jobs])
 
     def _submit(self, orders: list[Order]) -> list[Submitted]:
         if is_one_statement(orders):
@@ -84,6 +95,13 @@ class PostgresDatabase:
         except (BadInput, Refused, NotFound):
             # What one of them brings with it cannot be saved; one by one, only that one is refused.
             return self.write(lambda tx: moves.settle_each(tx, changes))
+
+    def record(self, new: Sequence[NewItem], events: Sequence[NewEvent], agent: str) -> None:
+        self._transactions.write(lambda tx: record_many(tx, [(new, events, agent)]))
+
+    def look(self, ids: Sequence[str], types: Iterable[str]) -> dict[str, Look]:
+        wanted = {"ids": list(ids), "types": sorted(types)}
+        return looked(self._transactions.at_once(lambda tx: tx.run("look_many", **wanted), lambda _: None))
 
     def changed_elsewhere(self) -> int:
         """Always the same: other processes ring through `listen`."""

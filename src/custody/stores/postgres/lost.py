@@ -25,6 +25,7 @@ import psycopg
 from psycopg import errors
 
 from custody.model.errors import CustodyError, Unavailable
+from custody.model.event import item_subject
 from custody.stores.postgres.connection import Connection, Session
 from custody.stores.postgres.pool import Pool
 from custody.stores.postgres.wire import CUT
@@ -47,6 +48,8 @@ class Traces:
             self.moves.add(moves.split(CUT, 1)[0])
         elif name == "insert_event" and len(self.events) < MOST_TRACES:
             self.events.add((values["subject"], values["seq"]))
+        elif name == "append_many" and len(self.events) < MOST_TRACES:
+            self.events.add((item_subject(values["items"][0]), values["seqs"][0]))
 
     def are_there(self, db: Connection, at: int) -> bool:
         sought = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from custody.model.job import Change
+from custody.stores.postgres.recording import record_many
 from custody.stores.postgres.submitting import Order, submit_many
 from custody.stores.postgres.transaction import PostgresTx
 from custody.stores.postgres.wire import column, fits, numbers
@@ -41,6 +42,9 @@ class PostgresMany:
 
     def submit(self, changes: Sequence[Change]) -> None:
         submit_many(self.tx, [Order(job.checked(), each.move, each.agent) for each in changes for job in each.then])
+
+    def record(self, changes: Sequence[Change]) -> None:
+        record_many(self.tx, [(each.items, each.events, each.agent) for each in changes])
 
     def tell(self, ids: Sequence[int], ended: str) -> Sequence[Row]:
         return self.tx.run("tell_many", targets=numbers(ids), ended=ended)

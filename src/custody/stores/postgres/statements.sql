@@ -210,6 +210,43 @@ returning job.id, job.unmet, job.ended, job.line
 with gone as (delete from edge where job = any(:ids::bigint[]))
 delete from job where id = any(:ids::bigint[]) and {unleased}
 
+-- name: lock_items
+-- As `lock_item`, for many, in the order in which all lock.
+select id, types, collection, seq, changed, fingerprint, detail from item where id = any(:ids::text[]) order by id for update
+
+-- name: append_many
+-- One event for each of many items, under their locks: its number, the event, and that it is the newest of its type.
+with given as materialized (
+    select * from unnest(:items::text[], :seqs::bigint[], :types::text[], :outcomes::text[], :agents::text[],
+        :details::text[], :seens::bigint[]) as one (item, seq, type, outcome, agent, detail, seen)),
+numbered as (update item set seq = given.seq from given where item.id = given.item),
+told as (
+    insert into event (subject, seq, type, outcome, agent, at, detail, token, move)
+    select 'item/' || item, seq, type, outcome, agent, :now, detail, 0, '' from given)
+insert into latest (item, type, seq, outcome, seen) select item, type, seq, outcome, seen from given
+on conflict (item, type) do update set seq = excluded.seq, outcome = excluded.outcome, seen = excluded.seen
+
+-- name: latest_many
+-- Only what somebody asks about: an item may have had many more events.
+select item, type, seq, outcome, seen from latest where item = any(:ids::text[]) and type = any(:types::text[])
+
+-- name: look_many
+select item.id, types, collection, item.seq, changed, fingerprint, detail,
+    latest.type, latest.seq, latest.outcome, latest.seen
+from item left join latest on latest.item = item.id and latest.type = any(:types::text[])
+where item.id = any(:ids::text[])
+
 -- name: settings
 -- What our promises rest on, as it is set now; every database keeps this under its own names.
 select name, setting from pg_settings where name in ('fsync', 'full_page_writes', 'synchronous_commit') order by name
+
+-- name: tips
+-- Where the chain of each of these subjects ends.
+select one.subject, last.seq, last.leaf from json_array_elements_text(:subjects::json) as one (subject)
+cross join lateral (
+    select seq, leaf from sealed where sealed.subject = one.subject collate "C" order by seq desc limit 1) as last
+
+-- name: insert_sealed
+insert into sealed (subject, seq, block, position, body, salt, leaf)
+select * from json_to_recordset(:leaves::json) as one (
+    subject text, seq bigint, block bigint, position bigint, body text, salt text, leaf text)

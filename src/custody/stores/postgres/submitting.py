@@ -21,7 +21,7 @@ from custody.model.machine import End
 from custody.stores import graph
 from custody.stores.postgres.transaction import PostgresTx
 from custody.stores.postgres.wire import column, fits, numbers
-from custody.stores.rows import Tx, dumps, job_from
+from custody.stores.rows import Tx, dumps, event_text, job_from
 from custody.stores.submit import Submitted, columns, first_detail, settle_in, submit_one, the_earlier
 
 MOST = 1000
@@ -170,7 +170,7 @@ def _one_earlier(tx: PostgresTx, order: Order, earlier: Job | None) -> Submitted
 
 def _own_detail(job: NewJob) -> str | None:
     """What the first event says, where it is not what its shape says."""
-    return dumps(first_detail(job)) if job.key or job.facts or job.needs else None
+    return event_text(first_detail(job)) if job.key or job.facts or job.needs else None
 
 
 class _Shapes:
@@ -190,7 +190,7 @@ class _Shapes:
         if number is None:
             number = self._numbers[shape] = len(self._rows)
             common = {name: value for name, value in columns(job, 0, "").items() if name in _SHAPE}
-            detail = dumps(first_detail(replace(job, key=None, facts={}, needs=())))
+            detail = event_text(first_detail(replace(job, key=None, facts={}, needs=())))
             self._rows.append(common | {"number": number, "agent": order.agent, "detail": detail})
         return number
 

@@ -98,6 +98,10 @@ class Transactions:
         """One consistent look that writes nothing."""
         return self._again_and_again(lambda db: self._look(db, work), lambda: None)
 
+    def glance(self, work: Callable[[Tx], T]) -> T:
+        """Looks that each are a transaction by themselves: one round trip instead of three."""
+        return self._again_and_again(lambda db: self._glance(db, work), lambda: None)
+
     def now(self) -> int:
         return self._clock.now() if self._clock else self.read(lambda tx: tx.now)
 
@@ -143,6 +147,13 @@ class Transactions:
             raise
         except psycopg.Error as error:
             raise (_Lost(db) if broken(db) else translate(error)) from error
+
+    def _glance(self, db: Connection, work: Callable[[Tx], T]) -> T:
+        own = self._clock.now() if self._clock else None
+        try:
+            return work(PostgresTx(db, texts(own is not None, False), self._new_move, own, own))
+        except psycopg.Error as error:
+            raise (_Vanished() if broken(db) else translate(error)) from error
 
     def _look(self, db: Connection, work: Callable[[Tx], T]) -> T:
         own = self._clock.now() if self._clock else None

@@ -116,7 +116,7 @@ PRAGMAS = (
     "synchronous = full",
     "foreign_keys = on",
     "temp_store = memory",
-    "cache_size = -65536",
+    "cache_size = -16384",  # KiB for each connection; the system keeps the rest at hand
 )
 
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 import apsw
 
 from custody.model.errors import BadInput, NotFound, Refused
+from custody.model.event import NewEvent
+from custody.model.item import NewItem
 from custody.model.job import Answer, Change, Claim, NewJob
-from custody.stores import moves
+from custody.stores import items, moves
 from custody.stores.clock import Clock
 from custody.stores.migrate import pending, statements_of
 from custody.stores.rows import Tx
@@ -54,6 +56,9 @@ class SqliteDatabase:
         finally:
             db.execute("rollback")
 
+    def glance(self, work: Callable[[Tx], T]) -> T:
+        return self.read(work)
+
     def now(self) -> int:
         return self.clock.now()
 
@@ -61,6 +66,9 @@ class SqliteDatabase:
 
     def submit(self, jobs: list[NewJob], move: str, agent: str) -> list[Submitted]:
         return self.write(lambda tx: submit(tx, jobs, move, agent))
+
+    def submit_in(self, tx: Tx, jobs: Sequence[NewJob], move: str, agent: str) -> list[Submitted]:
+        return submit(tx, jobs, move, agent)
 
     def claim(self, queues: list[str], holder: str, lease: int, limit: int, move: str) -> list[Claim]:
         return self.write(lambda tx: moves.claim(tx, queues, holder, lease, limit, move))
@@ -78,6 +86,13 @@ class SqliteDatabase:
         except (BadInput, Refused, NotFound):
             # What one of them brings with it cannot be saved; one by one, only that one is refused.
             return self.write(lambda tx: moves.settle_each(tx, changes))
+
+    def record(self, new: Sequence[NewItem], events: Sequence[NewEvent], agent: str) -> None:
+        self.write(lambda tx: items.record(tx, new, events, agent))
+
+    def look(self, ids: Sequence[str], types: Iterable[str]) -> dict[str, items.Look]:
+        """With all types: here it costs less to read them than to choose."""
+        return self.read(lambda tx: items.look(tx, ids))
 
     def changed_elsewhere(self) -> int:
         """A number that moves when another process has committed: a cheap wake-up between processes."""

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from custody.model.job import Change
+from custody.stores import items
 from custody.stores.moves import values
 from custody.stores.rows import Row, Tx, dumps
 from custody.stores.settling import common_detail, own_detail
@@ -54,6 +55,10 @@ class SqliteMany:
     def submit(self, changes: Sequence[Change]) -> None:
         for change in changes:
             submit(self.tx, change.then, change.move, change.agent)
+
+    def record(self, changes: Sequence[Change]) -> None:
+        for change in changes:
+            items.record(self.tx, change.items, change.events, change.agent)
 
     def tell(self, ids: Sequence[int], ended: str) -> Sequence[Row]:
         targets = _text(ids)

@@ -41,3 +41,15 @@ update job set unmet = unmet - given.its_by
 from (select value ->> 0 as its_id, value ->> 1 as its_by from json_each(:given)) as given
 where job.id = given.its_id
 returning id, unmet, ended, line
+
+-- name: tips
+-- Where the chain of each of these subjects ends.
+select one.value, sealed.seq, sealed.leaf from json_each(:subjects) as one
+join sealed on sealed.subject = one.value
+    and sealed.seq = (select max(seq) from sealed as any where any.subject = one.value)
+
+-- name: insert_sealed
+insert into sealed (subject, seq, block, position, body, salt, leaf)
+select value ->> 'subject', value ->> 'seq', value ->> 'block', value ->> 'position', value ->> 'body', value ->> 'salt',
+    value ->> 'leaf'
+from json_each(:leaves)

@@ -1,5 +1,6 @@
 """The HTTP API, one file per noun."""
 
-from custody.web.api import batches, bulk, events, health, holds, items, jobs, leases, schedules
+from custody.web.api import archives, batches, bulk, events, health, holds, items, jobs, leases, schedules
 
-ROUTERS = tuple(module.router for module in (health, batches, jobs, bulk, holds, items, events, leases, schedules))
+_NOUNS = (health, archives, batches, jobs, bulk, holds, items, events, leases, schedules)
+ROUTERS = tuple(noun.router for noun in _NOUNS)

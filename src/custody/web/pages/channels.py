@@ -49,6 +49,7 @@ def read_one(asked: Asked) -> View:
         "channel": channel, "reasons": reasons, "events": events[-50:], "reviews": reviews, "synced": synced,
         "why_of": {job.id: site.store.queue.why(job.id) for job in reviews[:SHOWN]},
         "held": mirrors.holds(site, channel.number), "bot": site.options.tables is not None,
+        "threads": mirrors.threads(site, channel.number),
         "others": [job for job in channel.jobs if job.kind != work.REVIEW],
     }  # fmt: skip
     data = {"channel": channel, "why": reasons, "review": reviews, "events": events}
@@ -133,7 +134,10 @@ def _review(channel: int, form: Mapping[str, str]) -> tuple[NewJob, str]:
 def _remove(channel: int, form: Mapping[str, str]) -> tuple[NewJob, str]:
     if form.get("sure") != str(channel):
         raise BadInput("write the channel's number to confirm", code="channel.sure", where="sure")
-    return work.remove_job(channel), f"All that is kept of channel {channel} will be deleted"
+    why = form.get("why", "").strip()[:2000]
+    if not why:
+        raise BadInput("say why, for the history", code="action.why", where="why")
+    return work.remove_job(channel, why), f"All that is kept of channel {channel} will be deleted"
 
 
 ACTIONS: Final[Mapping[str, Make]] = {"sync": _sync, "review": _review, "remove": _remove}

@@ -26,6 +26,7 @@ from custody.web.site import Site, caller_of, site_of
 
 router = APIRouter()
 SHOWN = 30
+MOST_UNSEALED = 100
 COLUMNS = {
     "block": lambda block: block.number, "events": lambda block: block.count, "in all": lambda block: block.total,
     "sealed": lambda block: words.iso(block.at), "root": lambda block: block.root.hex(),
@@ -49,11 +50,12 @@ def read(asked: Asked) -> View:
     before = whole_number(asked.query, "before", (last.number if last else 0) + 1)
     blocks = _blocks(store, before)
     runs = verifying.runs(store, site.machines, asked.caller)
-    unsealed = len(store.ledger.unsealed(1001))
+    unsealed = len(store.ledger.unsealed(MOST_UNSEALED + 1))
     keeping = site.options.keeping
     witnesses = [_witness(site, path, last) for path in keeping.witnesses]
     values = {
-        "last": last, "blocks": blocks, "runs": runs, "unsealed": unsealed, "keys": [str(key) for key in keeping.keys],
+        "last": last, "blocks": blocks, "runs": runs, "unsealed": unsealed, "most": MOST_UNSEALED,
+        "keys": [str(key) for key in keeping.keys],
         "witnesses": witnesses,
         "reasons": [] if not runs or runs[0].ended else store.queue.why(runs[0].id),
         "next_address": words.address("/history", {"before": str(blocks[-1].number)})

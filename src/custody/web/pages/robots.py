@@ -14,6 +14,10 @@ from custody.model.item import Item, Latest
 from custody.model.job import Filter, Job
 from custody.model.trigger import Clause, Trigger, clauses
 from custody.model.why import Reason
+from custody.robots.deadlines import late
+from custody.robots.failures import causes
+from custody.robots.orphans import orphans
+from custody.robots.restart import stopped
 from custody.robots.robot import sentence
 from custody.stores import Store
 from custody.stores.items import subscriptions
@@ -27,6 +31,8 @@ from custody.web.site import Site, caller_of, site_of
 
 router = APIRouter()
 SHOWN = 50
+LOOKED_AT = 1000
+"""Failures of one robot that are put into groups for a page; the command line counts all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +115,9 @@ def read(asked: Asked) -> View:
     rows = [_row(site.store, item) for item in page.rows]
     following = words.address("/robots", {**query, "after": page.next}) if page.next else ""
     first = words.address("/robots", {**query, "after": ""}) if query.get("after") else ""
+    waits = waits_for_people(site.store)
     values = {
+        **waits,
         "robots": robots,
         "events": events,
         "rows": rows,
@@ -123,8 +131,16 @@ def read(asked: Asked) -> View:
         items = listing.every(lambda q: listing.items(site.store, asked.caller, q), query, "after")
         return (_row(site.store, item) for item in items)
 
-    data = {"robots": [_told(robot) for robot in robots], "items": told, "next": page.next}
+    data = {"robots": [_told(robot) for robot in robots], "items": told, "next": page.next, **waits}
     return View("Robots", values, data, every, matrix_columns(events))  # type: ignore[arg-type]
+
+
+def waits_for_people(store: Store) -> dict[str, Sequence[Any]]:
+    """What failed, by cause; what is off the line; what is overdue; what came too late."""
+    return {
+        "causes": causes(store, most=LOOKED_AT)[:SHOWN], "stopped": stopped(store, SHOWN),
+        "late": late(store, limit=SHOWN), "orphans": orphans(store)[-SHOWN:],
+    }  # fmt: skip
 
 
 def _row(store: Store, item: Item) -> Row:

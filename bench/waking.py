@@ -1,0 +1,73 @@
+"""How soon an idle worker begins: from just before a submit to the handler's first line, one job at a time.
+
+    python -m bench.waking [--quick] [--json FILE]
+
+The worker and the submitter are in one process, as the peers are measured; on PostgreSQL the wake-up is the store's.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import tempfile
+from collections.abc import Sequence
+from typing import Any
+
+from bench.peers.contest import CUSTODY, GRAPHILE, HUEY, PGQUEUER, Peer, present, running
+from bench.rounds import ROUNDS, Figures, Options, Row, main
+from bench.server import database, postgres
+
+
+def measure(options: Options) -> Sequence[Row]:
+    count = 60 if options.quick else 300
+    found: dict[str, list[float]] = {}
+    there = present([CUSTODY, PGQUEUER, GRAPHILE])
+    small = present([CUSTODY, HUEY])
+    with postgres() as server:
+        for turn in range(ROUNDS):
+            for peer in there if turn % 2 == 0 else reversed(there):
+                with database(server) as url:
+                    _note(found, f"{peer.name} postgres", _wake(peer, url, count))
+            for peer in small:
+                with tempfile.TemporaryDirectory(prefix="custody-bench-") as folder:
+                    path = f"{folder}/{peer.name}.db"
+                    url = path if peer is HUEY else f"sqlite:///{path}"
+                    _note(found, f"{peer.name} sqlite", _wake(peer, url, count if peer is CUSTODY else count // 4))
+    return _rows(Figures(found), [peer.name for peer in there[1:]], [peer.name for peer in small[1:]])
+
+
+def _wake(peer: Peer, url: str, count: int) -> list[float]:
+    with running(peer, url) as (contestant,):
+        if peer in (PGQUEUER, GRAPHILE):
+            contestant.ask("prepare")
+        took: Any = contestant.ask("wake", count=count)
+    return sorted(took)
+
+
+def _note(found: dict[str, list[float]], name: str, took: list[float]) -> None:
+    p50, p99 = statistics.median(took), took[len(took) * 99 // 100]
+    found.setdefault(f"{name} p50", []).append(p50)
+    found.setdefault(f"{name} p99", []).append(p99)
+    print(f"  {name:<28} p50 {p50:8.2f} ms   p99 {p99:8.2f} ms", flush=True)
+
+
+def _rows(figures: Figures, there: Sequence[str], small: Sequence[str]) -> list[Row]:
+    # Shorter is better: the ratio is peer to ours, so that one rule judges every row.
+    def sooner(name: str, ours: str, peer: str, target: float) -> Row:
+        return Row(name, figures.median(peer), figures.median(ours), target, "ms", spread=figures.spread(ours))
+
+    rows = [
+        sooner(f"wake.postgres.{name}.p50-theirs-to-ours", "custody postgres p50", f"{name} postgres p50", 1.0)
+        for name in there
+    ]
+    rows += [
+        sooner(f"wake.sqlite.{name}.p50-theirs-to-ours", "custody sqlite p50", f"{name} sqlite p50", 1.0)
+        for name in small
+    ]
+    rows.append(figures.within("wake.postgres.p99", "custody postgres p99", 10.0, "ms"))
+    rows.append(figures.within("wake.sqlite.p50", "custody sqlite p50", 2.0, "ms"))
+    return rows
+
+
+if __name__ == "__main__":
+    sys.exit(main(__doc__, measure))

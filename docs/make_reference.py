@@ -1,0 +1,29 @@
+"""Writes docs/reference from the program: python docs/make_reference.py"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from custody.cli import describing as commands
+from custody.stores import open_store
+from custody.web import describing as api
+from custody.web.app import Options, build_app
+
+HERE = Path(__file__).parent / "reference"
+
+
+def pages() -> dict[str, str]:
+    with tempfile.TemporaryDirectory() as folder, open_store(f"sqlite:///{folder}/custody.db") as store:
+        app = build_app(store, Options(b"a secret of thirty-two bytes, no less"))
+        return {"cli.md": commands.reference(), "api.md": api.reference(app.openapi(), app.state.site.rules)}
+
+
+def main() -> None:
+    HERE.mkdir(exist_ok=True)
+    for name, text in pages().items():
+        (HERE / name).write_text(text)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,255 @@
+"""Temporal as coordinator, instead of the engine's queue; needs the extra `custody[temporal]`.
+
+The steps are the engine's, the store keeps items, history and the line that all who ask stand in. What Temporal adds
+is its own: a worker that is killed is noticed by its missing heartbeats, a server that is restarted goes on with
+what its database holds, and everything that runs can be seen and cancelled with its tools.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any
+
+from temporalio import activity
+from temporalio.client import (
+    Client,
+    Schedule,
+    ScheduleActionStartWorkflow,
+    ScheduleAlreadyRunningError,
+    ScheduleIntervalSpec,
+    ScheduleSpec,
+    ScheduleUpdate,
+    ScheduleUpdateInput,
+)
+from temporalio.exceptions import ApplicationError
+from temporalio.service import RPCError
+from temporalio.worker import Worker
+
+from custody.channels import steps, work
+from custody.channels.discord import RateLimited
+from custody.channels.mirror import Mirror, Request, Told, checked, item_id
+from custody.channels.serving import ChannelConfig
+from custody.channels.steps import REFUSALS, Progress
+from custody.channels.temporal_flows import (
+    PAGES_PER_RUN,
+    TASK_QUEUE,
+    Answer,
+    Ask,
+    Asked,
+    ChannelFlow,
+    Going,
+    TiersFlow,
+    WatchFlow,
+)
+from custody.model.errors import Unavailable
+
+WATCH, TIERS = "custody-watch", "custody-tiers"
+TIERS_EVERY = timedelta(days=1)
+COUNTED = ("added", "lost", "pages")  # what a workflow remembers of a sync
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    heartbeat: float = 10.0
+    pages: int = PAGES_PER_RUN
+    threads: int = 4
+
+
+def pace_of(config: ChannelConfig, threads: int = 4) -> Pace:
+    return Pace(config.heartbeat, config.pages_per_workflow, threads)
+
+
+# --- Asking ---
+
+
+def ask_of(request: Request) -> Ask:
+    message = str(request.message) if request.message else ""
+    return Ask(str(request.channel), Asked(request.what, message, request.newest_first, request.why))
+
+
+def flow_id(channel: str) -> str:
+    """The workflow of a channel: there is never more than one."""
+    return item_id(checked(channel))
+
+
+async def send(client: Client, asks: list[Ask], pace: Pace) -> None:
+    """Signal the channels' workflows, starting those that do not run."""
+    for ask in asks:
+        await client.start_workflow(
+            "channel",
+            Going(ask.channel, heartbeat=pace.heartbeat, pages=pace.pages),
+            id=flow_id(ask.channel),
+            task_queue=TASK_QUEUE,
+            start_signal="ask",
+            start_signal_args=[ask.asked],
+        )
+
+
+async def connect(address: str, namespace: str = "default") -> Client:
+    try:
+        return await Client.connect(address, namespace=namespace)
+    except (RPCError, RuntimeError) as error:
+        raise Unavailable(
+            f"Temporal does not answer: {error}", code="temporal.down", where=address, hint="is its server running?"
+        ) from error
+
+
+def ask_for(config: ChannelConfig, request: Request) -> None:
+    """From a program that is not asynchronous otherwise."""
+
+    async def asking() -> None:
+        await send(await connect(config.temporal, config.namespace), [ask_of(request)], pace_of(config))
+
+    asyncio.run(asking())
+
+
+# --- Working ---
+
+
+class Activities:
+    def __init__(self, mirror: Mirror, client: Client, pace: Pace) -> None:
+        self._mirror, self._client, self._pace = mirror, client, pace
+
+    @activity.defn(no_thread_cancel_exception=True)
+    def step(self, channel: str, asked: Asked, progress: dict[str, int]) -> Answer:
+        """One page of what is asked. A worker that was told to stop finishes its page: then the archive is whole."""
+        with _beating(self._pace.heartbeat), _retries():
+            return STEPS[asked.what](self._mirror, checked(channel), asked, progress)
+
+    @activity.defn
+    async def send(self, asks: list[Ask]) -> None:
+        await send(self._client, asks, self._pace)
+
+    @activity.defn(no_thread_cancel_exception=True)
+    def look_around(self) -> list[Ask]:
+        with _retries():
+            return [ask_of(request) for request in work.looked_around(self._mirror)]
+
+    @activity.defn(no_thread_cancel_exception=True)
+    def tiers(self) -> int:
+        return work.tiers(self._mirror)
+
+    def all(self) -> list[Callable[..., Any]]:
+        return [self.step, self.send, self.look_around, self.tiers]
+
+
+def _add(mirror: Mirror, channel: int, asked: Asked, _: dict[str, int]) -> Answer:
+    return _told(mirror, steps.add(mirror, channel, asked.newest_first))
+
+
+def _sync(mirror: Mirror, channel: int, asked: Asked, counted: dict[str, int]) -> Answer:
+    table = mirror.table(channel)
+    added, lost, pages = (counted.get(name, 0) for name in COUNTED)
+    progress = Progress(added, lost, pages, asked.newest_first)
+    try:
+        progress = steps.page(mirror, channel, table, progress)
+        if progress.done:
+            return _told(mirror, steps.ended(mirror, channel, table, progress))
+    except REFUSALS as refusal:
+        return _told(mirror, steps.set_aside(mirror, channel, refusal))
+    return Answer(False, dict(zip(COUNTED, (progress.added, progress.lost, progress.pages), strict=True)))
+
+
+def _review(mirror: Mirror, channel: int, asked: Asked, _: dict[str, int]) -> Answer:
+    try:
+        return _told(mirror, steps.review(mirror, channel, checked(asked.message)))
+    except REFUSALS as refusal:
+        return _told(mirror, steps.set_aside(mirror, channel, refusal))
+
+
+def _remove(mirror: Mirror, channel: int, asked: Asked, counted: dict[str, int]) -> Answer:
+    """Nobody else writes: whatever is asked of this channel comes through its one workflow."""
+    if mirror.item(channel) is None:
+        return Answer(True)
+    if not counted:
+        return replace(_told(mirror, steps.begin_removal(mirror, channel)), done=False, progress={"pages": 1})
+    if steps.remove_page(mirror, channel):
+        return Answer(False, {"pages": counted["pages"] + 1})
+    return _told(mirror, steps.removed(channel, asked.why))
+
+
+STEPS: dict[str, Callable[[Mirror, int, Asked, dict[str, int]], Answer]] = {
+    "add": _add,
+    "sync": _sync,
+    "review": _review,
+    "remove": _remove,
+}
+
+
+def _told(mirror: Mirror, told: Told) -> Answer:
+    if told.items or told.events:
+        mirror.store.records.put(told.items, told.events, "temporal")
+    return Answer(True, follows=[ask_of(request) for request in told.requests])
+
+
+@contextmanager
+def _retries() -> Iterator[None]:
+    """Waiting for a limit is told as such: the server tries again after that time, not sooner."""
+    try:
+        yield
+    except RateLimited as limit:
+        wait = timedelta(seconds=float(limit.facts.get("retry_after", 1.0)))
+        raise ApplicationError(limit.message, type=limit.code, next_retry_delay=wait) from limit
+
+
+@contextmanager
+def _beating(seconds: float) -> Iterator[None]:
+    """Signs of life from a thread of its own: a page may wait long for its turn."""
+    over, here = threading.Event(), contextvars.copy_context()
+
+    def beat() -> None:
+        while not over.wait(seconds / 4):
+            activity.heartbeat()
+
+    thread = threading.Thread(target=here.run, args=(beat,), daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+async def serve(mirror: Mirror, client: Client, over: asyncio.Event, watch_seconds: float, pace: Pace) -> None:
+    """A worker, and the schedules that look around, until it is over."""
+    await schedule(client, WATCH, "watch", timedelta(seconds=watch_seconds))
+    await schedule(client, TIERS, "tiers", TIERS_EVERY)
+    with ThreadPoolExecutor(pace.threads, thread_name_prefix="temporal") as threads:
+        worker = Worker(
+            client,
+            task_queue=TASK_QUEUE,
+            workflows=[ChannelFlow, WatchFlow, TiersFlow],
+            activities=Activities(mirror, client, pace).all(),
+            activity_executor=threads,
+            max_concurrent_activities=pace.threads,
+            # How long the server waits for a worker that it believes to know the workflow already.
+            sticky_queue_schedule_to_start_timeout=timedelta(seconds=pace.heartbeat),
+            # By itself it saves signs of life up until shortly before they are due: too late on a busy machine.
+            max_heartbeat_throttle_interval=timedelta(seconds=pace.heartbeat / 4),
+            default_heartbeat_throttle_interval=timedelta(seconds=pace.heartbeat / 4),
+        )
+        async with worker:
+            await over.wait()
+
+
+async def schedule(client: Client, name: str, flow: str, every: timedelta) -> None:
+    """Make it, or make it so again: a schedule outlives the worker that asked for it."""
+    wanted = Schedule(
+        action=ScheduleActionStartWorkflow(flow, id=name, task_queue=TASK_QUEUE),
+        spec=ScheduleSpec(intervals=[ScheduleIntervalSpec(every=every)]),
+    )
+    try:
+        await client.create_schedule(name, wanted)
+    except ScheduleAlreadyRunningError:
+
+        def updated(_: ScheduleUpdateInput) -> ScheduleUpdate:
+            return ScheduleUpdate(wanted)
+
+        await client.get_schedule_handle(name).update(updated)

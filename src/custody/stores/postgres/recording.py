@@ -1,0 +1,118 @@
+"""Recording many events: a few statements for all of them, where the common way takes some for each.
+
+The rules are those of `items.append`, in the same order for each item; only the travelling differs. A second event
+for an item waits for the next round, so that each sees what the one before it left.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any, TypeAlias
+
+from custody.model.errors import KeyConflict, NotFound
+from custody.model.event import NewEvent
+from custody.model.item import Item, Latest, NewItem
+from custody.model.trigger import Trigger, admits
+from custody.stores import items
+from custody.stores.items import Look, concerns, missed_change, ready_job, subscriptions, told_with
+from custody.stores.postgres.submitting import Order, submit_many
+from custody.stores.postgres.transaction import PostgresTx
+from custody.stores.rows import Row, dumps, item_from, latest_from
+
+Record: TypeAlias = tuple[Sequence[NewItem], Sequence[NewEvent], str]
+Robot: TypeAlias = tuple[str, Trigger, dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """An event, and in whose name it is appended."""
+
+    event: NewEvent
+    agent: str
+
+
+def record_many(tx: PostgresTx, records: Sequence[Record]) -> None:
+    """All of them, in their order; those that also make or change items go the common way."""
+    for changes, run in groupby(records, lambda record: bool(record[0])):
+        if changes:
+            for new, events, agent in run:
+                items.record(tx, new, events, agent)
+        else:
+            told = [_Told(event, agent) for _, events, agent in run for event in sorted(events, key=_item)]
+            while told:
+                told = _round(tx, told)
+
+
+def _item(event: NewEvent) -> str:
+    return event.item
+
+
+def _round(tx: PostgresTx, told: Sequence[_Told]) -> list[_Told]:
+    """The first event of each item; answers the others."""
+    first: dict[str, _Told] = {}
+    rest = [each for each in told if first.setdefault(each.event.item, each) is not each]
+    found = {row[0]: item_from(row) for row in tx.run("lock_items", ids=sorted(first))}
+    for name in first:
+        if name not in found:
+            raise NotFound(f"there is no item {name}", code="item.unknown")
+    _append(tx, [(each, found[name]) for name, each in first.items()])
+    _wake(tx, [(each, found[name]) for name, each in first.items()])
+    return rest
+
+
+def _append(tx: PostgresTx, told: Sequence[tuple[_Told, Item]]) -> None:
+    missed = [missed_change(each.event, item, None) for each, item in told]
+    tx.run(
+        "append_many", items=[item.id for _, item in told], seqs=[item.seq + 1 for _, item in told],
+        types=[each.event.type for each, _ in told], outcomes=[each.event.outcome for each, _ in told],
+        agents=[each.event.agent or each.agent for each, _ in told],
+        details=[dumps(told_with(each.event, seen)) for (each, _), seen in zip(told, missed, strict=True)],
+        seens=[item.seq + 1 if seen is None else seen for (_, item), seen in zip(told, missed, strict=True)],
+    )  # fmt: skip
+
+
+def _wake(tx: PostgresTx, told: Sequence[tuple[_Told, Item]]) -> None:
+    """As `items.wake_robots`: only the triggers that this news can change are asked."""
+    robots = subscriptions(tx)
+    by_type = {
+        name: [robot for robot in robots if concerns(robot[1], name)] for name in {each.event.type for each, _ in told}
+    }
+    asked = [(item, who) for each, item in told if (who := _others(by_type[each.event.type], each.event, item))]
+    if not asked:
+        return
+    latest: dict[str, list[Row]] = defaultdict(list)
+    types = {name for _, who in asked for _, trigger, _ in who for name in trigger.looks_at()}
+    for row in tx.run("latest_many", ids=[item.id for item, _ in asked], types=sorted(types)):
+        latest[row[0]].append(row[1:])
+    orders = [
+        Order(ready_job(name, item, facts), tx.new_move(), "engine")
+        for item, who in asked
+        for name, trigger, facts in who
+        if admits(trigger, item, latest_from(latest[item.id]))
+    ]
+    try:
+        submit_many(tx, orders)
+    except KeyConflict:
+        pass  # as in `items.make_ready`; the others are in by then
+
+
+def _others(robots: Sequence[Robot], event: NewEvent, item: Item) -> list[Robot]:
+    """A robot's own report is not news to itself, unless it missed a change."""
+    if missed_change(event, item, None) is not None:
+        return list(robots)
+    return [robot for robot in robots if robot[0] != event.robot]
+
+
+def looked(rows: Sequence[Row]) -> dict[str, Look]:
+    """Rows of items, each beside one of its newest events, as items with all of them."""
+    found: dict[str, Look] = {}
+    for row in rows:
+        item_id = row[0]
+        if item_id not in found:
+            found[item_id] = (item_from(row[:7]), {})
+        if row[7] is not None:
+            found[item_id][1][row[7]] = Latest(*row[7:])
+    return found

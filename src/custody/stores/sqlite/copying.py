@@ -1,0 +1,58 @@
+"""A copy of a store that is in use: one moment of it, whole, checked, and on disk."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import apsw
+
+from custody.model.errors import NotFound, Unavailable
+
+
+def copy_to(source: Path, target: Path) -> int:
+    """Copy; answers how many jobs the copy has. Nothing is left behind if it fails, and writers are not held up."""
+    if not source.is_file():
+        raise NotFound(f"there is no store {source}", code="store.unknown")
+    half = target.with_name(f"{target.name}.part")
+    half.unlink(missing_ok=True)
+    try:
+        _copy(source, half)
+        jobs = _checked(half)
+        _sync(half)
+        os.replace(half, target)
+        _sync(target.parent)
+        return jobs
+    except apsw.Error as error:
+        raise Unavailable(f"the copy could not be made: {error}", code="backup.failed", where=str(target)) from error
+    finally:
+        half.unlink(missing_ok=True)
+
+
+def _copy(source: Path, target: Path) -> None:
+    opened = apsw.Connection(str(source), flags=apsw.SQLITE_OPEN_READWRITE)
+    try:
+        opened.set_busy_timeout(60_000)
+        opened.execute("vacuum into ?", (str(target),))
+    finally:
+        opened.close()
+
+
+def _checked(copy: Path) -> int:
+    opened = apsw.Connection(str(copy), flags=apsw.SQLITE_OPEN_READONLY)
+    try:
+        told = opened.execute("pragma integrity_check").fetchall()
+        if told != [("ok",)]:
+            raise Unavailable(f"the copy is not sound: {told[0][0]}", code="backup.unsound", where=str(copy))
+        jobs: int = opened.execute("select count(*) from job").get
+        return jobs
+    finally:
+        opened.close()
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,34 @@
+"""Archives: hooks tell of new revisions here. Safe to say late, twice, or out of order; answered when it is on disk."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request
+from pydantic import Field
+from starlette.responses import Response
+
+from custody.model.errors import NotFound
+from custody.web import formats
+from custody.web.api.asking import PROBLEM, Asking
+from custody.web.site import caller_of, site_of
+from custody.workflows.archives import Archives
+from custody.workflows.notify import notify as take_in
+from custody.workflows.notify import reconcile
+
+router = APIRouter(responses=PROBLEM, tags=["archives"])
+
+
+class Notice(Asking):
+    revision: int | None = Field(None, ge=1, le=2**53, description="Subversion: the new revision; otherwise left out")
+
+
+@router.post("/api/v1/archives/{archive}/notify", status_code=202)
+def notify(request: Request, archive: str, given: Notice) -> Response:
+    """A revision exists, and so do all before it. Without a number the repository itself is asked."""
+    store, caller = site_of(request).store, caller_of(request)
+    if not caller.sees(archive):
+        raise NotFound(f"there is no archive {archive}", code="archive.unknown")
+    if given.revision is not None:
+        new = take_in(store, archive, given.revision, caller.name)
+    else:
+        new = reconcile(store, Archives(store).get(archive), caller.name)
+    return formats.as_json({"archive": archive, "new": new}, 202)

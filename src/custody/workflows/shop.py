@@ -1,0 +1,136 @@
+"""Where tasks are run, and what each of them gets: content, inputs, variables, secrets, limits.
+
+What becomes of a task that runs is for `tasks.py`.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from custody.border.bwrap import PATH
+from custody.border.confinement import Engine, Mount, Spec
+from custody.border.sandbox import Available, Sandboxes
+from custody.engine.work import Work
+from custody.model.job import Job
+from custody.model.outcome import Outcome, Wait
+from custody.stores import Store
+from custody.workflows import images
+from custody.workflows.archives import Archives
+from custody.workflows.inside import SOCKET
+from custody.workflows.planning import find_task, task_key
+from custody.workflows.secrets import Secrets
+from custody.workflows.task import ON_COMMIT, SHELLS
+from custody.workflows.window import Window
+
+BEAT_SECONDS = 0.2
+PATIENCE = 30.0  # seconds between looks while something that a task needs is not installed
+
+TOOLS_INSIDE = "/run/custody"
+_TOOLS = {"PATH": f"{TOOLS_INSIDE}:{PATH}"}
+
+
+@dataclass(frozen=True, slots=True)
+class Shop:
+    """Where tasks are run and what they leave is kept."""
+
+    store: Store
+    sandboxes: Sandboxes
+    work: Path  # a folder per attempt while it runs
+    kept: Path  # logs and artifacts, by archive, revision and task
+    sandbox_works: Available
+    client: Path = Path()  # what a task calls to commit
+    secrets: Path = Path()  # a file for each
+    identity: str = ""  # of this machine's shop: only here can a container be gone on with
+    engine: Engine = field(default_factory=lambda: Engine("podman"))  # runs images
+    images: Sequence[str] = ()  # patterns of those that are allowed
+    adopt: float = 120.0  # seconds that a container may live without a worker
+
+    def folder(self, job: Job) -> Path:
+        given = job.payload
+        return self.kept.joinpath(
+            given["archive"], f"r{given['revision']}", given["run"], given["task"], f"job-{job.id}"
+        )
+
+
+def sandbox_prefix(job: Job) -> str:
+    """Every attempt at a job has its own sandbox; its name tells whose it is."""
+    return f"task-{job.id}-"
+
+
+def obstacle(work: Work, shop: Shop, recipe: dict[str, Any]) -> Outcome | None:
+    """What keeps it from starting now, if anything does."""
+    if recipe.get("image"):
+        if hindered := images.obstacle(work, shop, recipe["image"]):
+            return hindered
+    elif not shop.sandbox_works and (recipe.get("command") or recipe.get("script")):
+        return Wait(PATIENCE, f"tasks run in a sandbox, and {shop.sandbox_works.reason}: {shop.sandbox_works.hint}")
+    for victim in work.payload.get("cancels", []):
+        still = shop.store.queue.supersede(str(work.job.line), victim, work.job.position, work.job.id)
+        if still:
+            return Wait(BEAT_SECONDS, f"{still} older instances of {victim} have not ended yet")
+    return None
+
+
+def prepare(
+    work: Work,
+    shop: Shop,
+    recipe: dict[str, Any],
+    attempt: str,
+    place: Path,
+    window: Window,
+    secrets: Mapping[str, bytes],
+) -> Spec:  # fmt: skip
+    """The revision's content in its folder, and all that the task may have."""
+    shutil.rmtree(place, ignore_errors=True)
+    place.mkdir(parents=True)
+    archive = Archives(shop.store).get(work.payload["archive"]).open()
+    archive.export(work.payload["revision"], place)
+    script = str(recipe.get("script", ""))
+    # A folder, not its files: a worker that takes over opens a window of its own in it.
+    shutil.copy2(shop.client, window.place.with_name("custody"))
+    mounts = [*_inputs(work, shop), Mount(window.place.parent, TOOLS_INSIDE)]
+    image = str(recipe.get("image", ""))
+    trusted = max(0.5, work.trusted_until - time.monotonic()) + (shop.adopt if image else 0)
+    return Spec(
+        name=attempt, work=place, argv=() if script else tuple(recipe.get("command", ())), script=script,
+        shell=SHELLS[recipe.get("shell", "sh")], env={**_TOOLS, **recipe.get("env", {}), **_facts(work)},
+        mounts=tuple(mounts), network=bool(recipe.get("network")),
+        lease=trusted, timeout=recipe.get("timeout"),
+        grace=float(recipe.get("grace", 10)), output_limit=int(recipe.get("output_limit", 64 << 20)),
+        secrets=secrets, image=image, engine=shop.engine if image else None,
+    )  # fmt: skip
+
+
+def secrets_for(work: Work, shop: Shop, recipe: dict[str, Any]) -> dict[str, bytes]:
+    """What its definition names, as far as an operator allows it."""
+    if not recipe.get("secrets"):
+        return {}
+    name, revision = str(work.payload["archive"]), int(work.payload["revision"])
+    meta = Archives(shop.store).get(name).open().meta(revision)
+    return Secrets(shop.store, shop.secrets).given(name, recipe["secrets"], meta.properties.get("git:ref", ""))
+
+
+def _facts(work: Work) -> dict[str, str]:
+    given = work.payload
+    return {
+        "CUSTODY_ARCHIVE": given["archive"], "CUSTODY_REVISION": str(given["revision"]), "CUSTODY_TASK": given["task"],
+        "CUSTODY_JOB": str(work.job.id), "CUSTODY_ATTEMPT": str(work.job.attempts), "CUSTODY_RUN": given["run"],
+        SOCKET: f"{TOOLS_INSIDE}/socket",
+    }  # fmt: skip
+
+
+def _inputs(work: Work, shop: Shop) -> Iterator[Mount]:
+    """What the tasks it depends on have left, read-only; in this run, or else when the revision was committed."""
+    given = work.payload
+    for task in given.get("depends", []):
+        keys = [task_key(given["archive"], given["revision"], run, task) for run in (given["run"], ON_COMMIT)]
+        jobs = [find_task(shop.store, key) for key in keys]
+        job = next((job for job in jobs if job), None)
+        left = shop.folder(job) / "outputs" if job else None
+        if left is not None and left.is_dir():
+            yield Mount(left, f"/inputs/{task}")

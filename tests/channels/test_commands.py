@@ -1,0 +1,173 @@
+"""The commands of a channel, as a user gives them in a folder of their own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import apsw
+import pytest
+
+from channels.desk import ids_of
+from channels.office import Office, office
+from custody.channels.standins.traffic import Switches
+from custody.channels.standins.world import Channel, World
+
+QUICK = Switches(bucket_limit=10_000, global_limit=100_000)
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Iterator[Office]:
+    world = World(seed=41)
+    world.add(0, "reading-room", 240)
+    with office(tmp_path, world, QUICK) as here:
+        yield here
+
+
+def add(here: Office, *words: str) -> Channel:
+    channel = next(iter(here.world.channels.values()))
+    here.run("channel", "add", str(channel.id), *words)
+    here.run("channel", "run", "--until-idle")
+    return channel
+
+
+def test_what_is_not_mirrored_is_said_before_anything_is_asked(here: Office) -> None:
+    assert "no channels yet" in here.run("channel", "list")
+    for words in (["sync", "7"], ["review", "7", "8"], ["remove", "7", "--yes", "--why", "x"], ["why", "7"]):
+        said = here.run("channel", *words, code=2)
+        assert "channel 7 is not mirrored here" in said
+        assert "custody channel list" in said
+    assert "is not a channel's number" in here.run("channel", "add", "general", code=2)
+
+
+def test_a_channel_that_cannot_be_added_is_said_to_have_failed_when_it_is_asked_for_again(here: Office) -> None:
+    here.run("channel", "add", "77")
+    here.run("channel", "run", "--until-idle")
+    said = here.run("channel", "add", "77", code=3)
+    assert "failed as job 1" in said
+    assert "custody job resume 1" in said
+
+
+def test_a_channel_from_its_first_page_to_its_last(here: Office) -> None:
+    channel = next(iter(here.world.channels.values()))
+    number = str(channel.id)
+    assert "job 1" in here.run("channel", "add", number, "--newest-first")
+    assert "asked before" in here.run("channel", "add", number, "--newest-first")
+    assert "asked for" in here.run("channel", "why", number)
+    assert "everything is up to date" in here.run("channel", "run", "--until-idle", "--max-minutes", "1")
+    assert here.same(channel)
+    assert f"{number}  reading-room  -      yes" in here.run("channel", "list")
+    assert "kept up to date" in here.run("channel", "why", number)
+    (told,) = json.loads(here.run("channel", "list", "--json"))
+    assert (told["title"], told["mirrored"], told["gaps"]) == ("reading-room", "yes", 0)
+
+
+def test_gaps_are_shown_while_there_are_any(here: Office) -> None:
+    channel = next(iter(here.world.channels.values()))
+    here.standin.switches = Switches(between_pages=lambda _, page: setattr(channel, "unreadable", page >= 2))
+    add(here, "--newest-first")
+    number = str(channel.id)
+    said = here.run("channel", "gaps", number)
+    assert said.splitlines()[0].split() == ["after", "from", "before", "to"]
+    assert str(ids_of(here.world, channel)[40]) in said
+    assert "may not see it" in here.run("channel", "why", number)
+    channel.unreadable, here.standin.switches = False, QUICK
+    here.run("channel", "sync", number)
+    here.run("channel", "run", "--until-idle")
+    assert "nothing is missing" in here.run("channel", "gaps", number)
+
+
+def test_verify_says_what_is_wrong_and_records_it(here: Office) -> None:
+    channel = add(here)
+    number = str(channel.id)
+    assert "nothing is wrong" in here.run("channel", "verify", number)
+    here.table(channel.id).delete([ids_of(here.world, channel)[0]])
+    said = here.run("channel", "verify", number, code=1)
+    assert f"WRONG  live.missing  {ids_of(here.world, channel)[0]}" in said
+    found = json.loads(here.run("channel", "verify", number, "--pages", "0", "--json"))
+    assert (found["sound"], found["compared"]) == (True, 0), "from our own blobs alone nobody can tell"
+    assert (
+        here.run("item", "show", f"channel/{number}", "--store", f"sqlite:///{here.folder / 'custody.db'}").count(
+            "verified"
+        )
+        >= 1
+    )
+
+
+def test_messages_are_found_by_number_and_by_time(here: Office) -> None:
+    channel = add(here)
+    number, ids = str(channel.id), ids_of(here.world, channel)
+    here.world.edit(channel, ids[5], datetime(2026, 5, 1, tzinfo=UTC), "in other words")
+    here.run("channel", "review", number, str(ids[5]))
+    here.run("channel", "run", "--until-idle")
+    said = here.run("channel", "search", number, str(ids[5]))
+    assert said.count('"id": "') >= 2, "both versions"
+    assert "in other words" in said
+    raw = here.world.message(channel, 3)
+    assert raw is not None
+    second = raw["timestamp"][:19]
+    lines = here.run("channel", "search", number, "--since", second).splitlines()
+    assert json.loads(lines[0])["id"] == str(ids[3])
+    assert len(lines) == 237
+    assert "is not kept" in here.run("channel", "search", number, "5", code=2)
+    assert "say which message" in here.run("channel", "search", number, code=2)
+
+
+def test_exports_have_every_message_and_pages_have_the_files(here: Office) -> None:
+    here.world.seed = 47
+    channel = next(iter(here.world.channels.values()))
+    channel.count = 600
+    add(here)
+    number, folder = str(channel.id), here.folder
+    here.run("channel", "export", number, str(folder / "all.jsonl"), "--jsonl")
+    assert len((folder / "all.jsonl").read_text().splitlines()) == 600
+    here.run("channel", "export", number, str(folder / "all.db"), "--sqlite")
+    db = apsw.Connection(str(folder / "all.db"))
+    assert list(db.execute("select count(*) from message")) == [(600,)]
+    db.close()
+    here.run("channel", "export", number, str(folder / "pages"), "--html")
+    files = sorted((folder / "pages" / "files").iterdir())
+    assert files
+    pages = "".join(page.read_text() for page in (folder / "pages").glob("page-*.html"))
+    assert all(f"files/{file.name}" in pages for file in files)
+    assert "say which form" in here.run("channel", "export", number, str(folder / "x"), code=2)
+
+
+def test_tiers_are_previewed_with_the_prices_of_the_configuration(here: Office) -> None:
+    channel = add(here)
+    with (here.folder / "custody.toml").open("a") as config:
+        config.write("[channels.prices.Cool]\nmonth = 0.5\n")
+    said = here.run("channel", "tiers", str(channel.id), "--preview")
+    assert "would move" in said
+    (told,) = json.loads(here.run("channel", "tiers", "--preview", "--json"))
+    assert told["preview"]["moves"] == 0
+    with (here.folder / "custody.toml").open("a") as config:
+        config.write("[channels.prices.Tepid]\nmonth = 0.5\n")
+    assert "cannot read the prices of 'Tepid'" in here.run("channel", "tiers", "--preview", code=2)
+
+
+def test_without_a_token_or_a_connection_the_error_says_which_file_is_missing(here: Office) -> None:
+    (here.folder / "discord.token").unlink()
+    assert "discord.token: there is no bot's token" in here.run("channel", "run", "--until-idle", code=2)
+    with (here.folder / "custody.toml").open("a") as config:
+        config.write('container = "channels"\n')
+    assert "azure.connection: there is no connection string" in here.run("channel", "list", code=2)
+
+
+def test_channels_that_the_configuration_no_longer_wants_are_removed_only_if_it_says_so(here: Office) -> None:
+    channel = add(here)
+    with (here.folder / "custody.toml").open("a") as config:
+        config.write(f'remove = ["{channel.id}"]\n')
+    here.run("channel", "run", "--until-idle")
+    assert "removed" in here.run("channel", "list")
+    assert list(here.table(channel.id).between()) == []
+    assert "everything is up to date" in here.run("channel", "run", "--until-idle")
+
+
+def test_a_coordinator_that_nobody_knows_is_said_and_another_one_is_not_started_by_mistake(tmp_path: Path) -> None:
+    with office(tmp_path, World(seed=1), queues="carrier pigeons") as here:
+        assert "channels.queues: queues is 'carrier pigeons'" in here.run("channel", "list", code=2)
+    with office(tmp_path, World(seed=1), queues="temporal") as here:
+        assert "custody channel temporal" in here.run("channel", "run", "--until-idle", code=2)

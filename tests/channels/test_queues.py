@@ -1,0 +1,166 @@
+"""Azure Storage queues as transport: every queue has a consumer, and no letter is lost, done for nothing or in the way."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from channels.desk import Desk, opened
+from custody.channels.mirror import Request, What
+from rig.azurite import Azurite
+
+pytest.importorskip("azure.storage.queue")
+
+from azure.storage.queue import QueueServiceClient
+
+from custody.channels import queues as queues_module
+from custody.channels.queues import CONSUMERS, MOST_TRIES, OF_REQUESTS, Letter, Post, Queues, letter_of
+
+
+@pytest.fixture
+def prefix() -> str:
+    return "t" + os.urandom(4).hex() + "-"
+
+
+@pytest.fixture
+def queues(azurite: Azurite, prefix: str) -> Queues:
+    return Queues(QueueServiceClient.from_connection_string(azurite.connection_string), prefix)
+
+
+@pytest.fixture
+def desk(memory_folder: Path) -> Iterator[Desk]:
+    with opened(memory_folder, count=330) as desk:
+        yield desk
+
+
+@pytest.fixture
+def post(queues: Queues, desk: Desk) -> Post:
+    return Post(queues, desk.mirror, "tester", visible=30, again=0)
+
+
+def deliver(post: Post) -> int:
+    end = time.monotonic() + 60
+    return post.run(lambda: time.monotonic() > end, until_idle=True)
+
+
+def ask(post: Post, what: What, message: int = 0, channel: int = 0) -> None:
+    post.queues.send(Request(what, channel, message, why="test"))
+
+
+def test_a_channel_comes_and_goes_by_letters_alone(post: Post, desk: Desk) -> None:
+    thread = desk.standin.world.add_thread(desk.channel, 7, 12)
+    number = desk.channel.id
+    ask(post, "add", channel=number)
+    assert deliver(post) >= 5, "one letter a page"
+    assert (desk.ids(), desk.ids(thread.id)) == (desk.theirs(), desk.theirs(thread))
+    assert desk.events() == ["changed", "added", "synced"]
+    ask(post, "add", channel=number)
+    deliver(post)
+    assert desk.events() == ["changed", "added", "synced"], "adding it again is no news"
+    gone = desk.theirs()[3]
+    desk.standin.world.delete(desk.channel, gone)
+    ask(post, "review", gone, number)
+    deliver(post)
+    assert gone not in desk.ids()
+    desk.channel.unreadable = thread.unreadable = True  # we were kicked
+    ask(post, "remove", channel=number)
+    deliver(post)
+    assert list(desk.mirror.blobs.list("")) == []
+    assert (desk.state(), desk.state(thread.id)) == ("removed", "removed")
+
+
+def test_a_letter_of_a_consumer_that_died_is_seen_again_and_its_page_does_no_harm_twice(
+    post: Post, desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Killed(BaseException):
+        pass
+
+    calls = 0
+
+    def dies(*_: object) -> None:
+        nonlocal calls
+        calls += 1
+        if calls in (2, 4):
+            raise Killed
+
+    original = Queues.drop
+
+    def drop(self: Queues, *args: object) -> None:
+        dies()
+        original(self, *args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Queues, "drop", drop)  # after the page and the next letter, before this one is done with
+    ask(post, "add", channel=desk.channel.id)
+    short = Post(post.queues, post.mirror, "short", visible=1, again=0)
+    deaths, end = 0, time.monotonic() + 60
+    while desk.ids() != desk.theirs() or any(post.queues.waiting()[queue] for queue in CONSUMERS):
+        assert time.monotonic() < end
+        try:
+            deliver(short)
+        except Killed:
+            deaths += 1
+    assert deaths == 2
+    assert desk.ids() == desk.theirs()
+
+
+NO_LETTERS = {
+    "not Base64": "hello, archive",
+    "not JSON": base64.b64encode(b"hello").decode(),
+    "no object": base64.b64encode(b"[1]").decode(),
+    "no channel": base64.b64encode(b'{"chanel": "7"}').decode(),
+    "no number": base64.b64encode(b'{"channel": "general"}').decode(),
+}
+
+
+def test_what_is_no_letter_is_put_aside_at_once_and_is_not_in_the_way(
+    azurite: Azurite, prefix: str, post: Post, desk: Desk
+) -> None:
+    service = QueueServiceClient.from_connection_string(azurite.connection_string)
+    client = service.get_queue_client(prefix + "add-channel")
+    for text in NO_LETTERS.values():
+        client.send_message(text)
+    ask(post, "add", channel=desk.channel.id)
+    deliver(post)
+    assert desk.ids() == desk.theirs()
+    assert {one["letter"] for one in post.queues.poisoned("add-channel")} == set(NO_LETTERS.values())
+    assert all("not a letter" in one["why"] for one in post.queues.poisoned("add-channel"))
+
+
+def test_a_letter_that_fails_every_time_is_put_aside_after_five_and_the_others_go_on(post: Post, desk: Desk) -> None:
+    post.queues.post(Letter("review-message", {"channel": str(desk.channel.id), "message": "the last one"}))
+    ask(post, "add", channel=desk.channel.id)
+    deliver(post)
+    assert desk.ids() == desk.theirs()
+    (found,) = post.queues.poisoned("review-message")
+    assert (found["tries"], found["why"]) == (MOST_TRIES + 1, "tried 5 times")
+    assert json.loads(base64.b64decode(found["letter"]))["message"] == "the last one"
+    told = [event.type for event in desk.store.records.events("queue/review-message")]
+    assert told == ["stumbled"] * MOST_TRIES + ["poisoned"]
+
+
+def test_waiting_is_no_failure_however_long_it_takes(post: Post, desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A channel that another consumer writes to: the letter waits, and is not poisoned by that."""
+    held = desk.store.leases.claim(f"channel/{desk.channel.id}", "somebody", 60)
+    assert held is not None
+    monkeypatch.setattr(queues_module.Later, "__init__", lambda self, seconds: setattr(self, "seconds", 0))
+    ask(post, "add", channel=desk.channel.id)
+    assert sum(post.one("add-channel") for _ in range(MOST_TRIES + 3)) == MOST_TRIES + 3
+    assert desk.ids() == []
+    desk.store.leases.settle(held)
+    deliver(post)
+    assert (desk.ids(), post.queues.poisoned("add-channel")) == (desk.theirs(), [])
+
+
+def test_every_queue_has_a_consumer_a_legal_name_and_a_row_in_the_documentation() -> None:
+    assert {letter_of(Request(what, 7)).queue for what in OF_REQUESTS} < set(CONSUMERS)  # type: ignore[arg-type]
+    assert all(re.fullmatch(r"[a-z0-9](-?[a-z0-9])+", name) for name in CONSUMERS)
+    told = (Path(__file__).parents[2] / "docs" / "why" / "channels.md").read_text()
+    rows = re.findall(r"^\| `([a-z-]+)` \| `(\{.*\})` \|", told, re.MULTILINE)
+    assert {name for name, _ in rows} == set(CONSUMERS)

@@ -1,0 +1,184 @@
+"""What the doctor finds: one row per case, each made ill on purpose."""
+
+from __future__ import annotations
+
+import shutil
+from collections import namedtuple
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from custody.cli import doctor
+from custody.cli.config import read
+from custody.cli.doctor import Finding, examine
+from custody.history.keys import load_key, make_key
+from custody.history.ledger import seal_once
+from custody.model.job import NewJob
+from custody.stores import open_store
+from custody.stores.clock import SystemClock
+from custody.stores.sqlite import connection
+from rig.need import need
+from rig.postgres import Postgres
+
+Usage = namedtuple("Usage", "total used free")
+
+
+@dataclass
+class House:
+    """An installation in a folder of its own; well, until a case makes it ill."""
+
+    home: Path
+    patch: pytest.MonkeyPatch
+
+    @property
+    def url(self) -> str:
+        return f"sqlite:///{self.home}/custody.db"
+
+    def configure(self, more: str = "") -> None:
+        (self.home / "custody.toml").write_text(f'store = "{self.url}"\n[history]\n{more}\n')
+
+    def submit(self, clock: Any = None) -> None:
+        with open_store(self.url, clock) as store:
+            store.queue.submit([NewJob("parcel", facts={"n": 1})])
+
+    def seal(self, *witnesses: Path) -> None:
+        key = self.home / "history.key"
+        signer = load_key(key, "custody") if key.exists() else make_key(key, "custody")
+        with open_store(self.url) as store:
+            seal_once(store.ledger, signer, store.now(), witnesses)
+
+    def change(self, sql: str) -> None:
+        db = connection.connect(f"{self.home}/custody.db")
+        db.execute(sql)
+        db.close()
+
+    def findings(self) -> list[Finding]:
+        return list(examine(self.url, read(self.home / "custody.toml")))
+
+
+@pytest.fixture
+def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> House:
+    made = House(tmp_path, monkeypatch)
+    made.configure('witnesses = ["witness.txt"]')
+    made.submit()
+    made.seal(tmp_path / "witness.txt")
+    return made
+
+
+class LongAgo:
+    def now(self) -> int:
+        return SystemClock().now() - 3_600_000_000
+
+
+def old_sqlite(house: House) -> None:
+    house.patch.setattr(connection, "FIRST_SAFE", (99, 0, 0))
+
+
+def network(house: House) -> None:
+    house.patch.setattr(connection, "file_system_of", lambda path, mounts: "nfs4")
+
+
+def full_disk(house: House) -> None:
+    house.patch.setattr(shutil, "disk_usage", lambda folder: Usage(100 << 30, 99 << 30, 1 << 30))
+
+
+def no_witness(house: House) -> None:
+    house.configure()
+
+
+def witness_gone(house: House) -> None:
+    (house.home / "witness.txt").unlink()
+
+
+def witness_knows_more(house: House) -> None:
+    house.submit()
+    shutil.copy(house.home / "custody.db", house.home / "older.db")
+    house.seal(house.home / "witness.txt")
+    shutil.copy(house.home / "older.db", house.home / "custody.db")
+
+
+def backlog(house: House) -> None:
+    house.submit(LongAgo())
+
+
+def unsealable(house: House) -> None:
+    house.submit()
+    house.change("""update event set detail = '{"n":9007199254740993}' where id = (select max(id) from event)""")
+
+
+def open_key(house: House) -> None:
+    (house.home / "history.key").chmod(0o644)
+
+
+def never_sealed(house: House) -> None:
+    house.change("delete from block")
+    house.change("delete from sealed")
+
+
+def miscounted(house: House) -> None:
+    house.change("update job set unmet = 5")
+
+
+CASES: dict[str, tuple[Callable[[House], None], str, str]] = {
+    "a SQLite with known faults": (old_sqlite, "unsafe", "can corrupt a database"),
+    "a store on a network disk": (network, "unsafe", "network file system"),
+    "a disk that is nearly full": (full_disk, "warning", "the store's disk: only 1 GiB free"),
+    "a history that nobody witnesses": (no_witness, "warning", "no witness keeps"),
+    "a witness that is gone": (witness_gone, "unsafe", "witness.txt is gone"),
+    "a witness that has seen more than the store": (witness_knows_more, "unsafe", "has seen block 2"),
+    "events that wait for their seal": (backlog, "warning", "1 events wait to be sealed, the oldest for 60 minutes"),
+    "an event that can never be sealed": (unsealable, "unsafe", "can never be sealed: n is 9007199254740993"),
+    "a key that others may read": (open_key, "unsafe", "other users may use the signing key"),
+    "a history that was never sealed": (never_sealed, "warning", "is not sealed"),
+    "a counter that is wrong": (miscounted, "unsafe", "unmet"),
+}
+
+
+def test_a_house_in_order_has_nothing_but_missing_workers_and_folders(house: House) -> None:
+    ill = [finding for finding in house.findings() if finding.grade != "fine"]
+    assert {finding.grade for finding in ill} == {"warning"}
+    assert all("no worker" in finding.what or "there is no" in finding.what for finding in ill), ill
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_doctor_finds(house: House, name: str) -> None:
+    make_ill, grade, words = CASES[name]
+    make_ill(house)
+    said = [finding for finding in house.findings() if words in finding.what]
+    assert [finding.grade for finding in said] == [grade], house.findings()
+    assert said[0].do, "it says what to do"
+
+
+@pytest.fixture(scope="module")
+def forgetful() -> Iterator[str]:
+    """A PostgreSQL with fsync off."""
+    need("postgresql")
+    server = Postgres(fast=True)
+    server.start()
+    yield server.fresh_database()
+    server.remove()
+
+
+@pytest.mark.parametrize(
+    ("admitted", "words"),
+    [("", "runs with fsync=off"), ("?unsafe=1", "fsync is off")],
+    ids=["as it is", "though it was let in on purpose"],
+)
+def test_the_doctor_finds_a_server_that_forgets(forgetful: str, admitted: str, words: str) -> None:
+    (said,) = [finding for finding in examine(forgetful + admitted, None) if words in finding.what]
+    assert said.grade == "unsafe"
+    assert said.do
+
+
+def test_the_doctor_finds_clocks_that_disagree(forgetful: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    right = doctor.local_seconds
+    monkeypatch.setattr(doctor, "local_seconds", lambda: right() + 120)
+    (said,) = [finding for finding in examine(forgetful + "?unsafe=1", None) if "clock" in finding.what]
+    assert said.grade == "warning"
+    assert "differ by 1" in said.what
+    monkeypatch.setattr(doctor, "local_seconds", right)
+    (said,) = [finding for finding in examine(forgetful + "?unsafe=1", None) if "clock" in finding.what]
+    assert said.grade == "fine"

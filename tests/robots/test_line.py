@@ -1,0 +1,142 @@
+"""The line under fire: five robots in several processes that are killed, stopped and cut off, and each item exactly once.
+
+CUSTODY_LINE_ITEMS=10000 is the long form.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from custody.model.item import NewItem
+from custody.robots.orphans import orphans
+from custody.stores import Store, open_store
+from custody.stores.recount import recount
+
+if TYPE_CHECKING:
+    from rig.zookeeper import ZooKeeper
+
+ITEMS = int(os.environ.get("CUSTODY_LINE_ITEMS", "100"))
+PROCESSES = 2 if ITEMS < 1000 else 4
+LEASE = 2.0
+PATIENCE = 120 + ITEMS / 5
+EVENTS = ["A", "B", "C", "D", "E"]
+
+LINE = """
+import time
+from custody.engine import Backoff
+from custody.robots import robot
+
+SOON = Backoff(first=0.05, most=0.5)
+
+def make(event, before):
+    when = {"past": {before} if before else set(), "absent": {event}}
+
+    @robot(name=f"robot-{event}", version="1", event=event, when=when, at_once=8, hosts=9, tries=1000, backoff=SOON)
+    def work(item, report):
+        time.sleep(0.001)
+
+    return work
+
+A, B, C, D, E = (make(event, before) for event, before in zip("ABCDE", ["", *"ABCD"]))
+"""
+
+
+class Fleet:
+    """Several processes that run one line; whoever ends is started again, as by a supervisor."""
+
+    def __init__(self, folder: Path, words: list[str]) -> None:
+        self.folder, self.words = folder, words
+        self.ended: Counter[int] = Counter()
+        self.processes = [self.start() for _ in range(PROCESSES)]
+
+    def start(self) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-m", "custody", "robot", "run", "line.py", "--lease", str(LEASE), *self.words]
+        with (self.folder / "log").open("ab") as log:
+            return subprocess.Popen(command, cwd=self.folder, stdout=log, stderr=log)
+
+    def look_after(self) -> None:
+        for number, process in enumerate(self.processes):
+            if process.poll() is not None:
+                self.ended[process.returncode] += 1
+                self.processes[number] = self.start()
+
+    def kill(self, chance: random.Random) -> None:
+        victim = chance.choice(self.processes)
+        victim.send_signal(signal.SIGKILL)
+        victim.wait()
+
+    def sleep(self, chance: random.Random) -> None:
+        """Stop one past its lease and its session, and let it go on in the belief that nothing has happened."""
+        victim = chance.choice(self.processes)
+        victim.send_signal(signal.SIGSTOP)
+        try:
+            time.sleep(LEASE * 1.6)
+        finally:
+            victim.send_signal(signal.SIGCONT)
+
+
+@contextmanager
+def fleet(folder: Path, words: list[str]) -> Iterator[Fleet]:
+    (folder / "line.py").write_text(LINE)
+    running = Fleet(folder, words)
+    try:
+        yield running
+    finally:
+        for process in running.processes:
+            process.kill()
+            process.wait()
+
+
+def done(store: Store) -> bool:
+    rows = store.db.read(lambda tx: tx.run("count_type", type="E"))
+    return int(rows[0][0]) == ITEMS
+
+
+@pytest.mark.kills
+@pytest.mark.parametrize("where", ["sqlite, leases in the store", "postgres, locks on zookeeper"])
+def test_every_item_has_exactly_one_event_of_each_robot_whatever_happens(
+    where: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    chance = random.Random(5)
+    server: ZooKeeper | None = None
+    url, words = f"sqlite:///{tmp_path / 'custody.db'}", []
+    if "zookeeper" in where:
+        server = request.getfixturevalue("zookeeper")
+        url, words = request.getfixturevalue("postgres_url"), ["--locks", f"zookeeper://{server.fresh_root()}"]
+    with open_store(url) as store:
+        store.records.put([NewItem(f"item-{number:05}") for number in range(ITEMS)])
+        with fleet(tmp_path, ["--store", url, *words]) as running:
+            end, turn = time.monotonic() + PATIENCE, 0
+            while not done(store):
+                assert time.monotonic() < end, (store.queue.counts(), (tmp_path / "log").read_text()[-2000:])
+                again = ITEMS >= 1000 and turn > 6
+                if turn == 1 or (again and turn % 40 == 0):
+                    running.kill(chance)
+                elif turn == 2 or (again and turn % 55 == 0):
+                    running.sleep(chance)
+                elif server is not None and (turn == 3 or (again and turn % 90 == 0)):
+                    server.stop("kill")
+                    server.start()
+                running.look_after()
+                turn += 1
+                time.sleep(0.4)
+        names = [f"item-{number:05}" for number in range(ITEMS)]
+        told = {name: [event.type for event in store.records.events(f"item/{name}")] for name in names}
+        wrong = {name: types for name, types in told.items() if types != ["changed", *EVENTS]}
+        assert wrong == {}
+        assert recount(store) == []
+        late = orphans(store)
+        assert all(event.detail["event"] in EVENTS for event in late)
+        print(f"{where}: {ITEMS} items, turns {turn}, ends {dict(running.ended)}, late events {len(late)}")

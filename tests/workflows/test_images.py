@@ -1,0 +1,103 @@
+"""Tasks that run in an image: allowed ones only, and found again after their worker was killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from custody.engine import Serving, Settings, Worker
+from custody.workflows.notify import COMMIT_KIND
+from custody.workflows.serving import WorkflowConfig, kinds
+from rig.podman import IMAGE, Podman
+from rig.svn import Repository
+from workflows.desk import Desk, sitting_at, until
+
+
+@pytest.fixture
+def docked(tmp_path: Path, repository: Repository, podman: Podman, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
+    for name, value in podman.environ.items():
+        if name.startswith("CONTAINERS"):
+            monkeypatch.setenv(name, value)
+    config = WorkflowConfig(images=("localhost/custody/*",), adopt=60.0)
+    with sitting_at(f"sqlite:///{tmp_path / 'custody.db'}", repository, tmp_path, config) as made:
+        yield made
+    podman.podman("rm", "--all", "--force", "--time", "0")
+
+
+def test_a_task_in_an_image_gets_its_revision_and_leaves_its_outputs(docked: Desk) -> None:
+    text = f"""
+- name: build
+  image: {IMAGE}
+  outputs: [out]
+  script: mkdir out; cat notes.txt > out/copy; echo built
+- name: after
+  depends: [build]
+  script: cat /inputs/build/out/copy
+"""
+    docked.commit({"_workflows/a.yaml": text, "notes.txt": "from the archive"})
+    docked.notify(1)
+    docked.run()
+    assert docked.states("build", 1) == ["done"], docked.task(1, "build")
+    assert docked.log(1, "build") == "built\n"
+    assert docked.log(1, "after") == "from the archive"
+
+
+def test_an_image_that_nobody_allowed_or_that_is_not_there_is_told_and_never_pulled(docked: Desk) -> None:
+    text = "- name: a\n  image: elsewhere/thing:1\n  script: true\n- name: b\n  image: localhost/custody/none:1\n  script: true\n"
+    docked.commit({"_workflows/a.yaml": text})
+    docked.notify(1)
+    with docked.working():
+        until(lambda: docked.task(1, "a").ended)
+        until(lambda: "is not on this machine" in str(
+            [event.detail for event in docked.store.records.events(docked.task(1, "b").subject)]
+        ))  # fmt: skip
+    assert docked.task(1, "a").code == "image.refused"
+
+
+@pytest.mark.kills
+def test_a_container_outlives_its_worker_and_the_next_worker_goes_on_with_it(docked: Desk, podman: Podman) -> None:
+    script = "echo begun; while ! test -e go; do sleep 0.1; done; echo ended; exit 5"
+    docked.commit({"_workflows/a.yaml": f"- name: long\n  image: {IMAGE}\n  script: {script}\n"})
+    docked.notify(1)
+    (docked.home / "custody.toml").write_text('[workflows]\nimages = ["localhost/custody/*"]\nadopt = 60\n')
+    (docked.home / "profiles").mkdir()
+    command = [sys.executable, "-m", "custody", "worker", "run", "--lease", "2", "--no-log"]
+    environment = {**os.environ, "CUSTODY_STORE": docked.store.url}
+    environment["CUSTODY_CONFIG"] = str(docked.home / "custody.toml")
+    worker = subprocess.Popen(command, env=environment, cwd=docked.home)
+    try:
+        until(lambda: docked.task(1, "long").facts.get("container") and docked.shop.sandboxes.names())
+        (name,) = docked.shop.sandboxes.names()
+        running = docked.shop.sandboxes.find(name)
+        assert running is not None
+        until(lambda: running.output() == b"begun\n")
+    finally:
+        worker.send_signal(signal.SIGKILL)
+        worker.wait()
+    with docked.working():
+        until(lambda: docked.task(1, "long").attempts == 2 and docked.task(1, "long").holder)
+        assert len(podman.podman("ps", "--quiet").split()) == 1, "no second container was started"
+        (docked.shop.work / name / "go").touch()
+        until(lambda: docked.task(1, "long").ended)
+    job = docked.task(1, "long")
+    assert (job.state, job.code) == ("failed", "exit.5"), "its code reached the worker that took over"
+    assert docked.log(1, "long") == "begun\nended\n", "and its whole output; it ran once"
+
+
+def test_on_another_machine_a_task_is_not_begun_while_its_container_may_still_run(docked: Desk) -> None:
+    docked.commit({"_workflows/a.yaml": f"- name: long\n  image: {IMAGE}\n  script: true\n"})
+    docked.notify(1)
+    Worker(docked.store, Serving(tuple(kinds(docked.shop))).only([COMMIT_KIND]), Settings()).run_until_quiet()
+    claim = docked.store.queue.claim(docked.store.queue.ready_queues("workflow/task|"), "elsewhere", 0.01)[0]
+    docked.store.queue.keep(claim, {"container": {"home": "elsewhere", "name": "x"}}, {}, (), "elsewhere")
+    with docked.working():
+        until(lambda: docked.task(1, "long").due is not None)
+    (reason,) = docked.store.queue.why(docked.task(1, "long").id)
+    assert reason.code == "due"
+    assert docked.task(1, "long").facts["container"]["over"]

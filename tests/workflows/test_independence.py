@@ -1,0 +1,89 @@
+"""Archives know nothing of each other; and what becomes of PREV when the earlier one did not simply succeed."""
+
+from __future__ import annotations
+
+import pytest
+
+from custody.workflows.archives import Archives
+from custody.workflows.notify import COMMIT_KIND, commit_key, notify
+from custody.workflows.planning import TASK_KIND, task_key
+from custody.workflows.serving import reconcile_all
+from rig.svn import Subversion
+from workflows.desk import Desk, until
+
+STUCK = "order: strict\ntasks:\n  - name: gate\n    script: exit 1\n  - name: long\n    script: sleep 600\n"
+
+
+def test_an_archive_that_is_stuck_does_not_hold_up_another(one_desk: Desk, svn: Subversion) -> None:
+    """One waits for an operator with long tasks running, one has vanished; the third goes on as if they were not."""
+    other, gone = svn.fresh_repository(), svn.fresh_repository()
+    Archives(one_desk.store).add("gone", "svn", str(gone.path), "ada")
+    Archives(one_desk.store).add("other", "svn", str(other.path), "ada")
+    gone.path.rename(gone.path.with_name(f"{gone.path.name}-away"))
+    for number in range(3):
+        one_desk.commit({"_workflows/a.yaml": STUCK, "n.txt": str(number)})
+    notify(one_desk.store, "gone", 2)
+    for number in range(3):
+        other.commit("more", {"_workflows/a.yaml": "- name: quickly\n  script: echo done\n", "n.txt": str(number)})
+    assert reconcile_all(one_desk.store) == 6, "one that does not answer does not stop the others"
+    with one_desk.working(threads=3, grace=0.1):
+        for revision in (1, 2, 3):
+            key = task_key("other", revision, "commit", "quickly")
+            until(lambda key=key: getattr(one_desk.store.queue.by_key(TASK_KIND, key), "ended", "") == "passed")
+        until(lambda: one_desk.task(1, "gate").ended == "failed")
+        assert one_desk.task(2, "COMMIT").ended is None
+        commit = one_desk.store.queue.by_key(COMMIT_KIND, commit_key("gone", 1))
+        assert commit is not None
+        assert commit.ended is None, "it is tried again when the repository is back"
+        one_desk.operator.cancel(one_desk.task(1, "long").id, "enough")
+        until(lambda: one_desk.task(1, "long").ended)
+
+
+BOTH = "- name: first\n  script: {first}\n- name: again\n  depends: [first, PREV]\n  script: echo again\n"
+ONLY_FIRST = "- name: first\n  script: echo first\n"
+
+
+@pytest.mark.parametrize(
+    ("what", "second", "told"),
+    [
+        ("failed", "waiting", "blocked by job"), ("cancelled", "waiting", "blocked by job"),
+        ("superseded", "done", ""), ("skipped", "done", ""), ("absent", "done", ""),
+    ],
+)  # fmt: skip
+def test_how_the_earlier_one_ended_decides_over_three_revisions(
+    one_desk: Desk, what: str, second: str, told: str
+) -> None:
+    """Revision 2 may lack the task; 3 then looks back to 1."""
+    text = BOTH.format(first="exit 1" if what == "skipped" else "echo first")
+    one_desk.commit({"_workflows/a.yaml": text.replace("echo again", "exit 1") if what == "failed" else text})
+    middle = ONLY_FIRST if what == "absent" else BOTH.format(first="echo first")
+    one_desk.commit({"_workflows/a.yaml": middle})
+    one_desk.commit({"_workflows/a.yaml": BOTH.format(first="echo first"), "n.txt": "3"})
+    one_desk.notify(1)
+    if what in ("cancelled", "superseded"):
+        one_desk.store.queue.hold("kind", TASK_KIND, "ada", "to end it before it runs")
+        one_desk.run()
+        job = one_desk.task(1, "again")
+        if what == "cancelled":
+            one_desk.operator.cancel(job.id, "not this one")
+        else:
+            assert one_desk.store.queue.supersede("proj", "again", 2, by=job.id + 1000) == 0
+        one_desk.store.queue.lift("kind", TASK_KIND, "ada")
+    one_desk.run()
+    one_desk.notify(3)
+    one_desk.run()
+    follower = one_desk.task(3 if what == "absent" else 2, "again")
+    assert ("waiting" if follower.ended is None else follower.state) == second
+    reasons = " ".join(reason.text for reason in one_desk.store.queue.why(follower.id))
+    assert told in reasons
+    if what != "absent":
+        assert one_desk.task(1, "again").ended == what
+        assert (one_desk.task(3, "again").ended is None) == (second == "waiting"), "and so on down the line"
+
+
+def test_why_tells_what_a_failed_task_said_last(one_desk: Desk) -> None:
+    one_desk.commit({"_workflows/a.yaml": "- name: a\n  script: echo there is no paper left; exit 3\n"})
+    one_desk.notify(1)
+    one_desk.run()
+    (reason,) = one_desk.store.queue.why(one_desk.task(1, "a").id)
+    assert reason.text == "it has ended: failed (there is no paper left)"

@@ -162,6 +162,7 @@ class Storm:
         self.channel, self.world, self.rate = channel, world, rate
         self.dice = random.Random(seed)
         self.seen = dict.fromkeys(TROUBLES, 0)
+        self._due = self.dice.sample(TROUBLES, len(TROUBLES))  # each at least once, then as it comes
         self.touched: set[int] = set()
         self._hold_at = 0
         self.reached, self._released = threading.Event(), threading.Event()
@@ -177,9 +178,9 @@ class Storm:
         self._released.set()
 
     def trouble(self, _: int) -> int | str | None:
-        if self.dice.random() > self.rate:
+        if self.dice.random() > (0.7 if self._due else self.rate):
             return None
-        what = self.dice.choice(TROUBLES)
+        what = self._due.pop() if self._due else self.dice.choice(TROUBLES)
         self.seen[what] += 1
         return what
 
@@ -203,6 +204,7 @@ class Storm:
 
     def calm(self) -> None:
         self.rate = 0.0
+        self._due.clear()
 
 
 def kill(process: subprocess.Popen[bytes]) -> bool:

@@ -88,7 +88,7 @@ def test_a_channel_survives_everything_at_once(tmp_path: Path) -> None:
         assert "nothing is wrong" in here.run("channel", "verify", str(channel.id))
         busiest, asked = here.standin.busiest_second(), len(here.standin.asked)
         assert busiest <= 50
-        assert all(storm.seen.values()) or not FULL, storm.seen
+        assert all(storm.seen.values()), storm.seen
         print(f"{MESSAGES} messages, {killed} kills, {asked} requests, at most {busiest} in a second, {storm.seen}")
 
 

@@ -91,7 +91,7 @@ def no_room(home: Archive) -> Job:
 
 
 def never_room(home: Archive) -> Job:
-    files = [home.object_row("a.txt", b"abc", size=1 << 60)]
+    files = [home.object_row("a.txt", b"abc", size=1 << 52)]
     batch = home.submit(home.object_manifest("o.checkm", files), type="object-manifest")
     run(home)
     return the_job(home, batch)
@@ -177,7 +177,7 @@ CASES = [
     Case(queue_held, "paused", "the kind ingest/job is paused by lee: new version", "is released"),
     Case(node_held, "paused", "the lane node/main is paused by lee: new disks", "is released"),
     Case(no_room, "space", "there is no room for it: it needs 3 bytes", "makes room on the working disk"),
-    Case(never_room, "ended", "space.never: it needs 1152921504606846976 bytes; the whole", "custody job resume"),
+    Case(never_room, "ended", "space.never: it needs 4503599627370496 bytes; the whole", "custody job resume"),
     Case(jobs_open, "open", "3 of its jobs have not ended", "the last of them ends"),
     Case(name_locked, "due", "another job is looking up local id l1", "the time comes"),
     Case(backing_off, "due", "try 1 failed, http.503: line 1: a.txt could not be fetched", "the time comes"),

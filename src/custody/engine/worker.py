@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from custody.engine.chores import Chores
 from custody.engine.keeper import Keeper
 from custody.engine.kinds import Kind, Serving
+from custody.engine.lookout import Lookout
+from custody.engine.pace import MOST_BUFFERED, Pace
 from custody.engine.passes import run_pass
 from custody.engine.run import NOT_DEAD, run
 from custody.engine.settler import Finished, Heard, Settler
@@ -28,10 +30,6 @@ from custody.model.errors import CustodyError
 from custody.model.job import Claim
 from custody.ports import Store
 
-BUFFER_SECONDS = 0.05  # of work kept at hand
-MOST_BUFFERED = 500
-MOST_HELD = 3 * MOST_BUFFERED  # those at hand, and those whose end is being written
-LOOK_SECONDS = 0.1  # for which queues that were full are claimed from without looking for others
 TICK_SECONDS = 0.1  # between looks for what has come due
 EXPIRY_SECONDS = 0.5  # between looks for vanished holders
 BEAT_SECONDS = 5.0  # between signs of life, which only people read
@@ -47,21 +45,6 @@ class Settings:
     place: str = ""  # jobs pinned to other places are left alone
     wake: bool = True  # wake-ups are a hint: with False everything still completes
     schedules: bool = True  # also turn due schedules into jobs
-
-
-@dataclass(slots=True)
-class Pace:
-    """How long a job takes, as a running mean: decides how many are kept at hand."""
-
-    seconds: float = 0.01
-    samples: int = 0
-
-    def add(self, seconds: float) -> None:
-        self.samples += 1
-        self.seconds += (seconds - self.seconds) * max(0.05, 1 / self.samples)
-
-    def buffer(self, threads: int) -> int:
-        return threads + min(MOST_BUFFERED, int(BUFFER_SECONDS * threads / max(self.seconds, 1e-6)))
 
 
 class Worker:
@@ -90,10 +73,7 @@ class Worker:
         self._pace = Pace()
         self._stopping = False
         self._threads: list[threading.Thread] = []
-        self._cursors: dict[str, str] = {}
-        self._full: dict[
-            str, tuple[list[str], float]
-        ] = {}  # queues that had more than was taken, and until when we rely on it
+        self._lookout = Lookout(store.queue, self.settings.place, clock)
         self._next: dict[str, float] = {}
         self.settled_count = 0
 
@@ -179,63 +159,25 @@ class Worker:
     def _cycle(self) -> int:
         self._housekeeping()
         self._hungry.clear()
-        room, wanted = self._room()
+        room, wanted = self._pace.room(self.settings.threads, self._keeper.count(), self._settler.waiting)
         claimed = (self._claim(room) if room >= wanted else 0) + self._claim_suspect()
         if not claimed and room < wanted:
             self._hungry.wait(0.01)
             return 1  # there may be more: look again at once
         return claimed
 
-    def _room(self) -> tuple[int, int]:
-        """For how many more there is room, and for how many there must be: claims of a few cost as much as of many."""
-        most = self._pace.buffer(self.settings.threads)
-        held = self._keeper.count()
-        room = min(most - held + self._settler.waiting, MOST_HELD - held)
-        return room, max(1, min(most * 3 // 4, most - self.settings.threads))
-
     def _claim(self, room: int) -> int:
         claimed = 0
         for kind in self.serving.handled():
             share = min(room - claimed, self._allowed(kind))
             if share > 0:
-                claimed += self._claim_of(kind, share)
+                claimed += self._lookout.claim(kind, share, self._claim_from)
         return claimed
 
-    def _claim_of(self, kind: Kind, share: int) -> int:
-        """First from queues that lately had more than we took; if they do not suffice, from all that are ready."""
-        known, until = self._full.pop(kind.prefix, ([], 0.0))
-        if self._clock() < until:
-            taken = self._claim_from(known, share, kind)
-            if taken == share:
-                self._full[kind.prefix] = [*known[1:], known[0]], until
-                return taken
-            share -= taken
-        else:
-            taken = 0
-        asked_at = self._clock()
-        queues = self._queues(kind)
-        more = self._claim_from(queues, share, kind)
-        if more == share:
-            self._full[kind.prefix] = queues, asked_at + LOOK_SECONDS
-        return taken + more
-
-    def _claim_from(self, queues: list[str], share: int, kind: Kind) -> int:
+    def _claim_from(self, kind: Kind, queues: list[str], share: int) -> int:
         asked_at = self._clock()
         claims = self.store.queue.claim(queues, self.holder, self.settings.lease, share)
         return self._take(claims, asked_at, prepare=kind.prepare)
-
-    def _queues(self, kind: Kind) -> list[str]:
-        """Queues with ready work that this worker may take, going round from where it stopped last time."""
-        after = self._cursors.get(kind.prefix, "")
-        found = self.store.queue.ready_queues(kind.prefix, after)
-        if after:
-            found += [queue for queue in self.store.queue.ready_queues(kind.prefix) if queue <= after]
-        self._cursors[kind.prefix] = found[0] if len(found) > 1 else ""
-        return [queue for queue in found if self._is_mine(queue, kind)]
-
-    def _is_mine(self, queue: str, kind: Kind) -> bool:
-        _, state, place, _ = queue.split("|", 3)
-        return state == kind.state and place in ("", self.settings.place)
 
     def _allowed(self, kind: Kind) -> int:
         threads = self.settings.threads

@@ -1,0 +1,52 @@
+"""Where there is something to claim: which queues of a kind, and in which order.
+
+Looking costs as much as claiming. So queues that had more than was taken are relied on for a moment, without looking
+for others; if they then do not suffice, all that are ready are looked for at once, so nothing is ever overlooked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from custody.engine.kinds import Kind
+from custody.ports import Queue
+
+FULL_SECONDS = 0.1  # for which a queue that was full is relied on
+
+Claim = Callable[[Kind, list[str], int], int]
+"""Claim so many from these queues; how many there were."""
+
+
+class Lookout:
+    def __init__(self, queue: Queue, place: str, clock: Callable[[], float]) -> None:
+        self._queue, self._place, self._clock = queue, place, clock
+        self._cursors: dict[str, str] = {}
+        self._full: dict[str, tuple[list[str], float]] = {}  # queues that had more, and until when we rely on it
+
+    def claim(self, kind: Kind, share: int, claim: Claim) -> int:
+        known, until = self._full.pop(kind.prefix, ([], 0.0))
+        taken = 0
+        if self._clock() < until:
+            taken = claim(kind, known, share)
+            if taken == share:
+                self._full[kind.prefix] = [*known[1:], known[0]], until  # another goes first next time
+                return taken
+        until = self._clock() + FULL_SECONDS
+        queues = self._ready(kind)
+        more = claim(kind, queues, share - taken)
+        if taken + more == share:
+            self._full[kind.prefix] = [*queues[1:], queues[0]], until
+        return taken + more
+
+    def _ready(self, kind: Kind) -> list[str]:
+        """Queues with ready work that this worker may take, going round from where it stopped last time."""
+        after = self._cursors.get(kind.prefix, "")
+        found = self._queue.ready_queues(kind.prefix, after)
+        if after:
+            found += [queue for queue in self._queue.ready_queues(kind.prefix) if queue <= after]
+        self._cursors[kind.prefix] = found[0] if len(found) > 1 else ""
+        return [queue for queue in found if self._is_mine(queue, kind)]
+
+    def _is_mine(self, queue: str, kind: Kind) -> bool:
+        _, state, place, _ = queue.split("|", 3)
+        return state == kind.state and place in ("", self._place)

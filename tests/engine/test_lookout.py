@@ -1,0 +1,83 @@
+"""Where to claim: full queues are relied on for a moment, and nothing ready is ever overlooked."""
+
+from __future__ import annotations
+
+from custody.engine import Kind
+from custody.engine.lookout import FULL_SECONDS, Lookout
+from custody.engine.pace import MOST_HELD, Pace
+from custody.model.job import NewJob
+from engine.conftest import Bench
+
+PARCEL = Kind("parcel")
+
+
+class Desk:
+    """Claims for a lookout, and counts the looks."""
+
+    def __init__(self, bench: Bench, place: str = "") -> None:
+        self.queue, self.at, self.looks, self.taken = bench.store.queue, 0.0, 0, list[str]()
+        self._look = self.queue.ready_queues
+        self.lookout = Lookout(self, place, lambda: self.at)  # type: ignore[arg-type]
+
+    def ready_queues(self, prefix: str, after: str = "", limit: int = 64) -> list[str]:
+        self.looks += 1
+        return self._look(prefix, after, limit)
+
+    def claim(self, share: int) -> int:
+        return self.lookout.claim(PARCEL, share, self._claim)
+
+    def _claim(self, kind: Kind, queues: list[str], share: int) -> int:
+        claims = self.queue.claim(queues, "ann", 30, share)
+        self.taken += [claim.job.lane for claim in claims]
+        return len(claims)
+
+
+def test_a_queue_that_was_full_is_claimed_from_without_another_look(bench: Bench) -> None:
+    bench.store.queue.submit([NewJob("parcel") for _ in range(30)])
+    desk = Desk(bench)
+    assert [desk.claim(10), desk.claim(10)] == [10, 10]
+    assert desk.looks == 1
+
+
+def test_what_is_missing_is_looked_for_at_once_elsewhere(bench: Bench) -> None:
+    bench.store.queue.submit([NewJob("parcel", lane="maps") for _ in range(12)])
+    desk = Desk(bench)
+    assert desk.claim(10) == 10
+    bench.store.queue.submit([NewJob("parcel", lane="prints") for _ in range(5)])
+    assert desk.claim(10) == 7, "two that were left, and five that nobody knew of"
+    assert sorted(desk.taken) == ["maps"] * 12 + ["prints"] * 5
+
+
+def test_a_full_queue_is_relied_on_for_a_moment_only(bench: Bench) -> None:
+    bench.store.queue.submit([NewJob("parcel", lane="maps") for _ in range(30)])
+    desk = Desk(bench)
+    desk.claim(10)
+    bench.store.queue.submit([NewJob("parcel", lane="prints") for _ in range(30)])
+    desk.at += FULL_SECONDS
+    desk.claim(10)
+    assert desk.looks == 2
+    assert "prints" in desk.taken[10:], "who came meanwhile has its turn"
+
+
+def test_lanes_take_turns_while_they_are_full(bench: Bench) -> None:
+    for lane in ("maps", "prints", "scores"):
+        bench.store.queue.submit([NewJob("parcel", lane=lane) for _ in range(10)])
+    desk = Desk(bench)
+    for _ in range(6):
+        desk.claim(1)
+    assert {lane: desk.taken.count(lane) for lane in set(desk.taken)} == {"maps": 2, "prints": 2, "scores": 2}
+
+
+def test_what_is_pinned_elsewhere_is_not_asked_for(bench: Bench) -> None:
+    bench.store.queue.submit([NewJob("parcel", place="shelf-2")])
+    assert Desk(bench, place="shelf-1").claim(5) == 0
+    assert Desk(bench, place="shelf-2").claim(5) == 1
+
+
+def test_slow_work_is_claimed_one_at_a_time_and_quick_work_in_heaps() -> None:
+    slow, quick = Pace(10.0, 1), Pace(1e-6, 1)
+    assert slow.room(threads=4, held=3, finished=0) == (1, 1), "a free hand is never left waiting for company"
+    assert slow.room(threads=4, held=4, finished=0)[0] == 0
+    room, wanted = quick.room(threads=4, held=500, finished=500)
+    assert room > wanted > 300, "what is being written does not keep others from being claimed"
+    assert quick.room(threads=4, held=MOST_HELD, finished=MOST_HELD)[0] == 0, "but there is an end to it"

@@ -1,7 +1,7 @@
 # Two commands are enough for a newcomer: `make demo` and `make test`.
 PYTHON ?= python3
 BIN := .venv/bin
-SUBJECTS := engine ingest workflows robots channels web
+SUBJECTS := engine ingest tree workflows robots channels web
 export PYTHONDONTWRITEBYTECODE = 1
 
 .PHONY: help demo test check format prove prove-long bench bench-long docs reference lock clean services

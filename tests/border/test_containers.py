@@ -49,7 +49,7 @@ def boxes(engine: Engine, tmp_path: Path, podman: Podman) -> Iterator[Boxes]:
             (running := Running(sandboxes.root / name)).stop(0)
             running.remove()
     assert podman.podman("ps", "--all", "--quiet").strip() == "", "no container is left"
-    left = {name for name in set(os.listdir("/dev/shm")) - before if name.startswith("custody-")}
+    left = {name for name in set(os.listdir("/dev/shm")) - before if name.startswith("custody-secrets-")}
     assert not left, "no secret is left"
 
 
@@ -98,7 +98,7 @@ def test_a_stop_is_heard_and_what_does_not_hear_is_killed(boxes: Boxes) -> None:
     end = polite.stop()
     assert (end.reason, end.code) == (STOPPED, 9)
     assert polite.output() == b"ready\nbye\n"
-    deaf = boxes.start("trap '' TERM; (setsid sleep 301 &) ; echo ready; sleep 301")
+    deaf = boxes.start("trap '' TERM; (busybox setsid sleep 301 &) ; echo ready; sleep 301")
     assert next(deaf.follow()).data == b"ready\n"
     (pid,) = inits(deaf)
     assert deaf.stop(0.1).reason == STOPPED
@@ -130,6 +130,46 @@ def _works_in(pid: int, folder: Path) -> bool:
         return os.readlink(f"/proc/{pid}/cwd") == str(folder)
     except OSError:
         return False
+
+
+ABUSE = """
+bad() { echo "BAD: $*"; }
+touch /usr/x 2>/dev/null && bad wrote to the image
+mkdir /m 2>/dev/null && bad made a folder in the root
+echo x > /run/script 2>/dev/null && bad changed its own script
+echo x > /run/secrets/key 2>/dev/null && bad changed a secret
+ls /run/secrets/other 2>/dev/null && bad found a secret that it was not given
+busybox grep -q CONTAINERS /proc/1/environ && bad saw the environment of the worker
+ls /dev/sda /dev/mem /dev/kmsg 2>/dev/null && bad found a device
+[ "$(ls /sys/class/net)" = lo ] || bad has a network
+busybox mount -t tmpfs none /tmp 2>/dev/null && bad mounted something
+busybox chroot / true 2>/dev/null && bad changed its root
+busybox ln -s /etc/passwd link
+(busybox setsid sleep 304 &) ; (trap '' TERM HUP; sleep 304 &)
+i=0; while [ $i -lt 300 ]; do sleep 304 & i=$((i+1)); done 2>/dev/null
+"""
+
+
+def test_a_task_that_does_its_worst_reaches_nothing_and_leaves_nothing(boxes: Boxes) -> None:
+    own = str(300_000 + os.getpid())  # no other test run's
+    running = boxes.start(
+        ABUSE.replace("304", own), limits=Limits(processes=40), secrets={"key": b"mine alone"}, timeout=15.0
+    )
+    (pid,) = inits(running) or (0,)
+    end = running.wait(60)
+    assert end is not None
+    said = running.output().decode(errors="replace")
+    assert "BAD" not in said, said
+    assert not pid or processes.look(pid) is None
+    left = [process for process in processes.all_processes() if f"sleep\0{own}".encode() in _command(process.pid)]
+    assert not left, "nothing that it started is alive"
+
+
+def _command(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
 
 
 @pytest.mark.parametrize("image", ["--privileged", "-v/:/host", "", "a b", "A", "../x", "x//y", "a\nb", "x" * 300])

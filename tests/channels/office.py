@@ -30,7 +30,7 @@ from custody.cli.config import read
 from custody.stores import open_store
 from rig.program import as_user
 
-FULL = os.environ.get("CUSTODY_KILLS") == "full"
+FULL = os.environ["CUSTODY_SCALE"] != "test"
 SECONDS = 900.0 if FULL else 90.0  # to wait for something on a machine that has other things to do
 TROUBLES: tuple[int | str, ...] = (*LIMITS, 500, 502, 503, "drop")
 PROGRAM = [sys.executable, "-m", "custody"]
@@ -162,6 +162,7 @@ class Storm:
         self.channel, self.world, self.rate = channel, world, rate
         self.dice = random.Random(seed)
         self.seen = dict.fromkeys(TROUBLES, 0)
+        self._due = self.dice.sample(TROUBLES, len(TROUBLES))  # each at least once, then as it comes
         self.touched: set[int] = set()
         self._hold_at = 0
         self.reached, self._released = threading.Event(), threading.Event()
@@ -177,9 +178,9 @@ class Storm:
         self._released.set()
 
     def trouble(self, _: int) -> int | str | None:
-        if self.dice.random() > self.rate:
+        if self.dice.random() > (0.7 if self._due else self.rate):
             return None
-        what = self.dice.choice(TROUBLES)
+        what = self._due.pop() if self._due else self.dice.choice(TROUBLES)
         self.seen[what] += 1
         return what
 
@@ -203,6 +204,7 @@ class Storm:
 
     def calm(self) -> None:
         self.rate = 0.0
+        self._due.clear()
 
 
 def kill(process: subprocess.Popen[bytes]) -> bool:

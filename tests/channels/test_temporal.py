@@ -72,6 +72,7 @@ def cancel(address: str, channel: int) -> None:
     asyncio.run(cancelling())
 
 
+@pytest.mark.proves("G19")
 def test_a_channel_is_mirrored_by_temporal_whoever_is_killed(tmp_path: Path, temporal: Temporal) -> None:
     with opened(tmp_path, temporal, pages=4) as here:
         _kill_and_restart(here, temporal)

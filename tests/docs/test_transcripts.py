@@ -6,9 +6,12 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from docs.swift import swift_commands
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs" / "how-to").glob("*.md"))]
@@ -38,8 +41,16 @@ def steps(block: str) -> list[tuple[str, list[str]]]:
     return found
 
 
+@pytest.fixture(scope="module")
+def commands() -> Iterator[Path]:
+    with swift_commands() as folder:
+        yield folder
+
+
 @pytest.mark.parametrize(("where", "block", "files"), transcripts(), ids=[where for where, _, _ in transcripts()])
-def test_a_page_says_what_happens(where: str, block: str, files: dict[str, str], tmp_path: Path) -> None:
+def test_a_page_says_what_happens(
+    commands: Path, where: str, block: str, files: dict[str, str], tmp_path: Path
+) -> None:
     (tmp_path / "field-notes.pdf").write_bytes(b"%PDF-1.4 notes")
     for name, content in files.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
@@ -47,7 +58,7 @@ def test_a_page_says_what_happens(where: str, block: str, files: dict[str, str],
     greet = tmp_path / "greet.sh"
     greet.write_text(GREET)
     greet.chmod(0o755)
-    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    path = f"{commands}:{Path(sys.executable).parent}:{os.environ['PATH']}"
     environment = {**os.environ, "PATH": path, "HOME": str(tmp_path), "CUSTODY_WHO": "ada"}
     environment.pop("CUSTODY_STORE", None)
     for command, shown in steps(block):

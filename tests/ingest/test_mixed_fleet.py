@@ -304,3 +304,30 @@ def test_a_submission_of_many_rows_becomes_several_batches_and_no_folder_grows_b
             [10], [10], [4]
         ]  # fmt: skip
         assert len(home.mails()) == 3
+
+
+def test_what_the_history_could_not_take_is_refused_with_its_move_and_keeps_nobody_waiting(
+    zookeeper_hosts: str, tmp_path: Path
+) -> None:
+    with archive(tmp_path, tree_url(zookeeper_hosts, tmp_path)) as home, peers(zookeeper_hosts) as service:
+        names = [plant_job(service), plant_job(service)]
+        queue = home.store.queue
+        first, second = queue.claim([f"{JOB_KIND}|recording||"], "us", 10, 2)
+        odd = replace(passed(home, first), detail={"size": 1 << 60})
+        refused, done = queue.settle([odd, passed(home, second)])
+        assert (refused.done, refused.code, done.done) == (False, "event.value", True)
+        assert service.get(f"/jobs/{names[0]}/status")["status"] == "Recording"
+        # and should another version of this program have let one through, the others still arrive
+        entry = {"move": "odd", "happened": [_happened(first.id, {"state": "recording", "size": 1 << 60})]}
+        service.zk.create("/custody/moves/m", json.dumps(entry).encode(), sequence=True)
+        assert queue.settle([passed(home, first)])[0].done
+        queue.tick()
+        told = {claim.id: home.store.records.events(claim.job.subject) for claim in (first, second)}
+        assert [event.type for event in told[second.id]] == ["passed"]
+        assert "unwritable" in told[first.id][0].detail
+        assert told[first.id][-1].detail["state"] == "notify"
+        assert service.zk.get_children("/custody/moves") == []
+
+
+def _happened(job: int, detail: dict[str, Any]) -> dict[str, Any]:
+    return {"job": job, "type": "told", "outcome": "none", "agent": "x", "detail": detail, "token": 0, "status": 0}

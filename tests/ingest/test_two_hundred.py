@@ -58,7 +58,7 @@ def write_objects(home: Archive, count: int) -> list[Row]:
     for number in range(1, count + 1):
         data = f"object {number}\n".encode() * 200
         untold = number % 20 in (6, 17)  # the server is asked for the size
-        more = {"size": 1 << 60} if number in HUGE else {"size": None} if untold else {}
+        more = {"size": 1 << 52} if number in HUGE else {"size": None} if untold else {}
         files = [home.object_row(f"o{number}/a.txt", data, **more)]
         if number % 4 == 0:
             files.append(home.object_row(f"o{number}/b.txt", b"b"))

@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from lxml import etree
 
+from custody.history.premis import premis_document
 from custody.model.errors import BadInput, NotFound, Refused
 from custody.model.event import NewEvent
 from custody.model.item import Item, NewItem
@@ -14,6 +16,7 @@ from custody.robots.acts import approve, override, prioritise, stop
 from custody.robots.cycle import subscribe
 from custody.robots.restart import by_hand, restart, undo
 from custody.stores import Store, open_store
+from history.schemas import schema
 from robots.conftest import Custody
 from robots.lines import make, run, types
 
@@ -196,3 +199,17 @@ def test_the_acts_from_the_command_line_and_what_why_says_about_them(tmp_path: P
     assert "x is ready" in custody("why", "publish", "x")
     assert "1 went well" in custody("run", "line.py", "--once")
     assert custody("run", "line.py", "--once") == "nothing to do\n"
+
+
+def test_what_was_done_by_hand_is_exported_as_valid_premis(file_store: Store, tmp_path: Path) -> None:
+    file_store.records.put([NewItem("x")])
+    run(file_store, judge)
+    override(file_store, "x", "Judged", "ada", "it was torn in 1780 already")
+    stop(file_store, "x", "ada", "a lawyer called")
+    prioritise(file_store, "x", 3, "ada", "exhibition")
+    undo(file_store, "x", "ada", "cancelled")
+    document = etree.fromstring(premis_document(file_store.records.events("item/x"), origin="custody"))
+    schema("premis-v3-0.xsd", tmp_path).assertValid(document)
+    told = etree.tostring(document, encoding="unicode")
+    assert "it was torn in 1780 already" in told
+    assert "cancelled" in told

@@ -1,6 +1,6 @@
 """The line under fire: five robots in several processes that are killed, stopped and cut off, and each item exactly once.
 
-CUSTODY_LINE_ITEMS=10000 is the long form.
+A proof (`make prove ROW=G22`) has two thousand, a long one ten.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from custody.stores.recount import recount
 if TYPE_CHECKING:
     from rig.zookeeper import ZooKeeper
 
-ITEMS = int(os.environ.get("CUSTODY_LINE_ITEMS", "100"))
+ITEMS = {"test": 100, "quick": 2_000, "long": 10_000}[os.environ["CUSTODY_SCALE"]]
 PROCESSES = 2 if ITEMS < 1000 else 4
 LEASE = 2.0
 PATIENCE = 120 + ITEMS / 5
@@ -104,6 +104,7 @@ def done(store: Store) -> bool:
     return int(rows[0][0]) == ITEMS
 
 
+@pytest.mark.proves("G22")
 @pytest.mark.kills
 @pytest.mark.parametrize("where", ["sqlite, leases in the store", "postgres, locks on zookeeper"])
 def test_every_item_has_exactly_one_event_of_each_robot_whatever_happens(

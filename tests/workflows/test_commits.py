@@ -76,6 +76,18 @@ def test_a_chain_of_commits_ends_after_so_many_and_the_history_says_why(one_desk
     assert one_desk.repository.look("propget", "--revprop", "-r", str(last), LINEAGE) == ",".join(["again"] * 9)
 
 
+def test_nobody_else_on_the_machine_reaches_the_window_of_a_task(one_desk: Desk) -> None:
+    one_desk.commit({"_workflows/a.yaml": "- name: long\n  script: sleep 600\n"})
+    one_desk.notify(1)
+    with one_desk.working(grace=0.1):
+        until(lambda: list(one_desk.shop.work.glob(".task-*/desk/socket")))
+        (folder,) = one_desk.shop.work.glob(".task-*")
+        assert folder.stat().st_mode & 0o777 == 0o700
+        one_desk.operator.cancel(one_desk.task(1, "long").id, "seen")
+        until(lambda: one_desk.task(1, "long").ended)
+    assert not list(one_desk.shop.work.glob(".task-*")), "and it goes with its task"
+
+
 def test_a_commit_that_says_so_starts_nothing(one_desk: Desk) -> None:
     one_desk.repository.commit("quiet [skip custody]", {"_workflows/a.yaml": MAKES})
     one_desk.notify(1)

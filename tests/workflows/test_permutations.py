@@ -1,13 +1,11 @@
 """Whatever becomes of the notices, what is planned is the same: out of order, lost, repeated, in any number.
 
 The planner, the queue's rules for readiness and the notices are run as they are decided, on plain values: a queue of
-thousands of tasks a thousand times over. `CUSTODY_LONG=1` plans anew each time, and does as
-much on a real store.
+thousands of tasks a thousand times over; a proof plans anew each time, and does more on a real store.
 """
 
 from __future__ import annotations
 
-import os
 import random
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -19,8 +17,8 @@ from custody.workflows.definition import read
 from custody.workflows.notify import COMMIT_KIND, commit_key, notify
 from custody.workflows.plan import Known, Plan, Ref, plan
 from custody.workflows.task import COMMIT
+from prove.plugin import Scaled, Tell
 
-LONG = bool(os.environ.get("CUSTODY_LONG"))
 REVISIONS = 200
 WORKFLOW = b"""
 - name: indexing
@@ -128,10 +126,12 @@ def test_a_thousand_permutations_losses_and_repetitions_give_the_same_graph_and_
             assert planned_after(usual.plans[: revision - 1], revision) == usual.plans[revision - 1]
 
 
-def test_planning_between_the_notices_changes_nothing() -> None:
+@pytest.mark.proves("G20")
+def test_planning_between_the_notices_changes_nothing(scaled: Scaled[int], seed: int, tell: Tell) -> None:
     usual = the_usual()
-    chance = random.Random(3)
-    for _ in range(1000 if LONG else 20):
+    chance, times = random.Random(3 + seed), scaled(20, 1_000, 100_000)
+    tell("", permutations=times)
+    for _ in range(times):
         manager = Manager()
         for revision in mistreated(chance, REVISIONS):
             manager.notice(revision)
@@ -141,11 +141,11 @@ def test_planning_between_the_notices_changes_nothing() -> None:
         assert start_order(manager.plans) == start_order(usual.plans)
 
 
-@pytest.mark.parametrize("rounds", [1000 if LONG else 3])
-def test_on_a_real_store_too(tmp_path: Path, rounds: int) -> None:
+@pytest.mark.proves("G20")
+def test_on_a_real_store_too(tmp_path: Path, scaled: Scaled[int]) -> None:
     """Commit jobs are made in revision order, each once, each needing the one before."""
     with open_store(f"sqlite:///{tmp_path / 'custody.db'}") as store:
-        for number in range(rounds):
+        for number in range(scaled(3, 20, 1_000)):
             name = f"proj{number}"
             store.db.write(
                 lambda tx, name=name: tx.run(

@@ -202,7 +202,7 @@ def _variables(spec: Spec, folder: Path) -> Path:
 def _written_secrets(spec: Spec, uid: int) -> Path | None:
     if not spec.secrets:
         return None
-    folder = Path(tempfile.mkdtemp(prefix="custody-", dir=_MEMORY))
+    folder = Path(tempfile.mkdtemp(prefix="custody-secrets-", dir=_MEMORY))
     for name, value in spec.secrets.items():
         (folder / name).write_bytes(value)
         (folder / name).chmod(0o400)

@@ -31,8 +31,6 @@ from custody.model.job import Filter
 from custody.stores import Store
 
 app = running.noun("Chat channels mirrored, searchable and incremental.")
-app.command()(run)
-app.command()(temporal)
 Channel = Annotated[str, typer.Argument(help="the channel's number")]
 
 
@@ -345,3 +343,7 @@ def tiers(
 def _moves(found: Iterable[Verdict]) -> str:
     counted = Counter(f"{one.blob.facts.tier} to {one.tier}" for one in found if one.moves)
     return ", ".join(f"{count} {move}" for move, count in sorted(counted.items()))
+
+
+app.command()(run)
+app.command()(temporal)

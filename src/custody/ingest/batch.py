@@ -39,7 +39,7 @@ def pending(work: Work, world: World) -> Outcome:
             raise
         if error.code == "queue.full":
             return Wait(1.0, str(error))
-        outcome = Failed(error.code, str(error), detail=error.facts)
+        outcome = Failed(error.code, str(error))
     return notices.refused(work, world, outcome) if isinstance(outcome, Failed) else outcome
 
 

@@ -28,6 +28,7 @@ Step = Callable[[Work, World], Outcome]
 
 LEASE_SECONDS = 60.0
 BUSY_SECONDS = 0.2
+MOST_BYTES = 2**53 - 1  # what a server or a manifest claims beyond that cannot be told in the history
 LATER = 10  # added to the priority of a job whose size nobody knows, or that is very large
 PRODUCER, SYSTEM = "producer", "system"
 
@@ -62,9 +63,9 @@ def estimating(work: Work, world: World) -> Outcome:
     sizes = [next(answers) if size is None else size for size in told_or_staged]
     known = [size for size in sizes if isinstance(size, int)]
     if len(known) < len(sizes):
-        unknown = {"unknown": len(sizes) - len(known), "known": sum(known)}
+        unknown = {"unknown": len(sizes) - len(known), "known": min(sum(known), MOST_BYTES)}
         return Passed(unknown, keep={"space_needed": None}, priority=_later(work))
-    total = sum(known)
+    total = min(sum(known), MOST_BYTES)
     large = total > world.profile(work.payload["profile"]).limits.large
     return Passed({"space_needed": total}, keep={"space_needed": total}, priority=_later(work) if large else None)
 

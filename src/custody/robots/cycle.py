@@ -152,7 +152,8 @@ def sweep_again(store: Store, robot: Robot) -> int:
 def run_on_item(work: Work, line: Line) -> Outcome:
     """One item: is it still ready? do it; say how it went."""
     store, robot = line.store, line.robot
-    found = _prepared(work) or _look(store, robot, [work]).get(_item_of(work))
+    # Who edits must see the content as it is now, not as it was when the claim was made.
+    found = (None if robot.edits else _prepared(work)) or _look(store, robot, [work]).get(_item_of(work))
     if found is None:
         return Passed({"why": f"there is no item {_item_of(work)}"}, forget=True)
     item, latest = found
@@ -198,7 +199,7 @@ def _spared(store: Store, robot: Robot, item: Item) -> NewEvent | None:
     """What is recorded instead of working, so that robots which edit come to rest."""
     events = store.records.events(item_subject(item.id), after=max(0, item.seq - guard.LOOKED_AT))
     if guard.as_it_left_it(events, robot, item):
-        told = {"why": "the content is as this robot left it", guard.EDITED: item.fingerprint}
+        told = {"why": "the content is as this robot left it", guard.LEFT: item.fingerprint}
         return NewEvent(item.id, robot.event, "success", robot.agent, told, seen=item.changed, robot=robot.name)
     if guard.turns(events, robot) >= robot.rounds:
         return guard.stopping(events, robot, item)

@@ -15,6 +15,9 @@ from custody.robots.robot import Robot
 from custody.stores.items import CHANGED
 
 EDITED = "edited"
+"""In the event of a run that changed the item: the fingerprint it left."""
+LEFT = "left"
+"""The same in an event that was recorded instead of a run: nothing was changed, so it is no turn."""
 LOOKED_AT = 500  # events of an item, from its newest: rounds are few and follow each other
 
 
@@ -39,9 +42,8 @@ def as_it_left_it(events: Sequence[Event], robot: Robot, item: Item) -> bool:
     """The content is what this robot itself left behind, well, at the end of its last run."""
     for event in reversed(events):
         if event.type == robot.event:
-            return (
-                bool(item.fingerprint) and event.outcome != "failure" and event.detail.get(EDITED) == item.fingerprint
-            )
+            left = event.detail.get(EDITED) or event.detail.get(LEFT)
+            return bool(item.fingerprint) and event.outcome != "failure" and left == item.fingerprint
     return False
 
 

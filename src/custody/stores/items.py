@@ -86,14 +86,16 @@ def told_with(event: NewEvent, missed: int | None) -> Mapping[str, Any]:
 
 
 def wake_robots(tx: Tx, item: Item, event_type: str | None, teller: str = "") -> None:
-    """Ask only the triggers that this news can change; a ready item is a job of kind robot/NAME."""
+    """Ask only the triggers that this news can change; a ready item is a job of kind robot/NAME.
+
+    The item is as it stands under its lock, which whoever brings the news holds."""
     interested = [robot for robot in subscriptions(tx) if robot[0] != teller and concerns(robot[1], event_type)]
     if not interested:
         return
-    fresh, latest = _locked(tx, item.id), latest_from(tx.run("latest", item=item.id))
+    latest = latest_from(tx.run("latest", item=item.id))
     for name, trigger, facts in interested:
-        if admits(trigger, fresh, latest):
-            make_ready(tx, name, fresh, facts, "engine")
+        if admits(trigger, item, latest):
+            make_ready(tx, name, item, facts, "engine")
 
 
 def look_again(tx: Tx, robot: str, item_id: str) -> None:

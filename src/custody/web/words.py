@@ -139,7 +139,7 @@ def reason(event: Event) -> str:
     rest = {
         key: value
         for key, value in detail.items()
-        if isinstance(value, str | int) and value != "" and key not in ("fingerprint", "folder")
+        if isinstance(value, str | int) and value != "" and key not in ("fingerprint", "folder", "definition")
     }
     return ", ".join(f"{key} {str(value)[:80]}" for key, value in list(rest.items())[:4])
 

@@ -18,6 +18,7 @@ from custody.model.item import NewItem
 from custody.model.job import Job, NewJob
 from custody.model.outcome import Outcome, Passed, Wait
 from custody.stores import Store
+from custody.stores.rows import Tx, job_from
 from custody.workflows.archive import LINEAGE, Archive, Meta, read_workflows
 from custody.workflows.archives import Archives
 from custody.workflows.definition import read
@@ -68,11 +69,12 @@ def commit(work: Work, store: Store) -> Outcome:
 
 def _blocked_by(store: Store, name: str, planned: Plan) -> Iterator[Edge]:
     """Blocking tasks of earlier revisions that have not ended as they must."""
-    for edge in planned.edges:
-        if edge.task == COMMIT and edge.on.task != COMMIT:
-            target = _target(store, name, edge.on)
-            if target is not None and not satisfied(WANTS[edge.wants], store.queue.get(target).ended):
-                yield Edge(target, WANTS[edge.wants])
+    blocking = [edge for edge in planned.edges if edge.task == COMMIT and edge.on.task != COMMIT]
+    targets = _targets(store, name, [edge.on for edge in blocking]) if blocking else {}
+    for edge in blocking:
+        target = targets.get(edge.on)
+        if target is not None and not satisfied(WANTS[edge.wants], store.queue.get(target).ended):
+            yield Edge(target, WANTS[edge.wants])
 
 
 def plan_revision(store: Store, archive: Archive, name: str, revision: int) -> tuple[Plan, Meta]:
@@ -83,7 +85,7 @@ def plan_revision(store: Store, archive: Archive, name: str, revision: int) -> t
     meta = archive.meta(revision)
     lineage = Lineage(tuple(part for part in meta.properties.get(LINEAGE, "").split(",") if part))
     parents = archive.parents(revision, lines)
-    past = StorePast(store, archive, name, revision, parents, lines)
+    past = StorePast(store, archive, name, revision, parents, lines, definitions.earlier)
     return plan(definitions, revision, past, previous=parents, lineage=lineage, message=meta.message), meta
 
 
@@ -99,14 +101,21 @@ class StorePast:
     """Earlier revisions, as the store has them."""
 
     def __init__(
-        self, store: Store, archive: Archive, name: str, revision: int, parents: Collection[int], lines: Sequence[str]
-    ) -> None:
+        self, store: Store, archive: Archive, name: str, revision: int, parents: Collection[int], lines: Sequence[str],
+        tasks: Collection[str] = (),
+    ) -> None:  # fmt: skip
+        """`tasks` are those that will be asked for: they are looked up all in one go."""
         self._store, self._archive, self._name, self._revision = store, archive, name, revision
         self._parents, self._lines = tuple(parents), lines
+        self._known: dict[str, Collection[int]] = {}
+        if self._parents == (revision - 1,):
+            self._look_up(tasks)
 
     def nearest(self, task: str) -> Collection[int]:
         if self._parents == (self._revision - 1,):
-            return self._nearest_on_one_line(task)
+            if task not in self._known:
+                self._look_up([task])
+            return self._known[task]
         return nearest(
             self._parents, lambda number: self._archive.parents(number, self._lines), lambda n: self._has(task, n)
         )
@@ -117,9 +126,16 @@ class StorePast:
             for task in job.facts.get("blocking", []) if job else []:
                 yield Ref(parent, task)
 
-    def _nearest_on_one_line(self, task: str) -> Collection[int]:
-        rows = self._store.db.read(lambda tx: tx.run("wf_nearest", line=self._name, task=task, position=self._revision))
-        return [] if rows[0][0] is None else [rows[0][0]]
+    def _look_up(self, tasks: Collection[str]) -> None:
+        """On an archive with one line of revisions."""
+
+        def look(tx: Tx) -> dict[str, Collection[int]]:
+            asked = {"line": self._name, "position": self._revision}
+            rows = {task: tx.run("wf_nearest", task=task, **asked)[0] for task in tasks}
+            return {task: [] if row[0] is None else [row[0]] for task, row in rows.items()}
+
+        if tasks:
+            self._known |= self._store.db.read(look)
 
     def _has(self, task: str, revision: int) -> bool:
         return bool(self._store.db.read(lambda tx: tx.run("wf_has", line=self._name, task=task, position=revision)))
@@ -143,11 +159,12 @@ def submit(work: Work, store: Store, name: str, planned: Plan, run: Run) -> dict
     edges: dict[str, list[PlannedEdge]] = {task: [] for task in waiting}
     for edge in planned.edges:
         edges.get(edge.task, []).append(edge)
+    earlier = _targets(store, name, {edge.on for edge in planned.edges})
     while waiting:
         level = [task for task in waiting.values() if _known(edges[task.name], planned.revision, run, made)]
         jobs = []
         for task in level:
-            needs = list(_edges(store, name, planned, edges[task.name], made, run))
+            needs = list(_edges(planned, edges[task.name], made, run, earlier))
             known = {edge.on for edge in needs}
             needs += [edge for edge in run.also(task.definition) if edge.on not in known]
             jobs.append(task_job(name, planned, task, needs, run))
@@ -163,25 +180,37 @@ def _known(edges: Iterable[PlannedEdge], revision: int, run: Run, made: dict[str
 
 
 def _edges(
-    store: Store, name: str, planned: Plan, wanted: Iterable[PlannedEdge], made: dict[str, int], run: Run
+    planned: Plan, wanted: Iterable[PlannedEdge], made: dict[str, int], run: Run, earlier: Mapping[Ref, int]
 ) -> Iterator[Edge]:
     for edge in wanted:
         otherwise: Otherwise = "skip" if edge.otherwise == "skip" else "wait"
         if (edge.on.revision, edge.on.run) == (planned.revision, run.name):
             target: int | None = run.job if edge.on.task == COMMIT else made[edge.on.task]
         else:
-            target = _target(store, name, edge.on)
+            target = earlier.get(edge.on)
         if target is not None:
             yield Edge(target, WANTS[edge.wants], otherwise)
 
 
-def _target(store: Store, name: str, on: Ref) -> int | None:
-    """The job of a task that was planned before."""
-    if on.task == COMMIT:
-        job = store.queue.by_key(COMMIT_KIND, commit_key(name, on.revision))
-    else:
-        job = find_task(store, task_key(name, on.revision, on.run, on.task))
-    return job.id if job else None
+def _targets(store: Store, name: str, refs: Iterable[Ref]) -> dict[Ref, int]:
+    """The jobs of tasks that were planned before, as far as there are any; looked up all in one go."""
+
+    def look(tx: Tx) -> dict[Ref, int]:
+        found = {}
+        for ref in refs:
+            rows = [row for kind, key in _names(name, ref) for row in tx.run("job_by_key", kind=kind, key=key)]
+            if rows:
+                found[ref] = job_from(rows[0]).id
+        return found
+
+    return store.db.read(look)
+
+
+def _names(archive: str, ref: Ref) -> Sequence[tuple[str, str]]:
+    if ref.task == COMMIT:
+        return [(COMMIT_KIND, commit_key(archive, ref.revision))]
+    key = task_key(archive, ref.revision, ref.run, ref.task)
+    return [(TASK_KIND, key), (QUICK_KIND, key)]
 
 
 def find_task(store: Store, key: str) -> Job | None:

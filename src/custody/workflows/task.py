@@ -146,3 +146,10 @@ class Definitions:
     @property
     def on_commit(self) -> tuple[Workflow, ...]:
         return tuple(workflow for workflow in self.workflows if workflow.when == ON_COMMIT)
+
+    @property
+    def earlier(self) -> frozenset[str]:
+        """The tasks that commits ask for in earlier revisions."""
+        edges = [edge for workflow in self.on_commit for task in workflow.tasks for edge in task.depends]
+        edges += [edge for workflow in self.on_commit for edge in workflow.commit_depends]
+        return frozenset(edge.task for edge in edges if edge.earlier)

@@ -59,6 +59,7 @@ def run_task(work: Work, shop: Shop) -> Outcome:
     except NotFound as error:
         return Wait(PATIENCE, f"{error.message}: {error.hint}")
     commits = Commits(work, shop.store, place, beside / "drafts", attempt)
+    beside.mkdir(mode=0o700, exist_ok=True)  # what leads to the window is for nobody else on this machine
     try:
         with Window(beside / "desk" / "socket", commits.answer) as window:
             running = shop.sandboxes.find(attempt)

@@ -205,6 +205,7 @@ ROWS = [
     ("tabs for bars", f"{SHOP}/a\tmd5\t{MD5}", "manifest.url", 1),
     ("a digest without algorithm", f"{SHOP}/a | | {MD5} | | | a", "manifest.digest", 39),
     ("a size past 63 bits", f"{SHOP}/a | | | 9223372036854775808 | | a", "manifest.size", 41),
+    ("a size past 53 bits", f"{SHOP}/a | | | 9007199254740992 | | a", "manifest.size", 41),
     ("a negative size", f"{SHOP}/a | | | -1 | | a", "manifest.size", 41),
     ("a path out of the folder", f"{SHOP}/a | | | | | ../a", "name.unsafe", 45),
     ("a name of ours", f"{SHOP}/a | | | | | mrt-owner.txt", "manifest.name.reserved", 45),

@@ -27,7 +27,7 @@ _URL = re.compile(r"https?://(?P<host>[^\s/?#\\@]+)(?:[/?][^\s\\#]*)?", re.IGNOR
 _MODIFIED = re.compile(r"[0-9]{4}(-[0-9]{2}(-[0-9]{2}([T ][0-9:.]{4,15} ?(Z|[+-][0-9]{2}:?[0-9]{2})?)?)?)?")
 _MIME = re.compile(r"[A-Za-z0-9][\w.+-]*/[\w.+-]+(\s*;.*)?")
 _ESCAPED_PERCENT = re.compile("%25(?=(25)*(20|7c))", re.IGNORECASE)
-_SIZE_MOST = (1 << 63) - 1
+_SIZE_MOST = 2**53 - 1  # what every reader of JSON takes for the same number
 
 # What ingest itself writes into every object. A depositor's file of that name would pass for ours.
 RESERVED = frozenset(

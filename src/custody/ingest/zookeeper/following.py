@@ -8,12 +8,13 @@ seen as a gap in the versions of the status and noted as that many *not observed
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from custody.ingest import tree
 from custody.ingest.zookeeper.journal import Entry, Happened, read_entry
 from custody.ingest.zookeeper.operations import Delete
 from custody.ingest.zookeeper.reading import Tree
-from custody.model.errors import Refused
+from custody.model.errors import BadInput, Refused
 from custody.stores import items
 from custody.stores.history import write_event
 from custody.stores.rows import Tx, loads
@@ -22,6 +23,7 @@ from custody.stores.submit import submit
 AT_ONCE = 200
 TRIES = 10
 FOLLOWER = "follower"
+PLAIN = ("from", "state", "ended", "priority", "retries", "last_passed", "lane", "place", "code")
 DETAIL = 7  # the column of an event's detail
 
 
@@ -36,7 +38,7 @@ def follow(at: Tree, most: int = AT_ONCE) -> int:
         return 0
     nodes = at.session.get_many([f"{tree.MOVES}/{name}" for name in names])
     entries = [read_entry(node.data) for node in nodes if node is not None]
-    write(at, [entry for entry in entries if entry is not None])
+    _write_or_say(at, [entry for entry in entries if entry is not None])
     gone = [Delete(f"{tree.MOVES}/{name}") for name in names]
     if not at.session.commit(gone).done:
         at.session.commit_many([[each] for each in gone])  # refused: another follower was quicker with some
@@ -49,6 +51,26 @@ def follow_all(at: Tree) -> int:
     while found := follow(at):
         count += found
     return count
+
+
+def _write_or_say(at: Tree, entries: Sequence[Entry]) -> None:
+    """One entry that cannot be written must not keep all others waiting: that it could not be is written instead."""
+    try:
+        write(at, entries)
+    except BadInput:
+        for entry in entries:
+            try:
+                write(at, [entry])
+            except BadInput as error:
+                write(at, [_without_words(entry, str(error))])
+
+
+def _without_words(entry: Entry, why: str) -> Entry:
+    told = [{name: each.detail[name] for name in PLAIN if name in each.detail} for each in entry.happened]
+    happened = [
+        replace(each, detail={**detail, "unwritable": why}) for each, detail in zip(entry.happened, told, strict=True)
+    ]
+    return Entry(entry.move, happened, entry.agent)
 
 
 def write(at: Tree, entries: Sequence[Entry]) -> None:

@@ -18,6 +18,7 @@ from custody.model.item import NewItem
 from custody.model.job import Change, NewJob
 from custody.model.machine import WORK
 from custody.stores.moves import detail
+from custody.stores.rows import event_text
 from custody.stores.submit import first_detail
 
 _JOB = ("kind", "payload", "key", "priority", "lane", "place", "collection", "delay")
@@ -60,6 +61,9 @@ class Entry:
         return Create(f"{tree.MOVES}/m", self.write(), sequence=True)
 
     def write(self) -> bytes:
+        """Refused here, where the move can still be refused with it, if the history could not take it."""
+        for detail_ in (*(each.detail for each in self.happened), *(each.detail for each in self.events)):
+            event_text(detail_)
         value: dict[str, Any] = {"move": self.move, "happened": [each.plain() for each in self.happened]}
         if self.items or self.events or self.then:
             value["agent"] = self.agent

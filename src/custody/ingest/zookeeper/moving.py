@@ -7,7 +7,7 @@ in between refuses ours.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from custody.ingest import tree
@@ -18,7 +18,7 @@ from custody.ingest.zookeeper.journal import Entry, Happened
 from custody.ingest.zookeeper.operations import Create, Delete, Op, Set, moved, nobody_has, unlock
 from custody.ingest.zookeeper.reading import Seen, Tree, as_job, read_one
 from custody.ingest.zookeeper.record import Record
-from custody.model.errors import Unavailable
+from custody.model.errors import BadInput, Refused, Unavailable
 from custody.model.job import Answer, Change
 
 MOST_MESSAGE = 10_000
@@ -33,13 +33,26 @@ def settle(at: Tree, changes: Sequence[Change]) -> list[Answer]:
     found = {change.id: _seen(at, change) for change in changes}
     ready = [change for change in changes if found[change.id] is not None]
     ready.sort(key=lambda change: change.frm not in ASKS)  # those that must read something first
-    verdicts = at.session.commit_many(ops_of(at, found[change.id], change, now) for change in ready)  # type: ignore[arg-type]
+    sent: list[Change] = []
+    answers: dict[int, Answer] = {}
+
+    def moves() -> Iterator[list[Op]]:
+        for change in ready:
+            seen = found[change.id]
+            assert seen is not None
+            try:
+                ops = ops_of(at, seen, change, now)
+            except (BadInput, Refused) as error:  # what cannot be written is refused by itself, and nothing is sent
+                answers[change.id] = Answer(change.id, False, code=error.code, why=str(error))
+            else:
+                sent.append(change)
+                yield ops
+
+    verdicts = at.session.commit_many(moves())
     if any(verdict.answer == "unknown" for verdict in verdicts):
         raise Unavailable("ZooKeeper did not answer: what became of it will be found out", code="store.down")
-    answers = {
-        change.id: _done(at, change) if verdict.done else explain(at, change)
-        for change, verdict in zip(ready, verdicts, strict=True)
-    }
+    for change, verdict in zip(sent, verdicts, strict=True):
+        answers[change.id] = _done(at, change) if verdict.done else explain(at, change)
     promote_emptied(at, {found[change.id].batch for change in ready if tree.list_of(change.to) != tree.list_of("")})  # type: ignore[union-attr]
     return [answers.get(change.id) or explain(at, change) for change in changes]
 

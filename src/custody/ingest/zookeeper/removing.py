@@ -10,11 +10,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from custody.ingest import tree
+from custody.ingest.zookeeper.following import follow
 from custody.ingest.zookeeper.journal import Entry, Happened
 from custody.ingest.zookeeper.operations import Check, Create, Delete, Op, Set, moved, nobody_has
 from custody.ingest.zookeeper.reading import Seen, Tree, read, read_one
 from custody.ingest.zookeeper.session import Session
-from custody.model.errors import Refused, StateConflict
+from custody.model.errors import Refused, StateConflict, Unavailable
 
 PAGE = 100
 DELETED = {"state": "deleted", "ended": "deleted"}
@@ -76,43 +77,52 @@ def remove_batch(at: Tree, name: str) -> bool:
 
 
 def _remove_jobs(at: Tree, names: Sequence[str]) -> None:
+    """So many at a time: whatever has to be asked is asked for all of them at once."""
     found = read(at.session, names)
+    nodes = below(at.session, [path for name in names for path in (tree.home(name), tree.ours(name))])
+    places = [path for seen in found if seen for path in _places(seen)]
+    there = {path for path, node in zip(places, at.session.look_many(places), strict=True) if node}
     moves = []
     for name, seen in zip(names, found, strict=True):
-        ops = removal(at.session, [tree.home(name), tree.ours(name)])
+        ops = _deepest_first([*nodes[tree.home(name)], *nodes[tree.ours(name)]])
         if seen is not None:
-            ops = [*_references(at, seen), *ops]
+            check = Check(f"{tree.home(name)}/status", seen.version)
+            ops = [check, *(Delete(path) for path in _places(seen) if path in there), *ops]
             if seen.status.state != "deleted":
-                entry = Entry(at.db.new_move(), [_happened(seen, CLEANING, "its batch is gone")])
-                ops.append(entry.op())
+                ops.append(Entry(at.db.new_move(), [_happened(seen, CLEANING, "its batch is gone")]).op())
         if ops:
             moves.append(ops)
     at.session.commit_many(moves)
+    with contextlib.suppress(Unavailable):  # then the history is written later
+        follow(at)
 
 
-def _references(at: Tree, seen: Seen) -> list[Op]:
-    places = sorted(tree.places(seen.name, seen.batch, seen.status.state, seen.priority))
-    there = at.session.look_many(places)
-    return [
-        Check(f"{tree.home(seen.name)}/status", seen.version),
-        *(Delete(path) for path, node in zip(places, there, strict=True) if node),
-    ]
+def _places(seen: Seen) -> list[str]:
+    return sorted(tree.places(seen.name, seen.batch, seen.status.state, seen.priority))
 
 
 def removal(session: Session, roots: Sequence[str]) -> list[Op]:
     """Everything below these nodes and they themselves, deepest first."""
-    found = [path for root in roots for path in below(session, root)]
-    return [Delete(path) for path in sorted(found, key=lambda path: (-path.count("/"), path))]
+    found = below(session, roots)
+    return _deepest_first([path for root in roots for path in found[root]])
 
 
-def below(session: Session, root: str) -> list[str]:
-    if session.look_many([root])[0] is None:
-        return []
-    level, found = [root], [root]
+def _deepest_first(paths: Sequence[str]) -> list[Op]:
+    return [Delete(path) for path in sorted(paths, key=lambda path: (-path.count("/"), path))]
+
+
+def below(session: Session, roots: Sequence[str]) -> dict[str, list[str]]:
+    """Every node at and below each of these; level by level, all of them at once."""
+    there = session.look_many(roots)
+    found = {root: [root] if node else [] for root, node in zip(roots, there, strict=True)}
+    level = [(root, root) for root, node in zip(roots, there, strict=True) if node and node.children]
     while level:
-        names = session.names_many(level)
-        level = [f"{path}/{name}" for path, children in zip(level, names, strict=True) for name in children]
-        found += level
+        names = session.names_many([path for _, path in level])
+        children = [(root, f"{path}/{name}") for (root, path), each in zip(level, names, strict=True) for name in each]
+        for root, path in children:
+            found[root].append(path)
+        looks = session.look_many([path for _, path in children])
+        level = [child for child, node in zip(children, looks, strict=True) if node and node.children]
     return found
 
 

@@ -104,6 +104,11 @@ def done(store: Store) -> bool:
     return int(rows[0][0]) == ITEMS
 
 
+def stuck(store: Store) -> list[object]:
+    """What is left, and why."""
+    return [(job, [str(reason) for reason in store.queue.why(job.id)]) for job in store.queue.every()]
+
+
 @pytest.mark.proves("G22")
 @pytest.mark.kills
 @pytest.mark.parametrize("where", ["sqlite, leases in the store", "postgres, locks on zookeeper"])
@@ -121,7 +126,7 @@ def test_every_item_has_exactly_one_event_of_each_robot_whatever_happens(
         with fleet(tmp_path, ["--store", url, *words]) as running:
             end, turn = time.monotonic() + PATIENCE, 0
             while not done(store):
-                assert time.monotonic() < end, (store.queue.counts(), (tmp_path / "log").read_text()[-2000:])
+                assert time.monotonic() < end, (stuck(store), (tmp_path / "log").read_text()[-2000:])
                 again = ITEMS >= 1000 and turn > 6
                 if turn == 1 or (again and turn % 40 == 0):
                     running.kill(chance)

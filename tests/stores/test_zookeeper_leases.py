@@ -145,3 +145,19 @@ def test_a_passing_lock_ends_with_its_session(zookeeper_hosts: str) -> None:
         with ZooKeeperLeases(zookeeper_hosts, 4) as ann:
             assert ann.passing().claim("x", "ann", 4)
         assert bo.passing().claim("x", "bo", 4), "a session that was closed holds nothing"
+
+
+def test_a_passing_lock_whose_return_was_lost_is_not_held_for_ever_by_the_session_it_was_made_in(
+    zookeeper_hosts: str,
+) -> None:
+    with ZooKeeperLeases(zookeeper_hosts, 4) as ann, ZooKeeperLeases(zookeeper_hosts, 4) as bo:
+        lost = ann.passing().claim("x", "ann", 4)
+        assert lost is not None
+        afterwards = ann.passing()  # the same session, and nobody in it who knows of the lock
+        assert bo.passing().claim("x", "bo", 4) is None
+        again = afterwards.claim("x", "ann", 4)
+        assert again is not None
+        assert again.token > lost.token
+        assert afterwards.claim("x", "ann", 4) is None, "one thread at a time"
+        assert afterwards.settle(again)
+        assert bo.passing().claim("x", "bo", 4)

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import json
 import logging
+import threading
 import time
 from types import TracebackType
 from typing import Any
@@ -187,9 +188,24 @@ class PassingLocks:
 
     def __init__(self, zk: Any, seconds: float) -> None:
         self._zk, self._seconds = zk, seconds
+        self._mine: set[str] = set()  # held, or being asked for, by threads of this process
+        self._lock = threading.Lock()
 
     def claim(self, name: str, holder: str, seconds: float) -> Lease | None:
         """The lock, or None while someone holds it."""
+        with self._lock:
+            if name in self._mine:
+                return None
+            self._mine.add(name)
+        lease = None
+        try:
+            lease = self._claim(name, holder)
+        finally:
+            if lease is None:
+                self._mine.discard(name)
+        return lease
+
+    def _claim(self, name: str, holder: str) -> Lease | None:
         claim_id = f"{holder} {time.monotonic_ns()}"
         for _ in range(TRIES):
             try:
@@ -203,9 +219,26 @@ class PassingLocks:
             except (KazooException, KazooTimeoutError) as error:
                 raise _down(error) from error
             found = self._look(name)
-            if found is not None:
-                return found[0] if found[1] == claim_id else None
+            if found is not None and found[1] == claim_id:
+                return found[0]
+            if found is not None and not self._is_left_over(name):
+                return None
         raise Unavailable("ZooKeeper does not answer, or the lock comes and goes", code="store.down")
+
+    def _is_left_over(self, name: str) -> bool:
+        """Of this very session, and no thread of ours holds it: its return was lost, and it would last for ever."""
+        try:
+            stat = self._zk.exists_async(_place(name)).get(timeout=self._seconds)
+            session = self._zk.client_id
+            if stat is not None and not (session and stat.ephemeralOwner == session[0]):
+                return False
+            if stat is not None:
+                self._zk.delete_async(_place(name)).get(timeout=self._seconds)
+        except NoNodeError:
+            pass
+        except (KazooException, KazooTimeoutError) as error:
+            raise _down(error) from error
+        return True
 
     def renew(self, lease: Lease, seconds: float) -> Lease:
         found = self._look(lease.name)
@@ -215,6 +248,12 @@ class PassingLocks:
 
     def settle(self, lease: Lease) -> bool:
         """Give it back. False when it was no longer ours."""
+        try:
+            return self._settle(lease)
+        finally:
+            self._mine.discard(lease.name)  # whatever was answered: what is left over is known by its session
+
+    def _settle(self, lease: Lease) -> bool:
         found = self._look(lease.name)
         if found is None or found[0].token != lease.token:
             return False

@@ -164,8 +164,15 @@ def test_a_worker_that_is_killed_leaves_nothing_that_its_successor_does_not_end(
             first.wait()
             assert processes.look(left) is not None, "a program does not die with its worker"
             (tmp_path / "go").touch()
-            second = subprocess.Popen(command, cwd=tmp_path)
-            wait_until(lambda: "pages counted" in store.records.latest("a"))
+
+            def counted() -> bool:
+                """Once somebody runs it: until the first's lock has ended, whoever starts is sent away."""
+                nonlocal second
+                if second is None or second.poll() is not None:
+                    second = subprocess.Popen(command, cwd=tmp_path)
+                return "pages counted" in store.records.latest("a")
+
+            wait_until(counted)
             assert processes.look(left) is None, "it was ended before the work began again"
             assert len((tmp_path / "pids").read_text().split()) == 2
         finally:

@@ -54,7 +54,9 @@ class Desk:
         given = {}
         for name, text in (files or {}).items():
             path = self.folder / hashlib.sha256(text.encode()).hexdigest()
-            path.write_text(text)
+            draft = self.folder / f"{request} {name}"
+            draft.write_text(text)
+            draft.replace(path)  # others may be reading the same text just now
             given[name] = Given(path)
         return Change(given, request, NOON, message="deposit", **more)
 

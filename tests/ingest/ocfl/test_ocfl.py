@@ -54,7 +54,7 @@ class Desk:
         given = {}
         for name, text in (files or {}).items():
             path = self.folder / hashlib.sha256(text.encode()).hexdigest()
-            draft = self.folder / f"{request} {name}"
+            draft = self.folder / f"draft-{threading.get_ident()}"
             draft.write_text(text)
             draft.replace(path)  # others may be reading the same text just now
             given[name] = Given(path)

@@ -28,12 +28,13 @@ WORKERS = 3
 
 
 def late() -> float:
-    """Seconds after the end of a lease within which the work is in other hands: two are promised, one is slack.
+    """Seconds after the end of a lease within which the work is in other hands, on a machine that does other things.
 
-    A test machine hardly ever is: its own servers and workers are beside us, and each gets its share.
+    Two are promised, and row G6 holds us to them. Here it is only seen that nothing is left lying: what the dead
+    leave is taken over one by one, and on a busy machine that takes its time.
     """
     others = max(os.getloadavg()[:2]) / (os.cpu_count() or 1)
-    return 2.0 * max(1.0, others) + 1.0
+    return 2.0 * max(1.0, others) + 4.0
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

@@ -94,10 +94,12 @@ def test_a_transaction_that_stays_open_elsewhere_does_not_slow_claims_down(
         wave()
         fresh = claim_p99(store)
         forgotten.execute("set transaction isolation level repeatable read")
-        forgotten.execute("select count(*) from job").fetchone()
+        seen = forgotten.execute("select count(*) from job").fetchone()
         for _ in range(waves):
             wave()
         slower = claim_p99(store) / fresh
+        again = forgotten.execute("select count(*) from job").fetchone()
+        assert again == seen, "it was open all the time, and still sees what was there before"
         tell(f"{waves * WAVE} jobs beside an open transaction: claims {slower:.1f} times as slow",
              jobs=waves * WAVE, slower=slower)  # fmt: skip
 

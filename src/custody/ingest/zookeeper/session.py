@@ -129,18 +129,7 @@ class Session:
         return [self._verdict(ops, answer) for ops, answer in sent]
 
     def _send(self, ops: Sequence[Op]) -> Any:
-        request = self.zk.transaction()
-        for op in ops:
-            match op:
-                case Create():
-                    request.create(op.path, op.data, ephemeral=op.ephemeral, sequence=op.sequence)
-                case Set():
-                    request.set_data(op.path, op.data, op.version)
-                case Delete():
-                    request.delete(op.path, op.version)
-                case Check():
-                    request.check(op.path, op.version)
-        return request.commit_async()
+        return send(self.zk, ops)
 
     def _verdict(self, ops: Sequence[Op], sent: Any) -> Verdict:
         try:
@@ -184,3 +173,19 @@ def down(error: Exception) -> Unavailable:
         code="store.down",
         hint="is it running, is the address right?",
     )
+
+
+def send(zk: Any, ops: Sequence[Op]) -> Any:
+    """One `multi`, on its way; the answer is waited for by whoever asks it."""
+    request = zk.transaction()
+    for op in ops:
+        match op:
+            case Create():
+                request.create(op.path, op.data, ephemeral=op.ephemeral, sequence=op.sequence)
+            case Set():
+                request.set_data(op.path, op.data, op.version)
+            case Delete():
+                request.delete(op.path, op.version)
+            case Check():
+                request.check(op.path, op.version)
+    return request.commit_async()

@@ -193,7 +193,7 @@ class Simulation:
         worker = desk.worker
         worker._housekeeping()
         worker._claim(self.rng.randrange(1, 5))
-        worker._claim_suspect()
+        worker._take_over(self.rng.randrange(1, 5))
 
     def _work(self, desk: Desk) -> None:
         if not desk.ready:

@@ -7,7 +7,7 @@
 -- one that expects many rows would read the whole table.
 update job
 set holder = :holder, until = :now + :lease, token = token + 1, move = :move,
-    attempts = attempts + 1, suspect = 0
+    attempts = attempts + 1, suspect = case suspect when 0 then 0 else 1 end
 where id = any (array (
     select job.id from job
     where {ready} and queue = :queue and {kind_open} and {lane_open}
@@ -18,7 +18,7 @@ returning {job_columns}
 
 -- name: expired
 -- Two workers that look for the lost at once find different ones.
-select until, id from job where {expired} and queue >= :prefix and queue < :before and {reachable}
+select until, id, suspect from job where {expired} and queue >= :prefix and queue < :before and {reachable}
 order by until, id limit :limit for update skip locked
 
 -- name: due_jobs
@@ -141,7 +141,7 @@ with wanted as materialized (
     where {kind_open} and {lane_open})
 update job
 set holder = :holder, until = :now + :lease, token = token + 1, move = :move,
-    attempts = attempts + 1, suspect = 0
+    attempts = attempts + 1, suspect = case suspect when 0 then 0 else 1 end
 where id = any (array (
     select taken.id from wanted cross join lateral (
         select job.id from job

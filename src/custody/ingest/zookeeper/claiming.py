@@ -55,7 +55,7 @@ def claim_these(at: Tree, names: Sequence[str], holder: str, move: str) -> list[
 def claim_vanished(
     at: Tree, serves: Callable[[Seen], bool], holder: str, most: int, alone: bool, move: str
 ) -> list[Claim]:
-    """Those whose holder vanished once, together; or one that has seen more, alone, so that it is known to be the one."""
+    """Those whose holder vanished once, together; or one for which it was not the first time, alone."""
     left = [seen for seen in _left_behind(at) if serves(seen)]
     if left and left[0].record.suspect and alone:
         chosen = left[:1]

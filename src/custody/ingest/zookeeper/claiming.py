@@ -68,13 +68,13 @@ def _left_behind(at: Tree) -> list[Seen]:
     under_way = [found for entry in at.session.names(tree.HELD) if (found := _claim_in(entry))]
     locks = at.session.look_many([f"{tree.home(name)}/lock" for name, _ in under_way])
     left = [found for found, lock in zip(under_way, locks, strict=True) if lock is None]
-    found = []
+    vanished: list[Seen] = []
     for (name, token), seen in zip(left, read(at.session, [name for name, _ in left]), strict=True):
         if seen is None or seen.token != token:
             at.session.commit([Delete(tree.held(name, token))])  # it was settled by another service, or is gone
         elif seen.vanished:
-            found.append(seen)
-    return found
+            vanished.append(seen)
+    return vanished
 
 
 def _claim_in(entry: str) -> tuple[str, int] | None:

@@ -192,7 +192,7 @@ update job set facts = :facts, seq = seq + 1, changed = :now, open = open + :ope
 where id = :id and token = :token and holder is not null and revoked is null
 returning seq
 
--- name: insert_job
+-- fragment: new_job
 insert into job (kind, key, state, runnable, ended, lane, place, collection, priority, unmet, due, payload, facts,
     parent, open, when_empty, line, task, position, supersedes, token, seq, move, created, changed)
 values (:kind, :key, :state, :runnable, :ended, :lane, :place, :collection, :priority, :unmet,
@@ -200,6 +200,9 @@ values (:kind, :key, :state, :runnable, :ended, :lane, :place, :collection, :pri
     :parent, :open, :when_empty, :line, :task, :position, :supersedes, 1, 1, :move, :now, :now)
 on conflict (kind, key) where key is not null do nothing
 returning id
+
+-- name: insert_job
+{new_job}
 
 -- name: job_by_key
 select {job_columns} from job where kind = :kind and key = :key

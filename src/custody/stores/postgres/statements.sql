@@ -116,6 +116,13 @@ made as (
 told as ({first_events} join made on made.id = given.id order by given.id)
 select given.id, made.id is not null from given left join made on made.id = given.id order by given.id
 
+-- name: submit_single
+-- One job and its first event: what carries many costs more than one of them does.
+with made as ({new_job})
+insert into event (subject, seq, type, outcome, agent, at, detail, token, move)
+select 'job/' || made.id, 1, 'submitted', 'none', :agent, :now, :detail, 1, :move from made
+returning substr(subject, 5)::bigint
+
 -- name: share_jobs
 -- As `share_job`, for many.
 select id, ended from job where id = any(:ids::bigint[]) order by id for share

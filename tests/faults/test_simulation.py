@@ -12,7 +12,7 @@ from faults.simulator import Simulation, Violation
 from prove.plugin import Scaled, Tell
 from prove.share import share
 
-MUTANT_SEEDS = 60
+MUTANT_SEEDS = 150
 
 
 def run(seed: int) -> Simulation:

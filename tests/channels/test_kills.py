@@ -5,18 +5,22 @@ The quick form is part of every run. A proof (`make prove ROW=G19`) reads 12,000
 
 from __future__ import annotations
 
+import base64
+import json
 import random
 import subprocess
 import time
-from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-from channels.office import FULL, Office, Storm, kill, office, until
-from custody.channels.standins.traffic import Switches
+from channels.office import FULL, Office, Storm, kill, office, storm_over, until
 from custody.channels.standins.world import Channel, World
 from rig.azurite import Azurite
+
+if TYPE_CHECKING:
+    from azure.storage.queue import QueueClient
 
 MESSAGES = 12_000 if FULL else 1_200
 KILLS = 25 if FULL else 2
@@ -27,12 +31,6 @@ pytestmark = [pytest.mark.kills, pytest.mark.slow]
 
 def work(here: Office) -> subprocess.Popen[bytes]:
     return here.start("channel", "run", "--until-idle", "--max-minutes", "30", "--lease", LEASE)
-
-
-def storm_over(world: World, channel: Channel, seed: int) -> tuple[Storm, Switches]:
-    storm = Storm(channel, world, seed, rate=0.08 if FULL else 0.25)
-    switches = Switches(bucket_limit=60, trouble=storm.trouble, trouble_seconds=0.05, between_pages=storm.between_pages)
-    return storm, switches
 
 
 def weather(here: Office, channel: Channel, storm: Storm, kills: int, dice: random.Random) -> int:
@@ -57,15 +55,18 @@ def _until_held(here: Office, storm: Storm, workers: list[subprocess.Popen[bytes
     )
 
 
-def settle(here: Office, channel: Channel, storm: Storm, ask: Callable[[], object]) -> None:
+def queue_of(azurite: Azurite, name: str) -> QueueClient:
+    from azure.storage.queue import QueueServiceClient
+
+    return QueueServiceClient.from_connection_string(azurite.connection_string).get_queue_client(name)
+
+
+def settle(here: Office, channel: Channel, storm: Storm) -> None:
     """After the storm: whatever was set aside is asked for again, and what was flagged is looked at."""
     storm.calm()
-    here.standin.switches.between_pages = None
-    ask()
+    here.run("channel", "sync", str(channel.id))
     here.run("channel", "run", "--until-idle", "--lease", LEASE)
-    first, *others = sorted(storm.touched)
-    here.run("channel", "review", str(channel.id), str(first))
-    here.review_all(channel, others)
+    here.settled(channel, storm)
     here.run("channel", "run", "--until-idle", "--lease", LEASE)
 
 
@@ -83,7 +84,7 @@ def test_a_channel_survives_everything_at_once(tmp_path: Path) -> None:
         here.run("channel", "run", "--until-idle", "--lease", LEASE)
         assert "may not see it" in here.run("channel", "why", str(channel.id))
         channel.unreadable = False
-        settle(here, channel, storm, lambda: here.run("channel", "sync", str(channel.id)))
+        settle(here, channel, storm)
         assert here.same(channel), here.log()
         assert "nothing is missing" in here.run("channel", "gaps", str(channel.id))
         assert "nothing is wrong" in here.run("channel", "verify", str(channel.id))
@@ -101,10 +102,15 @@ def test_letters_in_azure_queues_survive_everything_as_well(tmp_path: Path, azur
     with office(tmp_path, world, switches, queues="azure") as here:
         (here.folder / "azure.connection").write_text(azurite.connection_string)
         here.run("channel", "add", str(channel.id))
+        queue_of(azurite, "add-messages").send_message("not a letter at all")
         assert weather(here, channel, storm, KILLS, dice) >= KILLS - 1
-        settle(here, channel, storm, lambda: here.run("channel", "sync", str(channel.id)))
+        settle(here, channel, storm)
         assert here.same(channel), here.log()
         world.post(channel, 3)
         here.run("channel", "run", "--until-idle", "--lease", LEASE)
         assert here.same(channel), "what is new is found by looking around"
+        assert "nothing is missing" in here.run("channel", "gaps", str(channel.id))
         assert here.standin.busiest_second() <= 50
+        assert all(storm.seen.values()), storm.seen
+        aside = [base64.b64decode(one.content) for one in queue_of(azurite, "add-messages-poison").peek_messages(32)]
+        assert [json.loads(one)["letter"] for one in aside] == ["not a letter at all"]

@@ -130,6 +130,14 @@ class Office:
     def coverage(self, channel: int) -> Coverage:
         return Coverage.read(self.table(channel).mark)
 
+    def honest(self, channel: Channel, storm: Storm) -> Coverage:
+        """What is there to be had and is not kept lies in a gap or beyond the mark: at any moment, whoever was killed."""
+        coverage = self.coverage(channel.id)
+        kept = {one.id for one in self.table(channel.id).between()}
+        missing = set(ids_of(self.world, channel)) - kept - storm.touched
+        assert not (hidden := [one for one in missing if coverage.covers(one)]), hidden[:3]
+        return coverage
+
     def same(self, channel: Channel) -> bool:
         """Is the archive what the channel is: the same messages, in their newest version, and no gaps?"""
         table, coverage = self.table(channel.id), self.coverage(channel.id)

@@ -33,9 +33,12 @@ def work(here: Office) -> subprocess.Popen[bytes]:
     return here.start("channel", "run", "--until-idle", "--max-minutes", "30", "--lease", LEASE)
 
 
-def weather(here: Office, channel: Channel, storm: Storm, kills: int, dice: random.Random) -> int:
-    """Workers are killed, one after the other, each a few pages after the last; answers how many it hit."""
-    killed, workers = 0, list[subprocess.Popen[bytes]]()
+def weather(here: Office, channel: Channel, storm: Storm, kills: int, dice: random.Random) -> tuple[int, int]:
+    """Workers are killed, one after the other, each a few pages after the last.
+
+    Answers how many it hit, and how often there was a gap then.
+    """
+    killed, gaps, workers = 0, 0, list[subprocess.Popen[bytes]]()
     for _ in range(kills):
         workers = [worker for worker in workers if worker.poll() is None]
         storm.hold(here.standin.pages.get(channel.id, 0) + dice.randint(1, 4 if FULL else 2))
@@ -44,8 +47,9 @@ def weather(here: Office, channel: Channel, storm: Storm, kills: int, dice: rand
         storm.release()
         time.sleep(dice.uniform(0, 0.02))  # anywhere within a page
         killed += kill(dice.choice(workers))
+        gaps += bool(here.honest(channel, storm).gaps)
     here.run("channel", "run", "--until-idle", "--lease", LEASE)  # and to the end, in the same weather
-    return killed
+    return killed, gaps
 
 
 def _until_held(here: Office, storm: Storm, workers: list[subprocess.Popen[bytes]]) -> None:
@@ -77,8 +81,9 @@ def test_a_channel_survives_everything_at_once(tmp_path: Path) -> None:
     storm, switches = storm_over(world, channel, seed=5)
     with office(tmp_path, world, switches) as here:
         here.run("channel", "add", str(channel.id), "--newest-first")
-        killed = weather(here, channel, storm, KILLS, dice)
+        killed, gaps = weather(here, channel, storm, KILLS, dice)
         assert killed >= KILLS - 1
+        assert gaps, "what was not yet fetched was a gap, and told as one"
         channel.unreadable = True  # the right to see it is lost in the middle, and comes back
         here.run("channel", "sync", str(channel.id))
         here.run("channel", "run", "--until-idle", "--lease", LEASE)
@@ -103,7 +108,8 @@ def test_letters_in_azure_queues_survive_everything_as_well(tmp_path: Path, azur
         (here.folder / "azure.connection").write_text(azurite.connection_string)
         here.run("channel", "add", str(channel.id))
         queue_of(azurite, "add-messages").send_message("not a letter at all")
-        assert weather(here, channel, storm, KILLS, dice) >= KILLS - 1
+        killed, _ = weather(here, channel, storm, KILLS, dice)
+        assert killed >= KILLS - 1
         settle(here, channel, storm)
         assert here.same(channel), here.log()
         world.post(channel, 3)

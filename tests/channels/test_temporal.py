@@ -130,6 +130,7 @@ def _kill_and_restart(here: Office, temporal: Temporal, channel: Channel, storm:
         storm.release()
         time.sleep(dice.uniform(0, 0.02))  # anywhere within a page
         assert kill(first)
+        here.honest(channel, storm)
     second = worker(here)
     after_pages(here, channel.id, 2)
     temporal.stop("kill")

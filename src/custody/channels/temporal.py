@@ -138,7 +138,7 @@ class Activities:
     @activity.defn(no_thread_cancel_exception=True)
     def tiers(self) -> int:
         with _beating(self._pace.heartbeat):
-            return work.tiers(self._mirror)
+            return work.daily(self._mirror)
 
     def all(self) -> list[Callable[..., Any]]:
         return [self.step, self.send, self.look_around, self.tiers]

@@ -9,13 +9,15 @@ import base64
 import json
 import random
 import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from channels.office import FULL, Office, Storm, kill, office, storm_over, until
+from channels.office import FULL, SECONDS, Office, Storm, kill, office, own_sources, storm_over, until
+from custody.channels.standins.traffic import Switches
 from custody.channels.standins.world import Channel, World
 from rig.azurite import Azurite
 
@@ -120,3 +122,28 @@ def test_letters_in_azure_queues_survive_everything_as_well(tmp_path: Path, azur
         assert all(storm.seen.values()), storm.seen
         aside = [base64.b64decode(one.content) for one in queue_of(azurite, "add-messages-poison").peek_messages(32)]
         assert [json.loads(one)["letter"] for one in aside] == ["not a letter at all"]
+
+
+ASKING = """
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from custody.channels.serving import open_mirror
+from custody.cli.config import read
+from custody.stores import open_store
+
+found = read(Path("custody.toml"))
+with open_store(found.store) as store, ThreadPoolExecutor(2) as pool:
+    discord = open_mirror(store, found.channels, found.home).discord
+    print(len(list(pool.map(lambda _: discord.me(), range(70)))))
+"""
+
+
+def test_several_processes_together_ask_no_more_than_fifty_times_in_any_second(tmp_path: Path) -> None:
+    """Two processes of two threads: who is late brings at most four of an earlier second into the next one."""
+    with office(tmp_path, World(), Switches(bucket_limit=1_000, global_limit=1_000)) as here:
+        here.run("channel", "list")  # makes the store
+        words = [sys.executable, "-c", ASKING]
+        running = [subprocess.Popen(words, cwd=tmp_path, env=own_sources()) for _ in range(2)]
+        assert [one.wait(SECONDS) for one in running] == [0, 0]
+        assert len(here.standin.asked) == 140
+        assert here.standin.busiest_second() <= 50

@@ -2,6 +2,7 @@
 
 The stream says only that something happened and to whom; a page then asks for itself anew. A page says how far the
 history went when it was made, so that nothing is missed between a page and its stream or while a stream was cut.
+Where very many are open they are told one after another, and less often: each answers with a request.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ from custody.model.event import Event
 from custody.stores import Store
 
 LOOK_SECONDS = 0.3  # between looks at the history, while anyone listens
-PAUSE_SECONDS = 1.0  # between messages to one page
+PAUSE_SECONDS = 1.0  # between messages to one page, at least
+SHARE_SECONDS = 0.02  # of this process, that each open page may take: two hundred hear every four seconds
+APART_SECONDS = 0.006  # between the first page that hears and the next, about as long as making a page takes
 BEAT_SECONDS = 15.0  # a word now and then, so that proxies do not hang up
 MOST_SUBJECTS = 50
 MOST_EVENTS = 1000
@@ -51,6 +54,7 @@ class Changes:
         self._listeners: set[_Listener] = set()
         self._task: asyncio.Task[None] | None = None
         self._closed = False
+        self._next = 0.0  # when the next page may be told
 
     @property
     def listeners(self) -> int:
@@ -77,11 +81,19 @@ class Changes:
                 except TimeoutError:
                     yield ": still here\n\n"
                     continue
+                await self._turn()
                 if listener.count:  # else it was woken to end
                     yield listener.message()
-                await asyncio.sleep(PAUSE_SECONDS)
+                await asyncio.sleep(max(PAUSE_SECONDS, SHARE_SECONDS * self.listeners))
         finally:
             self._listeners.discard(listener)
+
+    async def _turn(self) -> None:
+        """All wake at once; none speaks before those that woke earlier have."""
+        now = asyncio.get_running_loop().time()
+        self._next = max(now, self._next) + APART_SECONDS
+        if self._next - APART_SECONDS > now and not self._closed:
+            await asyncio.sleep(self._next - APART_SECONDS - now)
 
     def _watch(self) -> None:
         if self._task is None or self._task.done():

@@ -108,7 +108,8 @@ def _collections(caller: Caller, where: Filter) -> Sequence[str] | None:
     """Those that are asked for and may be seen; None for all of them."""
     if where.collection:
         return [where.collection] if caller.sees(where.collection) else []
-    return None if caller.collections is None else sorted(caller.collections)
+    seen = caller.seen
+    return None if seen is None else sorted(seen)
 
 
 def _are_few(tx: Tx, names: Sequence[str]) -> bool:

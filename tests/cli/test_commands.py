@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import re
@@ -273,3 +274,14 @@ def test_a_file_that_is_in_the_way_is_named(custody: Run, tmp_path: Path, words:
     assert said.code == 2
     assert "Traceback" not in said.err
     assert hint in said.err
+
+
+def test_a_full_disk_is_said_in_words(custody: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", full)
+    said = custody("init")
+    assert said.code == 2
+    assert "no space left on device" in said.err
+    assert "make room" in said.err

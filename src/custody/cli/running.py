@@ -48,7 +48,7 @@ def run(app: typer.Typer, arguments: list[str]) -> NoReturn:
         if isinstance(error, BrokenPipeError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader of our output has left
             sys.exit(0)
-        if error.filename is None or error.errno is None:
+        if error.filename is None and error.errno not in FULL:
             raise  # not about a file that somebody has named
         tell_error(_about_file(error), "--json" in arguments)
         sys.exit(2)
@@ -70,11 +70,14 @@ ABOUT = {
 }
 
 
+FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
 def _about_file(error: OSError) -> CustodyError:
     """What the system says about a file, in words."""
     said = str(error.strerror or error)
     hint = ABOUT.get(error.errno or 0, "")
-    return Unavailable(said[:1].lower() + said[1:], code="file", where=str(error.filename), hint=hint)
+    return Unavailable(said[:1].lower() + said[1:], code="file", where=str(error.filename or ""), hint=hint)
 
 
 def counted(number: int, noun_: str) -> str:

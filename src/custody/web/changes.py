@@ -32,13 +32,14 @@ class _Listener:
     news: asyncio.Event = field(default_factory=asyncio.Event)
     count: int = 0
     last: int = 0
+    named: bool = True  # else only that something happened: the names of what is foreign are foreign, too
     subjects: dict[str, None] = field(default_factory=dict)
 
     def hear(self, events: Sequence[Event]) -> None:
         news = [event for event in events if event.id > self.last]
         if news:
             self.count, self.last = self.count + len(news), news[-1].id
-            self.subjects |= dict.fromkeys(event.subject for event in news[-MOST_SUBJECTS:])
+            self.subjects |= dict.fromkeys(event.subject for event in news[-MOST_SUBJECTS:] if self.named)
             self.news.set()
 
     def message(self) -> str:
@@ -66,9 +67,9 @@ class Changes:
         for listener in self._listeners:
             listener.news.set()
 
-    async def listen(self, since: int | None = None) -> AsyncIterator[str]:
+    async def listen(self, since: int | None = None, named: bool = True) -> AsyncIterator[str]:
         """The lines of one stream, from where the reader's page stood until he leaves or the server stops."""
-        listener = _Listener(last=since or 0)
+        listener = _Listener(last=since or 0, named=named)
         self._listeners.add(listener)
         try:
             self._watch()

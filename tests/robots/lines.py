@@ -13,8 +13,9 @@ from typing import Any
 
 from custody.engine import Backoff, Serving, Settings, Worker
 from custody.robots import Item, Report, Robot, robot
-from custody.robots.cycle import kinds, subscribe, sweep
+from custody.robots.cycle import kinds, subscribe
 from custody.robots.locks import Locks
+from custody.robots.sweeping import sweep
 from custody.robots.tally import Tally
 from custody.stores import Store
 

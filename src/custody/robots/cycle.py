@@ -12,9 +12,8 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from custody.engine.kinds import Chore, Kind
+from custody.engine.kinds import Kind
 from custody.engine.work import Work
-from custody.model.errors import KeyConflict
 from custody.model.event import NewEvent, item_subject
 from custody.model.item import Item
 from custody.model.outcome import Failed, Outcome, Passed, Wait
@@ -25,19 +24,14 @@ from custody.robots.orphans import keep_orphan
 from custody.robots.program import Program, TimedOut, end_all, mark_of
 from custody.robots.robot import Report, Robot
 from custody.stores import Store
-from custody.stores.items import Look, make_ready, ready_job
-from custody.stores.rows import Row, Tx, dumps, item_from, latest_from
+from custody.stores.items import Look
+from custody.stores.rows import Tx, dumps
 
-CHUNK = 500
-SWEEP_SECONDS = 2.0
-REPAIR_SECONDS = 3600.0
-"""Between looks at every item, whether or not anything could have been missed."""
 LOCK_SECONDS = 2.0
 """How long an item whose lock is busy is left alone."""
 FRESH_SECONDS = 0.25
 """How long a look at an item, taken with its claim, is good for."""
 BUSY = "its lock is held by"
-END = "\U0010ffff"
 
 
 def kinds(store: Store, robots: Sequence[Robot], locks: Locks | None = None, cycle: bool = False) -> Sequence[Kind]:
@@ -64,27 +58,6 @@ def _kind(line: Line, cycle: bool) -> Kind:
     )  # fmt: skip
 
 
-def chores(store: Store, robots: Sequence[Robot]) -> Sequence[Chore]:
-    sweeper = Sweeper(store, robots)
-    return (Chore("robots sweep", SWEEP_SECONDS, sweeper.look),)
-
-
-@dataclass(slots=True)
-class Sweeper:
-    """Looks for robots whose queue is not filled yet, often; and at everything again, now and then."""
-
-    store: Store
-    robots: Sequence[Robot]
-    repaired: float = field(default_factory=time.monotonic)
-
-    def look(self) -> None:
-        again = time.monotonic() - self.repaired >= REPAIR_SECONDS
-        for robot in self.robots:
-            (sweep_again if again else sweep)(self.store, robot)
-        if again:
-            self.repaired = time.monotonic()
-
-
 def subscribe(store: Store, robots: Sequence[Robot]) -> None:
     """Register triggers, so that appending an event in any application wakes the robots concerned."""
 
@@ -100,53 +73,6 @@ def subscribe(store: Store, robots: Sequence[Robot]) -> None:
 
 def unsubscribe(store: Store, name: str) -> bool:
     return store.db.write(lambda tx: bool(tx.run("drop_subscription", robot=name)))
-
-
-def sweep(store: Store, robot: Robot) -> int:
-    """A rolling look at all items, a chunk at a time: fills a new robot's queue, and repairs anything missed."""
-    total = 0
-    while looked := _sweep_on(store, robot):
-        total += looked
-    store.wake()
-    return total
-
-
-def _sweep_on(store: Store, robot: Robot) -> int:
-    """One chunk. What comes meanwhile is pushed; what is stale is found out when the work begins."""
-
-    def look(tx: Tx) -> tuple[str, list[Look]]:
-        filled = {row[0]: row[3] for row in tx.run("subscriptions")}.get(robot.name, END)
-        rows = [] if filled == END else tx.run("items", after=filled, collection="", type="", limit=CHUNK)
-        latest: dict[str, list[Row]] = {}
-        for row in tx.run("latest_between", after=filled, last=rows[-1][0]) if rows else []:
-            latest.setdefault(row[0], []).append(row[1:])
-        return filled, [(item_from(row), latest_from(latest.get(row[0], []))) for row in rows]
-
-    filled, found = store.db.read(look)
-    _queue(store, robot, [item for item, latest in found if admits(robot.when, item, latest)])
-    if filled != END:
-        last = found[-1][0].id if found else END
-        store.db.write(lambda tx: tx.run("advance_filled", robot=robot.name, filled=last, was=filled))
-    return len(found)
-
-
-def _queue(store: Store, robot: Robot, ready: Sequence[Item]) -> None:
-    facts = {"priority": robot.priority}
-    try:
-        store.queue.submit([ready_job(robot.name, item, facts) for item in ready], "sweep")
-    except KeyConflict:  # someone has spoilt the payload of one: the others go on
-
-        def one_by_one(tx: Tx) -> None:
-            for item in ready:
-                make_ready(tx, robot.name, item, facts, "sweep")
-
-        store.db.write(one_by_one)
-
-
-def sweep_again(store: Store, robot: Robot) -> int:
-    """From the beginning: what the periodic repair does."""
-    store.db.write(lambda tx: tx.run("set_filled", robot=robot.name, filled=""))
-    return sweep(store, robot)
 
 
 def run_on_item(work: Work, line: Line) -> Outcome:

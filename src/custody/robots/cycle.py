@@ -19,9 +19,10 @@ from custody.model.item import Item
 from custody.model.outcome import Failed, Outcome, Passed, Wait
 from custody.model.trigger import admits
 from custody.robots import guard
+from custody.robots.confined import Interrupted, TimedOut, Turn, Yard
 from custody.robots.locks import Locks
 from custody.robots.orphans import keep_orphan
-from custody.robots.program import Program, TimedOut, end_all, mark_of
+from custody.robots.program import Program, mark_of
 from custody.robots.robot import Report, Robot
 from custody.stores import Store
 from custody.stores.items import Look
@@ -34,18 +35,22 @@ FRESH_SECONDS = 0.25
 BUSY = "its lock is held by"
 
 
-def kinds(store: Store, robots: Sequence[Robot], locks: Locks | None = None, cycle: bool = False) -> Sequence[Kind]:
+def kinds(
+    store: Store, robots: Sequence[Robot], locks: Locks | None = None, cycle: bool = False, yard: Yard | None = None
+) -> Sequence[Kind]:
     """The robots as kinds of work for a worker; in a single cycle each takes at most what its label says."""
-    return tuple(_kind(Line(store, robot, locks), cycle) for robot in robots)
+    yard = yard or Yard()
+    return tuple(_kind(Line(store, robot, locks, yard), cycle) for robot in robots)
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One robot at its place: the store it looks at, and the locks it must hold."""
+    """One robot at its place: the store it looks at, the locks it must hold, and where sandboxes are."""
 
     store: Store
     robot: Robot
     locks: Locks | None = None
+    yard: Yard | None = None
 
 
 def _kind(line: Line, cycle: bool) -> Kind:
@@ -54,7 +59,7 @@ def _kind(line: Line, cycle: bool) -> Kind:
         robot.kind, lambda work: run_on_item(work, line), at_once=robot.at_once, tries=robot.tries,
         backoff=robot.backoff, at_most=robot.at_most if cycle else 0,
         prepare=lambda works: _prepare(line, works),
-        confirm_dead=lambda job: end_all(mark_of(job)) if isinstance(robot.work, Program) else None,
+        confirm_dead=lambda job: robot.work.end(mark_of(job), line.yard) if isinstance(robot.work, Program) else None,
     )  # fmt: skip
 
 
@@ -149,14 +154,16 @@ def _event(robot: Robot, item: Item, report: Report) -> NewEvent:
     )  # fmt: skip
 
 
-def _timed(line: Line, work: Work, item: Item, report: Report) -> Failed | None:
+def _timed(line: Line, work: Work, item: Item, report: Report) -> Outcome | None:
     """Do the work, within its time."""
     robot = line.robot
     if isinstance(robot.work, Program):
         try:
-            robot.work.run(item, report, mark_of(work.job), robot.timeout, work.on_stop)
+            robot.work.run(item, report, _turn(line, work))
         except TimedOut:
             return _late(robot, item, "it was killed")
+        except Interrupted:
+            return Wait(LOCK_SECONDS, "its sandbox was ended, as the item was not known to be ours any more")
         return None
     if robot.timeout is None:
         robot(item, report)
@@ -165,6 +172,11 @@ def _timed(line: Line, work: Work, item: Item, report: Report) -> Failed | None:
     if not call.finished_within(robot.timeout):
         return _late(robot, item, "it runs on, and whatever it says is not recorded")
     return None
+
+
+def _turn(line: Line, work: Work) -> Turn:
+    number, timeout = work.claim.token, line.robot.timeout
+    return Turn(mark_of(work.job), number, timeout, work.on_stop, lambda: work.trusted_until, line.yard)
 
 
 def _late(robot: Robot, item: Item, then: str) -> Failed:

@@ -318,3 +318,25 @@ where id in (select one collate "C" from json_array_elements_text(cast(:ids as j
 -- name: web_events_these
 select {event_columns} from event
 where id in (select cast(one as bigint) from json_array_elements_text(cast(:ids as json)) as one)
+
+-- name: ready_items
+-- A trigger as a question to the indexes, over a run of items: model/trigger.py (`admits`) says the same, clause by
+-- clause, and is asked again about what comes out of this. Every database unfolds a list in its own way.
+select id, types, collection, seq, changed, fingerprint, detail from item
+where id > :after and id <= :last
+  and (:items = '[]' or id in (select value from json_array_elements_text(:items::json) as one (value)))
+  and not exists (
+    select 1 from json_array_elements_text(:types::json) as one (value) where replace(item.types, ' ' || one.value || ' ', '') = item.types)
+  and not exists (
+    select 1 from json_array_elements_text(:past::json) as one (value) where not exists (
+      select 1 from latest where latest.item = item.id and latest.type = one.value and latest.outcome <> 'failure'))
+  and not exists (
+    select 1 from json_array_elements_text(:failed::json) as one (value) where not exists (
+      select 1 from latest where latest.item = item.id and latest.type = one.value and latest.outcome = 'failure'))
+  and not exists (
+    select 1 from json_array_elements_text(:absent::json) as one (value)
+    join latest on latest.item = item.id and latest.type = one.value)
+  and not exists (
+    select 1 from json_array_elements_text(:old::json) as one (value)
+    join latest on latest.item = item.id and latest.type = one.value where latest.seen >= item.changed)
+order by id

@@ -68,3 +68,25 @@ select id, types, collection, seq, changed, fingerprint, detail from item where 
 
 -- name: web_events_these
 select {event_columns} from event where id in (select value from json_each(:ids))
+
+-- name: ready_items
+-- A trigger as a question to the indexes, over a run of items: model/trigger.py (`admits`) says the same, clause by
+-- clause, and is asked again about what comes out of this. Every database unfolds a list in its own way.
+select id, types, collection, seq, changed, fingerprint, detail from item
+where id > :after and id <= :last
+  and (:items = '[]' or id in (select value from json_each(:items)))
+  and not exists (
+    select 1 from json_each(:types) as one where replace(item.types, ' ' || one.value || ' ', '') = item.types)
+  and not exists (
+    select 1 from json_each(:past) as one where not exists (
+      select 1 from latest where latest.item = item.id and latest.type = one.value and latest.outcome <> 'failure'))
+  and not exists (
+    select 1 from json_each(:failed) as one where not exists (
+      select 1 from latest where latest.item = item.id and latest.type = one.value and latest.outcome = 'failure'))
+  and not exists (
+    select 1 from json_each(:absent) as one
+    join latest on latest.item = item.id and latest.type = one.value)
+  and not exists (
+    select 1 from json_each(:old) as one
+    join latest on latest.item = item.id and latest.type = one.value where latest.seen >= item.changed)
+order by id

@@ -70,7 +70,7 @@ class Archives:
         return self.get(name)
 
     def get(self, name: str) -> Kept:
-        rows = self._db.read(lambda tx: tx.run("wf_archive", name=name))
+        rows = self._db.glance(lambda tx: tx.run("wf_archive", name=name))
         if not rows:
             raise NotFound(f"there is no archive {name}", code="archive.unknown", hint="`custody archive list`")
         return Kept(*rows[0])

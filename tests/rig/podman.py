@@ -7,14 +7,18 @@ and crun does not take mixed control groups. runc and modest limits do; see `SET
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
+import sys
 import tarfile
+from collections.abc import Iterable
 from pathlib import Path
 
 from rig.program import CannotStart, left_over, room, tool
 
 IMAGE = "localhost/custody/busybox:1"
+PYTHON_IMAGE = "localhost/custody/python:1"
 APPLETS = ("sh", "cat", "echo", "env", "false", "id", "ls", "mkdir", "rm", "sleep", "touch", "true", "wget")
 
 SETTINGS = """\
@@ -54,6 +58,15 @@ class Podman:
         pack_busybox(Path(tool("busybox")), root)
         self.podman("import", str(root), IMAGE)
         self.podman("run", "--rm", "--pull=never", IMAGE, "true")
+
+    def add_python(self) -> str:
+        """An image with a Python in it, made of this machine's own; its name."""
+        root = self.folder / "python.tar"
+        if not root.exists():
+            pack_busybox(Path(tool("busybox")), root)
+            pack_python(root)
+            self.podman("import", str(root), PYTHON_IMAGE)
+        return PYTHON_IMAGE
 
     def podman(self, *words: str, seconds: float = 60) -> str:
         done = subprocess.run(
@@ -99,3 +112,33 @@ def pack_busybox(busybox: Path, target: Path) -> None:
             entry = tarfile.TarInfo(f"bin/{name}")
             entry.type, entry.linkname = tarfile.SYMTYPE, "busybox"
             tar.addfile(entry)
+
+
+LOADED = """
+import __future__, json, os, socket, sys
+files = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
+print(sys.base_prefix, *{file for file in files if file and file.startswith(sys.base_prefix)}, sep="\\n")
+"""
+
+
+def pack_python(target: Path) -> None:
+    """Add the interpreter that runs us, and no more of its library than a small client needs."""
+    interpreter = Path(sys.executable).resolve()
+    said = subprocess.run([interpreter, "-I", "-c", LOADED], capture_output=True, text=True, check=True).stdout
+    prefix, *modules = said.split("\n")[:-1]
+    places = {f"usr/{Path(file).relative_to(prefix)}": Path(file) for file in modules}
+    places["usr/bin/python3"] = interpreter
+    for library in shared_libraries([interpreter, *(Path(file) for file in modules if file.endswith(".so"))]):
+        places[str(library).lstrip("/")] = library
+    with tarfile.open(target, "a") as tar:
+        for place, file in places.items():
+            tar.add(file.resolve(), place)
+        entry = tarfile.TarInfo("usr/bin/env")
+        entry.type, entry.linkname = tarfile.SYMTYPE, "/bin/busybox"
+        tar.addfile(entry)
+
+
+def shared_libraries(files: Iterable[Path]) -> set[Path]:
+    """Where the loader finds what these need, itself among them."""
+    said = subprocess.run(["ldd", *files], capture_output=True, text=True).stdout
+    return {Path(found) for found in re.findall(r"(/\S+) \(0x", said)}

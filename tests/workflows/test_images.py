@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from custody.engine import Serving, Settings, Worker
+from custody.workflows.archive import LINEAGE
+from custody.workflows.archives import Archives
 from custody.workflows.notify import COMMIT_KIND
 from custody.workflows.serving import WorkflowConfig, kinds
 from rig.podman import IMAGE, Podman
@@ -58,6 +60,35 @@ def test_an_image_that_nobody_allowed_or_that_is_not_there_is_told_and_never_pul
             [event.detail for event in docked.store.records.events(docked.task(1, "b").subject)]
         ))  # fmt: skip
     assert docked.task(1, "a").code == "image.refused"
+
+
+COMMITS = """
+- name: publish
+  image: {image}
+  script: |
+    mkdir -p site
+    echo "page of r$CUSTODY_REVISION" > site/index.html
+    custody archive commit -m "Pages, from a container" site
+- name: check
+  script: cat site/index.html || echo none
+"""
+
+
+def test_a_task_in_an_image_commits_and_its_commit_is_known_as_its_own(docked: Desk, podman: Podman) -> None:
+    """No network, no credentials and no Subversion in there: only the socket."""
+    docked.commit({"_workflows/a.yaml": COMMITS.format(image=podman.add_python())})
+    docked.notify(1)
+    docked.run()
+    assert docked.states("publish", 1) == ["done"], docked.log(1, "publish")
+    assert docked.log(1, "publish") == "committed revision 2\n"
+    assert docked.repository.look("cat", "site/index.html") == "page of r1\n"
+    made = Archives(docked.store).get("proj").open().meta(2)
+    assert (made.message, made.properties[LINEAGE]) == ("Pages, from a container", "publish")
+    assert docked.states("check", 2) == ["done"], "its commit was planned like any other"
+    assert docked.log(2, "check") == "page of r1\n"
+    assert docked.states("publish", 2) == ["skipped"]
+    (reason,) = docked.store.queue.why(docked.task(2, "publish").id)
+    assert "this commit was made by publish; publish is not reentrant" in reason.text
 
 
 @pytest.mark.kills

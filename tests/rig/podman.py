@@ -12,14 +12,25 @@ import shutil
 import subprocess
 import sys
 import tarfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-from rig.program import CannotStart, left_over, room, tool
+from rig.program import CannotStart, Program, left_over, room, tool
 
 IMAGE = "localhost/custody/busybox:1"
 PYTHON_IMAGE = "localhost/custody/python:1"
 APPLETS = ("sh", "cat", "echo", "env", "false", "id", "ls", "mkdir", "rm", "sleep", "touch", "true", "wget")
+
+WITHOUT_LIMITS = """\
+#!/bin/sh
+count=$#
+while [ $count -gt 0 ]; do
+    count=$((count - 1))
+    if [ "$1" = --ulimit ]; then shift 2; count=$((count - 1)); else set -- "$@" "$1"; shift; fi
+done
+exec {client} "$@"
+"""
 
 SETTINGS = """\
 [containers]
@@ -80,6 +91,32 @@ class Podman:
         if done.returncode:
             raise CannotStart(f"podman {words[0]} ended with {done.returncode}: {done.stderr.strip()}")
         return done.stdout
+
+    @contextmanager
+    def docker(self) -> Iterator[dict[str, str]]:
+        """Docker's own client, served by this store; under these variables `docker` finds it.
+
+        The service refuses limits for single resources that it is asked for in Docker's language (podman 4.3), so the
+        client is called through a script that leaves these words out; all the rest is Docker's own.
+        """
+        client = shutil.which("docker")
+        if client is None:
+            raise CannotStart("there is no docker client here")
+        service, bin_ = Program("podman-service", self.folder / "service.log"), self.folder / "bin"
+        bin_.mkdir(exist_ok=True)
+        (bin_ / "docker").write_text(WITHOUT_LIMITS.format(client=client))
+        (bin_ / "docker").chmod(0o755)
+        address = f"unix://{self.folder}/service.socket"
+        found = {"DOCKER_HOST": address, "DOCKER": str(bin_ / "docker")}
+
+        def ready() -> None:
+            subprocess.run([client, "version"], env=os.environ | found, capture_output=True, check=True, timeout=30)
+
+        try:
+            service.run([tool("podman"), "system", "service", "--time=0", address], ready, environ=self.environ)
+            yield found
+        finally:
+            service.end()
 
     def remove(self) -> None:
         end_store(self.folder)

@@ -11,12 +11,14 @@ from custody.stores import Store
 from custody.stores.history import write_note
 from custody.stores.rows import Tx
 from custody.workflows.archive import Archive
+from custody.workflows.credentials import split
 from custody.workflows.git import GitArchive
 from custody.workflows.svn import SvnArchive
 
 
 def _svn(location: str) -> Archive:
-    return SvnArchive(location)
+    address, who = split(location)
+    return SvnArchive(address, username=who.username, password=who.password)
 
 
 def _git(location: str) -> Archive:

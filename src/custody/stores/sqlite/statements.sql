@@ -46,6 +46,13 @@ from (select value ->> 0 as its_id, value ->> 1 as its_by from json_each(:given)
 where job.id = given.its_id
 returning id, unmet, ended, line
 
+-- name: contested
+-- Of jobs on lines: those that will supersede others, and those that a newer instance has superseded already.
+select job.id from job
+where job.id in (select value from json_each(:given)) and (job.supersedes = 1 or exists (
+    select 1 from job as newer
+    where newer.line = job.line and newer.task = job.task and newer.position > job.position and newer.supersedes = 2))
+
 -- name: tips
 -- Where the chain of each of these subjects ends.
 select one.value, sealed.seq, sealed.leaf from json_each(:subjects) as one

@@ -79,7 +79,7 @@ class Desk:
 
     @property
     def ready(self) -> deque[Work]:
-        return self.worker._ready
+        return self.worker._hands.ready
 
 
 class Violation(AssertionError):

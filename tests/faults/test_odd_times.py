@@ -69,7 +69,7 @@ def test_a_claim_that_fails_does_not_make_a_worker_forget_the_claims_before_it(
     worker = Worker(Store.over("troubled", troubled), Serving((Kind("letter", passes), Kind("parcel", passes))))
     with pytest.raises(Unavailable):
         worker.run_until_idle()
-    assert [work.job.id for work in worker._ready] == [work.job.id for work in worker._keeper.held()] == [first]
+    assert [work.job.id for work in worker._hands.ready] == [work.job.id for work in worker._keeper.held()] == [first]
 
 
 # Passes

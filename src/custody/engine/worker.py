@@ -10,13 +10,13 @@ from __future__ import annotations
 import os
 import random
 import socket
-import threading
 import time
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from custody.engine.chores import Chores
+from custody.engine.hands import Hands
 from custody.engine.keeper import Keeper
 from custody.engine.kinds import Kind, Serving
 from custody.engine.lookout import Lookout
@@ -65,14 +65,11 @@ class Worker:
         self._keeper = Keeper(store.queue, self.settings.lease, clock)
         self._chores = Chores(store, serving.chores, self.holder, watch)
         self._settler = Settler(store, serving, self._settled, self._lost)
-        self._ready: deque[Work] = deque()
-        self._change = threading.Condition()
-        self._hungry = threading.Event()  # there may be room for more
+        self._hands = Hands(self._work)
         self._busy: Counter[str] = Counter()  # claimed and not yet settled, by prefix
         self._taken: Counter[str] = Counter()  # claimed so far
         self._pace = Pace()
         self._stopping = False
-        self._threads: list[threading.Thread] = []
         self._takeover = Takeover(store.queue, serving, self.settings.lease, self.settings.place)
         self._lookout = Lookout(store.queue, self.settings.place, clock)
         self._next: dict[str, float] = {}
@@ -102,10 +99,7 @@ class Worker:
             self.store.listen()
         self._keeper.start()
         self._settler.start()
-        for number in range(self.settings.threads):
-            thread = threading.Thread(target=self._hand, name=f"custody-hand-{number}", daemon=True)
-            thread.start()
-            self._threads.append(thread)
+        self._hands.start(self.settings.threads)
 
     def stop(self) -> None:
         """Ask for a graceful end: nothing new is claimed, work finishes or is given back."""
@@ -114,11 +108,10 @@ class Worker:
 
     def shut_down(self) -> None:
         self._stopping = True
-        self._give_back(self._unstarted())
+        self._give_back(self._hands.stop())
         deadline = time.monotonic() + self.settings.grace
         while (running := self._with_a_say()) and time.monotonic() < deadline:
-            with self._change:
-                self._change.wait(0.05)
+            self._hands.wait(0.05)
         for work in running:
             work.stop("shutdown")
         self._settle_last_words()
@@ -137,8 +130,8 @@ class Worker:
             claimed = self._claim(room) + self._take_over(room)
             if not claimed and not self._passes(now=True):
                 break
-            while self._ready:
-                self._work(self._ready.popleft(), inline=True)
+            while work := self._hands.next_one():
+                self._work(work, inline=True)
             count += claimed
         return self.settled_count - before
 
@@ -160,12 +153,12 @@ class Worker:
 
     def _cycle(self) -> int:
         self._housekeeping()
-        self._hungry.clear()
+        self._hands.hungry.clear()
         room, wanted = self._pace.room(self.settings.threads, self._keeper.count(), self._settler.waiting)
         claimed = self._take_over(room)
         claimed += self._claim(room - claimed) if room - claimed >= wanted else 0
         if not claimed and room < wanted:
-            self._hungry.wait(0.01)
+            self._hands.hungry.wait(0.01)
             return 1  # there may be more: look again at once
         return claimed
 
@@ -213,14 +206,10 @@ class Worker:
         self._keeper.add(works, asked_at)
         if prepare:
             self._prepare(prepare, works)
-        with self._change:
+        with self._hands.change:
             self._busy.update(prefixes)
             self._taken.update(prefixes)
-            if first:
-                self._ready.extendleft(reversed(works))  # they have waited for a whole lease already
-            else:
-                self._ready.extend(works)
-            self._change.notify_all()
+        self._hands.put(works, first)
         return len(works)
 
     def _prepare(self, prepare: Callable[[Sequence[Work]], None], works: list[Work]) -> None:
@@ -230,31 +219,6 @@ class Worker:
             self._trouble(error, "preparing what was claimed")
 
     # Working
-
-    def _hand(self) -> None:
-        while (work := self._next_one() or self._wait_for_one()) is not None:
-            self._work(work)
-
-    def _next_one(self) -> Work | None:
-        try:
-            return self._ready.popleft()  # needs no lock: two never get the same
-        except IndexError:
-            return None
-
-    def _wait_for_one(self) -> Work | None:
-        """None when there will be no more."""
-        self._hungry.set()
-        with self._change:
-            while (work := self._next_one()) is None and not self._stopping:
-                self._change.wait()
-            return work
-
-    def _unstarted(self) -> list[Work]:
-        """Take away what nobody has begun."""
-        with self._change:
-            works = list(iter(self._next_one, None))
-            self._change.notify_all()
-        return works
 
     def _work(self, work: Work, inline: bool = False) -> None:
         started = time.monotonic()
@@ -296,11 +260,10 @@ class Worker:
     def _leave(self, works: Sequence[Work]) -> None:
         self._keeper.drop(works)
         self._takeover.leave(works)
-        with self._change:
-            for work in works:
-                self._busy[self.serving.of(work.job).prefix] -= 1
-            self._change.notify_all()
-        self._hungry.set()
+        with self._hands.change:
+            self._busy.subtract(self.serving.of(work.job).prefix for work in works)
+            self._hands.change.notify_all()
+        self._hands.hungry.set()
 
     # Between claims
 
@@ -353,8 +316,7 @@ class Worker:
             if not self._takeover.waits and self._next.get("expiry") == 0.0:
                 return  # the last one that was left behind is done with, and there may be more
             if not self.settings.wake:
-                with self._change:
-                    self._change.wait(pause)
+                self._hands.wait(pause)
             elif self.store.wait(heard, pause):
                 return
 
@@ -370,8 +332,7 @@ class Worker:
     def _settle_last_words(self) -> None:
         patience = time.monotonic() + 2.0
         while self._with_a_say() and time.monotonic() < patience:
-            with self._change:
-                self._change.wait(0.05)
+            self._hands.wait(0.05)
 
     def _with_a_say(self) -> list[Work]:
         """What is being worked on and not lost: the rest is not waited for, as nothing it says would be heard."""

@@ -57,7 +57,6 @@ ROWS: dict[str, Row] = {
             "crashes": least(100_000, 20_000_000),
             "virtual hours": least(20_000, 3_500_000),
         },
-        short="not run whole; 150 seeds have about 1,000 crashes and 11 hours, so 5,000 would have a third and a fiftieth",
     ),
     "G2": Row(
         "A crash at every point of every story, and a second one during recovery",

@@ -77,11 +77,12 @@ def _temporal() -> Iterator[Any]:
 
 
 @contextmanager
-def postgres() -> Iterator[Any]:
+def postgres(**settings: str) -> Iterator[Any]:
     """The tests' own rig, with everything that the tests switch off for speed left on."""
     from rig.postgres import Postgres  # type: ignore[import-not-found]
 
     server = Postgres()
+    server.settings |= settings
     server.start()
     try:
         yield server

@@ -166,7 +166,7 @@ class SqlQueue:
     # get, list, why
 
     def get(self, job_id: int) -> Job:
-        rows = self._db.read(lambda tx: tx.run("job", id=job_id))
+        rows = self._db.glance(lambda tx: tx.run("job", id=job_id))
         if not rows:
             raise NotFound(
                 f"there is no job {job_id}", code="job.unknown", hint="`custody job list` shows what there is"
@@ -179,7 +179,7 @@ class SqlQueue:
         return str(event_from(rows[0]).detail.get("reason", "")) if rows else ""
 
     def by_key(self, kind: str, key: str) -> Job | None:
-        rows = self._db.read(lambda tx: tx.run("job_by_key", kind=kind, key=key))
+        rows = self._db.glance(lambda tx: tx.run("job_by_key", kind=kind, key=key))
         return job_from(rows[0]) if rows else None
 
     def list(self, where: Filter | None = None, after: int = 0, limit: int = 100) -> Sequence[Job]:

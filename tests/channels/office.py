@@ -167,9 +167,12 @@ def office(folder: Path, world: World, switches: Switches | None = None, **chann
 
 def until(condition: Callable[[], object], why: str = "", seconds: float = SECONDS, pause: float = 0.01) -> None:
     end = time.monotonic() + seconds
-    while not condition():
+    while True:
+        asked = time.monotonic()
+        if condition():
+            return
         assert time.monotonic() < end, why or "it did not come about"
-        time.sleep(pause)
+        time.sleep(max(pause, time.monotonic() - asked))  # a look that takes long leaves the others half of the time
 
 
 # --- Everything that goes wrong ---

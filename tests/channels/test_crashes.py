@@ -23,6 +23,7 @@ from custody.channels.table import Settings, Table
 from rig.azurite import Azurite
 
 CHANNEL = 7
+SEARCHED = 100  # of a look, one by one; the range has them all
 EXPECTED = {"orphan", "split.unfinished"}  # what a crash may leave behind for others to clean up
 
 
@@ -36,7 +37,7 @@ def look(blobs: Blobs, settings: Settings, sure: list[int], unsure: list[int] = 
     found = [one.id for one in table.between()]
     assert found == sorted(set(found))
     assert set(sure) <= set(found) <= set(sure) | set(unsure)
-    for one in sure:
+    for one in random.Random(len(sure)).sample(sure, min(len(sure), SEARCHED)):
         hit = table.search(one)
         assert hit is not None
         assert hit.message["id"] == str(one)
@@ -45,23 +46,27 @@ def look(blobs: Blobs, settings: Settings, sure: list[int], unsure: list[int] = 
 
 @pytest.mark.proves("G19")
 @pytest.mark.parametrize(
-    ("how", "settings", "number", "size", "per_ms"),
+    ("how", "settings", "number", "size", "per_ms", "whole"),
     [
-        ("crash-before", Settings(capacity=4, fanout=4), 25, 5, 1),
-        ("crash-after", Settings(capacity=4, fanout=4), 25, 5, 3),
-        ("crash-before", Settings(capacity=4, fanout=4, packing=3), 50, 10, 3),
-        ("crash-before", Settings(capacity=16, fanout=4), 80, 20, 4),
-        ("crash-before", Settings(capacity=2, fanout=2), 14, 3, 2),
-        ("crash-before", Settings(capacity=1000), 40, 20, 4),
+        ("crash-before", Settings(capacity=4, fanout=4), 25, 5, 1, 0),
+        ("crash-after", Settings(capacity=4, fanout=4), 25, 5, 3, 0),
+        ("crash-before", Settings(capacity=4, fanout=4, packing=3), 50, 10, 3, 0),
+        ("crash-before", Settings(capacity=16, fanout=4), 80, 20, 4, 0),
+        ("crash-before", Settings(capacity=2, fanout=2), 14, 3, 2, 0),
+        ("crash-before", Settings(capacity=1000), 1_100, 100, 4, 9),  # crashes around the first split
     ],
     ids=["4", "4, three in a millisecond", "4 packed", "16", "2", "1000"],
 )
 @pytest.mark.parametrize("order", ORDERS)
 def test_a_crash_at_any_call_loses_nothing(
-    order: str, how: str, settings: Settings, number: int, size: int, per_ms: int, clock: Clock
+    order: str, how: str, settings: Settings, number: int, size: int, per_ms: int, whole: int, clock: Clock
 ) -> None:
     store, before = Memory(clock), list[int]()
-    for turn, page in enumerate(pages(order, number, size, per_ms)):
+    batches = pages(order, number, size, per_ms)
+    for page in batches[:whole]:
+        Table(store, CHANNEL, settings).upsert(page)
+        before += ids(page)
+    for turn, page in enumerate(batches[whole:]):
         mark = f"page {turn}"
         for at in count():
             copy = store.copy()
@@ -81,6 +86,7 @@ def test_a_crash_at_any_call_loses_nothing(
             look(copy, settings, before + ids(page))
         before += ids(page)
     look(store, settings, before)
+    assert len(list(store.list(f"ch/{CHANNEL}/leaf/"))) > 1, "it has split"
     assert Table(store, CHANNEL, settings).check() == []
 
 
@@ -287,12 +293,25 @@ def test_workers_that_are_killed_and_overtake_each_other_lose_nothing(order: str
 
 
 @pytest.mark.proves("G19")
+@pytest.mark.parametrize(
+    ("settings", "number", "size", "whole"),
+    [
+        (Settings(capacity=4, fanout=4), 15, 5, 0),
+        (Settings(capacity=16, fanout=4), 40, 10, 1),
+        (Settings(capacity=1000), 1_100, 100, 9),
+    ],
+    ids=["4", "16", "1000"],
+)
 @pytest.mark.parametrize("order", ORDERS)
-def test_a_crash_at_any_call_loses_nothing_on_a_disk(order: str, memory_folder: Path) -> None:
-    settings = Settings(capacity=4, fanout=4)
-    root, before = memory_folder / "store", list[int]()
+def test_a_crash_at_any_call_loses_nothing_on_a_disk(
+    order: str, settings: Settings, number: int, size: int, whole: int, memory_folder: Path
+) -> None:
+    root, before, batches = memory_folder / "store", list[int](), pages(order, number, size, 3)
     Files(root)
-    for page in pages(order, 15, 5, 3):
+    for page in batches[:whole]:
+        Table(Files(root), CHANNEL, settings).upsert(page)
+        before += ids(page)
+    for page in batches[whole:]:
         for at in count():
             copy = memory_folder / "copy"
             shutil.copytree(root, copy)

@@ -123,7 +123,7 @@ def _kill_and_restart(here: Office, temporal: Temporal, channel: Channel, storm:
 
     # Given a channel that is being mirrored through a storm, whose workers are killed and then the server
     here.run("channel", "add", number)
-    for _ in range(12 if FULL else 2):
+    for _ in range(8 if FULL else 2):
         storm.hold(here.standin.pages.get(channel.id, 0) + dice.randint(1, 3))
         first = worker(here)
         until(storm.reached.is_set, here.log())

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from custody.ingest.standins.files import FileServer
 from custody.ingest.states import BATCH_KIND
 from custody.model.job import Filter
 from custody.stores import open_store
@@ -82,3 +83,19 @@ def test_reset_begins_again_and_touches_nothing_that_is_not_a_demo(tmp_path: Pat
 
     reset(mine.parent)
     assert mine.exists(), "a folder that no demo made is left alone"
+
+
+def test_the_depositors_server_is_as_slow_as_one_wants_to_watch(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("a page")
+    server = FileServer(tmp_path, pause=0.3).start()
+    began = time.monotonic()
+    with urllib.request.urlopen(f"{server.url}/a.txt", timeout=60) as answer:
+        assert answer.read() == b"a page"
+    assert time.monotonic() - began >= 0.3
+    server.stop()
+
+
+def test_a_speed_of_nothing_is_refused(tmp_path: Path) -> None:
+    done = subprocess.run([*COMMAND, "--speed", "0"], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 2
+    assert "0.05" in done.stderr, "the least there is"

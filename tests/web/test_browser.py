@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from custody.model.job import NewJob
+from custody.model.job import Filter, NewJob
 from custody.web.serving import Server
 from web.house import BEGAN, CHANNEL, House, open_house
 from web.test_pages import NAMES, addresses
@@ -278,9 +278,10 @@ def test_narrow_and_enlarged_pages_do_not_scroll_sideways(served: tuple[House, s
     house, url = served
     context = browser.new_context(viewport={"width": 320, "height": 640})
     page = context.new_page()
-    for name in NAMES:
-        page.goto(url + addresses(house)[name][0])
-        assert page.evaluate("document.documentElement.scrollWidth") <= 320, name
+    failed = house.archive.store.queue.every(Filter(ended="failed"))  # their reasons hold long words: digests
+    for address in (*(addresses(house)[name][0] for name in NAMES), *(f"/jobs/{job.id}" for job in failed)):
+        page.goto(url + address)
+        assert page.evaluate("document.documentElement.scrollWidth") <= 320, address
     context.close()
 
 
@@ -288,10 +289,13 @@ def test_a_thousand_rows_are_shown_quickly(served: tuple[House, str], browser: B
     house, url = served
     house.archive.store.queue.submit([NewJob("many", {"title": f"Row {n}"}) for n in range(1000)])
     made = window(browser)
+    measure = "performance.getEntriesByType('navigation')[0].domContentLoadedEventEnd"
+    made.page.goto(f"{url}/help", wait_until="load")
+    plain = made.page.evaluate(measure)  # what a page costs on this machine, just now
     made.page.goto(f"{url}/jobs?kind=many&limit=500", wait_until="load")
-    took = made.page.evaluate("performance.getEntriesByType('navigation')[0].domContentLoadedEventEnd")
+    took = made.page.evaluate(measure)
     assert made.page.locator("tbody tr").count() == 500
-    assert took < 3000
+    assert took < max(3000, 50 * plain)
     made.context.close()
 
 

@@ -13,6 +13,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from custody.ingest.links import read_secret
+from custody.model.job import Filter
 from web.house import BEGAN, CHANNEL, EMPTY_CHANNEL, TITLES, House
 
 HTML = {"Accept": "text/html"}
@@ -240,3 +241,15 @@ def test_static_files_may_be_kept_and_nothing_else_can_be_had_there(house: House
     folder = sheet[1].rpartition("/")[0]
     for wrong in ("/../app.py", "/%2e%2e/app.py", "/..%2fapp.py", "/nothing"):
         assert house.client().get(folder + wrong).status_code == 404
+
+
+def test_the_overview_says_what_became_of_things_since_yesterday(house: House, own: House) -> None:
+    page = house.client("reader", Accept="text/html").get("/").text
+    assert "Since yesterday" in page
+    objects = house.client("reader").get("/index.json").json()["since yesterday"]
+    by_kind = {each["kind"]: (each["passed"], each["failed"]) for each in objects}
+    jobs = house.archive.store.queue.every(Filter(kind="ingest/job"))
+    ends = [job.ended for job in jobs]
+    assert by_kind["ingest/job"] == (ends.count("passed"), ends.count("failed"))
+    assert ends.count("failed") == 2
+    assert "Nothing has ended." in own.client("reader", Accept="text/html").get("/").text

@@ -16,7 +16,7 @@ from custody.model.job import Failures, HeldBy, Job
 from custody.model.machine import Machines
 from custody.model.why import Reason
 from custody.stores import Store
-from custody.stores.rows import job_from
+from custody.stores.rows import Tx, job_from
 from custody.stores.sql import WorkerSeen
 from custody.web.sections import Line, Station
 
@@ -85,6 +85,15 @@ class Kept:
                 self._renewing.discard(name)
 
         threading.Thread(target=work, name=f"custody-glance-{name}", daemon=True).start()
+
+
+@dataclass(frozen=True, slots=True)
+class Lately:
+    """What became of the jobs of a kind since yesterday."""
+
+    kind: str
+    passed: int
+    failed: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +179,20 @@ class Glance:
     def brief(self, name: str, make: Callable[[], str]) -> str:
         """A few words about another part of the house."""
         return self._kept.get(f"brief {name}", make)
+
+    def lately(self, kind: str) -> Lately:
+        """How jobs of a kind have ended since yesterday; of very many, the newest are counted."""
+        machine, since = self._machines.of(kind), self._store.now() - DAY
+
+        def look(tx: Tx) -> Lately:
+            ends = {end: 0 for end in ("passed", "failed")}
+            for state in (state for one, state in self.counts() if one == kind):
+                end = machine.end(state) or ""
+                if end in ends:
+                    ends[end] += len(tx.run("web_ended_since", kind=kind, state=state, since=since))
+            return Lately(kind, ends["passed"], ends["failed"])
+
+        return self._kept.get(f"lately {kind}", lambda: self._store.db.read(look))
 
     def oldest_seconds(self) -> Mapping[Pair, float]:
         """Of every state in which a worker has something to do, zero when nothing waits."""

@@ -39,11 +39,18 @@ def read(asked: Asked) -> View:
     needs = needs_you(site)
     groups = [section.groups for section in site.sections if section.groups]
     recent = [_group(site, job) for kind in groups for job in _newest(asked, kind)]
+    lately = [
+        (noun, glance.lately(kind))
+        for section in site.sections
+        for noun, kind in (("batch", section.groups), ("object", section.line.kind if section.line else ""))
+        if kind
+    ]
     others = [(section, _brief(site, section)) for section in site.sections if section.brief]
     data = {
         "lines": lines,
         "others": {section.title: text for section, text in others},
         "needs": needs,
+        "since yesterday": [each for _, each in lately],
         "recent": [job for job, _, _ in recent],
     }
     values: dict[str, Any] = {
@@ -51,6 +58,7 @@ def read(asked: Asked) -> View:
         "needs": needs[:MOST_NEEDS],
         "more": len(needs) - MOST_NEEDS,
         "recent": recent,
+        "lately": lately,
         "others": others,
     }
     mark = f"{len(needs)} need you · " if needs else ""

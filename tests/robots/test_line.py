@@ -130,11 +130,11 @@ def test_every_item_has_exactly_one_event_of_each_robot_whatever_happens(
                 patience = 120 + len(names) / 5
                 assert time.monotonic() < began + patience, (stuck(store), (tmp_path / "log").read_text()[-2000:])
                 again = many and turn > 6
-                if turn == 1 or (again and turn % 20 == 0):
+                if turn == 1 or (again and turn % 40 == 0):
                     running.kill(chance)
-                elif turn == 2 or (again and turn % 33 == 0):
+                elif turn == 2 or (again and turn % 55 == 0):
                     running.sleep(chance)
-                elif server is not None and (turn == 3 or (again and turn % 45 == 0)):
+                elif server is not None and (turn == 3 or (again and turn % 90 == 0)):
                     server.stop("kill")
                     server.start()
                     running.troubles["zookeeper killed and started"] += 1

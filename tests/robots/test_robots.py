@@ -32,6 +32,12 @@ def test_a_robot_is_tested_by_calling_it() -> None:
     assert report.outcome == "success"
 
 
+def test_nothing_that_was_noted_is_left_out() -> None:
+    report = Report()
+    report.note(bags=0, complete=False)
+    assert report.detail() == {"bags": 0, "complete": False}
+
+
 def test_a_line_of_robots_runs_in_the_order_of_its_events_once_each(store: Store) -> None:
     line = [
         make("first", "A", absent={"A"}),

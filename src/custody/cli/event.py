@@ -8,10 +8,37 @@ import typer
 
 from custody.cli import running
 from custody.cli.opening import open_store
-from custody.cli.running import AsJson, StoreUrl
+from custody.cli.running import AsJson, StoreUrl, Why
 from custody.cli.when import moment
+from custody.model.errors import BadInput
+from custody.model.event import NewEvent
+from custody.robots.restart import WITHDRAWN
 
 app = running.noun("What happened, to whom, when.")
+
+
+OUTCOMES = ("success", "warning", "failure")
+ACTS = {"stopped": "stop", "approved": "approve", "prioritised": "prioritise", WITHDRAWN: "restart"}
+"""What people do to an item has a command of its own, which can be undone."""
+
+
+@app.command()
+def add(
+    item: Annotated[str, typer.Argument(help="an item's id")],
+    event: Annotated[str, typer.Argument(help="what happened, as robots wait for it")],
+    why: Why,
+    outcome: Annotated[str, typer.Option(help="success, warning or failure")] = "success",
+    store: StoreUrl = running.DEFAULT_STORE,
+) -> None:
+    """Record that something happened to an item, outside of all this; robots that wait for it are woken."""
+    if outcome not in OUTCOMES:
+        raise BadInput(f"{outcome} is no outcome", code="event.outcome", where="--outcome", hint=", ".join(OUTCOMES))
+    if event in ACTS:
+        raise BadInput(f"{event} is an act of its own", code="event.act", hint=f"`custody robot {ACTS[event]}`")
+    with open_store(store) as opened:
+        opened.records.append(NewEvent(item, event, outcome, running.me(), {"why": why}))  # type: ignore[arg-type]
+        opened.wake()
+    print(f"{event} ({outcome}) recorded for {item}")
 
 
 @app.command("list")

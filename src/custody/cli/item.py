@@ -10,6 +10,7 @@ from custody.cli import running
 from custody.cli.opening import open_store
 from custody.cli.running import AsJson, StoreUrl
 from custody.cli.when import moment, moment_of
+from custody.model.item import NewItem
 from custody.robots.asof import as_of as stood
 
 app = running.noun("The things the archive keeps, and their whole history.")
@@ -36,6 +37,24 @@ def list_(
         "title": lambda item: item.detail.get("title"),
     }  # fmt: skip
     running.table(columns, items, "no items match")
+
+
+@app.command()
+def add(
+    ids: Annotated[list[str], typer.Argument(help="one or more ids")],
+    type_: Annotated[list[str] | None, typer.Option("--type", help="what it is; may be repeated")] = None,
+    collection: str = "",
+    fingerprint: Annotated[str, typer.Option(help="of its content; the same again is no change")] = "",
+    detail: Annotated[str, typer.Option(help="a JSON object, @FILE or -; robots find `folder` in it")] = "{}",
+    store: StoreUrl = running.DEFAULT_STORE,
+) -> None:
+    """Make an item, or tell that its content has changed: for what no application here has brought in."""
+    told = running.read_json(detail, "--detail")
+    items = [NewItem(each, frozenset(type_ or ()), collection, fingerprint, told) for each in ids]
+    with open_store(store) as opened:
+        opened.records.put(items, [], running.me())
+        opened.wake()
+    print(f"{len(items)} told")
 
 
 @app.command()

@@ -23,7 +23,7 @@ from custody.model.errors import NotFound, Unavailable
 from custody.model.trigger import Trigger, clauses
 from custody.ports import Leases
 from custody.robots.confined import Yard, missing
-from custody.robots.cycle import kinds, subscribe
+from custody.robots.cycle import facts_of, kinds, subscribe
 from custody.robots.deadlines import due_of, late
 from custody.robots.finding import INSTALLED, find_robots
 from custody.robots.lint import BEGINNINGS
@@ -47,6 +47,7 @@ Places = Annotated[
     typer.Argument(help="Python files, *.robot.toml, folders, modules, or `installed` for what packages offer"),
 ]
 ItemId = Annotated[str, typer.Argument(help="an item's id")]
+Load = Annotated[list[str] | None, typer.Option("--load", help="where the robot is, as for run; else as it last ran")]
 
 
 @app.command()
@@ -155,10 +156,12 @@ def list_(store: StoreUrl = running.DEFAULT_STORE, json: AsJson = False) -> None
 
 
 @app.command()
-def why(robot: str, item: ItemId, store: StoreUrl = running.DEFAULT_STORE, json: AsJson = False) -> None:
+def why(
+    robot: str, item: ItemId, load: Load = None, store: StoreUrl = running.DEFAULT_STORE, json: AsJson = False
+) -> None:
     """Is this item ready for this robot? Each clause, and the event that decides."""
     with open_store(store) as opened:
-        trigger, facts = _registered(opened, robot)
+        trigger, facts = _known(opened, robot, load)
         found = list(clauses(trigger, opened.records.item(item), opened.records.latest(item)))
         job = opened.queue.by_key(f"robot/{robot}", item)
         reasons = opened.queue.why(job.id) if job else []
@@ -182,10 +185,10 @@ def why(robot: str, item: ItemId, store: StoreUrl = running.DEFAULT_STORE, json:
 
 
 @app.command("dry-run")
-def dry_run(robot: str, limit: int = 50, store: StoreUrl = running.DEFAULT_STORE) -> None:
-    """Which items it would take now."""
+def dry_run(robot: str, load: Load = None, limit: int = 50, store: StoreUrl = running.DEFAULT_STORE) -> None:
+    """Which items it would take now. With --load also a robot that has never run, or not as it is written now."""
     with open_store(store) as opened:
-        trigger, shown = _registered(opened, robot)[0], 0
+        trigger, shown = _known(opened, robot, load)[0], 0
         for item in islice(ready_items(opened, trigger), limit):
             print(item.id)
             shown += 1
@@ -239,8 +242,11 @@ def matrix(collection: str = "", limit: int = 1000, store: StoreUrl = running.DE
             out.writerow([item.id, *(latest[name].outcome if name in latest else "" for name in events)])
 
 
-def _registered(store: Store, name: str) -> tuple[Trigger, dict[str, Any]]:
-    for robot, trigger, facts in store.db.read(subscriptions):
-        if robot == name:
-            return trigger, facts
-    raise NotFound(f"there is no robot {name}", code="robot.unknown", hint="`custody robot list`")
+def _known(store: Store, name: str, load: list[str] | None) -> tuple[Trigger, dict[str, Any]]:
+    """A robot as it is written, where that is told, or as it was when it last ran."""
+    written = {robot.name: (robot.when, facts_of(robot)) for robot in find_robots(load or [])}
+    known = written if load else {robot: (when, facts) for robot, when, facts in store.db.read(subscriptions)}
+    if name in known:
+        return known[name]
+    hint = f"there are {', '.join(known)}" if load else "`custody robot list`; one that has never run: --load FILE"
+    raise NotFound(f"there is no robot {name}", code="robot.unknown", hint=hint)

@@ -79,7 +79,7 @@ def approve(
     """Give the event that only a person can give."""
     with open_store(store) as opened:
         waited = acts.approve(opened, item, event, running.me(), why, reject)
-    print(f"{event} {'refused' if reject else 'given'} for {item}; waited for by {', '.join(waited)}")
+    print(f"{event} {'refused' if reject else 'given'} for {item}; it is needed for: {', '.join(waited)}")
 
 
 def prioritise(

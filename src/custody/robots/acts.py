@@ -56,7 +56,7 @@ def stop(store: Store, item_id: str, who: str, why: str) -> list[str]:
 
 
 def approve(store: Store, item_id: str, event: str, who: str, why: str, rejected: bool = False) -> list[str]:
-    """Give the event that robots wait for; answers their events, so that a mistyped name is found out."""
+    """Give the event that robots wait for; answers the events they record, so that a mistyped name is found out."""
 
     def work(tx: Tx) -> list[str]:
         locked(tx, item_id)

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from custody.engine.kinds import Kind
 from custody.engine.work import Work
@@ -68,12 +69,17 @@ def subscribe(store: Store, robots: Sequence[Robot]) -> None:
 
     def work(tx: Tx) -> None:
         for robot in robots:
-            facts = {"event": robot.event, "priority": robot.priority, "version": robot.version}
-            facts |= {"within": robot.within, "since": robot.since} if robot.within else {}
-            tx.run("set_subscription", robot=robot.name, trigger=dumps(robot.when.as_dict()), facts=dumps(facts))
+            facts = dumps(facts_of(robot))
+            tx.run("set_subscription", robot=robot.name, trigger=dumps(robot.when.as_dict()), facts=facts)
 
     store.db.write(work)
     store.wake()
+
+
+def facts_of(robot: Robot) -> dict[str, Any]:
+    """What is kept of a robot beside its trigger."""
+    facts: dict[str, Any] = {"event": robot.event, "priority": robot.priority, "version": robot.version}
+    return facts | ({"within": robot.within, "since": robot.since} if robot.within else {})
 
 
 def unsubscribe(store: Store, name: str) -> bool:

@@ -78,12 +78,15 @@ def labels_of(path: Path, name: str = "", event: str = "", command: str = "./wor
     return read
 
 
+OPEN = "# sandbox = false    # if the program must see all that the worker sees, the network among it"
+
+
 def converted(read: Read) -> str:
     """The label as TOML."""
     when = read.label["when"]
     options = {key: value for key, value in read.label.items() if key != "when"}
     lines = [f"{key} = {_toml(value)}" for key, value in options.items()]
-    lines += ["", "[when]", *(f"{part} = {_toml(names)}" for part, names in when.items())]
+    lines += [OPEN, "", "[when]", *(f"{part} = {_toml(names)}" for part, names in when.items())]
     return "\n".join(lines) + "\n"
 
 

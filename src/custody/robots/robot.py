@@ -59,10 +59,10 @@ class Report:
         return "failure" if self.findings else "warning" if self.warnings else "success"
 
     def detail(self) -> dict[str, Any]:
-        told = {"findings": self.findings[:100], "warnings": self.warnings[:100], **self.facts}
-        if self.edited:
-            told["edited"] = self.edited.fingerprint
-        return {name: value for name, value in told.items() if value}
+        """What the event says; none of what was noted is left out, be it 0."""
+        lists = {"findings": self.findings[:100], "warnings": self.warnings[:100]}
+        told = {name: each for name, each in lists.items() if each}
+        return told | self.facts | ({"edited": self.edited.fingerprint} if self.edited else {})
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,60 @@
+"""Items and events told by hand, and robots that have never run, from the command line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from custody.cli import main
+from custody.stores import open_store
+from robots.conftest import Custody
+
+PAGES = """
+from custody.robots import Item, Report, Trigger, robot
+
+@robot("pages", "1.0", "pages counted", Trigger(past={"received"}, absent={"pages counted"}))
+def pages(item: Item, report: Report) -> None:
+    report.note(pages=12)
+"""
+
+
+def told(*words: str) -> int:
+    with pytest.raises(SystemExit) as ended:
+        main(list(words))
+    return int(ended.value.code or 0)
+
+
+def test_a_line_can_be_tried_with_nothing_but_the_command_line(
+    custody: Custody, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "pages.py").write_text(PAGES)
+    assert told("item", "add", "map-1", "map-2", "--type", "map", "--detail", '{"folder": "/srv/maps"}') == 0
+    assert told("event", "add", "map-1", "received", "--why", "on tape 12") == 0
+    assert "one that has never run: --load" in custody("dry-run", "pages", code=2)
+    assert "map-1\n1 items" in custody("dry-run", "pages", "--load", "pages.py")
+    assert "received never happened" in custody("why", "pages", "map-2", "--load", "pages.py")
+    assert "there are pages" in custody("why", "paegs", "map-2", "--load", "pages.py", code=2)
+    assert custody("run", "pages.py", "--once") == "pages: 1 went well\n"
+    with open_store(f"sqlite:///{tmp_path / 'custody.db'}") as store:
+        item, events = store.records.item("map-1"), store.records.events("item/map-1")
+    assert (item.types, item.detail) == ({"map"}, {"folder": "/srv/maps"})
+    received = (events[1].type, events[1].outcome, events[1].agent, events[1].detail)
+    assert received == ("received", "success", "ada", {"why": "on tape 12"})
+    assert events[2].type == "pages counted"
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (["x", "stopped"], "custody robot stop"), (["x", "withdrawn"], "custody robot restart"),
+        (["x", "seen", "--outcome", "fine"], "fine is no outcome"), (["nobody", "seen"], "there is no item nobody"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_told_is_said_so(
+    words: list[str], reason: str, custody: Custody, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert told("item", "add", "x") == 0
+    capfd.readouterr()
+    assert told("event", "add", *words, "--why", "to see") == 2
+    assert reason in capfd.readouterr().err

@@ -7,7 +7,7 @@
 -- one that expects many rows would read the whole table.
 update job
 set holder = :holder, until = :now + :lease, token = token + 1, move = :move,
-    attempts = attempts + 1, suspect = 0
+    attempts = attempts + 1, suspect = case suspect when 0 then 0 else 1 end
 where id = any (array (
     select job.id from job
     where {ready} and queue = :queue and {kind_open} and {lane_open}
@@ -18,7 +18,7 @@ returning {job_columns}
 
 -- name: expired
 -- Two workers that look for the lost at once find different ones.
-select until, id from job where {expired} and queue >= :prefix and queue < :before and {reachable}
+select until, id, suspect from job where {expired} and queue >= :prefix and queue < :before and {reachable}
 order by until, id limit :limit for update skip locked
 
 -- name: due_jobs
@@ -118,6 +118,13 @@ made as (
 told as ({first_events} join made on made.id = given.id order by given.id)
 select given.id, made.id is not null from given left join made on made.id = given.id order by given.id
 
+-- name: submit_single
+-- One job and its first event: what carries many costs more than one of them does.
+with made as ({new_job})
+insert into event (subject, seq, type, outcome, agent, at, detail, token, move)
+select 'job/' || made.id, 1, 'submitted', 'none', :agent, :now, :detail, 1, :move from made
+returning substr(subject, 5)::bigint
+
 -- name: share_jobs
 -- As `share_job`, for many.
 select id, ended from job where id = any(:ids::bigint[]) order by id for share
@@ -158,7 +165,7 @@ with wanted as materialized (
     where {kind_open} and {lane_open})
 update job
 set holder = :holder, until = :now + :lease, token = token + 1, move = :move,
-    attempts = attempts + 1, suspect = 0
+    attempts = attempts + 1, suspect = case suspect when 0 then 0 else 1 end
 where id = any (array (
     select taken.id from wanted cross join lateral (
         select job.id from job
@@ -267,6 +274,89 @@ cross join lateral (
 insert into sealed (subject, seq, block, position, body, salt, leaf)
 select * from json_to_recordset(:leaves::json) as one (
     subject text, seq bigint, block bigint, position bigint, body text, salt text, leaf text)
+
+-- The dashboard's walks. Asked for "kind = and state =, by id", a planner may walk down the primary key instead and
+-- wait for rows that fit, which are perhaps all at its other end; asked for a range of the index's own columns in
+-- the index's own order, it has one way to go.
+
+-- name: web_walk_state
+select id, {web_fits} from job
+where (kind, state, id) < (:of_kind, :at_state, :start) and (kind, state, id) > (:of_kind, :at_state, 0)
+order by kind desc, state desc, id desc limit :look
+
+-- name: web_walk_collection
+select id, {web_fits} from job
+where (collection, id) < (:within, :start) and (collection, id) > (:within, 0) and collection <> ''
+order by collection desc, id desc limit :look
+
+-- name: web_walk_failed
+select id, {web_fits} from job
+where ended = 'failed' and (kind, code, id) < (:of_kind, :as_code, :start) and (kind, code, id) > (:of_kind, :as_code, 0)
+order by kind desc, code desc, id desc limit :look
+
+-- name: web_walk_ended
+select id, {web_fits} from job
+where (parent, ended, id) > (:parent, :as_ended, :start) and (parent, ended, id) < (:parent, :as_ended, {beyond})
+  and parent is not null
+order by parent, ended, id limit :look
+
+-- name: web_walk_items_in
+select id, {web_item_fits} from item
+where (collection, id) > (:within, :start) and (collection, id) >= (:within, :first)
+  and (collection, id) < (:within, :last)
+order by collection, id limit :look
+
+-- name: web_first_at
+select {job_columns} from job
+where (kind, state, id) > (:kind, :state, 0) and (kind, state, id) < (:kind, :state, {beyond}) and {unleased}
+order by kind, state, id limit 1
+
+-- name: web_ended_since
+select changed from (
+    select job.changed from job
+    where (kind, state, id) < (:kind, :state, {beyond}) and (kind, state, id) > (:kind, :state, 0)
+    order by kind desc, state desc, id desc limit 5000) as newest
+where changed > :since
+
+-- fragment: beyond
+-- No job has so high a number.
+9223372036854775807
+
+-- The rows of a page, when its keys are known.
+
+-- name: web_jobs_these
+select {job_columns} from job
+where id in (select cast(one as bigint) from json_array_elements_text(cast(:ids as json)) as one)
+
+-- name: web_items_these
+select id, types, collection, seq, changed, fingerprint, detail from item
+where id in (select one collate "C" from json_array_elements_text(cast(:ids as json)) as one)
+
+-- name: web_events_these
+select {event_columns} from event
+where id in (select cast(one as bigint) from json_array_elements_text(cast(:ids as json)) as one)
+
+-- name: ready_items
+-- A trigger as a question to the indexes, over a run of items: model/trigger.py (`admits`) says the same, clause by
+-- clause, and is asked again about what comes out of this. Every database unfolds a list in its own way.
+select id, types, collection, seq, changed, fingerprint, detail from item
+where id > :after and id <= :last
+  and (:items = '[]' or id in (select value from json_array_elements_text(:items::json) as one (value)))
+  and not exists (
+    select 1 from json_array_elements_text(:types::json) as one (value) where replace(item.types, ' ' || one.value || ' ', '') = item.types)
+  and not exists (
+    select 1 from json_array_elements_text(:past::json) as one (value) where not exists (
+      select 1 from latest where latest.item = item.id and latest.type = one.value and latest.outcome <> 'failure'))
+  and not exists (
+    select 1 from json_array_elements_text(:failed::json) as one (value) where not exists (
+      select 1 from latest where latest.item = item.id and latest.type = one.value and latest.outcome = 'failure'))
+  and not exists (
+    select 1 from json_array_elements_text(:absent::json) as one (value)
+    join latest on latest.item = item.id and latest.type = one.value)
+  and not exists (
+    select 1 from json_array_elements_text(:old::json) as one (value)
+    join latest on latest.item = item.id and latest.type = one.value where latest.seen >= item.changed)
+order by id
 
 -- name: wf_nearest
 -- JSON is taken apart in words of its own.

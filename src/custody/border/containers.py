@@ -13,6 +13,7 @@ Nothing is ever pulled: an image is on this machine, and its name is one that an
 from __future__ import annotations
 
 import os
+import pwd
 import re
 import shutil
 import signal
@@ -175,7 +176,7 @@ def arguments(spec: Spec, token: str, uid: int, folder: Path, secrets: Path | No
     made += ["--ulimit", f"fsize={limits.file_size}:{limits.file_size}"]
     made += ["--memory", str(limits.memory), "--memory-swap", str(limits.memory), "--pids-limit", str(limits.processes)]
     made += ["--cpus", str(limits.processors)] if limits.processors else []
-    made += ["--user", f"{uid}:{uid}"] if os.geteuid() == 0 else ["--userns=keep-id"]
+    made += ["--user", f"{uid}:{uid}"] if os.geteuid() == 0 else _as_ourselves()
     made += ["--env-file", str(_variables(spec, folder))]
     made += ["--volume", f"{spec.work}:/work", "--workdir", "/work"]
     for mount in spec.mounts:
@@ -187,6 +188,18 @@ def arguments(spec: Spec, token: str, uid: int, folder: Path, secrets: Path | No
     wanted = spec.argv or (*spec.shell, "/run/script")
     check_image(spec.image)
     return [*made, "--entrypoint", wanted[0], spec.image, *wanted[1:]]
+
+
+def _as_ourselves() -> list[str]:
+    """Without root: under our own number, if we were given numbers to map. Otherwise the command sees itself as root,
+    which outside is nobody but us, and it has none of root's powers: they are all dropped."""
+    try:
+        texts = [Path(file).read_text() for file in ("/etc/subuid", "/etc/subgid")]
+        us = (pwd.getpwuid(os.geteuid()).pw_name, str(os.geteuid()))
+    except (OSError, KeyError):
+        return []
+    given = all(any(line.partition(":")[0] in us for line in text.splitlines()) for text in texts)
+    return ["--userns=keep-id"] if given else []
 
 
 def _variables(spec: Spec, folder: Path) -> Path:

@@ -70,9 +70,15 @@ def submit_one(tx: Tx, new: NewJob, move: str, agent: str) -> Submitted:
     parent = _counts_for(new)
     if made.new and parent is not None:
         count_child(tx, parent, +1)
-    if made.new and (new.line is not None or met):
+    if made.new and _something_comes_of(new, met):
         settle_in(tx, made.id, new, met)
     return made
+
+
+def _something_comes_of(new: NewJob, met: Sequence[tuple[Edge, bool]]) -> bool:
+    """It is ready on its line, or waits for what may have ended otherwise and asked to be skipped then."""
+    waits = [edge for edge, is_met in met if not is_met]
+    return any(edge.otherwise == "skip" for edge in waits) or (new.line is not None and not waits and new.delay == 0)
 
 
 def _insert(tx: Tx, new: NewJob, met: Sequence[tuple[Edge, bool]], move: str, agent: str) -> Submitted:

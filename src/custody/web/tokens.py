@@ -79,7 +79,7 @@ class Tokens:
         """Whom a secret stands for; none when it is wrong, over or revoked."""
         if not looks_right(secret):
             return None
-        rows = self._db.read(lambda tx: tx.run("token_by_hash", hash=hashed(secret)))
+        rows = self._db.glance(lambda tx: tx.run("token_by_hash", hash=hashed(secret)))
         if not rows:
             return None
         token = _token(rows[0])

@@ -13,7 +13,7 @@ from custody.model.job import NewJob
 from custody.stores import Store
 from custody.stores.rows import Tx, job_from
 from custody.stores.submit import submit_one
-from custody.workflows.archives import Kept
+from custody.workflows.archives import Archives, Kept
 
 COMMIT_KIND = "workflow/commit"
 MOST_AT_ONCE = 500
@@ -23,28 +23,33 @@ def notify(store: Store, archive: str, revision: int, agent: str = "hook") -> in
     """Take in a revision, and all before it; answers how many were new."""
     if revision < 1:
         raise BadInput(f"{revision} is no revision", code="archive.revision")
-    new = 0
-    while made := store.db.write(lambda tx: _take_in(tx, archive, revision, agent)):
+    known = Archives(store).get(archive)
+    if known.frozen or known.last >= revision:
+        return 0  # late or repeated: nothing is written, so nothing has to reach the disk
+    new, last = 0, 0
+    while last < revision:
+        made, last = store.db.write(lambda tx: _take_in(tx, archive, revision, agent))
         new += made
     if new:
         store.wake()
     return new
 
 
-def _take_in(tx: Tx, name: str, revision: int, agent: str) -> int:
+def _take_in(tx: Tx, name: str, revision: int, agent: str) -> tuple[int, int]:
+    """How many were new, and up to which revision there is nothing left to do."""
     rows = tx.run("wf_lock_archive", name=name)
     if not rows:
         raise NotFound(f"there is no archive {name}", code="archive.unknown", hint="`custody archive list`")
     kept = Kept(*rows[0])
-    if kept.frozen:
-        return 0
+    if kept.frozen or kept.last >= revision:
+        return 0, revision
     upto = min(revision, kept.last + MOST_AT_ONCE)
     before = _commit_of(tx, name, kept.last)
     for number in range(kept.last + 1, upto + 1):
         needs = [Edge(before)] if before else []
         before = submit_one(tx, commit_job(name, number, needs), tx.new_move(), agent).id
     tx.run("wf_advance", name=name, last=upto)
-    return max(0, upto - kept.last)
+    return upto - kept.last, upto
 
 
 def commit_job(archive: str, revision: int, needs: list[Edge]) -> NewJob:
@@ -66,8 +71,6 @@ def _commit_of(tx: Tx, archive: str, revision: int) -> int | None:
 
 def reconcile(store: Store, kept: Kept, agent: str = "reconciler") -> int:
     """Ask the repository itself: lost hooks repair themselves. Another repository in its place freezes the archive."""
-    from custody.workflows.archives import Archives
-
     if kept.frozen:
         return 0
     archive = kept.open()

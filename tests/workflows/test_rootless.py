@@ -1,0 +1,91 @@
+"""Containers without root: a worker that is an ordinary user runs tasks in images too."""
+
+from __future__ import annotations
+
+import json
+import os
+import pwd
+import shutil
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import custody
+from rig.need import need
+from rig.podman import IMAGE, SETTINGS, pack_busybox
+from rig.program import as_user, room, tool, unprivileged_user
+
+# No numbers but one's own can be mapped, so files of others in an image become ours; and no mounts of its own kind.
+STORAGE = """\
+[storage]
+driver = "vfs"
+graphroot = "{folder}/store"
+runroot = "{folder}/run"
+[storage.options.vfs]
+ignore_chown_errors = "true"
+"""
+
+
+AGAIN = "import subprocess, sys; subprocess.run([sys.executable, '-c', '1'], check=True)"
+
+
+@pytest.fixture
+def without_root() -> Iterator[tuple[Path, list[str], dict[str, str]]]:
+    """A folder of an ordinary user with a podman store in it; the words and variables to act as that user."""
+    need("podman")
+    user = unprivileged_user()
+    folder = room("rootless", user)
+    (folder / "containers.conf").write_text(SETTINGS.format(folder=folder))
+    (folder / "storage.conf").write_text(STORAGE.format(folder=folder))
+    root = folder / "root.tar"
+    pack_busybox(Path(tool("busybox")), root)
+    environ = {
+        "PATH": os.environ["PATH"] + ":/usr/sbin:/usr/bin", "HOME": str(folder), "XDG_RUNTIME_DIR": str(folder),
+        "CONTAINERS_CONF": str(folder / "containers.conf"), "CONTAINERS_STORAGE_CONF": str(folder / "storage.conf"),
+    }  # fmt: skip
+    words = as_user(user)
+    for command in (["import", str(root), IMAGE], ["run", "--rm", "--pull=never", IMAGE, "true"]):
+        done = subprocess.run(
+            [*words, tool("podman"), *command], env=environ, cwd="/", capture_output=True, timeout=120
+        )
+        if done.returncode:
+            shutil.rmtree(folder, ignore_errors=True)
+            pytest.skip(f"podman runs no container without root here: {done.stderr.decode().strip()[-300:]}")
+    yield folder, words, environ
+    subprocess.run([*words, tool("podman"), "rm", "--all", "--force"], env=environ, cwd="/", capture_output=True)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def test_an_ordinary_user_runs_a_task_in_an_image(without_root: tuple[Path, list[str], dict[str, str]]) -> None:
+    folder, words, environ = without_root
+    python = reachable_python(words)
+    source = Path(custody.__file__).parents[1]
+    environ |= {"PYTHONPATH": f"{source}:{sysconfig.get_path('purelib')}", "PYTHONDONTWRITEBYTECODE": "1"}
+    script = Path(__file__).with_name("runs_rootless.py")
+    done = subprocess.run(
+        [*words, python, script, folder, IMAGE], env=environ, cwd="/", capture_output=True, text=True, timeout=180
+    )
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert told["user"] != 0
+    # Before it, podman may say that it ignores limits on machines with old control groups.
+    assert told["output"].endswith("from the archive\n***"), "it read its revision and its secret, which is masked"
+    assert told["code"] == 7
+    assert told["ours"], "what it leaves belongs to the worker"
+    left = subprocess.run([*words, tool("podman"), "ps", "-aq"], env=environ, cwd="/", capture_output=True, text=True)
+    assert left.stdout == ""
+
+
+def reachable_python(words: list[str]) -> str:
+    """An interpreter of our own version that this user may start."""
+    for python in (sys.executable, f"/usr/bin/python{sys.version_info[0]}.{sys.version_info[1]}"):
+        try:
+            if subprocess.run([*words, python, "-c", AGAIN], cwd="/", capture_output=True).returncode == 0:
+                return python
+        except OSError:
+            continue
+    pytest.skip(f"{pwd.getpwuid(os.geteuid()).pw_name}'s Python can be started by nobody else")

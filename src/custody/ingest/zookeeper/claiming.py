@@ -7,6 +7,7 @@ record still names a holder but whose lock is gone was left behind, and is taken
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
@@ -17,7 +18,7 @@ from custody.ingest.zookeeper import moving
 from custody.ingest.zookeeper.following import follow
 from custody.ingest.zookeeper.holding import Holds, read_holds
 from custody.ingest.zookeeper.operations import Check, Create, Delete, Op, Set, lock, unlock
-from custody.ingest.zookeeper.reading import Seen, Tree, as_job, read, read_one
+from custody.ingest.zookeeper.reading import Listed, Seen, Tree, as_job, read, read_one
 from custody.ingest.zookeeper.record import Record
 from custody.ingest.zookeeper.why import blockers, hold_on
 from custody.model.job import Claim
@@ -25,6 +26,7 @@ from custody.model.job import Claim
 SOON, LATER = 0.2, 1.0  # seconds before something that cannot be claimed is worth another look
 LONG = 30.0
 GLANCE = 0.01
+RELIED_ON = 10  # times as long as listing a queue took, its list is good for
 QUEUES = tuple(STEPS)
 
 
@@ -54,8 +56,10 @@ def claim_these(at: Tree, names: Sequence[str], holder: str, move: str) -> list[
 
 def claim_vanished(at: Tree, serves: Callable[[Seen], bool], holder: str, move: str) -> Claim | None:
     """One whose holder vanished, alone: if it kills us too, it is known to be the one."""
-    under_way = [found for entry in at.session.names(tree.HELD) if (found := _claim_in(entry))]
-    locks = at.session.look_many([f"{tree.home(name)}/lock" for name, _ in under_way])
+    under_way = [
+        found for entry in at.session.names(tree.HELD) if (found := _claim_in(entry)) and not _is_held(at, *found)
+    ]
+    locks = at.session.get_many([f"{tree.home(name)}/lock" for name, _ in under_way])
     left = [found for found, lock in zip(under_way, locks, strict=True) if lock is None]
     for (name, token), seen in zip(left, read(at.session, [name for name, _ in left]), strict=True):
         if seen is None or seen.token != token:
@@ -66,6 +70,12 @@ def claim_vanished(at: Tree, serves: Callable[[Seen], bool], holder: str, move: 
             if taken:
                 return taken[0]
     return None
+
+
+def _is_held(at: Tree, name: str, token: int) -> bool:
+    """By this process: whether it still is, is asked when it is renewed."""
+    held = at.held.get(tree.id_of(name))
+    return held is not None and held.token == token
 
 
 def _claim_in(entry: str) -> tuple[str, int] | None:
@@ -124,7 +134,7 @@ def renew(at: Tree, claims: Sequence[Claim], seconds: float) -> dict[int, str]:
     """
     names = [tree.name_of(claim.id) for claim in claims]
     paths = [*(f"{tree.home(name)}/lock" for name in names), *map(tree.ours, names)]
-    nodes = at.session.look_many(paths, patience=seconds / 6)
+    nodes = at.session.get_many(paths, patience=seconds / 6)
     locks, records = nodes[: len(names)], nodes[len(names) :]
     session = at.session.id
     lost = {}
@@ -164,7 +174,7 @@ def _length(at: Tree, queue: str) -> int:
     now, turn = time.monotonic(), at.rest.turn
     seen_at, when, count = at.glance.get(queue, (-1, 0.0, 0))
     if seen_at != turn or now - when > GLANCE:
-        looks = at.session.look_many([f"{tree.QUEUES}/{name}" for name in QUEUES])
+        looks = at.session.get_many([f"{tree.QUEUES}/{name}" for name in QUEUES])
         found = {name: node.children if node else 0 for name, node in zip(QUEUES, looks, strict=True)}
         at.glance.update({name: (turn, now, length) for name, length in found.items()})
         count = found.get(queue, 0)
@@ -182,10 +192,24 @@ def _waiting_jobs(at: Tree, state: str, names: Sequence[str], turn: int) -> Iter
 
 
 def _job_names(at: Tree, state: str) -> Iterator[str]:
-    for name in at.session.names(f"{tree.QUEUES}/{tree.queue_of(state)}", at.db.bell.ring):
+    for name in _entries(at, f"{tree.QUEUES}/{tree.queue_of(state)}"):
         found = tree.job_in(name)
-        if found and at.rest.is_over(_mark(state, found[1])):
+        if found and tree.id_of(found[1]) not in at.held and at.rest.is_over(_mark(state, found[1])):
             yield found[1]
+
+
+def _entries(at: Tree, queue: str) -> Iterator[str]:
+    """What is in a queue, in its order. Listing costs as much as the queue is long, however few are wanted of it: so a
+    list is used up before it is asked for again, for some time; and whoever comes to its end sees all there is."""
+    listed = at.lists.get(queue)
+    if listed is not None and time.monotonic() < listed.until:
+        while listed.names:
+            yield listed.names.popleft()
+    begun = time.monotonic()
+    names = deque(at.session.names(queue, at.db.bell.ring))
+    at.lists[queue] = Listed(names, time.monotonic() + RELIED_ON * (time.monotonic() - begun))
+    while names:
+        yield names.popleft()
 
 
 def _batch_names(at: Tree) -> Iterator[str]:
@@ -230,7 +254,7 @@ def _history_keeps_up(at: Tree) -> bool:
     now = time.monotonic()
     _, when, count = at.glance.get(tree.MOVES, (0, 0.0, 0))
     if now - when > SOON:
-        (moves,) = at.session.look_many([tree.MOVES])
+        (moves,) = at.session.get_many([tree.MOVES])
         count = moves.children if moves else 0
         at.glance[tree.MOVES] = (0, now, count)
     if count > at.limits.moves:

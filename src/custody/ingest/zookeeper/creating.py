@@ -151,13 +151,13 @@ def _names_for(at: Tree, children: Sequence[NewJob]) -> list[str]:
 
 
 def _next(at: Tree, folder: str) -> int:
-    (found,) = at.session.look_many([folder])
+    (found,) = at.session.get_many([folder])
     return found.births if found else 0
 
 
 def _must_have_room(at: Tree, more: int) -> None:
     """So many, and no more: a list that does not fit into one packet would be the end of every other service."""
-    (jobs,) = at.session.look_many([tree.JOBS])
+    (jobs,) = at.session.get_many([tree.JOBS])
     there = jobs.children if jobs else 0
     if there + more <= at.limits.jobs:
         return

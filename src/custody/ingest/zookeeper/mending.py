@@ -192,6 +192,6 @@ def _claims(session: Session, names: Names) -> Iterator[Orphan]:
 def _locks(session: Session, names: Names) -> Iterator[Orphan]:
     """Locks that belong to no session never go away by themselves."""
     paths = [f"{tree.home(name)}/lock" for name in (*names.batches, *sorted(names.jobs))]
-    for path, node in zip(paths, session.look_many(paths), strict=True):
+    for path, node in zip(paths, session.get_many(paths), strict=True):
         if node is not None and node.owner == 0:
             yield Orphan("lock.no-owner", path, f"{path} belongs to no session", (Delete(path, node.version),))

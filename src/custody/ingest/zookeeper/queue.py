@@ -246,7 +246,7 @@ class TreeQueue:
 
     def counts(self) -> Sequence[tuple[str, str, int]]:
         states = [state for state in (*JOB.states(), "deleted") if state != "rejected"]
-        looks = self._at.session.look_many([f"{tree.QUEUES}/{state}" for state in states])
+        looks = self._at.session.get_many([f"{tree.QUEUES}/{state}" for state in states])
         jobs = [
             (JOB_KIND, state, node.children)
             for state, node in zip(states, looks, strict=True)

@@ -1,0 +1,159 @@
+"""A manifest of sixty thousand rows on ZooKeeper: it runs through, and no folder becomes too long to be listed.
+
+Batches, fan-out, provisioning, reports, making room and the history are the real ones; what a job does on its way is
+not: sixty thousand downloads and stored objects would be the file system's benchmark, not the tree's.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kazoo.client import KazooClient
+
+from custody.engine import Serving, Settings, Worker
+from custody.engine.kinds import Kind
+from custody.ingest import tree
+from custody.ingest.manifest.form import BATCH_OF_MANIFESTS, Row
+from custody.ingest.manifest.writer import write
+from custody.ingest.serving import kinds
+from custody.ingest.states import JOB_KIND
+from custody.ingest.zookeeper.operations import Create, Delete, Op
+from custody.ingest.zookeeper.queue import TreeQueue
+from custody.ingest.zookeeper.reading import Limits
+from custody.ingest.zookeeper.session import Verdict
+from custody.model.job import FanOut
+from custody.model.outcome import Passed
+from custody.stores import Store
+from faults.conftest import quick
+from ingest.bench import Archive, archive
+from prove.plugin import Scaled, Tell
+from rig.need import need
+from rig.zookeeper import ZooKeeper
+
+AS_SHIPPED = 60_000
+PARTS = 6
+
+
+@pytest.fixture
+def roomy() -> Iterator[ZooKeeper]:
+    """A server with memory for as many nodes as thirty thousand jobs have."""
+    need("zookeeper")
+    server = ZooKeeper(megabytes=2_048)
+    server.start()
+    yield server
+    server.remove()
+
+
+@dataclass
+class Folders:
+    """How many children each folder has, counted with every `multi` that was done; and the most it ever had."""
+
+    now: Counter[str] = field(default_factory=Counter)
+    most: Counter[str] = field(default_factory=Counter)
+
+    def count(self, ops: Sequence[Op]) -> None:
+        for op in ops:
+            if isinstance(op, Create | Delete):
+                folder = op.path.rpartition("/")[0]
+                self.now[folder] += 1 if isinstance(op, Create) else -1
+                self.most[folder] = max(self.most[folder], self.now[folder])
+
+    def watch(self, store: Store) -> None:
+        session: Any = store.queue._at.session  # type: ignore[attr-defined]
+        send = session.commit_many
+
+        def commit_many(moves: Iterable[Sequence[Op]]) -> list[Verdict]:
+            sent: list[Sequence[Op]] = []
+            verdicts: list[Verdict] = send(sent.append(ops) or ops for ops in moves)  # type: ignore[func-returns-value]
+            for ops, verdict in zip(sent, verdicts, strict=True):
+                if verdict.done:
+                    self.count(ops)
+            return verdicts
+
+        session.commit_many = commit_many
+
+
+@contextmanager
+def asking(hosts: str, pause: float) -> Iterator[Counter[str]]:
+    """What the server itself says, asked again and again by someone who knows nothing of us."""
+    most, stop = Counter[str](), threading.Event()
+    zk = KazooClient(hosts)
+    zk.start()
+
+    def ask() -> None:
+        while not stop.wait(pause):
+            lists = [f"{at}/states/{name}" for at in map(tree.home, zk.get_children("/batches")) for name in LISTS]
+            for path in (*tree.FOLDERS, tree.JOBS, *lists):
+                stat = zk.exists(path)
+                most[path] = max(most[path], stat.numChildren if stat else 0)
+
+    LISTS = tree.BATCH_LISTS
+    asker = threading.Thread(target=ask)
+    asker.start()
+    try:
+        yield most
+    finally:
+        stop.set()
+        asker.join(60)
+        zk.stop()
+        zk.close()
+
+
+def light(kind: Kind) -> Kind:
+    """The same place in the table, and nothing to do there; a size is told, as provisioning asks for it."""
+    told = {"space_needed": 10} if kind.state == "estimating" else {}
+    is_step = kind.kind == JOB_KIND and kind.handler is not None
+    return replace(kind, handler=lambda work: Passed(keep=told)) if is_step else kind
+
+
+def long_manifest(home: Archive, rows: int) -> str:
+    listed = (Row(n, f"https://depositor.example/{n}.checkm", f"{n}.checkm", title=f"No. {n}") for n in range(rows))
+    return home.world.staging.put((line.encode() for line in write(BATCH_OF_MANIFESTS, listed)), "long.checkm").url
+
+
+def work_through(home: Archive) -> None:
+    """Until nothing waits for room, either."""
+    serving = Serving(tuple(light(kind) for kind in kinds(home.world)))
+    worker = Worker(home.store, serving, Settings(threads=2, poll=0.2))
+    thread = threading.Thread(target=worker.run_forever)
+    thread.start()
+    try:
+        wait_for_reports(home)
+    finally:
+        worker.stop()
+        thread.join(60)
+
+
+def wait_for_reports(home: Archive) -> None:
+    import time
+
+    while len(home.mails()) < PARTS:
+        time.sleep(0.2)
+
+
+@pytest.mark.proves("G17")
+def test_a_manifest_of_sixty_thousand_rows_runs_through_and_every_folder_can_be_listed(
+    roomy: ZooKeeper, tell: Tell, scaled: Scaled[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = scaled(240, AS_SHIPPED, AS_SHIPPED)
+    limits, most = Limits(), TreeQueue.fan_out.most
+    if rows < AS_SHIPPED:  # everything smaller in proportion
+        most, limits = rows // PARTS, Limits(jobs=rows // 2, moves=rows // 3)
+        monkeypatch.setattr(TreeQueue, "fan_out", FanOut(at_once=8, most=most))
+    hosts, folders = roomy.fresh_root(), Folders()
+    with quick() as folder:
+        url = f"zookeeper://{hosts}?with=sqlite:///{folder}/custody.db"
+        with archive(Path(folder), url, limits=limits) as home, asking(hosts, 0.05) as asked:
+            folders.watch(home.store)
+            home.submit(long_manifest(home, rows), type="batch-manifest")
+            work_through(home)
+    counted = max(folders.most.values())
+    tell(f"{rows} rows: {counted} children at most (asked: {max(asked.values())})", children=counted)
+    assert counted <= rows * 2 // 3

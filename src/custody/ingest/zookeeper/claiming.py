@@ -48,6 +48,8 @@ def claim(at: Tree, batches: bool, state: str, holder: str, limit: int, move: st
 
 def claim_these(at: Tree, names: Sequence[str], holder: str, move: str) -> list[Claim]:
     """These very ones, as far as they can be claimed, wherever they are pinned to."""
+    if not _history_keeps_up(at):
+        return []
     holds, now = read_holds(at.session), at.now()
     found = [seen for seen in read(at.session, names) if seen is not None]
     free = [seen for seen in found if not blockers(seen, holds, now, seen.record.place, at.external)]

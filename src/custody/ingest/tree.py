@@ -71,7 +71,12 @@ def name_of(number: int) -> str:
 
 
 def in_tree(number: int) -> bool:
-    return number >= BATCH_FAMILY
+    return BATCH_FAMILY <= number < JOB_FAMILY + BATCH_FAMILY
+
+
+def shown(number: int) -> str:
+    """As people know it: by its name, if it is in the tree."""
+    return name_of(number) if in_tree(number) else str(number)
 
 
 def is_batch(name: str) -> bool:

@@ -99,8 +99,22 @@ def newest_jobs(store: Store, machines: Machines, caller: Caller, where: Filter,
                 walks.append([job_from(row) for row in found])
         return list(islice(heapq.merge(*walks, key=lambda job: -job.id), limit + 1))
 
-    found = store.db.read(look)
+    found = _elsewhere(store, caller, where, before, limit)
+    if len(found) <= limit:  # those have the higher numbers
+        found += store.db.read(look)
+    return _page(found, limit)
+
+
+def _page(found: list[Job], limit: int) -> Page[Job]:
     return Page(found[:limit], str(found[limit - 1].id) if len(found) > limit else "")
+
+
+def _elsewhere(store: Store, caller: Caller, where: Filter, before: int, limit: int) -> list[Job]:
+    """Jobs that are not in the database, newest first."""
+    if store.elsewhere is None:
+        return []
+    seen = (job for job in store.elsewhere.newest(where, before) if caller.sees(job.collection))
+    return list(islice(seen, limit + 1))
 
 
 def _states(tx: Tx, kind: str, where: Filter, machines: Machines) -> list[str]:
@@ -121,6 +135,9 @@ def _is_kind(kind: str, wanted: str) -> bool:
 
 def children(store: Store, caller: Caller, where: Filter, after: int, limit: int) -> Page[Job]:
     """The jobs of a batch, in the order of its rows."""
+    if store.elsewhere and store.elsewhere.has(where.parent):
+        seen = (job for job in store.elsewhere.every(where, after) if caller.sees(job.collection))
+        return _page(list(islice(seen, limit + 1)), limit)
     rest = {
         "scope": caller.scope, "collection": where.collection, "lane": where.lane, "code": where.code,
         "state": where.state, "parent": where.parent, "after": after, "limit": limit + 1,
@@ -133,8 +150,13 @@ def children(store: Store, caller: Caller, where: Filter, after: int, limit: int
             walks.append([job_from(row) for row in tx.run("web_children_open", **rest)])
         return list(islice(heapq.merge(*walks, key=lambda job: job.id), limit + 1))
 
-    found = store.db.read(look)
-    return Page(found[:limit], str(found[limit - 1].id) if len(found) > limit else "")
+    return _page(store.db.read(look), limit)
+
+
+def leased(store: Store, limit: int) -> Sequence[Job]:
+    """What is being worked on."""
+    found = [job_from(row) for row in store.db.read(lambda tx: tx.run("web_leased_jobs", limit=limit))]
+    return [*found, *(store.elsewhere.leased() if store.elsewhere else ())][:limit]
 
 
 # Items and events

@@ -21,6 +21,7 @@ from custody.stores.database import Database
 
 ELSEWHERE: Final = "another service"
 PAGE = 200
+KEPT = 30_000_000  # a lock is good for as long as it is there: by now it has not ended, that is all there is to tell
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,6 +230,7 @@ def as_job(seen: Seen, now: int) -> Job:
         retries=seen.status.retries,
         last_passed=seen.status.last_passed, parent=None if seen.is_batch else tree.id_of(seen.batch), open=seen.open,
         when_empty="reporting" if seen.is_batch else None, line=None, task=None, position=0, supersedes=False,
-        token=seen.token or 0, seq=seen.version + 1, move=record.move, holder=holder, until=0,
+        token=seen.token or 0, seq=seen.version + 1, move=record.move, holder=holder,
+        until=now + KEPT if seen.lock else 0,
         suspect=record.suspect, revoked=None, code=code, created=seen.made, changed=seen.changed,
     )  # fmt: skip

@@ -136,8 +136,3 @@ def test_serve_works_on_a_tree_and_shows_it(zookeeper_hosts: str, tmp_path: Path
         assert "1 of 1 done" in get(url, "/batches", Accept="text/html")[1]
         serving.send_signal(signal.SIGTERM)
         assert serving.wait(timeout=60) == 0
-    listed = custody(tmp_path, "batch", "list", "--store", store)
-    assert PAPERS in listed
-    assert "completed" in listed
-    assert "jid0000000001" in custody(tmp_path, "job", "list", "--kind", "ingest/job", "--store", store)
-    assert "it has ended: completed" in custody(tmp_path, "batch", "why", PAPERS, "--store", store)

@@ -159,10 +159,10 @@ def stamp(microseconds: int) -> str:
 
 def unstamp(text: str) -> int:
     try:
-        moment = datetime.strptime(text, "%Y-%m-%d %H:%M:%S %z")
+        moment = datetime.fromisoformat(f"{text[:19]}{text[20:]}")  # the space before the zone is not ISO's
     except ValueError:
         return 0
-    return int((moment - EPOCH).total_seconds()) * 1_000_000
+    return int((moment - EPOCH).total_seconds()) * 1_000_000 if moment.tzinfo else 0
 
 
 def write_status(status: Status, of_batch: bool) -> bytes:

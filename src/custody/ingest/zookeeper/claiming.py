@@ -58,9 +58,7 @@ def claim_these(at: Tree, names: Sequence[str], holder: str, move: str) -> list[
 
 def claim_vanished(at: Tree, serves: Callable[[Seen], bool], holder: str, move: str) -> Claim | None:
     """One whose holder vanished, alone: if it kills us too, it is known to be the one."""
-    under_way = [
-        found for entry in at.session.names(tree.HELD) if (found := _claim_in(entry)) and not _is_held(at, *found)
-    ]
+    under_way = [found for entry in at.session.names(tree.HELD) if (found := _claim_in(entry)) and not at.has(found[0])]
     locks = at.session.get_many([f"{tree.home(name)}/lock" for name, _ in under_way])
     left = [found for found, lock in zip(under_way, locks, strict=True) if lock is None]
     for (name, token), seen in zip(left, read(at.session, [name for name, _ in left]), strict=True):
@@ -74,12 +72,6 @@ def claim_vanished(at: Tree, serves: Callable[[Seen], bool], holder: str, move: 
     return None
 
 
-def _is_held(at: Tree, name: str, token: int) -> bool:
-    """By this process: whether it still is, is asked when it is renewed."""
-    held = at.held.get(tree.id_of(name))
-    return held is not None and held.token == token
-
-
 def _claim_in(entry: str) -> tuple[str, int] | None:
     name, _, token = entry.rpartition("-")
     return (name, int(token)) if token.isdigit() and name[:3] in ("jid", "bid") else None
@@ -87,14 +79,14 @@ def _claim_in(entry: str) -> tuple[str, int] | None:
 
 def take(at: Tree, wanted: Sequence[Seen], holds: Holds, holder: str, move: str, suspect: bool = False) -> list[Claim]:
     """Ask for all of them at once; those that someone else was quicker with are simply not among the answers."""
-    now, turn = at.now(), at.rest.turn
+    now, turn, session = at.now(), at.rest.turn, at.session.id
     asked = [(seen, _record(seen, holder, now, f"{move}-{seen.name}", suspect)) for seen in wanted]
     verdicts = at.session.commit_many([_ops(seen, record, holds, suspect) for seen, record in asked])
     claims = []
     for (seen, record), verdict in zip(asked, verdicts, strict=True):
         token = 0 if seen.token is None else seen.token + 1
         if verdict.done or (verdict.answer == "unknown" and _is_ours(at, seen.name, record.move)):
-            held = replace(seen, record=record, token=token)
+            held = replace(seen, record=record, token=token, session=session)
             at.held[seen.id] = held
             claims.append(Claim(as_job(held, now), token, holder, hold_on(seen, holds)))
         else:
@@ -196,7 +188,7 @@ def _waiting_jobs(at: Tree, state: str, names: Sequence[str], turn: int) -> Iter
 def _job_names(at: Tree, state: str) -> Iterator[str]:
     for name in _entries(at, f"{tree.QUEUES}/{tree.queue_of(state)}"):
         found = tree.job_in(name)
-        if found and tree.id_of(found[1]) not in at.held and at.rest.is_over(_mark(state, found[1])):
+        if found and not at.has(found[1]) and at.rest.is_over(_mark(state, found[1])):
             yield found[1]
 
 

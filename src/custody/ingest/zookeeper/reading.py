@@ -53,6 +53,7 @@ class Seen:
     taken: bool = True  # of a batch: someone began to make jobs of it
     lists: bool = True  # of a batch: its lists are there
     uuid: str = ""
+    session: int = 0  # under which we claimed it
 
     @property
     def id(self) -> int:
@@ -129,6 +130,11 @@ class Tree:
 
     def now(self) -> int:
         return self.db.now()
+
+    def has(self, name: str) -> bool:
+        """Is it claimed by this process? Whatever was claimed under a session that has ended is nobody's."""
+        held = self.held.get(tree.id_of(name))
+        return held is not None and held.session == self.session.id
 
     def drop(self, number: int, token: int | None) -> Seen | None:
         """What was claimed under this token; a newer claim of the same job is none of its business."""

@@ -83,6 +83,9 @@ def taken_over(home: Archive, second: Worker, batch: int) -> bool:
 
 
 def refused(home: Archive, holder: str) -> set[int]:
+    """By whoever was asked; or by itself, if its session was not back in time for asking anyone."""
     notes = home.store.records.events(f"worker/{holder}")
-    assert {note.type for note in notes} <= {"refused"}
-    return {note.detail["job"] for note in notes if note.detail["code"] == "lease.lost"}
+    assert {(note.type, note.detail["code"]) for note in notes} <= {
+        ("refused", "lease.lost"), ("silenced", "lease.unconfirmed")
+    }  # fmt: skip
+    return {note.detail["job"] for note in notes}

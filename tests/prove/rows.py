@@ -72,12 +72,10 @@ ROWS: dict[str, Row] = {
             "zookeeper restarts": least(20, 2_000),
             "jobs": least(20_000, 2_000_000),
         },
-        short="restarts of ZooKeeper are not counted yet",
     ),
     "G5": Row(
         "Whoever wakes after his lease is refused, and it is written down",
         {"resumes": least(600, 20_000)},
-        short="two stores of three",
     ),
     "G6": Row("Work of the dead is in other hands two seconds after the lease", {"seconds late": most(2.0)}),
     "G7": Row("The power may go at any moment", {"images": least(50_000, 1_000_000)}),
@@ -97,9 +95,7 @@ ROWS: dict[str, Row] = {
     "G14": Row("Every store does what the model does", {"examples": least(2_000, 100_000)}),
     "G15": Row("A migration may be killed at any point", {CASES: least(4)}),
     "G16": Row("A million jobs beside a transaction that stays open", {"jobs": least(1_000_000), "slower": most(3.0)}),
-    "G17": Row(
-        "No folder of ZooKeeper grows beyond what can be listed", {"children": most(40_000)}, short="not measured"
-    ),
+    "G17": Row("No folder of ZooKeeper grows beyond what can be listed", {"children": most(40_000)}),
     "G18": Row(
         "Many waiters, one release: few are woken",
         {"waiters": least(200, 2_000), "calls": most(5)},

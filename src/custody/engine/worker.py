@@ -290,6 +290,9 @@ class Worker:
             self._excuse(work)
         if work.stop_reason in ("", "lost"):  # it was refused a renewal, or to keep a fact
             self._settler.note_refusal(work, "renewed", "lease.lost", "someone else has claimed or moved it")
+        elif work.stop_reason == "unconfirmed":  # nobody refused it, but what it had to say was not said either
+            why = "nobody could be asked in time whether it still had the job"
+            self._settler.note_refusal(work, "nothing", "lease.unconfirmed", why, "silenced")
         self._leave([work])
 
     def _excuse(self, work: Work) -> None:

@@ -66,12 +66,12 @@ def find(session: Session, closely: bool = True, also: Iterable[str] = (), queue
     names = read_names(session)
     jobs = sorted(names.jobs if closely else (_suspicious(names, queues) | set(also)) & names.jobs)
     return [
+        *(_locks(session, names) if closely else ()),  # first: what is behind one is mended when it is gone
         *_jobs(session, names, jobs),
         *_mentions(names),
         *_batches(session, names),
         *_ours(session, names),
         *_claims(session, names),
-        *(_locks(session, names) if closely else ()),
     ]
 
 
@@ -109,7 +109,7 @@ def _jobs(session: Session, names: Names, wanted: Sequence[str]) -> Iterator[Orp
                 yield _half_made(session, name, found)
             elif seen.batch not in names.batches:
                 yield _fatherless(session, seen, found)
-            elif not seen.lock:
+            elif not seen.lock or not seen.lock.owner:
                 yield from _misplaced(seen, found, batches.get(seen.batch))
 
 

@@ -58,6 +58,9 @@ class TreeQueue:
     def submit_one(self, job: NewJob, agent: str = "") -> Submitted:
         return self.submit([job], agent)[0]
 
+    def full(self) -> str:
+        return str(creating.too_full(self._at) or "")
+
     # claim
 
     def ready_queues(self, prefix: str, after: str = "", limit: int = 64) -> list[str]:

@@ -21,6 +21,7 @@ from kazoo.exceptions import (
     NoNodeError,
     OperationTimeoutError,
     SessionExpiredError,
+    UnimplementedError,
 )
 from kazoo.handlers.threading import KazooTimeoutError
 
@@ -183,6 +184,8 @@ def _node(data: bytes, stat: wire.Stat) -> Node:
 
 
 def down(error: Exception) -> Unavailable:
+    if isinstance(error, UnimplementedError):
+        return Unavailable("this ZooKeeper cannot read in bulk", code="store.old", hint="it must be 3.6 or newer")
     return Unavailable(
         f"ZooKeeper does not answer: {type(error).__name__}",
         code="store.down",

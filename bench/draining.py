@@ -2,8 +2,9 @@
 
     python -m bench.draining [--quick] [--json FILE]
 
-Jobs that do nothing, submitted before the clock starts; from the first worker's start to the last job's end. The
-bare loops say what the machine and the language allow: claim and complete in batches, no worker, no handler.
+Jobs that do nothing, submitted before the clock starts; from the first worker's start to the last job's end. Beside
+the peers on PostgreSQL stand celery with a durable Redis and Temporal with its own server. The bare loops say what
+the machine and the language allow: claim and complete in batches, no worker, no handler.
 """
 
 from __future__ import annotations
@@ -12,10 +13,10 @@ import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 from bench.limits import bare_postgres_drain, bare_sqlite_drain, pgbench_drain
 from bench.peers.contest import (
+    CELERY,
     CUSTODY,
     DBOS,
     GRAPHILE,
@@ -23,29 +24,30 @@ from bench.peers.contest import (
     PG_BOSS,
     PGQUEUER,
     PROCRASTINATE,
+    TEMPORAL,
     Peer,
     drain_rate,
     present,
     running,
 )  # fmt: skip
 from bench.rounds import Measure, Options, Row, in_turns, main
-from bench.server import database, postgres
+from bench.server import Servers, database, servers
 
-SLOW = {PROCRASTINATE: 50, DBOS: 100}  # so many times fewer jobs: the rate is what counts
+SLOW = {PROCRASTINATE: 50, DBOS: 100, CELERY: 40, TEMPORAL: 200}  # so many times fewer jobs: the rate is what counts
 BATCH = {1: 100, 2: 500}  # pgqueuer's best, for one and for two processes
 
 
 def on_postgres(options: Options) -> list[Row]:
     count = 20_000 if options.quick else 100_000
-    peers = present([CUSTODY, PGQUEUER, GRAPHILE, PG_BOSS, PROCRASTINATE, DBOS])
-    with postgres() as server:
+    peers = present([CUSTODY, PGQUEUER, GRAPHILE, PG_BOSS, PROCRASTINATE, DBOS, CELERY, TEMPORAL])
+    with servers(peers) as there:
         contest: dict[str, Measure] = {}
         for processes in (1, 2):
             for peer in peers:
                 if not (processes == 2 and peer in SLOW):
-                    contest[f"{peer.name} {processes}"] = _drain(server, peer, processes, count // SLOW.get(peer, 1))
-        contest["bare loop"] = _bare(server, bare_postgres_drain, count)
-        contest["pgbench"] = _bare(server, pgbench_drain, count)
+                    contest[f"{peer.name} {processes}"] = _drain(there, peer, processes, count // SLOW.get(peer, 1))
+        contest["bare loop"] = _bare(there, bare_postgres_drain, count)
+        contest["pgbench"] = _bare(there, pgbench_drain, count)
         figures = in_turns(contest)
     rows = []
     for processes in (1, 2):
@@ -59,9 +61,9 @@ def on_postgres(options: Options) -> list[Row]:
     return rows
 
 
-def _drain(server: Any, peer: Peer, processes: int, count: int) -> Measure:
+def _drain(there: Servers, peer: Peer, processes: int, count: int) -> Measure:
     def measure() -> float:
-        with database(server) as url:
+        with there.place(peer) as url:
             with running(peer, url) as (first,):
                 if peer is not CUSTODY:
                     first.ask("prepare")
@@ -72,9 +74,9 @@ def _drain(server: Any, peer: Peer, processes: int, count: int) -> Measure:
     return measure
 
 
-def _bare(server: Any, loop: Callable[[str, int], float], count: int) -> Measure:
+def _bare(there: Servers, loop: Callable[[str, int], float], count: int) -> Measure:
     def measure() -> float:
-        with database(server) as url:
+        with database(there.postgres) as url:
             return loop(url, count)
 
     return measure

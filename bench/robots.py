@@ -2,9 +2,9 @@
 
     python -m bench.robots [--quick | --long] [--json FILE]
 
-On SQLite and on PostgreSQL. The items and their newest events are made in bulk, by the database itself, before any
-clock starts: 20 robots, and 20,000 items in the quick form, 200,000 usually, 10 million in the long form (the
-history behind them is left out, as no robot reads it). What is measured:
+On SQLite and on PostgreSQL (BENCH_STORES=sqlite for one of them). The items and their newest events are made in
+bulk, by the database itself, before any clock starts: 20 robots, and 20,000 items in the quick form, 200,000 usually,
+10 million in the long form (some 15 GB in SQLite and 40 GB in PostgreSQL, one after the other). What is measured:
 
     drain       items through a robot that does nothing: claimed, decided, event recorded, next look; a hundred at once.
                 The peer takes and deletes rows and inserts bare events, a hundred at once, and decides nothing.
@@ -12,17 +12,20 @@ history behind them is left out, as no robot reads it). What is measured:
     single      the same, one in a transaction, on disk before the next begins.
     wake        milliseconds from an event in the store to the start of the next robot's work (push, median).
     poll        milliseconds for a look that finds nothing to do.
-    flat …      wake and poll with all items against a tenth of them: they must not depend on it.
+    sweep       items a second that the periodic repair looks at, for one robot; told only, as it is nobody's wait.
+    flat …      wake and poll with all items against a tenth of them (long: a hundredth): they must not depend on it.
 """
 
 from __future__ import annotations
 
+import os
 import statistics
 import sys
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -31,57 +34,21 @@ from typing import Any
 import apsw
 import psycopg
 
+from bench.robot_items import FILL, name_of
 from bench.rounds import Options, Row, main
 from bench.server import database, postgres
 from custody.engine import Serving, Settings, Worker
 from custody.model.event import NewEvent
 from custody.model.item import Item
 from custody.robots import Report, Robot, robot
-from custody.robots.cycle import END, kinds, subscribe
+from custody.robots.cycle import kinds, subscribe
+from custody.robots.sweeping import END, repair
 from custody.stores import Store, open_store
 
 POLLS, WAKES, ROUNDS, SINGLES, ROBOTS = 200, 40, 3, 200, 20
 
 
-# The data: made by the database itself
-
-ITEM = "'item-' || substr('00000000' || n, -8)"
-COLUMNS = {
-    "item": "(id, types, collection, seq, changed, fingerprint, detail, created)",
-    "latest": "(item, type, seq, outcome, seen)",
-}
-
-
-def fill_sqlite(url: str, items: int, types: Sequence[str]) -> None:
-    db = apsw.Connection(url.removeprefix("sqlite:///"))
-    db.execute("pragma synchronous = off")
-    numbers = f"with recursive one (n) as (select 1 union all select n + 1 from one where n < {items})"
-    with db:
-        db.execute(
-            f"insert into item {COLUMNS['item']} {numbers} select {ITEM}, ' object ', '', 1, 1, '', '{{}}', 0 from one"
-        )
-        for seq, name in enumerate(types, 2):
-            db.execute(
-                f"insert into latest {COLUMNS['latest']} {numbers} "
-                f"select {ITEM}, '{name}', {seq}, 'success', {seq} from one"
-            )
-    db.close()
-
-
-def fill_postgres(url: str, items: int, types: Sequence[str]) -> None:
-    name = "'item-' || lpad(n::text, 8, '0')"
-    series = f"from generate_series(1, {items}) as one (n)"
-    with psycopg.connect(url, autocommit=True) as db:
-        db.execute("set synchronous_commit = off")
-        db.execute(f"insert into item {COLUMNS['item']} select {name}, ' object ', '', 1, 1, '', '{{}}', 0 {series}")
-        for seq, kind in enumerate(types, 2):
-            db.execute(
-                f"insert into latest {COLUMNS['latest']} select {name}, '{kind}', {seq}, 'success', {seq} {series}"
-            )
-        db.execute("vacuum analyze")
-
-
-FILL: dict[str, Callable[[str, int, Sequence[str]], None]] = {"sqlite": fill_sqlite, "postgres": fill_postgres}
+# The robots
 
 
 def line(count: int, last: Callable[[Item, Report], None] = lambda item, report: None) -> list[Robot]:
@@ -96,10 +63,6 @@ def make(
     name: str, event: str, when: dict[str, set[str]], work: Callable[[Item, Report], None] = lambda i, r: None
 ) -> Robot:
     return robot(name=name, version="1", event=event, when=when, at_once=200)(work)
-
-
-def name_of(number: int) -> str:
-    return f"item-{number:08}"
 
 
 # What is measured
@@ -161,6 +124,14 @@ def poll(store: Store) -> list[float]:
         store.queue.claim(store.queue.ready_queues("robot/next|queued|"), "bench", 30, 100)
         took.append((time.perf_counter() - started) * 1000)
     return took
+
+
+def swept(store: Store, robots: Sequence[Robot]) -> float:
+    """Items a second that the repair looks at and finds as they should be, one robot's share of it."""
+    robot = robots[len(robots) // 2]
+    started = time.perf_counter()
+    looked = repair(store, robot)
+    return looked / (time.perf_counter() - started)
 
 
 # The peers: the least that a database must do for the same rows
@@ -240,66 +211,106 @@ def _bare(count: int, insert: Any, take: Any, transaction: Any, queue: Any) -> R
 
 
 @dataclass(slots=True)
-class Taken:
-    """What was measured in one database, with a tenth of the items and with all."""
+class Sized:
+    """What was measured with so many items."""
 
-    wake: list[list[float]]
-    poll: list[list[float]]
+    items: int
+    made: float  # seconds for making them
+    poll: list[float]
+    wake: list[float]
     append: list[float]
     bare: list[Rates]
-    single: float = 0.0
-    drain: float = 0.0
+    single: float
+    drain: float
+    sweep: float
+
+    def __str__(self) -> str:
+        middle = statistics.median
+        return (
+            f"  {self.items:>10,} items  made in {self.made:.0f} s  poll {middle(self.poll):.2f} ms  "
+            f"wake {middle(self.wake):.1f} ms  append {middle(self.append):,.0f}/s  single {self.single:,.0f}/s  "
+            f"drain {self.drain:,.0f}/s  sweep {self.sweep:,.0f}/s"
+        )
 
 
 def measure(options: Options) -> Sequence[Row]:
     items = 20_000 if options.quick else 10_000_000 if options.long else 200_000
     count = 1_000 if options.quick else 10_000
+    sizes = [items // 100, items // 10, items] if options.long else [items // 10, items]
     rows: list[Row] = []
-    with tempfile.TemporaryDirectory(prefix="custody-bench-") as name, postgres() as server:
-        folder = Path(name)
-        taken = Taken([], [], [], [])
-        for share in (10, 1):
-            url = f"sqlite:///{folder / f'robots-{share}.db'}"
-            one_size("sqlite", url, items // share, count, share == 1, taken, lambda: bare_sqlite(folder, count))
-        rows += judged("sqlite", taken)
-        taken = Taken([], [], [], [])
-        for share in (10, 1):
-            with database(server) as url:
-                bare = partial(bare_postgres, url, count)
-                one_size("postgres", url, items // share, count, share == 1, taken, bare)
-        rows += judged("postgres", taken)
+    for dialect in [name for name in FILL if name in os.environ.get("BENCH_STORES", name)]:
+        with CONTESTS[dialect]() as fresh:
+            sized = []
+            for size in sizes:
+                with fresh() as (url, bare):
+                    sized.append(one_size(dialect, url, size, min(count, size // 10), bare))
+                    print(sized[-1], flush=True)
+        rows += judged(dialect, sized)
     return rows
 
 
-def one_size(
-    dialect: str, url: str, items: int, count: int, whole: bool, taken: Taken, bare: Callable[[], Rates]
-) -> None:
+Fresh = Callable[[], AbstractContextManager[tuple[str, Callable[[int], Rates]]]]
+"""An empty store, and its peer; gone when left, since ten million items are tens of gigabytes."""
+
+
+@contextmanager
+def of_sqlite() -> Iterator[Fresh]:
+    @contextmanager
+    def fresh() -> Iterator[tuple[str, Callable[[int], Rates]]]:
+        with tempfile.TemporaryDirectory(prefix="custody-bench-") as name:
+            yield f"sqlite:///{Path(name, 'robots.db')}", partial(bare_sqlite, Path(name))
+
+    yield fresh
+
+
+@contextmanager
+def of_postgres() -> Iterator[Fresh]:
+    with postgres(wal_level="minimal", max_wal_senders="0", max_wal_size="4GB") as server:
+
+        @contextmanager
+        def fresh() -> Iterator[tuple[str, Callable[[int], Rates]]]:
+            with database(server) as url:
+                yield url, partial(bare_postgres, url)
+
+        yield fresh
+
+
+CONTESTS: dict[str, Callable[[], AbstractContextManager[Fresh]]] = {"sqlite": of_sqlite, "postgres": of_postgres}
+
+
+def one_size(dialect: str, url: str, items: int, count: int, bare: Callable[[int], Rates]) -> Sized:
+    robots = line(ROBOTS)
     with open_store(url) as store:
-        subscribe(store, line(ROBOTS))
-        store.db.write(lambda tx: [tx.run("set_filled", robot=each.name, filled=END) for each in line(ROBOTS)])
+        subscribe(store, robots)
+        store.db.write(lambda tx: [tx.run("set_filled", robot=each.name, filled=END) for each in robots])
+    started = time.perf_counter()
     FILL[dialect](url, items, [f"E{n}" for n in range(ROBOTS)])
+    made = time.perf_counter() - started
+    print(f"  {dialect}: {items:,} items with {ROBOTS} events each, made in {made:.0f} s", flush=True)
     with open_store(url) as store:
         store.listen()
-        taken.poll.append(poll(store))
-        taken.wake.append(wake(store, items - WAKES - 10, WAKES))
-        if whole:
-            for turn in range(ROUNDS):  # in turns, so that a busy machine slows both
-                taken.append.append(append(store, 1 + turn * count, count))
-                taken.bare.append(bare())
-            taken.single = single(store, 1 + ROUNDS * count, SINGLES)
-            taken.drain = drain(store, line(ROBOTS), count * ROUNDS + SINGLES)
+        polled, woken = poll(store), wake(store, items - WAKES - 10, WAKES)
+        appended, peers = [], []
+        for turn in range(ROUNDS):  # in turns, so that a busy machine slows both
+            appended.append(append(store, 1 + turn * count, count))
+            peers.append(bare(count))
+        alone = single(store, 1 + ROUNDS * count, SINGLES)
+        drained = drain(store, robots, count * ROUNDS + SINGLES)
+        return Sized(items, made, polled, woken, appended, peers, alone, drained, swept(store, robots))
 
 
-def judged(dialect: str, taken: Taken) -> Iterator[Row]:
-    appended, alone, drained = (statistics.median(rates) for rates in zip(*taken.bare, strict=True))
-    spread = (max(taken.append) - min(taken.append)) / statistics.median(taken.append)
-    yield Row(f"robots.{dialect}-drain", taken.drain, drained, DRAIN[dialect])
-    yield Row(f"robots.{dialect}-append", statistics.median(taken.append), appended, APPEND[dialect], spread=spread)
-    yield Row(f"robots.{dialect}-single", taken.single, alone, 0.25)
-    for name, most, found in (("wake", 20.0, taken.wake), ("poll", 2.0, taken.poll)):
-        few, all_ = found
-        yield Row(f"robots.{dialect}-{name}", statistics.median(all_), statistics.median(few), most, "ms", limit=True)
-        yield Row(f"robots.{dialect}-flat-{name}", _best(all_) / _best(few), 1.0, 1.5, "of a tenth", limit=True)
+def judged(dialect: str, sized: Sequence[Sized]) -> Iterator[Row]:
+    least, most = sized[0], sized[-1]
+    appended, alone, drained = (statistics.median(rates) for rates in zip(*most.bare, strict=True))
+    spread = (max(most.append) - min(most.append)) / statistics.median(most.append)
+    yield Row(f"robots.{dialect}-drain", most.drain, drained, DRAIN[dialect])
+    yield Row(f"robots.{dialect}-append", statistics.median(most.append), appended, APPEND[dialect], spread=spread)
+    yield Row(f"robots.{dialect}-single", most.single, alone, 0.25)
+    for name, limit, few, many in (("wake", 20.0, least.wake, most.wake), ("poll", 2.0, least.poll, most.poll)):
+        yield Row(f"robots.{dialect}-{name}", statistics.median(many), statistics.median(few), limit, "ms", limit=True)
+        of = f"of {least.items:,}"
+        yield Row(f"robots.{dialect}-flat-{name}", _best(many) / _best(few), 1.0, 1.5, of, limit=True)
+    yield Row(f"robots.{dialect}-sweep", most.sweep, least.sweep, 0)
 
 
 def _best(took: list[float]) -> float:

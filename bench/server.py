@@ -1,22 +1,88 @@
-"""A private PostgreSQL for a benchmark: default durability (fsync on), a fresh database for each contestant."""
+"""Private servers for a benchmark, durable as in production, with a fresh place for each contestant.
+
+PostgreSQL has its default durability (fsync on). The two peers that do not use it have what they want instead: celery
+a Redis that writes to the disk before it answers, Temporal its own server on a file.
+"""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from typing import Any
 
+from bench.peers.contest import CELERY, TEMPORAL, Peer
+
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+
+from rig import install  # type: ignore[import-not-found]
+
+__all__ = ["Servers", "database", "install", "postgres", "servers", "zookeeper"]
+
+
+@dataclass(frozen=True, slots=True)
+class Servers:
+    postgres: Any
+    redis: Any = None
+    temporal: Any = None
+    _turns: Iterator[int] = field(default_factory=count)
+
+    @contextmanager
+    def place(self, peer: Peer) -> Iterator[str]:
+        """The address of an empty place for a contestant."""
+        if peer is CELERY:
+            self.redis.ask("FLUSHALL")
+            yield self.redis.url
+        elif peer is TEMPORAL:
+            yield f"{self.temporal.address}/parcels-{next(self._turns)}"
+        else:
+            with database(self.postgres) as url:
+                yield url
 
 
 @contextmanager
-def postgres() -> Iterator[Any]:
+def servers(peers: Sequence[Peer]) -> Iterator[Servers]:
+    """Those that these contestants want."""
+    with ExitStack() as stack:
+        redis = stack.enter_context(_redis()) if CELERY in peers else None
+        temporal = stack.enter_context(_temporal()) if TEMPORAL in peers else None
+        yield Servers(stack.enter_context(postgres()), redis, temporal)
+
+
+@contextmanager
+def _redis() -> Iterator[Any]:
+    from rig.redis import Redis  # type: ignore[import-not-found]
+
+    server = Redis()
+    server.start()
+    try:
+        yield server
+    finally:
+        server.remove()
+
+
+@contextmanager
+def _temporal() -> Iterator[Any]:
+    from rig.temporal import Temporal  # type: ignore[import-not-found]
+
+    server = Temporal()
+    server.start()
+    try:
+        yield server
+    finally:
+        server.remove()
+
+
+@contextmanager
+def postgres(**settings: str) -> Iterator[Any]:
     """The tests' own rig, with everything that the tests switch off for speed left on."""
     from rig.postgres import Postgres  # type: ignore[import-not-found]
 
     server = Postgres()
+    server.settings |= settings
     server.start()
     try:
         yield server

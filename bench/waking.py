@@ -3,6 +3,7 @@
     python -m bench.waking [--quick] [--json FILE]
 
 The worker and the submitter are in one process, as the peers are measured; on PostgreSQL the wake-up is the store's.
+celery waits at a durable Redis, Temporal's worker at its own server: both stand beside PostgreSQL here.
 """
 
 from __future__ import annotations
@@ -13,27 +14,34 @@ import tempfile
 from collections.abc import Sequence
 from typing import Any
 
-from bench.peers.contest import CUSTODY, GRAPHILE, HUEY, PGQUEUER, Peer, present, running
+from bench.peers.contest import CELERY, CUSTODY, GRAPHILE, HUEY, PGQUEUER, TEMPORAL, Peer, present, running
 from bench.rounds import ROUNDS, Figures, Options, Row, main
-from bench.server import database, postgres
+from bench.server import servers
+
+SLOW = {HUEY: 4, CELERY: 2, TEMPORAL: 4}  # so many times fewer jobs
+ELSEWHERE = {CELERY: "redis", TEMPORAL: "server"}
 
 
 def measure(options: Options) -> Sequence[Row]:
     count = 60 if options.quick else 300
     found: dict[str, list[float]] = {}
-    there = present([CUSTODY, PGQUEUER, GRAPHILE])
+    there = present([CUSTODY, PGQUEUER, GRAPHILE, CELERY, TEMPORAL])
     small = present([CUSTODY, HUEY])
-    with postgres() as server:
+    with servers(there) as places:
         for turn in range(ROUNDS):
             for peer in there if turn % 2 == 0 else reversed(there):
-                with database(server) as url:
-                    _note(found, f"{peer.name} postgres", _wake(peer, url, count))
+                with places.place(peer) as url:
+                    _note(found, _label(peer), _wake(peer, url, count // SLOW.get(peer, 1)))
             for peer in small:
                 with tempfile.TemporaryDirectory(prefix="custody-bench-") as folder:
                     path = f"{folder}/{peer.name}.db"
                     url = path if peer is HUEY else f"sqlite:///{path}"
-                    _note(found, f"{peer.name} sqlite", _wake(peer, url, count if peer is CUSTODY else count // 4))
-    return _rows(Figures(found), [peer.name for peer in there[1:]], [peer.name for peer in small[1:]])
+                    _note(found, f"{peer.name} sqlite", _wake(peer, url, count // SLOW.get(peer, 1)))
+    return _rows(Figures(found), there[1:], [peer.name for peer in small[1:]])
+
+
+def _label(peer: Peer) -> str:
+    return f"{peer.name} {ELSEWHERE.get(peer, 'postgres')}"
 
 
 def _wake(peer: Peer, url: str, count: int) -> list[float]:
@@ -51,14 +59,14 @@ def _note(found: dict[str, list[float]], name: str, took: list[float]) -> None:
     print(f"  {name:<28} p50 {p50:8.2f} ms   p99 {p99:8.2f} ms", flush=True)
 
 
-def _rows(figures: Figures, there: Sequence[str], small: Sequence[str]) -> list[Row]:
+def _rows(figures: Figures, there: Sequence[Peer], small: Sequence[str]) -> list[Row]:
     # Shorter is better: the ratio is peer to ours, so that one rule judges every row.
     def sooner(name: str, ours: str, peer: str, target: float) -> Row:
         return Row(name, figures.median(peer), figures.median(ours), target, "ms", spread=figures.spread(ours))
 
     rows = [
-        sooner(f"wake.postgres.{name}.p50-theirs-to-ours", "custody postgres p50", f"{name} postgres p50", 1.0)
-        for name in there
+        sooner(f"wake.postgres.{peer.name}.p50-theirs-to-ours", "custody postgres p50", f"{_label(peer)} p50", 1.0)
+        for peer in there
     ]
     rows += [
         sooner(f"wake.sqlite.{name}.p50-theirs-to-ours", "custody sqlite p50", f"{name} sqlite p50", 1.0)

@@ -156,7 +156,10 @@ def planning(folder: Path, url: str, revisions: int) -> float:
         name = f"planned{revisions}"
         add(store, name)
         notify(store, name, revisions)
-        return timed(revisions * TASKS, planner(store).run_until_quiet)
+        rate = timed(revisions * TASKS, planner(store).run_until_idle)
+        planned = store.db.read(lambda tx: tx.run("wf_of_line", line=name, first=revisions, last=revisions))
+        assert len(planned) == TASKS + 1, f"{len(planned)} jobs of the last revision"
+        return rate
 
 
 def plain_submits(folder: Path, url: str, revisions: int) -> float:

@@ -42,6 +42,8 @@ PGQUEUER = Peer("pgqueuer", "with_pgqueuer")
 PROCRASTINATE = Peer("procrastinate", "with_procrastinate")
 DBOS = Peer("dbos", "with_dbos")
 HUEY = Peer("huey", "with_huey")
+CELERY = Peer("celery", "with_celery")  # with a Redis of its own
+TEMPORAL = Peer("temporal", "with_temporal")  # with a server of its own
 GRAPHILE = Peer("graphile-worker", "with_graphile.mjs")
 PG_BOSS = Peer("pg-boss", "with_pg_boss.mjs")
 
@@ -123,7 +125,25 @@ def node_folder() -> Path:
 
 def present(peers: Sequence[Peer]) -> list[Peer]:
     """Those that can be had; the others are named as skipped."""
-    return [peer for peer in peers if (_has_node() if peer.script.endswith(".mjs") else _has_python(peer))]
+    return [peer for peer in peers if _has_server(peer) and _has_client(peer)]
+
+
+def _has_client(peer: Peer) -> bool:
+    return _has_node() if peer.script.endswith(".mjs") else _has_python(peer)
+
+
+def _has_server(peer: Peer) -> bool:
+    """Those that want no PostgreSQL and no file: is what they want installed, or can it be?"""
+    name = {"celery": "redis", "temporal": "temporal"}.get(peer.name)
+    if name is None:
+        return True
+    from bench.server import install
+
+    install.main(["--only", name])
+    lacking = install.missing(install.wanted([name]))
+    for service in lacking:
+        skipped(peer.name, f"{service.name} is not installed: {install.how(service)}")
+    return not lacking
 
 
 def _has_python(peer: Peer) -> bool:

@@ -35,8 +35,14 @@ class Queue(Protocol):
     def claim(self, queues: Sequence[str], holder: str, seconds: float, limit: int = 1) -> list[Claim]: ...
 
     def claim_expired(
-        self, serves: Sequence[str], holder: str, seconds: float, place: str | None = None
-    ) -> Claim | None: ...
+        self,
+        serves: Sequence[str],
+        holder: str,
+        seconds: float,
+        place: str | None = None,
+        most: int = 1,
+        alone: bool = True,
+    ) -> list[Claim]: ...
 
     def claim_jobs(self, ids: Sequence[int], holder: str, seconds: float) -> list[Claim]: ...
 

@@ -86,6 +86,13 @@ class Office:
     def log(self) -> str:
         return (self.folder / "log").read_text()[-3000:] if (self.folder / "log").exists() else ""
 
+    def settled(self, channel: Channel, storm: Storm) -> None:
+        """After the storm nothing fails or changes any more, and whatever was touched is flagged to be looked at."""
+        storm.calm()
+        first, *others = sorted(storm.touched)
+        self.run("channel", "review", str(channel.id), str(first))
+        self.review_all(channel, others)
+
     def stop_all(self) -> None:
         for process in self._processes:
             if process.poll() is None:
@@ -103,6 +110,11 @@ class Office:
             for request in requests:
                 queues.send(request)
             return
+        if found.channels.queues == "temporal":
+            from custody.channels.temporal import ask_for
+
+            ask_for(found.channels, *requests)
+            return
         with open_store(found.store) as store:
             store.queue.submit([job_of(request) for request in requests])
 
@@ -117,6 +129,14 @@ class Office:
 
     def coverage(self, channel: int) -> Coverage:
         return Coverage.read(self.table(channel).mark)
+
+    def honest(self, channel: Channel, storm: Storm) -> Coverage:
+        """What is there to be had and is not kept lies in a gap or beyond the mark: at any moment, whoever was killed."""
+        coverage = self.coverage(channel.id)
+        kept = {one.id for one in self.table(channel.id).between()}
+        missing = set(ids_of(self.world, channel)) - kept - storm.touched
+        assert not (hidden := [one for one in missing if coverage.covers(one)]), hidden[:3]
+        return coverage
 
     def same(self, channel: Channel) -> bool:
         """Is the archive what the channel is: the same messages, in their newest version, and no gaps?"""
@@ -165,6 +185,7 @@ class Storm:
         self._due = self.dice.sample(TROUBLES, len(TROUBLES))  # each at least once, then as it comes
         self.touched: set[int] = set()
         self._hold_at = 0
+        self._over = False
         self.reached, self._released = threading.Event(), threading.Event()
 
     def hold(self, page: int) -> None:
@@ -186,7 +207,7 @@ class Storm:
 
     def between_pages(self, channel: int, page: int) -> None:
         """Someone edits, deletes and writes, anywhere: also the last message, which then stays the last."""
-        if channel != self.channel.id:
+        if channel != self.channel.id or self._over:
             return
         if self._hold_at and page >= self._hold_at:
             self.reached.set()
@@ -203,8 +224,14 @@ class Storm:
             self.touched.add(ids[-1])
 
     def calm(self) -> None:
-        self.rate = 0.0
+        self.rate, self._over = 0.0, True
         self._due.clear()
+
+
+def storm_over(world: World, channel: Channel, seed: int) -> tuple[Storm, Switches]:
+    storm = Storm(channel, world, seed, rate=0.08 if FULL else 0.25)
+    switches = Switches(bucket_limit=60, trouble=storm.trouble, trouble_seconds=0.05, between_pages=storm.between_pages)
+    return storm, switches
 
 
 def kill(process: subprocess.Popen[bytes]) -> bool:

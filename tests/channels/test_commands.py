@@ -12,6 +12,7 @@ import pytest
 
 from channels.desk import ids_of
 from channels.office import Office, office
+from custody.channels.files import Files
 from custody.channels.standins.traffic import Switches
 from custody.channels.standins.world import Channel, World
 
@@ -94,6 +95,33 @@ def test_verify_says_what_is_wrong_and_records_it(here: Office) -> None:
         )
         >= 1
     )
+
+
+def test_what_a_crash_left_behind_is_no_fault_and_is_cleared_away_once_it_is_old(here: Office) -> None:
+    channel = add(here)
+    number, blobs = str(channel.id), Files(here.folder / "channels", lambda: datetime(2020, 1, 1, tzinfo=UTC))
+    old, fresh = f"ch/{number}/leaf/old.jsonl", f"ch/{number}/leaf/fresh.jsonl"
+    blobs.commit(old, [])
+    Files(here.folder / "channels").commit(fresh, [])  # may be a writer's that is at work just now
+    said = here.run("channel", "fsck", number)
+    assert "nothing is wrong" in said
+    assert (f"note  orphan  {old}" in said, f"note  orphan  {fresh}" in said) == (True, True)
+    said = here.run("channel", "fsck", number, "--repair")
+    assert "1 blobs that nothing named were deleted" in said
+    assert (old in said, f"note  orphan  {fresh}" in said) == (False, True)
+
+
+def test_damage_is_told_as_wrong_and_a_table_that_is_not_whole_is_not_swept(here: Office) -> None:
+    channel = add(here)
+    number, blobs = str(channel.id), Files(here.folder / "channels", lambda: datetime(2020, 1, 1, tzinfo=UTC))
+    first, *_ = [blob.name for blob in blobs.list(f"ch/{number}/leaf/")]
+    blobs.delete(first)
+    blobs.commit(orphan := f"ch/{number}/leaf/old.jsonl", [])
+    said = here.run("channel", "fsck", number, code=1)
+    assert f"WRONG  child.missing  {first}" in said
+    assert "--repair" in said
+    here.run("channel", "run", "--until-idle")
+    assert orphan in here.run("channel", "fsck", number, code=1), "it may be all that is left"
 
 
 def test_messages_are_found_by_number_and_by_time(here: Office) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -15,9 +17,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from channels.desk import ids_of
-from channels.office import FULL, Office, kill, office, until
+from channels.office import FULL, Office, Storm, kill, office, storm_over, until
 from custody.channels.files import Files
-from custody.channels.standins.world import World
+from custody.channels.standins.traffic import Switches
+from custody.channels.standins.world import Channel, World
 from custody.channels.work import item_id
 from custody.cli.config import read
 from custody.stores import open_store
@@ -30,9 +33,11 @@ pytestmark = [pytest.mark.kills, pytest.mark.slow]
 
 
 @contextmanager
-def opened(folder: Path, temporal: Temporal, pages: int) -> Iterator[Office]:
+def opened(
+    folder: Path, temporal: Temporal, pages: int, world: World | None = None, switches: Switches | None = None
+) -> Iterator[Office]:
     told = {"queues": "temporal", "temporal": temporal.address, "heartbeat": 3, "pages_per_workflow": pages}
-    with office(folder, World(seed=21), **told) as here:
+    with office(folder, world or World(seed=21), switches, **told) as here:
         yield here
 
 
@@ -72,30 +77,74 @@ def cancel(address: str, channel: int) -> None:
     asyncio.run(cancelling())
 
 
+def trigger(address: str, schedule: str) -> None:
+    from temporalio.client import Client
+
+    async def triggering() -> None:
+        client = await Client.connect(address)
+        await client.get_schedule_handle(schedule).trigger()
+
+    asyncio.run(triggering())
+
+
+def heartbeats(address: str) -> dict[str, float]:
+    """The activities that were ever asked for, and after how many seconds of silence each is given to another."""
+    from temporalio.client import Client
+
+    async def asked() -> dict[str, float]:
+        client, found = await Client.connect(address), dict[str, float]()
+        async for flow in client.list_workflows("WorkflowType != 'temporal-sys-scheduler-workflow'"):
+            async for event in client.get_workflow_handle(flow.id, run_id=flow.run_id).fetch_history_events():
+                told = event.activity_task_scheduled_event_attributes
+                if told.activity_type.name:
+                    found[told.activity_type.name] = told.heartbeat_timeout.ToTimedelta().total_seconds()
+        return found
+
+    return asyncio.run(asked())
+
+
+def is_now(here: Office, channel: int, state: str) -> None:
+    until(lambda: detail(here, channel)["mirrored"] == state, here.log(), pause=0.1)
+
+
 @pytest.mark.proves("G19")
-def test_a_channel_is_mirrored_by_temporal_whoever_is_killed(tmp_path: Path, temporal: Temporal) -> None:
-    with opened(tmp_path, temporal, pages=4) as here:
-        _kill_and_restart(here, temporal)
-
-
-def _kill_and_restart(here: Office, temporal: Temporal) -> None:
-    world = here.world
+def test_a_channel_is_mirrored_by_temporal_in_any_weather_whoever_is_killed(tmp_path: Path, temporal: Temporal) -> None:
+    world = World(seed=21)
     channel = world.add(0, "general", 12_000 if FULL else 1_000)
+    storm, switches = storm_over(world, channel, seed=9)
+    with opened(tmp_path, temporal, 4, world, switches) as here:
+        _kill_and_restart(here, temporal, channel, storm)
+
+
+def _kill_and_restart(here: Office, temporal: Temporal, channel: Channel, storm: Storm) -> None:
+    world, dice = here.world, random.Random(3)
     thread = world.add_thread(channel, 600, 30)
     number = str(channel.id)
 
-    # Given a channel that is being mirrored, whose worker is killed and then the server
+    # Given a channel that is being mirrored through a storm, whose workers are killed and then the server
     here.run("channel", "add", number)
-    for _ in range(6 if FULL else 1):
+    for _ in range(12 if FULL else 2):
+        storm.hold(here.standin.pages.get(channel.id, 0) + dice.randint(1, 3))
         first = worker(here)
-        after_pages(here, channel.id, 3)
+        until(storm.reached.is_set, here.log())
+        storm.release()
+        time.sleep(dice.uniform(0, 0.02))  # anywhere within a page
         assert kill(first)
+        here.honest(channel, storm)
     second = worker(here)
     after_pages(here, channel.id, 2)
     temporal.stop("kill")
     temporal.start()
 
+    # And the right to see it is lost in the middle, and comes back
+    channel.unreadable = True
+    is_now(here, channel.id, "unreadable")
+    channel.unreadable = False
+    here.run("channel", "sync", number)
+    is_now(here, channel.id, "yes")
+
     # Then it is whole all the same, with its thread, and what is new is found by the schedule
+    here.settled(channel, storm)
     here.until_same(channel, thread)
     until(
         lambda: "CONTINUED_AS_NEW" in runs_of(temporal.address, channel.id),
@@ -104,6 +153,10 @@ def _kill_and_restart(here: Office, temporal: Temporal) -> None:
     )
     world.post(channel, 3)
     here.until_same(channel)
+    assert "nothing is missing" in here.run("channel", "gaps", number)
+    assert "nothing is wrong" in here.run("channel", "verify", number)
+    assert here.standin.busiest_second() <= 50
+    assert all(storm.seen.values()), storm.seen
 
     # And a message that is flagged is looked at again
     old = ids_of(world, channel)[10]
@@ -142,6 +195,43 @@ def test_a_cancelled_workflow_leaves_a_beginning_and_the_next_one_goes_on(tmp_pa
         here.run("channel", "sync", str(channel.id))
         here.until_same(channel)
         kill(process)
+
+
+def test_what_is_new_is_found_though_a_worker_was_killed_while_it_looked_around(
+    tmp_path: Path, temporal: Temporal
+) -> None:
+    with opened(tmp_path, temporal, pages=500) as here:
+        channel = here.world.add(0, "watched", 5, id=90_000_000_000_700)
+        reached, gate = threading.Event(), threading.Event()
+
+        def hold(_: int) -> None:
+            reached.set()
+            gate.wait(60)
+
+        first = worker(here)
+        here.run("channel", "add", str(channel.id))
+        here.until_same(channel)
+        until(lambda: set(runs_of(temporal.address, channel.id)) == {"COMPLETED"}, pause=0.1)
+        here.standin.switches.trouble = hold  # whoever asks now looks around
+        assert reached.wait(60)
+        assert kill(first)
+        here.standin.switches.trouble = None
+        gate.set()
+        here.world.post(channel, 3)
+        worker(here)
+        here.until_same(channel)
+
+
+def test_every_activity_gives_signs_of_life(tmp_path: Path, temporal: Temporal) -> None:
+    """Without, one whose worker was killed is begun again only when all its time is over: hours, for tiers."""
+    with opened(tmp_path, temporal, pages=500) as here:
+        channel = here.world.add(0, "alive", 5, id=90_000_000_000_800)
+        worker(here)
+        here.run("channel", "add", str(channel.id))
+        here.until_same(channel)
+        trigger(temporal.address, "custody-tiers")
+        until(lambda: "tiers" in heartbeats(temporal.address), pause=0.1)
+        assert heartbeats(temporal.address) == dict.fromkeys(("step", "send", "look_around", "tiers"), 3.0)
 
 
 def test_nothing_of_temporal_or_azure_is_loaded_unless_it_is_wanted() -> None:

@@ -206,6 +206,30 @@ def test_an_edit_of_a_cold_message_keeps_its_leaf_where_it_is(desk: Desk) -> Non
     assert len(found.versions) == 2
 
 
+def test_a_channel_that_we_may_no_longer_read_cools_as_well(desk: Desk) -> None:
+    desk.channel.unreadable = True
+    desk.store.queue.submit_one(work.sync_job(desk.channel.id))
+    desk.run()
+    assert desk.state() == "unreadable"
+    pass_days(desk, 60)
+    assert next(iter(leaves(desk).values())) == "Cold"
+
+
+def test_the_daily_round_clears_away_what_a_crash_left_behind_once_it_is_a_day_old(desk: Desk) -> None:
+    blobs, here = desk.mirror.blobs, desk.channel.id
+    left = [f"ch/{here}/leaf/left.jsonl", f"files/{here}/leaf/left.jsonl"]
+    kept = {blob.name for blob in blobs.list("")}
+    for name in left:
+        blobs.commit(name, [])
+    work.daily(desk.mirror)
+    assert {blob.name for blob in blobs.list("")} == kept | set(left), "a writer may be about to name them"
+    desk.clock.ahead += 86_400
+    work.daily(desk.mirror)
+    assert {blob.name for blob in blobs.list("")} == kept
+    assert desk.events().count("swept") == 1
+    assert desk.ids() == desk.theirs()
+
+
 def test_tiers_move_in_azure_as_they_do_on_a_disk(azurite: Azurite) -> None:
     """Azurite's times are real, so the round is told that it is later than it is."""
     pytest.importorskip("azure.storage.blob")

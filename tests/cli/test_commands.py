@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import json
 import re
 from collections.abc import Callable
@@ -13,6 +15,9 @@ import apsw
 import pytest
 
 from custody.cli import NOUNS, available, main
+from custody.model.job import NewJob
+from custody.model.machine import WORK
+from custody.stores import open_store
 
 
 @dataclass
@@ -217,3 +222,66 @@ def test_what_is_installed_is_pinned_and_hashed_and_names_no_host(file: str) -> 
         assert re.match(r"[\w.\[\],-]+==[\w.]+", pin), pin.splitlines()[0]
         assert "--hash=sha256:" in pin, pin.splitlines()[0]
     assert "://" not in text
+
+
+def family(folder: Path) -> tuple[int, int]:
+    """An open batch and a held job of it."""
+    with open_store(f"sqlite:///{folder / 'custody.db'}") as store:
+        batch = store.queue.submit_one(NewJob("parcel/all", open=1)).id
+        child = store.queue.submit_one(NewJob("parcel", machine=WORK, state="held", parent=batch)).id
+    return batch, child
+
+
+def test_deleting_a_job_of_an_open_batch_asks_first(
+    custody: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batch, child = family(tmp_path)
+    words = ("job", "delete", str(child), "--why", "a duplicate")
+    said = custody(*words)
+    assert said.code == 3
+    assert f"batch {batch} is still open" in said.err
+    assert "--yes" in said.err
+    monkeypatch.setattr("sys.stdin", Keyboard("n\n"))
+    assert custody(*words).code == 3
+    assert custody("job", "show", str(child)).code == 0, "it is still there"
+    monkeypatch.setattr("sys.stdin", Keyboard("y\n"))
+    assert "is deleted" in custody(*words).out
+    assert "nothing to do" in custody(*words).out
+
+
+def test_a_program_says_that_it_means_it(custody: Run, tmp_path: Path) -> None:
+    _, child = family(tmp_path)
+    assert "is deleted" in custody("job", "delete", str(child), "--why", "a duplicate", "--yes").out
+
+
+class Keyboard(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (("demo", "--folder", "file"), "choose another"),
+        (("init", "file"), "a file where a folder is needed"),
+        (("history", "key", "nowhere/key"), "is the name right?"),
+    ],
+    ids=lambda words: str(words[0]),
+)
+def test_a_file_that_is_in_the_way_is_named(custody: Run, tmp_path: Path, words: tuple[str, ...], hint: str) -> None:
+    (tmp_path / "file").write_text("in the way")
+    said = custody(*words)
+    assert said.code == 2
+    assert "Traceback" not in said.err
+    assert hint in said.err
+
+
+def test_a_full_disk_is_said_in_words(custody: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", full)
+    said = custody("init")
+    assert said.code == 2
+    assert "no space left on device" in said.err
+    assert "make room" in said.err

@@ -52,6 +52,19 @@ def test_every_command_in_compose_exists_and_waits_long_enough_for_workers_to_fi
     assert (DEPLOY / services["web"]["build"]["context"] / services["web"]["build"]["dockerfile"]).is_file()
 
 
+def test_the_image_is_made_from_any_base_and_its_user_owns_what_compose_mounts() -> None:
+    assert re.findall(r"^FROM (\S+)", CONTAINERFILE, re.MULTILINE) == ["$BASE", "$BASE"]
+    assert re.search(r"^ARG BASE=\S+\n(?:.*\n)*?FROM", CONTAINERFILE, re.MULTILINE), "before the first FROM, for both"
+    user = re.search(r"--uid (\d+) custody", CONTAINERFILE)
+    assert user
+    text = (DEPLOY / "compose.yaml").read_text()
+    assert f"chown {user[1]}:{user[1]} deploy/archive" in text
+    mounts = dict(each.split(":")[:2] for each in compose()["x-custody"]["volumes"])
+    assert mounts == {"./archive": "/var/lib/custody", "./custody.toml": "/var/lib/custody/custody.toml"}
+    assert (DEPLOY / "custody.toml").is_file()
+    assert isinstance(compose()["services"]["worker"]["healthcheck"]["test"], str), "a list breaks podman-compose 1.0"
+
+
 def test_no_password_and_no_foreign_registry_is_written_down() -> None:
     for file in DEPLOY.rglob("*"):
         if file.is_file():

@@ -40,8 +40,9 @@ from stores.clock import HandClock
 
 T = TypeVar("T")
 LEASE = 30.0
+NIGHT = 8 * 3600.0  # in which nobody works, and every lease ends
 STEPS = 150
-ROUNDS = 30  # a clock that was set back keeps leases alive for so much longer
+ROUNDS = 12  # a clock that was set back keeps leases alive for so much longer
 WAITING = frozenset({"held", "blocked", "needs", "open", "ended"})
 """Reasons for which a job may still be there at the end: it waits for a person, or for one that does."""
 
@@ -102,6 +103,7 @@ class Simulation:
         self.said: set[tuple[int, int]] = set()  # (job, token) of every settle that was acknowledged
         self.names = 0
         self.steps = self.crashes = self.jumps = 0
+        self.danger = 4  # how often workers die
         self.desks = [self._desk() for _ in range(workers)]
         subscribe(self.truth, "checker", Trigger(past=frozenset({"seen"}), absent=frozenset({"checked"})))
         self.truth.schedules.put(Schedule("nightly", "every 1h", "parcel"), "ada")
@@ -110,7 +112,7 @@ class Simulation:
 
     def run(self, steps: int = STEPS) -> str:
         """All of it: faults, then calm; answers the hash of the whole history."""
-        self.line.loss = self.rng.choice((0.0, 0.02, 0.1))
+        self.line.loss, self.danger = self.rng.choice((0.0, 0.05, 0.2)), self.rng.choice((4, 16, 48))
         for _ in range(steps):
             self.step()
         self.calm_down()
@@ -133,7 +135,8 @@ class Simulation:
             (lambda: self._settle(desk), 22),
             (lambda: self._beat(desk), 8),
             (lambda: self._pass_time(self.rng.choice((0.5, 2, 8, 15, LEASE + 5))), 14),
-            (lambda: self._crash(desk), 4),
+            (lambda: self._pass_time(NIGHT), 1),
+            (lambda: self._crash(desk), self.danger),
             (lambda: self._leave(desk), 2),
             (self._jump, 1),
             (lambda: self.client.submit(list(self.jobs.values())), 18),
@@ -193,7 +196,7 @@ class Simulation:
         worker = desk.worker
         worker._housekeeping()
         worker._claim(self.rng.randrange(1, 5))
-        worker._claim_suspect()
+        worker._take_over(self.rng.randrange(1, 5))
 
     def _work(self, desk: Desk) -> None:
         if not desk.ready:

@@ -28,13 +28,10 @@ WORKERS = 3
 
 
 def late() -> float:
-    """Seconds after the end of a lease within which the work is in other hands, on a machine that does other things.
-
-    Two are promised, and row G6 holds us to them. Here it is only seen that nothing is left lying: what the dead
-    leave is taken over one by one, and on a busy machine that takes its time.
-    """
+    """Seconds after the end of a lease within which the work is in other hands: two, as row G6 promises, on a machine
+    that does nothing else."""
     others = max(os.getloadavg()[:2]) / (os.cpu_count() or 1)
-    return 2.0 * max(1.0, others) + 4.0
+    return 2.0 * max(1.0, others)
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -269,11 +266,11 @@ def test_a_job_that_kills_its_workers_is_put_aside_and_the_others_are_done(tmp_p
                 worker = fleet.start()
             time.sleep(0.01)
         final = fleet.final()
-        tell(f"a job that kills its worker: put aside after {deaths} deaths, {deaths - 1} of them alone", deaths=deaths)
+        tell(f"a job that kills its worker: put aside after {deaths} deaths", deaths=deaths)
         assert (final.jobs[poison].state, final.jobs[poison].code) == ("failed", "poison")
-        assert deaths == 1 + 2, "once in company, which proves nothing, then twice alone"
+        assert deaths == 2 + 1, "twice in company, which proves nothing, then alone"
         assert {final.jobs[job].state for job in others} == {"done"}
-        assert max(final.jobs[job].crashes for job in others) < 2
+        assert max(final.jobs[job].crashes for job in others) == 0
         assert fleet.wrong() == []
         assert audit(fleet.store) == []
 

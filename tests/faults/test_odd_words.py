@@ -146,8 +146,7 @@ def test_work_that_was_stopped_while_it_waited_for_its_turn_is_not_begun(
     submit(store)
     store.queue.claim(["parcel|queued||"], "vanished", 30)
     clock.advance(31)
-    claim = store.queue.claim_expired(["parcel|"], "ann", 30)
-    assert claim is not None
+    (claim,) = store.queue.claim_expired(["parcel|"], "ann", 30)
     done: list[str] = []
 
     def handler(work: Work) -> Outcome:

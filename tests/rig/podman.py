@@ -7,15 +7,30 @@ and crun does not take mixed control groups. runc and modest limits do; see `SET
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
+import sys
 import tarfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-from rig.program import CannotStart, left_over, room, tool
+from rig.program import CannotStart, Program, left_over, room, tool
 
 IMAGE = "localhost/custody/busybox:1"
+PYTHON_IMAGE = "localhost/custody/python:1"
 APPLETS = ("sh", "cat", "echo", "env", "false", "id", "ls", "mkdir", "rm", "sleep", "touch", "true", "wget")
+
+WITHOUT_LIMITS = """\
+#!/bin/sh
+count=$#
+while [ $count -gt 0 ]; do
+    count=$((count - 1))
+    if [ "$1" = --ulimit ]; then shift 2; count=$((count - 1)); else set -- "$@" "$1"; shift; fi
+done
+exec {client} "$@"
+"""
 
 SETTINGS = """\
 [containers]
@@ -55,6 +70,15 @@ class Podman:
         self.podman("import", str(root), IMAGE)
         self.podman("run", "--rm", "--pull=never", IMAGE, "true")
 
+    def add_python(self) -> str:
+        """An image with a Python in it, made of this machine's own; its name."""
+        root = self.folder / "python.tar"
+        if not root.exists():
+            pack_busybox(Path(tool("busybox")), root)
+            pack_python(root)
+            self.podman("import", str(root), PYTHON_IMAGE)
+        return PYTHON_IMAGE
+
     def podman(self, *words: str, seconds: float = 60) -> str:
         done = subprocess.run(
             [tool("podman"), *words],
@@ -67,6 +91,32 @@ class Podman:
         if done.returncode:
             raise CannotStart(f"podman {words[0]} ended with {done.returncode}: {done.stderr.strip()}")
         return done.stdout
+
+    @contextmanager
+    def docker(self) -> Iterator[dict[str, str]]:
+        """Docker's own client, served by this store; under these variables `docker` finds it.
+
+        The service refuses limits for single resources that it is asked for in Docker's language (podman 4.3), so the
+        client is called through a script that leaves these words out; all the rest is Docker's own.
+        """
+        client = shutil.which("docker")
+        if client is None:
+            raise CannotStart("there is no docker client here")
+        service, bin_ = Program("podman-service", self.folder / "service.log"), self.folder / "bin"
+        bin_.mkdir(exist_ok=True)
+        (bin_ / "docker").write_text(WITHOUT_LIMITS.format(client=client))
+        (bin_ / "docker").chmod(0o755)
+        address = f"unix://{self.folder}/service.socket"
+        found = {"DOCKER_HOST": address, "DOCKER": str(bin_ / "docker")}
+
+        def ready() -> None:
+            subprocess.run([client, "version"], env=os.environ | found, capture_output=True, check=True, timeout=30)
+
+        try:
+            service.run([tool("podman"), "system", "service", "--time=0", address], ready, environ=self.environ)
+            yield found
+        finally:
+            service.end()
 
     def remove(self) -> None:
         end_store(self.folder)
@@ -99,3 +149,33 @@ def pack_busybox(busybox: Path, target: Path) -> None:
             entry = tarfile.TarInfo(f"bin/{name}")
             entry.type, entry.linkname = tarfile.SYMTYPE, "busybox"
             tar.addfile(entry)
+
+
+LOADED = """
+import __future__, json, os, socket, sys
+files = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
+print(sys.base_prefix, *{file for file in files if file and file.startswith(sys.base_prefix)}, sep="\\n")
+"""
+
+
+def pack_python(target: Path) -> None:
+    """Add the interpreter that runs us, and no more of its library than a small client needs."""
+    interpreter = Path(sys.executable).resolve()
+    said = subprocess.run([interpreter, "-I", "-c", LOADED], capture_output=True, text=True, check=True).stdout
+    prefix, *modules = said.split("\n")[:-1]
+    places = {f"usr/{Path(file).relative_to(prefix)}": Path(file) for file in modules}
+    places["usr/bin/python3"] = interpreter
+    for library in shared_libraries([interpreter, *(Path(file) for file in modules if file.endswith(".so"))]):
+        places[str(library).lstrip("/")] = library
+    with tarfile.open(target, "a") as tar:
+        for place, file in places.items():
+            tar.add(file.resolve(), place)
+        entry = tarfile.TarInfo("usr/bin/env")
+        entry.type, entry.linkname = tarfile.SYMTYPE, "/bin/busybox"
+        tar.addfile(entry)
+
+
+def shared_libraries(files: Iterable[Path]) -> set[Path]:
+    """Where the loader finds what these need, itself among them."""
+    said = subprocess.run(["ldd", *files], capture_output=True, text=True).stdout
+    return {Path(found) for found in re.findall(r"(/\S+) \(0x", said)}

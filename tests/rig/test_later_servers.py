@@ -7,6 +7,7 @@ import hashlib
 import hmac
 import json
 import os
+import signal
 import subprocess
 import sys
 import urllib.error
@@ -22,6 +23,7 @@ from rig.azurite import ACCOUNT, Azurite
 from rig.need import need
 from rig.podman import IMAGE, Podman
 from rig.program import CannotStart, is_running
+from rig.redis import Redis
 from rig.temporal import Temporal
 
 
@@ -124,3 +126,16 @@ os.kill(os.getpid(), signal.SIGKILL)
 def test_a_container_that_fails_says_so(podman: Podman) -> None:
     with pytest.raises(CannotStart, match="ended with 1"):
         podman.podman("run", "--rm", IMAGE, "false")
+
+
+def test_redis_keeps_what_it_has_answered_for_when_it_is_killed() -> None:
+    need("redis")
+    server = Redis()
+    try:
+        server.start()
+        assert server.ask("SET parcel sent") == b"+OK\r\n"
+        server.program.end(signal.SIGKILL)
+        server.start()
+        assert server.ask("RENAME parcel box") == b"+OK\r\n", "it is still there"
+    finally:
+        server.remove()

@@ -13,8 +13,10 @@ from typing import Any
 
 from custody.engine import Backoff, Serving, Settings, Worker
 from custody.robots import Item, Report, Robot, robot
-from custody.robots.cycle import kinds, subscribe, sweep
+from custody.robots.confined import Yard
+from custody.robots.cycle import kinds, subscribe
 from custody.robots.locks import Locks
+from custody.robots.sweeping import sweep
 from custody.robots.tally import Tally
 from custody.stores import Store
 
@@ -35,14 +37,15 @@ def run(store: Store, *robots: Robot) -> int:
 
 
 def watched(
-    store: Store, robots: Sequence[Robot], locks: Locks | None = None, lease: float = 30, cycle: bool = False
-) -> tuple[int, Tally]:
+    store: Store, robots: Sequence[Robot], locks: Locks | None = None, lease: float = 30, cycle: bool = False,
+    yard: Yard | None = None,
+) -> tuple[int, Tally]:  # fmt: skip
     """Run a line until it is quiet; how many moves that took, and what became of the items."""
     subscribe(store, robots)
     for each in robots:
         sweep(store, each)
     tally = Tally(store)
-    serving = Serving(tuple(kinds(store, robots, locks, cycle)))
+    serving = Serving(tuple(kinds(store, robots, locks, cycle, yard)))
     worker = Worker(store, serving, Settings(threads=4, lease=lease, grace=0.2), tally)
     worker.run_until_quiet() if "memory" not in store.url else worker.run_until_idle()
     return worker.settled_count, tally

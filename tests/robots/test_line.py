@@ -1,11 +1,10 @@
 """The line under fire: five robots in several processes that are killed, stopped and cut off, and each item exactly once.
 
-A proof (`make prove ROW=G22`) has two thousand, a long one ten.
+A proof (`make prove ROW=G22`) has ten thousand items, a long one thirty.
 """
 
 from __future__ import annotations
 
-import os
 import random
 import signal
 import subprocess
@@ -23,14 +22,12 @@ from custody.model.item import NewItem
 from custody.robots.orphans import orphans
 from custody.stores import Store, open_store
 from custody.stores.recount import recount
+from prove.plugin import Scaled, Tell
 
 if TYPE_CHECKING:
     from rig.zookeeper import ZooKeeper
 
-ITEMS = {"test": 100, "quick": 2_000, "long": 10_000}[os.environ["CUSTODY_SCALE"]]
-PROCESSES = 2 if ITEMS < 1000 else 4
 LEASE = 2.0
-PATIENCE = 120 + ITEMS / 5
 EVENTS = ["A", "B", "C", "D", "E"]
 
 LINE = """
@@ -56,10 +53,11 @@ A, B, C, D, E = (make(event, before) for event, before in zip("ABCDE", ["", *"AB
 class Fleet:
     """Several processes that run one line; whoever ends is started again, as by a supervisor."""
 
-    def __init__(self, folder: Path, words: list[str]) -> None:
+    def __init__(self, folder: Path, words: list[str], size: int) -> None:
         self.folder, self.words = folder, words
         self.ended: Counter[int] = Counter()
-        self.processes = [self.start() for _ in range(PROCESSES)]
+        self.troubles: Counter[str] = Counter()
+        self.processes = [self.start() for _ in range(size)]
 
     def start(self) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-m", "custody", "robot", "run", "line.py", "--lease", str(LEASE), *self.words]
@@ -76,6 +74,7 @@ class Fleet:
         victim = chance.choice(self.processes)
         victim.send_signal(signal.SIGKILL)
         victim.wait()
+        self.troubles["killed"] += 1
 
     def sleep(self, chance: random.Random) -> None:
         """Stop one past its lease and its session, and let it go on in the belief that nothing has happened."""
@@ -85,12 +84,13 @@ class Fleet:
             time.sleep(LEASE * 1.6)
         finally:
             victim.send_signal(signal.SIGCONT)
+        self.troubles["stopped past its lease"] += 1
 
 
 @contextmanager
-def fleet(folder: Path, words: list[str]) -> Iterator[Fleet]:
+def fleet(folder: Path, words: list[str], size: int) -> Iterator[Fleet]:
     (folder / "line.py").write_text(LINE)
-    running = Fleet(folder, words)
+    running = Fleet(folder, words, size)
     try:
         yield running
     finally:
@@ -99,9 +99,9 @@ def fleet(folder: Path, words: list[str]) -> Iterator[Fleet]:
             process.wait()
 
 
-def done(store: Store) -> bool:
-    rows = store.db.read(lambda tx: tx.run("count_type", type="E"))
-    return int(rows[0][0]) == ITEMS
+def done(store: Store) -> int:
+    """How many items have come to the end of the line."""
+    return int(store.db.read(lambda tx: tx.run("count_type", type="E"))[0][0])
 
 
 def stuck(store: Store) -> list[object]:
@@ -113,36 +113,45 @@ def stuck(store: Store) -> list[object]:
 @pytest.mark.kills
 @pytest.mark.parametrize("where", ["sqlite, leases in the store", "postgres, locks on zookeeper"])
 def test_every_item_has_exactly_one_event_of_each_robot_whatever_happens(
-    where: str, tmp_path: Path, request: pytest.FixtureRequest
+    where: str, tmp_path: Path, request: pytest.FixtureRequest, scaled: Scaled[int], tell: Tell
 ) -> None:
-    chance = random.Random(5)
+    chance, many = random.Random(5), scaled(0, 1, 1)
+    names = [f"item-{number:05}" for number in range(scaled(100, 10_000, 30_000))]
     server: ZooKeeper | None = None
     url, words = f"sqlite:///{tmp_path / 'custody.db'}", []
     if "zookeeper" in where:
         server = request.getfixturevalue("zookeeper")
         url, words = request.getfixturevalue("postgres_url"), ["--locks", f"zookeeper://{server.fresh_root()}"]
     with open_store(url) as store:
-        store.records.put([NewItem(f"item-{number:05}") for number in range(ITEMS)])
-        with fleet(tmp_path, ["--store", url, *words]) as running:
-            end, turn = time.monotonic() + PATIENCE, 0
-            while not done(store):
-                assert time.monotonic() < end, (stuck(store), (tmp_path / "log").read_text()[-2000:])
-                again = ITEMS >= 1000 and turn > 6
-                if turn == 1 or (again and turn % 40 == 0):
+        store.records.put([NewItem(name) for name in names])
+        with fleet(tmp_path, ["--store", url, *words], 4 if many else 2) as running:
+            began, turn = time.monotonic(), 0
+            while done(store) < len(names):
+                patience = 120 + len(names) / 5
+                assert time.monotonic() < began + patience, (stuck(store), (tmp_path / "log").read_text()[-2000:])
+                again = many and turn > 6
+                if turn == 1 or (again and turn % 20 == 0):
                     running.kill(chance)
-                elif turn == 2 or (again and turn % 55 == 0):
+                elif turn == 2 or (again and turn % 33 == 0):
                     running.sleep(chance)
-                elif server is not None and (turn == 3 or (again and turn % 90 == 0)):
+                elif server is not None and (turn == 3 or (again and turn % 45 == 0)):
                     server.stop("kill")
                     server.start()
+                    running.troubles["zookeeper killed and started"] += 1
                 running.look_after()
                 turn += 1
                 time.sleep(0.4)
-        names = [f"item-{number:05}" for number in range(ITEMS)]
+        took = time.monotonic() - began
         told = {name: [event.type for event in store.records.events(f"item/{name}")] for name in names}
         wrong = {name: types for name, types in told.items() if types != ["changed", *EVENTS]}
         assert wrong == {}
         assert recount(store) == []
         late = orphans(store)
         assert all(event.detail["event"] in EVENTS for event in late)
-        print(f"{where}: {ITEMS} items, turns {turn}, ends {dict(running.ended)}, late events {len(late)}")
+    troubles = ", ".join(f"{count} × {what}" for what, count in running.troubles.items())
+    tell(
+        f"the line on {where}: {len(names)} items × {len(EVENTS)} robots in {took:.0f} s, {troubles}; "
+        f"ends {dict(running.ended)}, late events kept aside {len(late)}",
+        items=len(names),
+        troubles=running.troubles.total(),
+    )

@@ -19,9 +19,10 @@ from custody.model.errors import Refused, Unavailable
 from custody.model.item import Item, NewItem
 from custody.ports import Leases
 from custody.robots import Report, Robot, robot
-from custody.robots.cycle import kinds, subscribe, sweep
+from custody.robots.cycle import kinds, subscribe
 from custody.robots.locks import Locks
 from custody.robots.orphans import orphans
+from custody.robots.sweeping import sweep
 from custody.robots.tally import Tally
 from custody.stores import Store, open_store
 from custody.stores.zookeeper import ZooKeeperLeases

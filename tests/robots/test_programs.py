@@ -14,9 +14,10 @@ from custody.border import processes
 from custody.model.errors import BadInput, Unavailable
 from custody.model.item import NewItem
 from custody.robots import Item, Report, Robot
+from custody.robots.confined import TimedOut, Turn
 from custody.robots.finding import find_robots
 from custody.robots.label import read_label
-from custody.robots.program import MARK, Program, TimedOut, end_all
+from custody.robots.program import MARK, Program, end_all
 from custody.stores import Store, open_store
 from robots.lines import Said, types, wait_until, watched
 
@@ -26,6 +27,7 @@ version = "1.0"
 event = "pages counted"
 command = ["./pages.sh"]
 tries = 1
+sandbox = false
 {more}
 [when]
 types = ["object"]
@@ -123,14 +125,14 @@ def alive(mark: str) -> list[int]:
 def test_when_its_time_is_over_everything_of_it_is_dead(tmp_path: Path) -> None:
     script = "sleep 300 & setsid sleep 300 & touch begun; wait"
     with pytest.raises(TimedOut):
-        pages(tmp_path, script).work.run(MAP, Report(), "test timeout 1", timeout=0.5)  # type: ignore[attr-defined]
+        pages(tmp_path, script).work.run(MAP, Report(), Turn("test timeout 1", timeout=0.5))  # type: ignore[attr-defined]
     assert (tmp_path / "begun").exists()
     assert alive("test timeout 1") == []
 
 
 def test_what_it_leaves_behind_does_not_keep_us_waiting_and_dies(tmp_path: Path) -> None:
     report = Report()
-    pages(tmp_path, "setsid sleep 300 & echo done").work.run(MAP, report, "test behind 1", timeout=50)  # type: ignore[attr-defined]
+    pages(tmp_path, "setsid sleep 300 & echo done").work.run(MAP, report, Turn("test behind 1", timeout=50))  # type: ignore[attr-defined]
     assert report.facts["output"] == "done\n"
     assert alive("test behind 1") == []
 

@@ -12,6 +12,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import bagit
@@ -22,9 +23,11 @@ from custody.model.errors import BadInput, Unavailable
 from custody.model.item import Item
 from custody.robots import Report, Robot
 from custody.robots.lint import lint
+from custody.robots.program import Program
 from custody.robots.ready import bags, fixity, formats, ocfl_objects
 from custody.robots.ready.text import text
 from custody.robots.ready.virus import VARIABLE, virus
+from rig.need import need
 
 
 def stored(folder: Path, files: dict[str, bytes]) -> Path:
@@ -267,12 +270,17 @@ def test_the_ready_made_line_has_no_faults() -> None:
     assert lint([bags, fixity, formats, ocfl_objects, virus, text]) == []
 
 
-def test_text_is_extracted_by_a_program_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "texts").mkdir()
-    monkeypatch.setenv("CUSTODY_TEXTS", str(tmp_path / "texts"))
-    report = tried(text, stored(tmp_path / "object", FILES | {"fake.txt": b"\xff\xfe\0"}))
-    assert report.facts == {"words": 6, "files": 2, "passed_over": 2}
+@pytest.mark.parametrize("confined", [True, False], ids=["in the sandbox", "in the open"])
+def test_text_is_extracted_by_a_program_of_its_own(tmp_path: Path, confined: bool) -> None:
+    assert isinstance(text.work, Program)
+    if confined:
+        need("bubblewrap")
+    held = text.work.confined if confined else None
+    extract = replace(text, work=replace(text.work, keep=tmp_path / "texts", confined=held))
+    report = tried(extract, stored(tmp_path / "object", FILES | {"fake.txt": b"\xff\xfe\0"}))
+    kept = tmp_path / "texts" / "x"
+    assert report.facts == {"words": 6, "files": 2, "passed_over": 2, "kept": str(kept), "made": ["text.txt"]}
     assert [warning["code"] for warning in report.warnings] == ["text.unreadable"]
-    assert (tmp_path / "texts" / "x.txt").read_text() == "four score and seven\nhello you"
+    assert (kept / "text.txt").read_text() == "four score and seven\nhello you"
     with pytest.raises(Unavailable, match="no OCFL object here"):
-        tried(text, tmp_path / "nowhere")
+        tried(extract, tmp_path / "nowhere")

@@ -17,9 +17,10 @@ from custody.model.event import NewEvent
 from custody.model.item import NewItem
 from custody.model.job import Filter
 from custody.robots import Item, Report, Robot, robot
-from custody.robots.cycle import REPAIR_SECONDS, Sweeper, subscribe, sweep
+from custody.robots.cycle import subscribe
 from custody.robots.lint import lint
 from custody.robots.restart import restart, undo
+from custody.robots.sweeping import sweep
 from custody.stores import Store, open_store
 from custody.stores.recount import recount
 from robots.lines import make, run, types
@@ -258,19 +259,3 @@ def test_a_sweep_fills_the_queue_of_a_new_robot_once_and_goes_on_where_it_stoppe
     changed = make("first", "A", past={"A"})
     subscribe(store, [changed])
     assert sweep(store, changed) == 1200, "another trigger is swept from the beginning"
-
-
-def test_what_was_missed_is_repaired_by_the_next_look_at_everything(file_store: Store) -> None:
-    first = make("first", "A", absent={"A"})
-    subscribe(file_store, [first])
-    file_store.records.put([NewItem("x")])
-    sweeper = Sweeper(file_store, [first])
-    sweeper.look()
-    job = file_store.queue.by_key("robot/first", "x")
-    assert job
-    file_store.db.write(lambda tx: tx.run("delete_job", id=job.id))  # as if its wake-up had never come
-    sweeper.look()
-    assert file_store.queue.by_key("robot/first", "x") is None
-    sweeper.repaired -= REPAIR_SECONDS
-    sweeper.look()
-    assert file_store.queue.by_key("robot/first", "x") is not None

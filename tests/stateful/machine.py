@@ -18,7 +18,7 @@ from custody.model.job import Change, Claim, NewJob
 from custody.stores import Store
 from custody.stores.recount import recount
 from stateful.model import Queue, Row, seen, stored
-from stores.acts import BATCH, PARCEL, moved, take, take_over, worked
+from stores.acts import BATCH, PARCEL, moved, take, worked
 from stores.clock import HandClock
 
 SECONDS = 30.0
@@ -102,15 +102,14 @@ class Comparison(RuleBasedStateMachine):
         self.claims += claims
 
     @precondition(lambda self: any(row.holder for row in self.model.rows.values()))
-    @rule(late=st.booleans())
-    def take_over(self, late: bool) -> None:
+    @rule(late=st.booleans(), most=st.integers(1, 3), alone=st.booleans())
+    def take_over(self, late: bool, most: int, alone: bool) -> None:
         if late:
             self.wait(31)
         holder = self._holder()
-        claim = take_over(self.store, holder=holder, seconds=SECONDS)
-        assert (claim.id if claim else None) == self.model.take_over(holder, SECONDS)
-        if claim:
-            self.claims.append(claim)
+        claims = self.store.queue.claim_expired([f"{PARCEL}|"], holder, SECONDS, None, most, alone)
+        assert [claim.id for claim in claims] == self.model.take_over(holder, SECONDS, most, alone)
+        self.claims += claims
 
     @precondition(lambda self: self.claims)
     @rule(at=recent)

@@ -43,7 +43,7 @@ class Row:
     attempts: int = 0
     crashes: int = 0
     retries: int = 0
-    suspect: bool = False
+    suspect: int = 0
     revoked: str | None = None
 
     @property
@@ -86,21 +86,25 @@ class Queue:
         chosen = sorted(ready, key=lambda row: (row.priority, row.id))[:limit]
         for row in chosen:
             self._lease(row, holder, seconds)
-            row.suspect = False
+            row.suspect = min(row.suspect, 1)
         return [row.id for row in chosen]
 
     def expired(self) -> list[int]:
         lost = [row for row in self.rows.values() if row.holder is not None and row.until <= self.now]
         return [row.id for row in sorted(lost, key=lambda row: (row.until, row.id))]
 
-    def take_over(self, holder: str, seconds: float) -> int | None:
-        for job in self.expired():
+    def take_over(self, holder: str, seconds: float, most: int, alone: bool) -> list[int]:
+        left = self.expired()
+        if left and self.rows[left[0]].suspect and alone:
+            chosen = left[:1]
+        else:
+            chosen = [job for job in left if not self.rows[job].suspect][:most]
+        for job in chosen:
             row = self.rows[job]
-            row.crashes += row.suspect
-            row.suspect = True
+            row.crashes += row.suspect == 2
+            row.suspect = min(row.suspect + 1, 2)
             self._lease(row, holder, seconds)
-            return job
-        return None
+        return chosen
 
     def renew(self, job: int, token: int, seconds: float) -> str | None:
         if not self._holds(job, token):
@@ -123,7 +127,7 @@ class Queue:
         if row.revoked and ended not in ("cancelled", "superseded"):
             return False
         self._free(row)
-        row.revoked, row.suspect = None, False
+        row.revoked, row.suspect = None, 0
         if ended:
             self._end(row, ended)
         else:

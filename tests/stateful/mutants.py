@@ -218,16 +218,16 @@ MUTANTS: dict[str, Mutant] = {
     ),
     "neighbours are charged for a crash": Mutant(
         "batch consumers: one poison message sends its whole batch to the dead letters",
-        sql("claim_expired", "crashes = crashes + suspect", "crashes = crashes + 1"),
+        sql("claim_expired", "case suspect when 2 then 1 else 0 end", "1"),
         (
             by(test_expiry.test_in_a_batch_of_a_hundred_only_the_poison_is_charged),
-            by(test_expiry.test_the_first_crash_of_a_job_claimed_with_others_is_not_counted),
+            by(test_expiry.test_crashes_in_company_are_not_counted),
         ),
     ),
     "a crash alone is not counted": Mutant(
         "poison jobs that are tried for ever",
-        sql("claim_expired", "suspect = 1", "suspect = 0"),
-        (by(test_expiry.test_the_first_crash_of_a_job_claimed_with_others_is_not_counted),),
+        sql("claim_expired", "suspect = case suspect when 0 then 1 else 2 end", "suspect = 1"),
+        (by(test_expiry.test_crashes_in_company_are_not_counted),),
     ),
     "a place means nothing to those who take over": Mutant(
         "a pinned job's files are on one machine: elsewhere it would fetch everything again, or find nothing",
@@ -238,7 +238,7 @@ MUTANTS: dict[str, Mutant] = {
         "nextcloud-mcp 1062: a sweep that looks at the first so many rows never reaches the rest",
         both(sql("expired", "and queue >= :prefix and queue < :before", ""), function(
             moves, "expired", lambda tx, serves, place, limit: [
-                (until, job) for until, job in tx.run("expired", prefix="", before="", place=place, limit=200)
+                (until, job, suspect) for until, job, suspect in tx.run("expired", prefix="", before="", place=place, limit=200)
                 if tx.run("job", id=job)[0][1] + "|" in serves
             ],
         )),
@@ -247,7 +247,7 @@ MUTANTS: dict[str, Mutant] = {
     "the poison goes first again and again": Mutant(
         "head-of-line blocking by a job that keeps dying",
         function(
-            moves, "expired", lambda tx, serves, place, limit: [(0, j) for _, j in expired(tx, serves, place, limit)]
+            moves, "expired", lambda tx, serves, place, limit: [(0, j, s) for _, j, s in expired(tx, serves, place, limit)]
         ),
         (by(test_expiry.test_in_a_batch_of_a_hundred_only_the_poison_is_charged),),
     ),

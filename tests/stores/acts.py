@@ -98,7 +98,7 @@ def take_job(store: Store, job: int, holder: str = "ann", seconds: float = 30) -
 
 
 def take_over(store: Store, kind: str = PARCEL, *, holder: str = "bo", seconds: float = 30) -> Claim | None:
-    return store.queue.claim_expired([f"{kind}|"], holder, seconds)
+    return next(iter(store.queue.claim_expired([f"{kind}|"], holder, seconds)), None)
 
 
 def worked(

@@ -186,8 +186,7 @@ def test_kept_facts_survive_the_worker(store: Store, clock: HandClock) -> None:
     store.queue.keep(take_one(store, seconds=30), {"ark": "ark:/1/2"}, {"ark": "ark:/1/2"}, [], "ann")
     clock.advance(seconds=31)
 
-    claim = store.queue.claim_expired(["parcel|"], "bo", 30)
-    assert claim is not None
+    (claim,) = store.queue.claim_expired(["parcel|"], "bo", 30)
     assert claim.job.facts == {"ark": "ark:/1/2"}
 
 

@@ -193,6 +193,18 @@ def test_a_database_that_acknowledges_too_early_is_refused(postgres: Postgres, p
     assert "synchronous_commit" in str(refused.value)
 
 
+@pytest.mark.parametrize("encoding", ["SQL_ASCII", "LATIN1"])
+def test_a_database_that_cannot_hold_every_name_is_refused(postgres: Postgres, encoding: str) -> None:
+    name = f"in_{encoding.lower()}"
+    with bare(postgres.url()) as db:
+        db.execute(f"create database {name} encoding '{encoding}' template template0 lc_collate 'C' lc_ctype 'C'")
+    with pytest.raises(Unsafe) as refused:
+        open_store(postgres.url(name))
+    with bare(postgres.url()) as db:
+        db.execute(f"drop database {name}")
+    assert refused.value.code == "postgres.encoding"
+
+
 def test_a_standby_is_refused_whatever_one_says() -> None:
     need("postgresql")
     server = Postgres(fast=True)

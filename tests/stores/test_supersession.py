@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
+from custody.model.errors import BadInput
 from custody.model.graph import Edge
+from custody.model.job import NewJob
 from custody.stores import Store
 from stores.acts import (
     codes,
@@ -233,3 +237,54 @@ def test_a_job_may_make_older_instances_of_another_task_pointless(store: Store) 
     assert store.queue.renew([claim], 30) == {running: "supersede"}
     assert settle(store, claim, "supersede").done
     assert store.queue.supersede("trunk", "book", 5, by=99) == 0
+
+
+# Several in one submit
+
+
+def instance(position: int, task: str = "book", **more: Any) -> NewJob:
+    return NewJob("job", {"n": position}, line="trunk", task=task, position=position, **more)
+
+
+def test_of_instances_in_one_submit_the_newest_is_left_whatever_their_order(store: Store) -> None:
+    made = store.queue.submit([instance(position, supersedes=True) for position in (2, 3, 1)])
+    assert states(store, *(each.id for each in made)) == ["superseded", "queued", "superseded"]
+
+
+def test_an_older_instance_in_a_later_submit_of_many_is_superseded_when_it_is_ready(store: Store) -> None:
+    build(store, 5)
+    need = submit(store, "need")
+    made = store.queue.submit([instance(3), instance(4, needs=[Edge(need)]), instance(3, "other")])
+    ids = [each.id for each in made]
+    assert states(store, *ids) == ["superseded", "queued", "queued"]
+
+    finish(store, need)
+    assert states(store, *ids) == ["superseded", "superseded", "queued"]
+
+
+def test_a_submit_of_many_with_lines_needs_and_keys_can_be_sent_again(store: Store) -> None:
+    """The same jobs, the same edges, and not one need counted twice; what they needed may be gone by then."""
+    need = submit(store, "need")
+    failed = submit(store, "need")
+    finish(store, failed, "fail")
+    jobs = [
+        instance(1, "a", key="1:a", needs=[Edge(need), Edge(failed, "finished")]),
+        instance(1, "b", key="1:b", needs=[Edge(failed, "success", "skip")]),
+        instance(1, "c", key="1:c", facts={"was": "here"}),
+    ]
+    first = store.queue.submit(jobs)
+    assert [store.queue.get(each.id).unmet for each in first] == [1, 1, 0]
+    assert states(store, *(each.id for each in first)) == ["queued", "skipped", "queued"]
+
+    store.queue.delete(failed, "ann", "tidying up")
+    again = store.queue.submit([*jobs, instance(1, "d", key="1:d")])
+    assert [each.id for each in again[:3]] == [each.id for each in first]
+    assert [each.new for each in again] == [False, False, False, True]
+    finish(store, need)
+    assert is_ready(store, first[0].id)
+
+
+def test_a_need_that_is_gone_is_refused_in_a_submit_of_many(store: Store) -> None:
+    with pytest.raises(BadInput, match="no job 999 to wait for"):
+        store.queue.submit([instance(1, "a", key="a"), instance(1, "b", key="b", needs=[Edge(999)])])
+    assert store.queue.by_key("job", "a") is None

@@ -98,10 +98,11 @@ class House:
         return made
 
     def token(self, who: str) -> str:
-        """`role`, or `role/collection`."""
+        """`role`, `role/collection` or `role@collection`; several with + between them."""
         if who not in self.secrets:
-            role, _, collection = who.partition("/")
-            made = Tokens(self.archive.store).create(who.replace("/", "-"), [role], [collection or "*"])
+            roles, _, collection = who.partition("/")
+            name = who.replace("/", "-").replace("+", "-")
+            made = Tokens(self.archive.store).create(name, roles.split("+"), [collection or "*"])
             self.secrets[who] = made[1]
         return self.secrets[who]
 

@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 import sys
+import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 from dataclasses import replace
 from importlib import resources
@@ -166,6 +167,34 @@ def test_an_archive_shows_every_revision_and_every_task(changing: House) -> None
         (task, revision) for task in ("COMMIT", "index", "build") for revision in (1, 2)
     }
     assert changing.client("reader").get("/archives/nothing").status_code == 404
+
+
+@NO_GIT
+def test_an_archive_shows_what_waits_for_what_as_a_picture_and_in_words(changing: House) -> None:
+    page = text(changing, "/archives/book")
+    drawn = page[page.index('<svg xmlns="http://www.w3.org/2000/svg" class="picture"') :]
+    drawn = drawn[: drawn.index("</svg>") + 6]
+    picture = ET.fromstring(drawn)
+    assert [picture[0].tag.rpartition("}")[2], picture[1].tag.rpartition("}")[2]] == ["title", "desc"]
+    assert picture[0].text == "Revisions 1 to 2"
+    assert "a box for each of 6 tasks" in str(picture[1].text)
+    assert "<style" not in drawn, "the page allows no style but its own sheet"
+    assert "style=" not in drawn
+    boxes = {title.text for title in picture.iterfind("{*}g/{*}title")}
+    assert {str(box).partition(": ")[0] for box in boxes} == {
+        f"rev-{revision}:{task}" for task in ("COMMIT", "index", "build") for revision in (1, 2)
+    }
+    arrows = {title.text for title in picture.iterfind("{*}path/{*}title")}
+    assert "rev-1:COMMIT comes before rev-2:COMMIT" in arrows
+    assert "rev-1:COMMIT &lt;-- rev-2:COMMIT" in " ".join(page.split()), "the same in words"
+
+
+@NO_GIT
+def test_more_tasks_than_anyone_could_see_are_not_drawn(changing: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("custody.web.pages.archives.MOST_DRAWN", 5)
+    page = text(changing, "/archives/book")
+    assert 'class="picture"' not in page
+    assert "custody archive graph book" in page
 
 
 @NO_GIT

@@ -114,6 +114,29 @@ def test_pages_for_those_who_are_not_let_in_are_accessible_too(
     made.context.close()
 
 
+def test_the_picture_of_an_archive_is_drawn_without_scripts_in_light_and_dark(
+    served: tuple[House, str], browser: Browser
+) -> None:
+    """Its colours come from the page's own sheet, and change with it; every arrow is there to be seen."""
+    _, url = served
+    made = window(browser, java_script_enabled=False)
+    made.page.goto(f"{url}/archives/book")
+    picture = made.page.get_by_role("img", name="Revisions 1 to 2")
+    seen = {}
+    for scheme in ("light", "dark"):
+        made.page.emulate_media(color_scheme=scheme)
+        line = picture.locator("path.waits").first
+        seen[scheme] = [line.evaluate("path => getComputedStyle(path).stroke"),
+                        picture.locator("text").first.evaluate("text => getComputedStyle(text).fill")]  # fmt: skip
+    assert "none" not in seen["light"] + seen["dark"]
+    assert all(light != dark for light, dark in zip(seen["light"], seen["dark"], strict=True))
+    assert picture.locator("path.waits").count() >= 4
+    assert all(box is not None and box["width"] + box["height"] > 10
+               for box in (line.bounding_box() for line in picture.locator("path.waits").all()))  # fmt: skip
+    assert made.is_clean(url)
+    made.context.close()
+
+
 def test_everything_works_without_scripts(served: tuple[House, str], browser: Browser) -> None:
     house, url = served
     made = window(browser, java_script_enabled=False)

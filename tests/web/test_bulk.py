@@ -65,10 +65,9 @@ def test_a_worker_that_takes_it_over_goes_on_where_it_stopped(own: House) -> Non
     number = bulk.submit(store, TABLES, caller, "hold", Filter(kind="parcel"), "x", 10)
     (claim,) = store.queue.claim_jobs([number], "first", 0.2)
     Work(claim, store.queue).keep(after=ids[5], done=6, refused=0, refusals=[])
-    taken = None
-    while taken is None:
-        taken = store.queue.claim_expired(["bulk|queued|"], "second", 30)
-    outcome = bulk.carry_out(Work(taken, store.queue), store, TABLES)
+    while not (taken := store.queue.claim_expired(["bulk|queued|"], "second", 30)):
+        pass
+    outcome = bulk.carry_out(Work(taken[0], store.queue), store, TABLES)
     assert isinstance(outcome, Passed)
     assert outcome.keep["done"] == 10
     states = [store.queue.get(each).state for each in ids]

@@ -95,3 +95,21 @@ def test_a_stream_begins_where_the_readers_page_stood_and_tells_nothing_twice(ow
     assert told["events"] == 3
     assert told["subjects"] == [f"job/{number}" for number in jobs]
     assert told["last"] == Changes(store).newest()
+
+
+def test_whoever_sees_some_collections_is_not_told_the_names_of_other_things(own: House) -> None:
+    server = Server(own.app).start()
+    reader = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
+    told = {}
+    for who in ("depositor/maps", "depositor", "reader@maps", "reader"):
+        before = own.site.changes.newest()
+        own.archive.store.queue.submit_one(NewJob("parcel", collection="papers"))
+        reader.request("GET", f"/api/v1/stream?since={before}", headers={"Authorization": f"Bearer {own.token(who)}"})
+        answer = reader.getresponse()
+        while not (line := answer.readline().decode()).startswith("data: "):
+            pass
+        told[who] = json.loads(line[6:])
+        reader.close()
+    server.stop()
+    assert all(each["events"] for each in told.values())
+    assert [who for who, each in told.items() if each["subjects"]] == ["reader"]

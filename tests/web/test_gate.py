@@ -10,6 +10,7 @@ from fastapi import APIRouter
 from fastapi.routing import APIRoute
 
 from custody.model.errors import Unsafe
+from custody.model.job import NewJob
 from custody.web.app import Options, build_app, routers_of
 from custody.web.gate import key_of, without_rule
 from custody.web.pages.all_sections import SECTIONS
@@ -60,15 +61,46 @@ def ask(house: House, who: str, method: str, path: str) -> int:
 @pytest.mark.parametrize(("method", "path"), routes(), ids=lambda part: str(part))
 def test_every_route_obeys_the_table_for_every_role(house: House, method: str, path: str) -> None:
     rule = EVERY_RULE[key_of(method, path)]
-    known = () if path in STREAMS else (*EVERY_ROLE, *(f"{role}/papers" for role in EVERY_ROLE))
-    for who in ("", *known):
-        role, _, scope = who.partition("/")
+    scoped = [f"{role}{mark}papers" for role in EVERY_ROLE for mark in "/@"]
+    for who in ("", *(() if path in STREAMS else (*EVERY_ROLE, *scoped))):
+        role, _, scope = who.replace("@", "/").partition("/")
         status = ask(house, who, method, path)
         allowed = rule.roles is None or (role in rule.roles and not (rule.whole and scope))
         if allowed:
             assert status not in (401, 403, 500), f"{who} is kept from {method} {path}: {status}"
         else:
             assert status == (403 if who else 401), f"{who or 'nobody'} got {status} for {method} {path}"
+
+
+MIXED = "reader+operator@maps"
+
+
+def test_a_role_in_one_collection_counts_there_and_nowhere_else(house: House) -> None:
+    client, page = house.client(MIXED), house.client(MIXED, Accept="text/html")
+    queue = house.archive.store.queue
+    maps, papers = (queue.submit_one(NewJob("parcel", collection=name)).id for name in ("maps", "papers"))
+    assert "What you can do" in page.get(f"/jobs/{maps}").text
+    seen = page.get(f"/jobs/{papers}")
+    assert seen.status_code == 200, "a reader of all collections sees both"
+    assert "What you can do" not in seen.text
+    move = {"why": "to see", "priority": 7}
+    assert client.post(f"/api/v1/jobs/{maps}/prioritise", json=move).status_code == 200
+    assert client.post(f"/api/v1/jobs/{papers}/prioritise", json=move).status_code == 404
+    dry = {"action": "resume", "filter": {"ended": "failed", "collection": "papers"}}
+    assert client.post("/api/v1/bulk", json=dry).status_code == 400
+    assert client.post("/api/v1/bulk", json=dry | {"filter": {"collection": "maps"}}).status_code == 200
+    assert client.put("/api/v1/holds/lane/x", json={"why": "x"}).status_code == 403, "holds belong to no collection"
+    assert client.get("/api/v1/events").status_code == 200, "a reader of all"
+
+
+def test_a_session_has_the_roles_of_its_token(house: House) -> None:
+    session = house.site.tokens.open_session(house.token(MIXED))
+    assert session is not None
+    caller = house.site.tokens.caller(session, session=True)
+    assert caller is not None
+    assert caller.granted == ("operator@maps", "reader")
+    assert caller.where(("operator",)) == {"maps"}
+    assert caller.sees_all
 
 
 def test_a_route_without_a_rule_stops_the_program_from_starting(house: House) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ joserfc = pytest.importorskip("joserfc")
 
 from custody.cli import config as configuration  # noqa: E402
 from custody.model.errors import BadInput, Refused  # noqa: E402
+from custody.model.job import NewJob  # noqa: E402
 from custody.web.oidc import FLOW_SECONDS, Issuer, Leaving, LoginConfig, open_issuer  # noqa: E402
 from custody.web.serving import Server  # noqa: E402
 from web.house import SECRET, House, open_house  # noqa: E402
@@ -71,6 +73,36 @@ def test_whoever_the_issuer_lets_in_has_the_roles_of_their_groups(house: House, 
     client, arrived = walk(house)
     assert "Grace--script-" in arrived.text
     assert client.post("/holds", data={}, headers=HTML).status_code == 403, "a reader"
+
+
+def test_a_group_may_have_roles_in_all_collections_and_others_in_single_ones(issuer: StandIn, tmp_path: Path) -> None:
+    roles = {"keepers": "reader", "map-room": ["operator@maps", "depositor@maps"], "papers-room": "operator@papers"}
+    settings = LoginConfig(issuer.url, address="http://127.0.0.1", roles=roles)
+    issuer.person["groups"] = ["keepers", "map-room", "strangers"]
+    with open_house(tmp_path, filled=False, login=Issuer(settings, "hush")) as house:
+        queue = house.archive.store.queue
+        maps, papers = (queue.submit_one(NewJob("parcel", collection=name)).id for name in ("maps", "papers"))
+        client, arrived = walk(house)
+        assert arrived.status_code == 200
+        token = next(each for each in house.site.tokens.list() if each.name == "ada")
+        assert token.roles == ("depositor@maps", "operator@maps", "reader")
+        assert "What you can do" in client.get(f"/jobs/{maps}", headers=HTML).text
+        seen = client.get(f"/jobs/{papers}", headers=HTML)
+        assert seen.status_code == 200
+        assert "What you can do" not in seen.text
+        form = re.search(r'name="form_token" value="(\w+)"', seen.text)
+        assert form
+        given = {"form_token": form[1], "why": "to see"}
+        assert client.post(f"/jobs/{maps}/hold", data=given).status_code == 303
+        assert client.post(f"/jobs/{papers}/hold", data=given).status_code == 404
+        assert queue.get(papers).state == "queued"
+        issuer.person["groups"] = ["map-room"]
+        client, _ = walk(house)
+        assert client.get(f"/jobs/{maps}", headers=HTML).status_code == 200
+        assert client.get(f"/jobs/{papers}", headers=HTML).status_code == 404, "another's"
+        assert client.get("/", headers=HTML).status_code == 403, "the overview shows all"
+        assert client.get("/batches", headers=HTML).status_code == 200
+    issuer.person["groups"] = ["keepers"]
 
 
 def test_the_login_page_shows_the_way_and_only_where_there_is_one(house: House, empty: House) -> None:
@@ -157,6 +189,8 @@ def test_an_issuer_that_is_away_is_told_and_tokens_still_work(house: House, issu
         (LoginConfig("http://login.example.org"), "login.issuer"),
         (LoginConfig("ftp://login.example.org"), "login.issuer"),
         (LoginConfig("https://login.example.org", roles={"x": "king"}), "login.roles"),
+        (LoginConfig("https://login.example.org", roles={"x": ["reader", "king@maps"]}), "login.roles"),
+        (LoginConfig("https://login.example.org", roles={"x": "reader@"}), "login.roles"),
     ],
 )
 def test_a_configuration_that_cannot_be_is_refused_at_once(settings: LoginConfig, code: str) -> None:
@@ -167,14 +201,16 @@ def test_a_configuration_that_cannot_be_is_refused_at_once(settings: LoginConfig
 
 def test_the_configuration_names_the_issuer_and_where_the_secret_is(tmp_path: Path) -> None:
     path = tmp_path / "custody.toml"
-    path.write_text('[login]\nissuer = "https://login.example.org"\n[login.roles]\nkeepers = "operator"\n')
+    path.write_text(
+        '[login]\nissuer = "https://login.example.org"\n[login.roles]\nkeepers = "operator"\nmaps = ["reader@maps"]\n'
+    )
     found = configuration.read(path)
     with pytest.raises(BadInput, match="secret is missing"):
         open_issuer(found.login, tmp_path)
     (tmp_path / "oidc.secret").write_text("hush\n")
     made = open_issuer(found.login, tmp_path)
     assert made is not None
-    assert made.config.roles == {"keepers": "operator"}
+    assert made.config.roles == {"keepers": "operator", "maps": ["reader@maps"]}
     assert open_issuer(LoginConfig(), tmp_path) is None
 
 

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
 
 from custody.engine import Serving, Settings, Worker
+from custody.workflows.archive import LINEAGE
+from custody.workflows.archives import Archives
 from custody.workflows.notify import COMMIT_KIND
 from custody.workflows.serving import WorkflowConfig, kinds
 from rig.podman import IMAGE, Podman
@@ -19,13 +23,34 @@ from rig.svn import Repository
 from workflows.desk import Desk, sitting_at, until
 
 
+def sitting_with(
+    engine: str, environ: Mapping[str, str], folder: Path, repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> AbstractContextManager[Desk]:
+    for name, value in environ.items():
+        if name.startswith(("CONTAINERS", "DOCKER")):
+            monkeypatch.setenv(name, value)
+    config = WorkflowConfig(images=("localhost/custody/*",), adopt=60.0, engine=engine)
+    return sitting_at(f"sqlite:///{folder / 'custody.db'}", repository, folder, config)
+
+
 @pytest.fixture
 def docked(tmp_path: Path, repository: Repository, podman: Podman, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
-    for name, value in podman.environ.items():
-        if name.startswith("CONTAINERS"):
-            monkeypatch.setenv(name, value)
-    config = WorkflowConfig(images=("localhost/custody/*",), adopt=60.0)
-    with sitting_at(f"sqlite:///{tmp_path / 'custody.db'}", repository, tmp_path, config) as made:
+    with sitting_with("podman", podman.environ, tmp_path, repository, monkeypatch) as made:
+        yield made
+    podman.podman("rm", "--all", "--force", "--time", "0")
+
+
+@pytest.fixture
+def at_the_dock(
+    tmp_path: Path, repository: Repository, podman: Podman, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Desk]:
+    """With docker as the engine: its own client, and podman's store to serve it."""
+    if shutil.which("docker") is None:
+        pytest.skip("there is no docker client on this machine")
+    with (
+        podman.docker() as environ,
+        sitting_with(environ["DOCKER"], environ, tmp_path, repository, monkeypatch) as made,
+    ):
         yield made
     podman.podman("rm", "--all", "--force", "--time", "0")
 
@@ -58,6 +83,55 @@ def test_an_image_that_nobody_allowed_or_that_is_not_there_is_told_and_never_pul
             [event.detail for event in docked.store.records.events(docked.task(1, "b").subject)]
         ))  # fmt: skip
     assert docked.task(1, "a").code == "image.refused"
+
+
+COMMITS = """
+- name: publish
+  image: {image}
+  script: |
+    mkdir -p site
+    echo "page of r$CUSTODY_REVISION" > site/index.html
+    custody archive commit -m "Pages, from a container" site
+- name: check
+  script: cat site/index.html || echo none
+"""
+
+
+def test_a_task_in_an_image_commits_and_its_commit_is_known_as_its_own(docked: Desk, podman: Podman) -> None:
+    """No network, no credentials and no Subversion in there: only the socket."""
+    commit_from_inside(docked, podman)
+
+
+def commit_from_inside(docked: Desk, podman: Podman) -> None:
+    docked.commit({"_workflows/a.yaml": COMMITS.format(image=podman.add_python())})
+    docked.notify(1)
+    docked.run()
+    assert docked.states("publish", 1) == ["done"], docked.log(1, "publish")
+    assert docked.log(1, "publish") == "committed revision 2\n"
+    assert docked.repository.look("cat", "site/index.html") == "page of r1\n"
+    made = Archives(docked.store).get("proj").open().meta(2)
+    assert (made.message, made.properties[LINEAGE]) == ("Pages, from a container", "publish")
+    assert docked.states("check", 2) == ["done"], "its commit was planned like any other"
+    assert docked.log(2, "check") == "page of r1\n"
+    assert docked.states("publish", 2) == ["skipped"]
+    (reason,) = docked.store.queue.why(docked.task(2, "publish").id)
+    assert "this commit was made by publish; publish is not reentrant" in reason.text
+
+
+def test_with_docker_as_the_engine_a_task_runs_commits_and_leaves_nothing(at_the_dock: Desk, podman: Podman) -> None:
+    commit_from_inside(at_the_dock, podman)
+    at_the_dock.commit({"_workflows/a.yaml": f"- name: long\n  image: {IMAGE}\n  script: echo begun; sleep 600\n"})
+    at_the_dock.notify(3)
+    with at_the_dock.working():
+        until(lambda: at_the_dock.shop.sandboxes.names())
+        (name,) = at_the_dock.shop.sandboxes.names()
+        running = at_the_dock.shop.sandboxes.find(name)
+        assert running is not None
+        until(lambda: running.output() == b"begun\n")
+        at_the_dock.operator.cancel(at_the_dock.task(3, "long").id, "enough")
+        until(lambda: at_the_dock.task(3, "long").ended)
+    assert at_the_dock.states("long", 3) == ["cancelled"]
+    assert podman.podman("ps", "--all", "--quiet").split() == []
 
 
 @pytest.mark.kills

@@ -137,6 +137,11 @@ def mirrored(store: Store) -> Iterator[Item]:
     return (item for item in channels(store) if item.detail.get("mirrored") == "yes")
 
 
+def kept(store: Store) -> Iterator[Item]:
+    """The channels of which we have something: also those that we may no longer read."""
+    return (item for item in channels(store) if item.detail.get("mirrored") not in ("removing", "removed"))
+
+
 def threads_under(store: Store, channel: int) -> list[int]:
     """The threads of a channel that are known here."""
     return [number_of(item) for item in channels(store) if parent_of(item) == channel]

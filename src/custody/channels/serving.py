@@ -23,7 +23,7 @@ from custody.model.outcome import Outcome
 from custody.stores import Store
 
 WATCH_SECONDS = 30.0
-TIERS_SECONDS = 86_400.0
+DAILY_SECONDS = 86_400.0
 COORDINATORS = ("store", "azure", "temporal")
 CRASHES = 50  # a sync goes on where a killed one stopped, so many may be killed before it is put aside
 STEPS: dict[str, Callable[[Work, Mirror], Outcome]] = {
@@ -120,5 +120,9 @@ def _kind(mirror: Mirror, name: str, step: Callable[[Work, Mirror], Outcome]) ->
 def chores(mirror: Mirror, every: float = WATCH_SECONDS) -> Sequence[Chore]:
     return (
         Chore("watch channels", every, lambda: work.watch(mirror)),
-        Chore("tiers of channels", TIERS_SECONDS, lambda: work.tiers(mirror)),
+        daily(mirror),
     )
+
+
+def daily(mirror: Mirror) -> Chore:
+    return Chore("tiers of channels", DAILY_SECONDS, lambda: work.daily(mirror))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from itertools import islice
 
 from custody.channels import attachments, crawl, threads
@@ -34,6 +35,7 @@ from custody.model.item import Item
 
 LOOK_BACK = 2  # pages of the newest that are compared again after each sync
 PER_PAGE_OF_REMOVAL = 100
+ORPHANED = timedelta(days=1)  # before a blob that nothing names is taken for one that nobody wants
 
 
 class Hidden(Refused):
@@ -242,6 +244,17 @@ def remove_page(mirror: Mirror, channel: int) -> bool:
 def removed(channel: int, why: str = "") -> Told:
     event = NewEvent(item_id(channel), "removed", detail={"why": why} if why else {})
     return Told({}, (noted(channel, mirrored="removed"),), (event,))
+
+
+# --- Clearing away ---
+
+
+def sweep(mirror: Mirror, channel: int) -> Told:
+    """Blobs that a crash in the middle of a split left behind. Fresh ones may be a writer's that is at work now."""
+    before = mirror.now() - ORPHANED
+    swept = [*mirror.table(channel).sweep(before), *mirror.files(channel).sweep(before)]
+    event = NewEvent(item_id(channel), "swept", detail={"blobs": len(swept)})
+    return Told({"blobs": len(swept)}, events=(event,) if swept else ())
 
 
 def left_of(mirror: Mirror, channel: int) -> list[str]:

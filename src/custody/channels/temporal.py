@@ -10,9 +10,9 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
@@ -38,6 +38,7 @@ from custody.channels.mirror import Mirror, Request, Told, checked, item_id
 from custody.channels.serving import ChannelConfig
 from custody.channels.steps import REFUSALS, Progress
 from custody.channels.temporal_flows import (
+    HEARTBEAT,
     PAGES_PER_RUN,
     TASK_QUEUE,
     Answer,
@@ -57,7 +58,7 @@ COUNTED = ("added", "lost", "pages")  # what a workflow remembers of a sync
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    heartbeat: float = 10.0
+    heartbeat: float = HEARTBEAT
     pages: int = PAGES_PER_RUN
     threads: int = 4
 
@@ -101,11 +102,12 @@ async def connect(address: str, namespace: str = "default") -> Client:
         ) from error
 
 
-def ask_for(config: ChannelConfig, request: Request) -> None:
+def ask_for(config: ChannelConfig, *requests: Request) -> None:
     """From a program that is not asynchronous otherwise."""
 
     async def asking() -> None:
-        await send(await connect(config.temporal, config.namespace), [ask_of(request)], pace_of(config))
+        client = await connect(config.temporal, config.namespace)
+        await send(client, [ask_of(request) for request in requests], pace_of(config))
 
     asyncio.run(asking())
 
@@ -125,16 +127,18 @@ class Activities:
 
     @activity.defn
     async def send(self, asks: list[Ask]) -> None:
-        await send(self._client, asks, self._pace)
+        async with _beating_meanwhile(self._pace.heartbeat):
+            await send(self._client, asks, self._pace)
 
     @activity.defn(no_thread_cancel_exception=True)
     def look_around(self) -> list[Ask]:
-        with _retries():
+        with _beating(self._pace.heartbeat), _retries():
             return [ask_of(request) for request in work.looked_around(self._mirror)]
 
     @activity.defn(no_thread_cancel_exception=True)
     def tiers(self) -> int:
-        return work.tiers(self._mirror)
+        with _beating(self._pace.heartbeat):
+            return work.daily(self._mirror)
 
     def all(self) -> list[Callable[..., Any]]:
         return [self.step, self.send, self.look_around, self.tiers]
@@ -217,10 +221,26 @@ def _beating(seconds: float) -> Iterator[None]:
         thread.join()
 
 
+@asynccontextmanager
+async def _beating_meanwhile(seconds: float) -> AsyncIterator[None]:
+    """The same for what has no thread: the server may be slow to take what it is sent."""
+
+    async def beat() -> None:
+        while True:
+            activity.heartbeat()
+            await asyncio.sleep(seconds / 4)
+
+    beating = asyncio.create_task(beat())
+    try:
+        yield
+    finally:
+        beating.cancel()
+
+
 async def serve(mirror: Mirror, client: Client, over: asyncio.Event, watch_seconds: float, pace: Pace) -> None:
     """A worker, and the schedules that look around, until it is over."""
-    await schedule(client, WATCH, "watch", timedelta(seconds=watch_seconds))
-    await schedule(client, TIERS, "tiers", TIERS_EVERY)
+    await schedule(client, WATCH, "watch", timedelta(seconds=watch_seconds), pace)
+    await schedule(client, TIERS, "tiers", TIERS_EVERY, pace)
     with ThreadPoolExecutor(pace.threads, thread_name_prefix="temporal") as threads:
         worker = Worker(
             client,
@@ -239,10 +259,10 @@ async def serve(mirror: Mirror, client: Client, over: asyncio.Event, watch_secon
             await over.wait()
 
 
-async def schedule(client: Client, name: str, flow: str, every: timedelta) -> None:
+async def schedule(client: Client, name: str, flow: str, every: timedelta, pace: Pace) -> None:
     """Make it, or make it so again: a schedule outlives the worker that asked for it."""
     wanted = Schedule(
-        action=ScheduleActionStartWorkflow(flow, id=name, task_queue=TASK_QUEUE),
+        action=ScheduleActionStartWorkflow(flow, pace.heartbeat, id=name, task_queue=TASK_QUEUE),
         spec=ScheduleSpec(intervals=[ScheduleIntervalSpec(every=every)]),
     )
     try:

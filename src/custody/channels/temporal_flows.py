@@ -9,13 +9,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import timedelta
+from typing import Any
 
 from temporalio import workflow
 from temporalio.common import RetryPolicy
 
 TASK_QUEUE = "custody-channels"
 PAGES_PER_RUN = 500  # then the workflow goes on as a new one: a history may not grow without end
+HEARTBEAT = 10.0  # seconds without a sign of life after which an activity is given to another worker
 FOR_A_PAGE = timedelta(minutes=10)
+FOR_ALL_TIERS = timedelta(hours=2)
 RETRIES = RetryPolicy(initial_interval=timedelta(seconds=1), maximum_interval=timedelta(seconds=20))
 
 
@@ -47,7 +50,7 @@ class Going:
     channel: str
     asks: list[Asked] = field(default_factory=list)
     progress: dict[str, int] = field(default_factory=dict)
-    heartbeat: float = 10.0  # seconds without a sign of life after which a page is given to another worker
+    heartbeat: float = HEARTBEAT
     pages: int = PAGES_PER_RUN
 
 
@@ -74,17 +77,11 @@ class ChannelFlow:
         while self._asks:
             if pages >= going.pages:
                 workflow.continue_as_new(Going(going.channel, self._asks, self._progress, going.heartbeat, going.pages))
-            answer = await workflow.execute_activity(
-                "step",
-                args=[going.channel, self._asks[0], self._progress],
-                result_type=Answer,
-                start_to_close_timeout=FOR_A_PAGE,
-                heartbeat_timeout=timedelta(seconds=going.heartbeat),
-                retry_policy=RETRIES,
-            )
+            given = [going.channel, self._asks[0], self._progress]
+            answer: Answer = await _done("step", given, Answer, going.heartbeat)
             pages += 1
             if answer.follows:
-                await _send(answer.follows)
+                await _send(answer.follows, going.heartbeat)
             self._progress = {} if answer.done else answer.progress
             if answer.done:
                 self._asks.pop(0)
@@ -93,27 +90,36 @@ class ChannelFlow:
 
 @workflow.defn(name="watch")
 class WatchFlow:
-    """Looks around once; a schedule starts it again and again."""
+    """Looks around once; a schedule starts it again and again, but never while one is still under way."""
 
     @workflow.run
-    async def run(self) -> int:
-        found = await workflow.execute_activity(
-            "look_around", result_type=list[Ask], start_to_close_timeout=FOR_A_PAGE, retry_policy=RETRIES
-        )
+    async def run(self, heartbeat: float = HEARTBEAT) -> int:
+        found: list[Ask] = await _done("look_around", [], list[Ask], heartbeat)
         if found:
-            await _send(found)
+            await _send(found, heartbeat)
         return len(found)
 
 
 @workflow.defn(name="tiers")
 class TiersFlow:
     @workflow.run
-    async def run(self) -> int:
-        moved: int = await workflow.execute_activity(
-            "tiers", result_type=int, start_to_close_timeout=timedelta(hours=2), retry_policy=RETRIES
-        )
+    async def run(self, heartbeat: float = HEARTBEAT) -> int:
+        moved: int = await _done("tiers", [], int, heartbeat, FOR_ALL_TIERS)
         return moved
 
 
-async def _send(asks: list[Ask]) -> None:
-    await workflow.execute_activity("send", asks, start_to_close_timeout=timedelta(minutes=10), retry_policy=RETRIES)
+async def _send(asks: list[Ask], heartbeat: float) -> None:
+    await _done("send", [asks], None, heartbeat)
+
+
+async def _done(name: str, given: list[Any], answers: Any, heartbeat: float, within: timedelta = FOR_A_PAGE) -> Any:
+    """What an activity answers. Each must give signs of life: else, when its worker is killed, nobody begins it again
+    before all its time is over, and whatever waits for it waits as long."""
+    return await workflow.execute_activity(
+        name,
+        args=given,
+        result_type=answers,
+        start_to_close_timeout=within,
+        heartbeat_timeout=timedelta(seconds=heartbeat),
+        retry_policy=RETRIES,
+    )

@@ -20,6 +20,7 @@ from custody.channels.mirror import (
     Told,
     checked,
     item_id,
+    kept,
     mirrored,
     number_of,
     parent_of,
@@ -31,8 +32,8 @@ from custody.model.job import Filter, NewJob
 from custody.model.outcome import Failed, Outcome, Passed, Wait
 
 __all__ = [
-    "ADD", "CHANNEL", "REMOVE", "REVIEW", "SYNC", "Mirror", "add", "add_job", "checked", "item_id", "job_of",
-    "mirrored", "number_of", "remove", "remove_job", "review", "review_job", "sync", "sync_job",
+    "ADD", "CHANNEL", "REMOVE", "REVIEW", "SYNC", "Mirror", "add", "add_job", "checked", "daily", "item_id", "job_of",
+    "kept", "mirrored", "number_of", "remove", "remove_job", "review", "review_job", "sweep", "sync", "sync_job",
     "tiers", "watch",
 ]  # fmt: skip
 
@@ -200,13 +201,30 @@ def _threads_of(mirror: Mirror, guild: int, known: set[int]) -> list[Request]:
     return [*told.requests, *(Request("sync", one, why="it is no longer active") for one in sorted(vanished))]
 
 
-# --- Tiers ---
+# --- Every day ---
+
+
+def daily(mirror: Mirror) -> int:
+    """Clear away what crashes left behind, then move what is left; answers how many blobs moved."""
+    sweep(mirror)
+    return tiers(mirror)
+
+
+def sweep(mirror: Mirror) -> int:
+    """Delete blobs that nothing names; answers how many."""
+    swept = 0
+    for item in kept(mirror.store):
+        told = steps.sweep(mirror, number_of(item))
+        if told.events:
+            mirror.store.records.put((), told.events, "sweep")
+        swept += told.detail["blobs"]
+    return swept
 
 
 def tiers(mirror: Mirror) -> int:
     """Move what is no longer used to a cooler tier, and back what is; answers how many blobs moved."""
     moved = 0
-    for item in mirrored(mirror.store):
+    for item in kept(mirror.store):
         told = tiering.round_of(mirror, number_of(item))
         if told.events:
             mirror.store.records.put((), told.events, "tiers")

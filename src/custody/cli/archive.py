@@ -16,6 +16,7 @@ from custody.cli.when import ago
 from custody.model.errors import NotFound
 from custody.workflows import hooks
 from custody.workflows.archives import Archives
+from custody.workflows.credentials import with_credentials
 from custody.workflows.definition import FOLDER, is_workflow_file, read
 from custody.workflows.definition import lint as remarks
 from custody.workflows.notify import notify as take_in
@@ -34,12 +35,18 @@ def add(
     location: Annotated[str, typer.Argument(help="a path or URL of a Subversion or (bare) git repository")],
     since: Annotated[int, typer.Option(help="take revisions up to this one as done")] = 0,
     hook: Annotated[bool, typer.Option(help="install a hook that tells of each commit")] = True,
+    credentials: Annotated[
+        Path | None,
+        typer.Option(help="a file (mode 600) for a server that asks: the user's name, below it the password"),
+    ] = None,
     store: StoreUrl = "",
 ) -> None:
     """Look after an archive: every commit from now on runs the workflow files it carries."""
     with opened(store) as handle:
         path = Path(location.removeprefix("file://"))
         local = path.is_dir()
+        if credentials is not None:
+            location = with_credentials(location, credentials)
         system = ("git" if hooks.kind_of(path) is hooks.GIT else "svn") if local else "svn"
         kept = Archives(handle).add(name, system, str(path.resolve()) if local else location, running.me(), since)
         if local and hook:

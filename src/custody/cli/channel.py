@@ -14,11 +14,13 @@ import typer
 from custody.channels import work
 from custody.channels.blobs import Blobs
 from custody.channels.crawl import Coverage
-from custody.channels.mirror import EPOCH, POSTS_ONLY, Request, channels, parent_of
+from custody.channels.mirror import EPOCH, POSTS_ONLY, Request, channels, files_of, parent_of
 from custody.channels.serving import open_blobs, open_mirror, settings_of
 from custody.channels.snowflake import HIGHEST, at, parse, time_of
-from custody.channels.table import Table
+from custody.channels.steps import ORPHANED
+from custody.channels.table import Finding, Table
 from custody.channels.tiers import Verdict
+from custody.channels.verify import HARMLESS
 from custody.cli import running
 from custody.cli.channel_running import run, temporal
 from custody.cli.config import Config
@@ -258,14 +260,28 @@ def fsck(
     config: ConfigFile = None,
     store: StoreUrl = "",
 ) -> None:
-    """Walk the whole table of a channel and say what is wrong with it."""
-    with opened(config, store) as (_, settings):
-        table = table_of(settings, channel)
-        found = table.repair() if repair else table.check()
-    for finding in found:
-        print(finding)
-    print("nothing is wrong" if not found else f"{len(found)} findings")
-    raise typer.Exit(1 if found else 0)
+    """Walk the tables of a channel's messages and files and say what is wrong with them."""
+    with opened(config, store) as (handle, settings):
+        blobs = blobs_of(settings)
+        tables = table_of(settings, channel, blobs), files_of(blobs, parse(channel))
+        if repair:
+            before = EPOCH + timedelta(microseconds=handle.now()) - ORPHANED
+            print(f"{sum(_mended(table, before) for table in tables)} blobs that nothing named were deleted")
+        found = [finding for table in tables for finding in table.check()]
+    _told(found)
+    sound = all(one.code in HARMLESS for one in found)
+    print("nothing is wrong" if sound else "something is wrong" + ("" if repair else ": --repair mends what it can"))
+    raise typer.Exit(0 if sound else 1)
+
+
+def _mended(table: Table, before: datetime) -> int:
+    """How many blobs were swept. Of a table that is not whole none are: they may be all that is left of it."""
+    return len(table.sweep(before)) if all(one.code in HARMLESS for one in table.repair()) else 0
+
+
+def _told(found: Iterable[Finding]) -> None:
+    for one in found:
+        print(f"{'note' if one.code in HARMLESS else 'WRONG'}  {one.code}  {one.where}  {one.detail}".rstrip())
 
 
 @app.command()
@@ -277,7 +293,6 @@ def verify(
     json: AsJson = False,
 ) -> None:
     """Read every blob again, check digests and order, and compare a sample with the live channel."""
-    from custody.channels.verify import HARMLESS
     from custody.channels.verify import verify as verify_channel
 
     with opened(config, store) as (handle, settings):
@@ -296,8 +311,7 @@ def verify(
     if json:
         running.emit({"sound": found.sound, **told, "findings": found.findings})
     else:
-        for one in found.findings:
-            print(f"{'note' if one.code in HARMLESS else 'WRONG'}  {one.code}  {one.where}  {one.detail}".rstrip())
+        _told(found.findings)
         print(f"{found.messages} messages and {found.files} files read; {found.sampled} compared with the channel")
         print("nothing is wrong" if found.sound else "something is wrong: `custody channel fsck --repair` mends tables")
     raise typer.Exit(0 if found.sound else 1)
@@ -319,7 +333,7 @@ def tiers(
     with opened(config, store) as (handle, settings):
         blobs, now = blobs_of(settings), EPOCH + timedelta(microseconds=handle.now())
         prices = prices_of(settings.channels.prices)
-        wanted = [_known(handle, work.checked(channel))] if channel else list(work.mirrored(handle))
+        wanted = [_known(handle, work.checked(channel))] if channel else list(work.kept(handle))
         rows, events = [], []
         for item in wanted:
             found = list(tiering.verdicts(blobs, work.number_of(item), now))

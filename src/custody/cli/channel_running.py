@@ -13,12 +13,13 @@ import typer
 from custody.channels import runs, work
 from custody.channels.mirror import Mirror
 from custody.channels.runs import Shard, Stop
-from custody.channels.serving import WATCH_SECONDS, open_blobs, open_mirror
+from custody.channels.serving import WATCH_SECONDS, daily, open_blobs, open_mirror
 from custody.channels.shared import StoreSlots
 from custody.cli.config import Config
 from custody.cli.configured import ConfigFile, StoreUrl, opened
 from custody.cli.telling import Logging
 from custody.engine import Settings
+from custody.engine.chores import Chores
 from custody.engine.watch import NOTHING, Watch
 from custody.model.errors import BadInput
 from custody.stores import Store, open_store
@@ -54,13 +55,17 @@ def run(
                 "these channels are Temporal's to run", where="channels.queues", hint="custody channel temporal"
             )
         mirror = _mirror(handle, found)
-        by_letters = found.channels.queues == "azure"
+        by_letters, chore, due = found.channels.queues == "azure", daily(mirror), 0.0
+        chores = Chores(handle, (chore,), handle.new_move(), tell)
         while not stop.asked and time.monotonic() < deadline:
             if by_letters:
                 finished = _post(mirror, found, deadline, until_idle, stop, lease)
             else:
                 runs.ask_for(mirror, found.channels)
                 finished = runs.run_until_idle(mirror, deadline, settings, tell, stop)
+            if finished and time.monotonic() >= due:
+                chores.run(chore)
+                due = time.monotonic() + chore.every
             if until_idle:
                 print("everything is up to date" if finished else "stopped; the next run goes on")
                 return
@@ -106,7 +111,7 @@ def _run_shard(shard: Shard, config: Path | None, deadline: float, settings: Set
                 asked = True
             finished = runs.run_until_idle(mirror, until, settings, tell, stop)
             if finished:
-                work.tiers(mirror)
+                work.daily(mirror)
             return finished or stop.asked
 
         with runs.state_of(blobs, shard, file) as state:

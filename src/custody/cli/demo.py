@@ -34,6 +34,9 @@ MOST_PORTS = 50
 def demo(
     folder: Annotated[Path, typer.Option(help="where its data is kept")] = Path("custody-demo"),
     reset: Annotated[bool, typer.Option("--reset", help="begin again from nothing")] = False,
+    speed: Annotated[
+        float, typer.Option(min=0.05, max=1000, help="how many files a second the depositor's server sends")
+    ] = 2.0,
     threads: Annotated[int, typer.Option(help="jobs at once")] = 4,
     until_idle: Annotated[
         bool, typer.Option("--until-idle", help="end when the stories have nothing left to do")
@@ -54,6 +57,7 @@ def demo(
     folder.mkdir(parents=True, exist_ok=True)
     with open_store(f"sqlite:///{folder.resolve() / 'custody.db'}") as store:
         stories = Stories.open(store, folder.resolve(), _port(folder))
+        stories.deposits.server.pause = 0.0 if until_idle else 1 / speed
         stories.begin()
         telling = Telling()
         dashboard = None if until_idle else _dashboard(store, stories, telling)
@@ -129,6 +133,12 @@ def _greet(folder: Path, stories: Stories, dashboard: str = "") -> None:
         if stories.book
         else "(install git to see an archive)"
     )
+    book = (
+        "  Archive    a book is being written; each revision indexes it and builds it, a newer build\n"
+        "             replaces one still being made.\n"
+        if stories.book
+        else ""
+    )
     catalogue = (
         "\n  All four   one robot writes a record of each object into an archive, whose workflow indexes it:"
         "\n             an object's page shows the whole of its history."
@@ -141,9 +151,7 @@ def _greet(folder: Path, stories: Stories, dashboard: str = "") -> None:
 {look}
   Deposits   at {stories.deposits.server.url} a depositor hands in 12 objects: two have wrong digests, one file
              is missing. Another's collection is frozen while the map room moves house.
-  Archive    a book is being written; each revision indexes it and builds it, a newer build
-             replaces one still being made.
-  Channel    three thousand messages are mirrored, no faster than is allowed.
+{book}  Channel    three thousand messages are mirrored, no faster than is allowed.
   Robots     whatever is stored has its digests and formats checked; all of it is sealed.{catalogue}
 
 Try, in another terminal:
@@ -157,7 +165,8 @@ Try, in another terminal:
   custody channel list                    how far the channel has been mirrored
   ls outbox                               what the depositors were told
   touch depositor/mended                  she puts the missing page back …
-  custody job resume --cause http.404     … and you let the job go on
+  custody job resume --cause http.404     … and you let the job go on;
+  custody batch report 1 --update         then she is told what has changed
 
 Ctrl-C stops it. Start it again and it goes on where it was. (kill -9 it: nothing is lost.)
 """,

@@ -16,7 +16,7 @@ import typer
 
 from custody.cli import running
 from custody.cli.config import Config, find
-from custody.cli.running import AsJson
+from custody.cli.running import AsJson, counted
 from custody.model.errors import CustodyError
 from custody.stores import Store, open_store
 
@@ -94,7 +94,7 @@ def _store_findings(store: Store) -> Iterator[Finding]:
     yield from _robots(store)
     workers = store.workers()
     if workers:
-        yield Finding("fine", f"{len(workers)} workers seen within the last half minute")
+        yield Finding("fine", f"{counted(len(workers), 'worker')} seen within the last half minute")
     else:
         yield Finding("warning", "no worker has been seen lately", "custody worker run")
 

@@ -209,7 +209,9 @@ def _event(store: Store, subject: str, seq: int) -> Event:
 def _keys(given: list[str] | None) -> list[PublicKey]:
     if not given:
         raise BadInput(
-            "a public key is needed", where="--public", hint="as `custody history key` printed it, or a file"
+            "a public key is needed",
+            where="--public",
+            hint="as `custody history key` printed it, or the file with it: --public history.public",
         )
     texts = [Path(each).read_text().strip() if Path(each).is_file() else each for each in given]
     return [read_public_key(text) for text in texts]

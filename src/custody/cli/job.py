@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -12,7 +13,7 @@ from custody.cli.opening import label, number, open_store
 from custody.cli.running import AsJson, StoreUrl, Why
 from custody.cli.when import ago, moment
 from custody.engine.commands import Operator
-from custody.model.errors import BadInput
+from custody.model.errors import BadInput, NotFound, Refused
 from custody.model.graph import Edge
 from custody.model.job import Filter, Job, NewJob
 from custody.stores import Store
@@ -173,9 +174,16 @@ def cancel(job: Id, why: Why, store: StoreUrl = running.DEFAULT_STORE) -> None:
 
 
 @app.command()
-def delete(job: Id, why: Why, store: StoreUrl = running.DEFAULT_STORE) -> None:
-    """Remove a job that has ended or is held. Its history stays."""
+def delete(
+    job: Id,
+    why: Why,
+    yes: Annotated[bool, typer.Option("--yes", help="also while its batch is open, without asking")] = False,
+    store: StoreUrl = running.DEFAULT_STORE,
+) -> None:
+    """Remove a job that has ended or is held. Its history stays. Asks first while its batch is open."""
     with open_store(store) as opened:
+        if not yes:
+            _ask_while_batch_is_open(opened, job)
         deleted = _operator(opened).delete(job, why)
     told = "is deleted; its history stays" if deleted else "is not there: nothing to do"
     print(f"job {label(job)} {told}")
@@ -217,6 +225,22 @@ def failures(store: StoreUrl = running.DEFAULT_STORE, json: AsJson = False) -> N
     running.table(columns, groups, "nothing has failed")
 
 
+def _ask_while_batch_is_open(store: Store, job: int) -> None:
+    """A job that is gone cannot be resumed, and its batch will tell the depositor that it was deleted."""
+    try:
+        parent = store.queue.get(job).parent
+        batch = store.queue.get(parent) if parent else None
+    except NotFound:
+        return  # nothing to do, or nobody is left to be told
+    if batch is None or batch.ended is not None:
+        return
+    meant = f"batch {batch.id} is still open, and will report job {label(job)} as deleted"
+    if not sys.stdin.isatty():
+        raise Refused(meant, code="batch.open", hint="repeat it with --yes if that is meant")
+    if not typer.confirm(f"{meant}. Delete it?", err=True):
+        raise Refused(f"job {label(job)} is left as it is", code="batch.open")
+
+
 def _operator(store: Store) -> Operator:
     from custody.cli.applications import machines
 
@@ -240,6 +264,6 @@ def _each(store: Store, jobs: list[int] | None, where: Filter, act: object, done
         refused += bool(problem)
         if problem:
             print(f"job {label(job)}: {problem}")
-    print(f"{count} jobs {done}" + (f", {refused} refused" if refused else ""))
+    print(f"{running.counted(count, 'job')} {done}" + (f", {refused} refused" if refused else ""))
     if refused:
         raise typer.Exit(1)

@@ -7,8 +7,9 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from types import FrameType
 from typing import Annotated, Any
@@ -19,17 +20,20 @@ from custody.cli import robot_acts, running
 from custody.cli.running import AsJson, StoreUrl
 from custody.cli.when import ago, moment
 from custody.model.errors import NotFound, Unavailable
-from custody.model.trigger import Trigger, admits, clauses
+from custody.model.trigger import Trigger, clauses
 from custody.ports import Leases
-from custody.robots.cycle import chores, kinds, subscribe, sweep_again
+from custody.robots.confined import Yard, missing
+from custody.robots.cycle import kinds, subscribe
 from custody.robots.deadlines import due_of, late
 from custody.robots.finding import INSTALLED, find_robots
 from custody.robots.lint import BEGINNINGS
 from custody.robots.lint import lint as look_over
 from custody.robots.locks import Locks
+from custody.robots.program import Program
 from custody.robots.properties import SUFFIX, converted, labels_of
 from custody.robots.restart import by_hand
-from custody.robots.robot import sentence
+from custody.robots.robot import Robot, sentence
+from custody.robots.sweeping import chores, ready_items, repair, repair_if_due, sweep
 from custody.robots.tally import Tally
 from custody.stores import Store, open_store
 from custody.stores.items import subscriptions
@@ -49,6 +53,7 @@ ItemId = Annotated[str, typer.Argument(help="an item's id")]
 def run(
     places: Places = None,
     once: Annotated[bool, typer.Option("--once", help="one cycle, as from cron, then end")] = False,
+    again: Annotated[bool, typer.Option("--sweep", help="with --once: look at every item again first")] = False,
     threads: int = 4,
     lease: Annotated[float, typer.Option(help="seconds a claim lasts without renewal")] = 30,
     locks: Annotated[
@@ -65,6 +70,7 @@ def run(
     from custody.engine.watch import NOTHING
 
     robots = find_robots(places or [INSTALLED])
+    yard = _yard(robots)
     with open_store(store) as opened, _leases(locks, opened, lease) as (leases, items):
         holder = f"{socket.gethostname()}:{os.getpid()}:{opened.new_move()[:6]}"
         held = Locks(leases, holder, lease, items)
@@ -72,23 +78,34 @@ def run(
         tally = Tally(opened, Logging() if log else NOTHING)
         try:
             subscribe(opened, robots)
-            serving = Serving(tuple(kinds(opened, robots, held, once)), tuple(chores(opened, robots)))
+            serving = Serving(tuple(kinds(opened, robots, held, once, yard)), tuple(chores(opened, robots)))
             worker = Worker(opened, serving, Settings(threads, lease), tally)
             _stop_on_signals(worker.stop)
             held.keep(worker.stop)
             if once:
                 for robot in robots:
-                    sweep_again(opened, robot)
+                    sweep(opened, robot)
+                    (repair if again else repair_if_due)(opened, robot)
                 worker.run_until_quiet()
                 tally.leftovers(robots)
             else:
                 worker.run_forever()
         finally:
             held.release()
+            yard.close()
         print("\n".join(tally.lines() or ["nothing to do"]))
         if held.lost:
             raise Unavailable(held.lost, code="lock.lost", hint="what was being worked on is given up, and done again")
     raise typer.Exit(1 if tally.any_bad() else 4 if detailed and not worker.settled_count else 0)
+
+
+def _yard(robots: Sequence[Robot]) -> Yard:
+    """Said at once, not at the first item: a program that must run in a sandbox, where there is none."""
+    yard = Yard()
+    for robot in robots:
+        if isinstance(robot.work, Program) and robot.work.confined and not yard.look():
+            raise missing(f"robot {robot.name}", yard.look())
+    return yard
 
 
 @contextmanager
@@ -168,13 +185,10 @@ def why(robot: str, item: ItemId, store: StoreUrl = running.DEFAULT_STORE, json:
 def dry_run(robot: str, limit: int = 50, store: StoreUrl = running.DEFAULT_STORE) -> None:
     """Which items it would take now."""
     with open_store(store) as opened:
-        trigger, after, shown = _registered(opened, robot)[0], "", 0
-        while (items := opened.records.items(after)) and shown < limit:
-            for item in items:
-                if shown < limit and admits(trigger, item, opened.records.latest(item.id)):
-                    print(item.id)
-                    shown += 1
-            after = items[-1].id
+        trigger, shown = _registered(opened, robot)[0], 0
+        for item in islice(ready_items(opened, trigger), limit):
+            print(item.id)
+            shown += 1
     print(f"{shown} items" + (" (there may be more)" if shown == limit else ""), file=sys.stderr)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import getpass
 import json
 import os
@@ -15,7 +16,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from custody.cli.when import ago
-from custody.model.errors import BadInput, CustodyError, Refused
+from custody.model.errors import BadInput, CustodyError, Refused, Unavailable
 from custody.model.why import Reason
 
 DEFAULT_STORE = "sqlite:///custody.db"
@@ -43,12 +44,44 @@ def run(app: typer.Typer, arguments: list[str]) -> NoReturn:
     except CustodyError as error:
         tell_error(error, "--json" in arguments)
         sys.exit(3 if isinstance(error, Refused) else 2)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader of our output has left
-        sys.exit(0)
+    except OSError as error:
+        if isinstance(error, BrokenPipeError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader of our output has left
+            sys.exit(0)
+        if error.filename is None and error.errno not in FULL:
+            raise  # not about a file that somebody has named
+        tell_error(_about_file(error), "--json" in arguments)
+        sys.exit(2)
     except KeyboardInterrupt:
         sys.exit(130)
     sys.exit(0)
+
+
+ABOUT = {
+    errno.EROFS: "that disk can only be read: choose another folder",
+    errno.EACCES: "somebody else owns it: choose another folder, or ask them",
+    errno.EPERM: "somebody else owns it: choose another folder, or ask them",
+    errno.ENOSPC: "the disk is full: make room and repeat it; what was acknowledged is safe",
+    errno.EDQUOT: "your share of the disk is used up: make room and repeat it; what was acknowledged is safe",
+    errno.ENOENT: "is the name right?",
+    errno.EEXIST: "there is a file of that name: choose another",
+    errno.ENOTDIR: "there is a file where a folder is needed: choose another name",
+    errno.EISDIR: "there is a folder where a file is needed: choose another name",
+}
+
+
+FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+def _about_file(error: OSError) -> CustodyError:
+    """What the system says about a file, in words."""
+    said = str(error.strerror or error)
+    hint = ABOUT.get(error.errno or 0, "")
+    return Unavailable(said[:1].lower() + said[1:], code="file", where=str(error.filename or ""), hint=hint)
+
+
+def counted(number: int, noun_: str) -> str:
+    return f"{number} {noun_}{'' if number == 1 else 's'}"
 
 
 def _use_store_of_this_folder(arguments: list[str]) -> None:

@@ -19,7 +19,9 @@ app = running.noun("Who may use the API and the dashboard.")
 @app.command()
 def create(
     name: Annotated[str, typer.Argument(help="whose it is: the name in the history")],
-    role: Annotated[list[str], typer.Option(help=f"{', '.join(ROLES)}; may be repeated")],
+    role: Annotated[
+        list[str], typer.Option(help=f"{', '.join(ROLES)}, or in one collection: operator@maps; may be repeated")
+    ],
     collection: Annotated[list[str] | None, typer.Option(help="only this collection; may be repeated")] = None,
     days: Annotated[float, typer.Option(help="how long it is good for")] = 90,
     store: StoreUrl = running.DEFAULT_STORE,

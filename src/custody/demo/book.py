@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from custody.engine.kinds import Chore, Kind
-from custody.model.errors import NotFound
+from custody.model.errors import NotFound, Unavailable
 from custody.stores import Store
 from custody.workflows.archives import Archives
 from custody.workflows.serving import WorkflowConfig, chores, kinds, open_shop, reconcile_all
@@ -100,4 +100,7 @@ class Book:
         who = {"GIT_AUTHOR_NAME": "An author", "GIT_AUTHOR_EMAIL": "author@localhost"}
         who |= {"GIT_COMMITTER_NAME": "An author", "GIT_COMMITTER_EMAIL": "author@localhost"}
         environment = {**os.environ, **who, "GIT_CONFIG_GLOBAL": os.devnull}
-        subprocess.run(["git", *words], check=True, env=environment, stderr=subprocess.DEVNULL)
+        done = subprocess.run(["git", *words], env=environment, capture_output=True, text=True)
+        if done.returncode:
+            said = done.stderr.strip().splitlines()
+            raise Unavailable(f"git cannot keep the demo's archive: {said[-1] if said else done.returncode}")

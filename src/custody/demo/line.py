@@ -14,9 +14,10 @@ from custody.demo.catalogue import Catalogue
 from custody.engine.kinds import Chore, Kind
 from custody.history.keeping import Keeping
 from custody.history.keys import load_key, make_key
-from custody.robots.cycle import chores, kinds, subscribe
+from custody.robots.cycle import kinds, subscribe
 from custody.robots.ready import fixity, formats
 from custody.robots.robot import Robot
+from custody.robots.sweeping import chores
 from custody.stores import Store
 
 NAME = "custody.demo"

@@ -24,6 +24,7 @@ from custody.engine.pace import MOST_BUFFERED, Pace
 from custody.engine.passes import run_pass
 from custody.engine.run import NOT_DEAD, run
 from custody.engine.settler import Finished, Heard, Settler
+from custody.engine.takeover import Takeover
 from custody.engine.watch import NOTHING, Watch
 from custody.engine.work import Work
 from custody.model.errors import CustodyError
@@ -70,10 +71,10 @@ class Worker:
         self._hungry = threading.Event()  # there may be room for more
         self._busy: Counter[str] = Counter()  # claimed and not yet settled, by prefix
         self._taken: Counter[str] = Counter()  # claimed so far
-        self._suspect: Work | None = None
         self._pace = Pace()
         self._stopping = False
         self._threads: list[threading.Thread] = []
+        self._takeover = Takeover(store.queue, serving, self.settings.lease, self.settings.place)
         self._lookout = Lookout(store.queue, self.settings.place, clock)
         self._next: dict[str, float] = {}
         self.settled_count = 0
@@ -133,7 +134,8 @@ class Worker:
         before, count = self.settled_count, 0
         while count < most:
             self._housekeeping(now=True)
-            claimed = self._claim(max(1, self.settings.threads)) + self._claim_suspect()
+            room = max(1, self.settings.threads)
+            claimed = self._claim(room) + self._take_over(room)
             if not claimed and not self._passes(now=True):
                 break
             while self._ready:
@@ -161,7 +163,8 @@ class Worker:
         self._housekeeping()
         self._hungry.clear()
         room, wanted = self._pace.room(self.settings.threads, self._keeper.count(), self._settler.waiting)
-        claimed = (self._claim(room) if room >= wanted else 0) + self._claim_suspect()
+        claimed = self._take_over(room)
+        claimed += self._claim(room - claimed) if room - claimed >= wanted else 0
         if not claimed and room < wanted:
             self._hungry.wait(0.01)
             return 1  # there may be more: look again at once
@@ -186,27 +189,21 @@ class Worker:
         limit -= self._busy[kind.prefix]
         return min(limit, kind.at_most - self._taken[kind.prefix]) if kind.at_most else limit
 
-    def _claim_suspect(self) -> int:
-        """One job whose holder vanished, one at a time: if it kills us too, it is known to be the one."""
-        if self._suspect is not None or not self._is_time("expiry", EXPIRY_SECONDS):
+    def _take_over(self, room: int) -> int:
+        """Jobs whose holders vanished."""
+        if self._takeover.waits or not self._is_time("expiry", EXPIRY_SECONDS):
             return 0
         asked_at = self._clock()
-        while claim := self._next_suspect():
+        claims = self._takeover.claim(self.holder, room, self._allowed)
+        if claims:
             self._next["expiry"] = 0.0  # where one vanished there may be more
-            if self.serving.of(claim.job).handler or claim.job.revoked:
-                return self._take([claim], asked_at, alone=True)
-            self.store.queue.release([claim])  # a pass will decide about it again
-        return 0
-
-    def _next_suspect(self) -> Claim | None:
-        serves, lease = self.serving.prefixes(), self.settings.lease
-        return self.store.queue.claim_expired(serves, self.holder, lease, self.settings.place)
+        return self._take(claims, asked_at, first=True)
 
     def _take(
         self,
         claims: list[Claim],
         asked_at: float,
-        alone: bool = False,
+        first: bool = False,
         prepare: Callable[[Sequence[Work]], None] | None = None,
     ) -> int:
         """Theirs to be worked on from now on, whatever becomes of the claims that follow."""
@@ -220,9 +217,8 @@ class Worker:
         with self._change:
             self._busy.update(prefixes)
             self._taken.update(prefixes)
-            if alone:
-                self._suspect = works[0]
-                self._ready.appendleft(works[0])  # it has waited for a whole lease already, and others wait behind it
+            if first:
+                self._ready.extendleft(reversed(works))  # they have waited for a whole lease already
             else:
                 self._ready.extend(works)
             self._change.notify_all()
@@ -303,11 +299,10 @@ class Worker:
 
     def _leave(self, works: Sequence[Work]) -> None:
         self._keeper.drop(works)
+        self._takeover.leave(works)
         with self._change:
             for work in works:
                 self._busy[self.serving.of(work.job).prefix] -= 1
-                if self._suspect is work:
-                    self._suspect = None
             self._change.notify_all()
         self._hungry.set()
 
@@ -364,7 +359,7 @@ class Worker:
         until = time.monotonic() + self.settings.poll
         while not self._stopping and (left := until - time.monotonic()) > 0:
             pause = min(LISTEN_SECONDS, left)
-            if self._suspect is None and self._next.get("expiry") == 0.0:
+            if not self._takeover.waits and self._next.get("expiry") == 0.0:
                 return  # the last one that was left behind is done with, and there may be more
             if not self.settings.wake:
                 with self._change:

@@ -113,7 +113,7 @@ class Job:
     move: str
     holder: str | None
     until: int
-    suspect: bool  # its last lease ended without a word: it is claimed alone
+    suspect: int  # leases that ended without a word: after one it was claimed with others, after two (or more) alone
     revoked: str | None  # "cancel" or "supersede", while its holder has not confirmed the end
     code: str | None  # why it failed
     created: int

@@ -12,46 +12,45 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from custody.engine.kinds import Chore, Kind
+from custody.engine.kinds import Kind
 from custody.engine.work import Work
-from custody.model.errors import KeyConflict
 from custody.model.event import NewEvent, item_subject
 from custody.model.item import Item
 from custody.model.outcome import Failed, Outcome, Passed, Wait
 from custody.model.trigger import admits
 from custody.robots import guard
+from custody.robots.confined import Interrupted, TimedOut, Turn, Yard
 from custody.robots.locks import Locks
 from custody.robots.orphans import keep_orphan
-from custody.robots.program import Program, TimedOut, end_all, mark_of
+from custody.robots.program import Program, mark_of
 from custody.robots.robot import Report, Robot
 from custody.stores import Store
-from custody.stores.items import Look, make_ready, ready_job
-from custody.stores.rows import Row, Tx, dumps, item_from, latest_from
+from custody.stores.items import Look
+from custody.stores.rows import Tx, dumps
 
-CHUNK = 500
-SWEEP_SECONDS = 2.0
-REPAIR_SECONDS = 3600.0
-"""Between looks at every item, whether or not anything could have been missed."""
 LOCK_SECONDS = 2.0
 """How long an item whose lock is busy is left alone."""
 FRESH_SECONDS = 0.25
 """How long a look at an item, taken with its claim, is good for."""
 BUSY = "its lock is held by"
-END = "\U0010ffff"
 
 
-def kinds(store: Store, robots: Sequence[Robot], locks: Locks | None = None, cycle: bool = False) -> Sequence[Kind]:
+def kinds(
+    store: Store, robots: Sequence[Robot], locks: Locks | None = None, cycle: bool = False, yard: Yard | None = None
+) -> Sequence[Kind]:
     """The robots as kinds of work for a worker; in a single cycle each takes at most what its label says."""
-    return tuple(_kind(Line(store, robot, locks), cycle) for robot in robots)
+    yard = yard or Yard()
+    return tuple(_kind(Line(store, robot, locks, yard), cycle) for robot in robots)
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One robot at its place: the store it looks at, and the locks it must hold."""
+    """One robot at its place: the store it looks at, the locks it must hold, and where sandboxes are."""
 
     store: Store
     robot: Robot
     locks: Locks | None = None
+    yard: Yard | None = None
 
 
 def _kind(line: Line, cycle: bool) -> Kind:
@@ -60,29 +59,8 @@ def _kind(line: Line, cycle: bool) -> Kind:
         robot.kind, lambda work: run_on_item(work, line), at_once=robot.at_once, tries=robot.tries,
         backoff=robot.backoff, at_most=robot.at_most if cycle else 0,
         prepare=lambda works: _prepare(line, works),
-        confirm_dead=lambda job: end_all(mark_of(job)) if isinstance(robot.work, Program) else None,
+        confirm_dead=lambda job: robot.work.end(mark_of(job), line.yard) if isinstance(robot.work, Program) else None,
     )  # fmt: skip
-
-
-def chores(store: Store, robots: Sequence[Robot]) -> Sequence[Chore]:
-    sweeper = Sweeper(store, robots)
-    return (Chore("robots sweep", SWEEP_SECONDS, sweeper.look),)
-
-
-@dataclass(slots=True)
-class Sweeper:
-    """Looks for robots whose queue is not filled yet, often; and at everything again, now and then."""
-
-    store: Store
-    robots: Sequence[Robot]
-    repaired: float = field(default_factory=time.monotonic)
-
-    def look(self) -> None:
-        again = time.monotonic() - self.repaired >= REPAIR_SECONDS
-        for robot in self.robots:
-            (sweep_again if again else sweep)(self.store, robot)
-        if again:
-            self.repaired = time.monotonic()
 
 
 def subscribe(store: Store, robots: Sequence[Robot]) -> None:
@@ -100,53 +78,6 @@ def subscribe(store: Store, robots: Sequence[Robot]) -> None:
 
 def unsubscribe(store: Store, name: str) -> bool:
     return store.db.write(lambda tx: bool(tx.run("drop_subscription", robot=name)))
-
-
-def sweep(store: Store, robot: Robot) -> int:
-    """A rolling look at all items, a chunk at a time: fills a new robot's queue, and repairs anything missed."""
-    total = 0
-    while looked := _sweep_on(store, robot):
-        total += looked
-    store.wake()
-    return total
-
-
-def _sweep_on(store: Store, robot: Robot) -> int:
-    """One chunk. What comes meanwhile is pushed; what is stale is found out when the work begins."""
-
-    def look(tx: Tx) -> tuple[str, list[Look]]:
-        filled = {row[0]: row[3] for row in tx.run("subscriptions")}.get(robot.name, END)
-        rows = [] if filled == END else tx.run("items", after=filled, collection="", type="", limit=CHUNK)
-        latest: dict[str, list[Row]] = {}
-        for row in tx.run("latest_between", after=filled, last=rows[-1][0]) if rows else []:
-            latest.setdefault(row[0], []).append(row[1:])
-        return filled, [(item_from(row), latest_from(latest.get(row[0], []))) for row in rows]
-
-    filled, found = store.db.read(look)
-    _queue(store, robot, [item for item, latest in found if admits(robot.when, item, latest)])
-    if filled != END:
-        last = found[-1][0].id if found else END
-        store.db.write(lambda tx: tx.run("advance_filled", robot=robot.name, filled=last, was=filled))
-    return len(found)
-
-
-def _queue(store: Store, robot: Robot, ready: Sequence[Item]) -> None:
-    facts = {"priority": robot.priority}
-    try:
-        store.queue.submit([ready_job(robot.name, item, facts) for item in ready], "sweep")
-    except KeyConflict:  # someone has spoilt the payload of one: the others go on
-
-        def one_by_one(tx: Tx) -> None:
-            for item in ready:
-                make_ready(tx, robot.name, item, facts, "sweep")
-
-        store.db.write(one_by_one)
-
-
-def sweep_again(store: Store, robot: Robot) -> int:
-    """From the beginning: what the periodic repair does."""
-    store.db.write(lambda tx: tx.run("set_filled", robot=robot.name, filled=""))
-    return sweep(store, robot)
 
 
 def run_on_item(work: Work, line: Line) -> Outcome:
@@ -223,14 +154,16 @@ def _event(robot: Robot, item: Item, report: Report) -> NewEvent:
     )  # fmt: skip
 
 
-def _timed(line: Line, work: Work, item: Item, report: Report) -> Failed | None:
+def _timed(line: Line, work: Work, item: Item, report: Report) -> Outcome | None:
     """Do the work, within its time."""
     robot = line.robot
     if isinstance(robot.work, Program):
         try:
-            robot.work.run(item, report, mark_of(work.job), robot.timeout, work.on_stop)
+            robot.work.run(item, report, _turn(line, work))
         except TimedOut:
             return _late(robot, item, "it was killed")
+        except Interrupted:
+            return Wait(LOCK_SECONDS, "its sandbox was ended, as the item was not known to be ours any more")
         return None
     if robot.timeout is None:
         robot(item, report)
@@ -239,6 +172,11 @@ def _timed(line: Line, work: Work, item: Item, report: Report) -> Failed | None:
     if not call.finished_within(robot.timeout):
         return _late(robot, item, "it runs on, and whatever it says is not recorded")
     return None
+
+
+def _turn(line: Line, work: Work) -> Turn:
+    number, timeout = work.claim.token, line.robot.timeout
+    return Turn(mark_of(work.job), number, timeout, work.on_stop, lambda: work.trusted_until, line.yard)
 
 
 def _late(robot: Robot, item: Item, then: str) -> Failed:

@@ -5,11 +5,20 @@ version = "1.0"
 event = "pages counted"
 command = ["./count-pages.sh"]
 timeout = 60
+keep = "pages"              # where what it makes is kept, beside this file; left out, it is thrown away
 
 [when]
 types = ["object"]
 past = ["ingested"]
 old = ["pages counted"]
+
+[sandbox]                   # or, above: sandbox = false, for a program that must see all that the worker sees
+network = false             # this and the next three are what is usual
+memory = 2048               # MiB
+disk = 4096                 # MiB
+processes = 256
+needs = ["words.txt"]       # files and folders beside this one; the command's own are there anyway
+variables = ["TESSDATA"]    # of the worker's environment, handed on
 """
 
 from __future__ import annotations
@@ -20,15 +29,28 @@ from typing import Any
 
 from custody.model.errors import BadInput
 from custody.model.trigger import Trigger
+from custody.robots.confined import confinement
 from custody.robots.program import program
 from custody.robots.robot import Robot, robot
 
 SUFFIX = ".robot.toml"
 NEEDED: dict[str, type] = {"name": str, "version": str, "event": str, "command": list, "when": dict}
 OPTIONS: dict[str, type | tuple[type, ...]] = {
-    "at_once": int, "at_most": int, "timeout": (int, float), "hosts": int, "tries": int, "priority": int,
-    "edits": bool, "rounds": int, "within": (int, float), "since": str,
-}  # fmt: skip
+    "at_once": int,
+    "at_most": int,
+    "timeout": (int, float),
+    "hosts": int,
+    "tries": int,
+    "priority": int,
+    "edits": bool,
+    "rounds": int,
+    "within": (int, float),
+    "since": str,
+    "sandbox": (bool, dict),
+    "keep": str,
+}
+PROGRAMS = ("sandbox", "keep")
+"""For programs only, not for functions."""  # fmt: skip
 
 
 def read_label(path: Path) -> Robot:
@@ -52,13 +74,17 @@ def robot_of(given: dict[str, Any], folder: Path, where: str) -> Robot:
         if key not in OPTIONS:
             known = ", ".join([*NEEDED, *OPTIONS])
             raise BadInput(f"unknown key {key}", code="robot.label", where=where, hint=f"known: {known}")
-        if not isinstance(value, OPTIONS[key]) or (isinstance(value, bool) and OPTIONS[key] is not bool):
+        if not isinstance(value, OPTIONS[key]) or (
+            isinstance(value, bool) and OPTIONS[key] not in (bool, (bool, dict))
+        ):
             raise BadInput(f"{key} = {value!r} is not what it must be", code="robot.label", where=where)
     if not all(isinstance(word, str) for word in given["command"]):
         raise BadInput("command is a list of words", code="robot.label", where=where)
-    options = {key: value for key, value in given.items() if key in OPTIONS}
+    options = {key: value for key, value in given.items() if key in OPTIONS and key not in PROGRAMS}
+    confined = confinement(given.get("sandbox", True), where)
+    kept = (folder / given["keep"]).resolve() if given.get("keep") else None
     label = robot(given["name"], given["version"], given["event"], _trigger(given["when"], where), **options)
-    return label(program(given["command"], folder))
+    return label(program(given["command"], folder, confined, kept))
 
 
 def _trigger(given: dict[str, Any], where: str) -> Trigger:

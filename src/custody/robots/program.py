@@ -10,8 +10,10 @@ Other lines are kept as its output. Exit code 0: done, as the lines say. 1: the 
 there are none, for what it said on standard error. 75: not now, tried again with growing pauses. Anything else, or a
 signal: a surprise, tried again and then left to a person.
 
-It runs as a process group in the worker's environment: for code of one's own. Every process of it carries a mark,
-so that whoever takes over after a worker's death can find what is left on this machine, end it, and know that it has.
+It runs in a sandbox (confined.py), unless its label says `sandbox = false`: then it runs as a process group in the
+worker's environment, for code of one's own, and every process of it carries a mark, so that whoever takes over after a
+worker's death can find what is left on this machine, end it, and know that it has. What it leaves in CUSTODY_OUTPUT is
+kept where its label says (`keep`), when it went well.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
@@ -33,6 +35,9 @@ from custody.border import processes
 from custody.model.errors import BadInput, Unavailable
 from custody.model.item import Item
 from custody.model.job import Job
+from custody.robots.confined import Confinement, Said, TimedOut, Turn, Yard, run_confined
+from custody.robots.keeping import folder_name, keep
+from custody.robots.question import as_json, as_variables
 from custody.robots.robot import Report
 
 MARK = "CUSTODY_RUN"
@@ -42,45 +47,64 @@ MOST_COMPLAINED = 4_000
 MOST_OUTPUT = 2_000
 DEATH_WITHIN = 10.0
 TICK = 0.5
-
-
-class TimedOut(Exception):
-    """It was killed, and is dead, because its time was over."""
+MOST_NAMED = 100
+ONCE = Turn()
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A command, and the folder it is started in."""
+    """A command, the folder of its label, and whether it is let out of the sandbox."""
 
     command: tuple[str, ...]
     folder: Path = field(default_factory=Path.cwd)
+    confined: Confinement | None = None
+    keep: Path | None = None
 
     def __call__(self, item: Item, report: Report) -> None:
         """Run it now: for tests, and for trying it out."""
         self.run(item, report)
 
-    def run(
-        self,
-        item: Item,
-        report: Report,
-        mark: str = "",
-        timeout: float | None = None,
-        on_stop: Callable[[Callable[[], None]], None] = lambda _: None,
-    ) -> None:
+    def run(self, item: Item, report: Report, turn: Turn = ONCE) -> None:
         """Run it on an item; when this returns or raises, nothing of it is alive."""
+        if self.confined is None:
+            with _folder(self.keep) as made:
+                self._conclude(self._in_the_open(item, turn, made), item, report, Path(made))
+            return
+        with _yard_of(turn) as yard, yard.room(turn.mark, turn.number) as room:
+            boxes = yard.open()
+            said = run_confined(self.command, self.folder, self.confined, item, turn, boxes, room)
+            self._conclude(said, item, report, room.made)
+
+    def end(self, mark: str, yard: Yard | None) -> None:
+        """Make sure that nothing of an earlier run is left on this machine."""
+        if self.confined is None:
+            end_all(mark)
+        elif yard is not None:
+            yard.end(mark)
+
+    def _conclude(self, said: Said, item: Item, report: Report, made: Path) -> None:
+        _judge(*said, report, item)
+        well = not report.findings and not report.postponed
+        if self.keep and well and (names := keep(made, self.keep, item.id)):
+            report.note(kept=str(self.keep / folder_name(item.id)), made=names[:MOST_NAMED])
+
+    def _in_the_open(self, item: Item, turn: Turn, made: str) -> Said:
+        variables = (
+            as_variables(item) | ({"CUSTODY_OUTPUT": made} if made else {}) | ({MARK: turn.mark} if turn.mark else {})
+        )
         with tempfile.TemporaryFile() as question:
-            question.write(json.dumps(_told(item)).encode())
+            question.write(as_json(item).encode())
             question.seek(0)
-            process = self._start(question, _environment(item) | ({MARK: mark} if mark else {}))
-        on_stop(lambda: _kill_group(process))
+            process = self._start(question, variables)
+        turn.on_stop(lambda: _kill_group(process))
         try:
-            said, complained = _listen(process, timeout)
+            said, complained = _listen(process, turn.timeout)
         finally:
             _kill_group(process)
             process.wait()
-            if mark:
-                end_all(mark)
-        _judge(process.returncode, said, complained, report, item)
+            if turn.mark:
+                end_all(turn.mark)
+        return process.returncode, said, complained
 
     def _start(self, question: IO[bytes], variables: Mapping[str, str]) -> subprocess.Popen[bytes]:
         try:
@@ -92,6 +116,27 @@ class Program:
             raise BadInput(
                 f"cannot start {self.command[0]}: {error.strerror}", code="robot.start", hint="is it executable?"
             ) from error
+
+
+@contextlib.contextmanager
+def _folder(kept: Path | None) -> Iterator[str]:
+    """Where it may put what it makes, if anybody wants it."""
+    if kept is None:
+        yield ""
+        return
+    with tempfile.TemporaryDirectory(prefix="custody-robot-") as made:
+        yield made
+
+
+@contextlib.contextmanager
+def _yard_of(turn: Turn) -> Iterator[Yard]:
+    """The worker's, or one that is there for a single call."""
+    if turn.yard is not None:
+        yield turn.yard
+        return
+    with tempfile.TemporaryDirectory(prefix="custody-robot-") as folder:
+        with contextlib.closing(Yard(Path(folder))) as yard:
+            yield yard
 
 
 def mark_of(job: Job) -> str:
@@ -135,7 +180,7 @@ def _listen(process: subprocess.Popen[bytes], timeout: float | None) -> tuple[by
     for pipe in (process.stdout, process.stderr):
         if pipe is not None:
             pipe.close()
-    return bytes(said["out"]), bytes(said["err"][-MOST_COMPLAINED:])
+    return bytes(said["out"]), bytes(said["err"])
 
 
 def _take(pipe: IO[bytes], said: bytearray, all_of_it: bool) -> bool:
@@ -157,20 +202,8 @@ def _kill_group(process: subprocess.Popen[bytes]) -> None:
         os.killpg(process.pid, signal.SIGKILL)
 
 
-def _told(item: Item) -> dict[str, Any]:
-    return asdict(item) | {"types": sorted(item.types), "detail": dict(item.detail)}
-
-
-def _environment(item: Item) -> dict[str, str]:
-    told = {
-        "CUSTODY_ITEM": item.id, "CUSTODY_TYPES": " ".join(sorted(item.types)), "CUSTODY_COLLECTION": item.collection,
-        "CUSTODY_FINGERPRINT": item.fingerprint, "CUSTODY_FOLDER": str(item.detail.get("folder", "")),
-    }  # fmt: skip
-    return {name: value for name, value in told.items() if value and "\0" not in value}
-
-
 def _judge(code: int, said: bytes, complained: bytes, report: Report, item: Item) -> None:
-    words = complained.decode(errors="replace").strip()
+    words = complained[-MOST_COMPLAINED:].decode(errors="replace").strip()
     if code == NOT_NOW:
         raise Unavailable(words or "it said: not now", code="robot.not-now")
     if code not in (0, SAYS_NO):
@@ -238,7 +271,9 @@ _WORDS: Mapping[str, Callable[[dict[str, Any], Report, Item], None]] = {
 }  # fmt: skip
 
 
-def program(command: Sequence[str], folder: Path) -> Program:
+def program(
+    command: Sequence[str], folder: Path, confined: Confinement | None = None, keep: Path | None = None
+) -> Program:
     """A command as one writes it in a label: a path with a slash is relative to the label's own folder."""
     first, *rest = command
-    return Program((str(folder / first) if "/" in first else first, *rest), folder)
+    return Program((str(folder / first) if "/" in first else first, *rest), folder, confined, keep)

@@ -28,9 +28,9 @@ order by latest.item limit :limit
 -- How many items have had an event of this type.
 select count(*) from latest where type = :type
 
--- name: latest_between
--- The newest events of a run of items, in one look.
-select item, type, seq, outcome, seen from latest where item > :after and item <= :last
+-- name: items_ahead
+-- How far the next so many items reach.
+select count(*), max(id) from (select id from item where id > :after order by id limit :limit) as ahead
 
 -- name: advance_filled
 -- Only from where the sweep began: a trigger that was changed meanwhile is swept from the beginning.

@@ -102,7 +102,7 @@ def _tell(tx: Tx, target: int, ended: str, news: News) -> None:
 def disappoint(tx: Tx, target: int, ended: str, news: News) -> None:
     """Skip those who can no longer have what they needed of this job, and asked to be skipped then."""
     for (waiter,) in tx.run("disappointed", target=target):
-        _end_quietly(tx, _locked(tx, waiter), "skipped", f"needed job {target}, which {_ended_how(ended)}", news)
+        _end_quietly(tx, _locked(tx, waiter), "skipped", f"needed job {target}, which {ended_how(ended)}", news)
 
 
 def after_count(tx: Tx, job: Job, news: News) -> None:
@@ -240,5 +240,5 @@ def _locked(tx: Tx, job_id: int) -> Job:
     return job_from(tx.run("lock_job", id=job_id)[0])
 
 
-def _ended_how(ended: str) -> str:
+def ended_how(ended: str) -> str:
     return {"failed": "failed", "passed": "passed"}.get(ended, f"was {ended}")

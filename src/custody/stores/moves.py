@@ -15,6 +15,8 @@ from custody.stores.submit import Submitted, add_needs, microseconds, submit
 
 _claim = quick(Claim)
 SubmitIn = Callable[[Tx, Sequence[NewJob], str, str], list[Submitted]]
+Left = tuple[int, int, int]
+"""A job that was left behind: when its lease ended, its id, and how suspect it is."""
 LAST = "\U0010ffff"
 """Sorts after every text."""
 
@@ -47,18 +49,30 @@ def _is_open(tx: Tx, queue: str) -> bool:
     return bool(rows and rows[0][0])
 
 
-def claim_expired(tx: Tx, serves: Sequence[str], place: str | None, holder: str, lease: int, move: str) -> Claim | None:
-    """One job whose holder vanished, alone; the one that was left behind first."""
-    for _, job_id in sorted(expired(tx, serves, place, limit=20)):
-        for row in tx.run("claim_expired", id=job_id, holder=holder, lease=lease, move=move):
-            return as_claim(tx, row, holder)
-    return None
+def claim_expired(
+    tx: Tx, serves: Sequence[str], place: str | None, holder: str, lease: int, most: int, alone: bool, move: str
+) -> list[Claim]:
+    """Jobs whose holder vanished: many together, or one alone."""
+    left = sorted(expired(tx, serves, place, limit=most + 20))
+    rows = [
+        row
+        for job_id in _together(left, most, alone)
+        for row in tx.run("claim_expired", id=job_id, holder=holder, lease=lease, move=move)
+    ]
+    return as_claims(tx, rows, holder)
 
 
-def expired(tx: Tx, serves: Sequence[str], place: str | None, limit: int) -> list[tuple[int, int]]:
-    """When they expired, and their ids: a few for each of the queues' beginnings that are served."""
+def _together(left: Sequence[Left], most: int, alone: bool) -> list[int]:
+    """The one that was left behind first, alone, if that was not the first time; otherwise all for which it was."""
+    if left and left[0][2] and alone:
+        return [left[0][1]]
+    return [job_id for _, job_id, suspect in left if not suspect][:most]
+
+
+def expired(tx: Tx, serves: Sequence[str], place: str | None, limit: int) -> list[Left]:
+    """A few for each of the queues' beginnings that are served."""
     rows = [tx.run("expired", prefix=prefix, before=prefix + LAST, place=place, limit=limit) for prefix in serves]
-    return [(until, job_id) for found in rows for until, job_id in found]
+    return [(until, job_id, suspect) for found in rows for until, job_id, suspect in found]
 
 
 def claim_jobs(tx: Tx, ids: Sequence[int], holder: str, lease: int, move: str) -> list[Claim]:

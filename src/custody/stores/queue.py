@@ -54,13 +54,22 @@ class SqlQueue:
         return self._db.claim(list(queues), holder, int(seconds * MICROSECONDS), limit, self._db.new_move())
 
     def claim_expired(
-        self, serves: Sequence[str], holder: str, seconds: float, place: str | None = None
-    ) -> Claim | None:
-        """One job whose holder vanished, to be worked on alone; with a place, none that is pinned elsewhere."""
+        self,
+        serves: Sequence[str],
+        holder: str,
+        seconds: float,
+        place: str | None = None,
+        most: int = 1,
+        alone: bool = True,
+    ) -> list[Claim]:
+        """Jobs whose holder vanished: several that did so once, or, if `alone`, one that did so before.
+
+        With a place, none that is pinned elsewhere.
+        """
         lease, move = int(seconds * MICROSECONDS), self._db.new_move()
         if not self._db.glance(lambda tx: moves.expired(tx, serves, place, limit=1)):
-            return None
-        return self._db.write(lambda tx: moves.claim_expired(tx, serves, place, holder, lease, move))
+            return []
+        return self._db.write(lambda tx: moves.claim_expired(tx, serves, place, holder, lease, most, alone, move))
 
     def claim_jobs(self, ids: Sequence[int], holder: str, seconds: float) -> list[Claim]:
         """These very jobs, as far as they are ready."""
@@ -161,7 +170,7 @@ class SqlQueue:
     # get, list, why
 
     def get(self, job_id: int) -> Job:
-        rows = self._db.read(lambda tx: tx.run("job", id=job_id))
+        rows = self._db.glance(lambda tx: tx.run("job", id=job_id))
         if not rows:
             raise NotFound(
                 f"there is no job {job_id}", code="job.unknown", hint="`custody job list` shows what there is"
@@ -174,7 +183,7 @@ class SqlQueue:
         return str(event_from(rows[0]).detail.get("reason", "")) if rows else ""
 
     def by_key(self, kind: str, key: str) -> Job | None:
-        rows = self._db.read(lambda tx: tx.run("job_by_key", kind=kind, key=key))
+        rows = self._db.glance(lambda tx: tx.run("job_by_key", kind=kind, key=key))
         return job_from(rows[0]) if rows else None
 
     def list(self, where: Filter | None = None, after: int = 0, limit: int = 100) -> Sequence[Job]:

@@ -89,16 +89,13 @@ def job_from(row: Row) -> Job:
     values = list(row)
     values[RUNNABLE] = row[RUNNABLE] == 1
     values[SUPERSEDES] = row[SUPERSEDES] > 0
-    values[SUSPECT] = row[SUSPECT] == 1
     values[PAYLOAD], values[FACTS] = loads(row[PAYLOAD]), loads(row[FACTS])
     return _job(*values)
 
 
 _job = quick(Job)  # every claimed job passes through here
 _NAMES = [field.name for field in fields(Job)]
-RUNNABLE, PAYLOAD, FACTS, SUPERSEDES, SUSPECT = map(
-    _NAMES.index, ("runnable", "payload", "facts", "supersedes", "suspect")
-)
+RUNNABLE, PAYLOAD, FACTS, SUPERSEDES = map(_NAMES.index, ("runnable", "payload", "facts", "supersedes"))
 
 
 def event_from(row: Row) -> Event:

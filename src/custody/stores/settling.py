@@ -54,6 +54,10 @@ class Many(Protocol):
         """(id, unmet, ended, line) of the waiters after so many of their needs were met."""
         ...
 
+    def contested(self, ids: Sequence[int]) -> Sequence[int]:
+        """Of jobs on lines that have just become ready: those that supersede others, or are superseded already."""
+        ...
+
 
 Shape = tuple[Any, ...]
 _done = quick(Answer)
@@ -170,10 +174,11 @@ def _tell(many: Many, moved: Sequence[tuple[Change, Row]]) -> None:
 def _count_down(many: Many, met: Counter[int], news: graph.News) -> None:
     if not met:
         return
-    for job_id, unmet, ended, line in sorted(many.count_down(met), key=lambda row: int(row[0])):
-        # All others are simply ready now, or still wait.
-        if ended == "skipped" or (line is not None and not unmet):
-            graph.after_count(many.tx, _locked(many.tx, job_id), news)
+    waiters = sorted(many.count_down(met), key=lambda row: int(row[0]))
+    ready_on_lines = [job_id for job_id, unmet, ended, line in waiters if line is not None and not unmet and not ended]
+    moved = {job_id for job_id, _, ended, _ in waiters if ended == "skipped"} | set(many.contested(ready_on_lines))
+    for job_id in sorted(moved):  # all others are simply ready now, or still wait
+        graph.after_count(many.tx, _locked(many.tx, job_id), news)
 
 
 def _locked(tx: Tx, job_id: int) -> Job:

@@ -64,7 +64,7 @@ select {kind_open} and {lane_open} from job where {ready} and queue = :queue lim
 -- Take the first ready jobs of a queue. At most one holder has a token.
 update job
 set holder = :holder, until = :now + :lease, token = token + 1, move = :move,
-    attempts = attempts + 1, suspect = 0
+    attempts = attempts + 1, suspect = case suspect when 0 then 0 else 1 end
 where id in (
     select job.id from job
     where {ready} and queue = :queue and {kind_open} and {lane_open}
@@ -73,17 +73,18 @@ where id in (
 returning {job_columns}
 
 -- name: expired
--- Leases that ended without a word, so that one of them can be claimed, alone. Those left behind first go first,
--- so that one that kills its worker again and again does not keep its neighbours waiting.
-select until, id from job where {expired} and queue >= :prefix and queue < :before and {reachable}
+-- Leases that ended without a word. Those left behind first go first, so that one that kills its worker again and
+-- again does not keep its neighbours waiting.
+select until, id, suspect from job where {expired} and queue >= :prefix and queue < :before and {reachable}
 order by until, id limit :limit
 
 -- name: claim_expired
--- Take over one job whose holder vanished. Only a crash while alone counts against the job itself:
--- in a batch of a hundred, ninety-nine were only neighbours.
+-- Take over a job whose holder vanished: the first time in company, then alone. Only a crash while alone counts
+-- against the job itself: in a batch of a hundred, ninety-nine were only neighbours.
 update job
 set holder = :holder, until = :now + :lease, token = token + 1, move = :move,
-    attempts = attempts + 1, crashes = crashes + suspect, suspect = 1
+    attempts = attempts + 1, crashes = crashes + case suspect when 2 then 1 else 0 end,
+    suspect = case suspect when 0 then 1 else 2 end
 where id = :id and {expired}
 returning {job_columns}
 
@@ -91,7 +92,7 @@ returning {job_columns}
 -- Take this very job, if it is ready: for passes, which choose for themselves.
 update job
 set holder = :holder, until = :now + :lease, token = token + 1, move = :move,
-    attempts = attempts + 1, suspect = 0
+    attempts = attempts + 1, suspect = case suspect when 0 then 0 else 1 end
 where id = :id and {ready} and {kind_open} and {lane_open}
 returning {job_columns}
 
@@ -191,7 +192,7 @@ update job set facts = :facts, seq = seq + 1, changed = :now, open = open + :ope
 where id = :id and token = :token and holder is not null and revoked is null
 returning seq
 
--- name: insert_job
+-- fragment: new_job
 insert into job (kind, key, state, runnable, ended, lane, place, collection, priority, unmet, due, payload, facts,
     parent, open, when_empty, line, task, position, supersedes, token, seq, move, created, changed)
 values (:kind, :key, :state, :runnable, :ended, :lane, :place, :collection, :priority, :unmet,
@@ -199,6 +200,9 @@ values (:kind, :key, :state, :runnable, :ended, :lane, :place, :collection, :pri
     :parent, :open, :when_empty, :line, :task, :position, :supersedes, 1, 1, :move, :now, :now)
 on conflict (kind, key) where key is not null do nothing
 returning id
+
+-- name: insert_job
+{new_job}
 
 -- name: job_by_key
 select {job_columns} from job where kind = :kind and key = :key

@@ -16,7 +16,7 @@ from typing import Any
 from custody.model.errors import BadInput, KeyConflict
 from custody.model.graph import Edge, satisfied
 from custody.model.job import Job, NewJob
-from custody.stores.graph import became_ready, count_child, skip
+from custody.stores.graph import became_ready, count_child, ended_how, skip
 from custody.stores.history import write_event
 from custody.stores.rows import Tx, dumps, job_from, loads
 
@@ -123,11 +123,13 @@ def _is_met(tx: Tx, new: NewJob, edge: Edge) -> bool:
 def settle_in(tx: Tx, job_id: int, new: NewJob, met: Sequence[tuple[Edge, bool]]) -> None:
     """A need that has already failed skips the job now; a job with nothing to wait for may supersede now."""
     job = job_from(tx.run("lock_job", id=job_id)[0])
+    if job.ended is not None:
+        return  # another of the same request has superseded it
     for edge, is_met in met:
         if not is_met and edge.otherwise == "skip":
             ended = tx.run("share_job", id=edge.on)[0][0]
             if ended is not None:
-                skip(tx, job, f"needed job {edge.on}, which had {ended}")
+                skip(tx, job, f"needed job {edge.on}, which {ended_how(ended)}")
                 return
     became_ready(tx, job)
 

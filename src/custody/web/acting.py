@@ -72,8 +72,8 @@ ACTIONS: Final[Mapping[str, Action]] = {
             lambda operator, job, why, _: operator.cancel(job, why), "cancel",
         ),
         Action(
-            "delete", "Delete and tell no one", "is deleted; its history stays",
-            "The job is removed, its history stays. Nobody is told.",
+            "delete", "Delete", "is deleted; its history stays",
+            "The job is removed, its history stays. A batch that is still open reports it; otherwise nobody is told.",
             lambda operator, job, why, _: operator.delete(job, why),
         ),
     )

@@ -24,7 +24,8 @@ __all__ = ["Options", "build_app", "routers_of"]
 
 DESCRIPTION = """\
 Deposits, jobs, items and their history. Errors are problem+json with a `code`, and say what to do. Lists go by
-pages: hand `next` back as `before` (or `after` where a list is in its own order). A POST that makes something takes
+pages: hand `next` back as `before` (or `after` where a list is in its own order), until there is none; a page may have
+few rows, or no row, before that. A POST that makes something takes
 an `Idempotency-Key`: the same key again gives the same thing.
 """
 UPLOADS = frozenset({"/batches/new", "/api/v1/batches/upload"})

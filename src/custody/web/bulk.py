@@ -19,9 +19,10 @@ from custody.model.job import Filter, NewJob
 from custody.model.machine import Machines
 from custody.model.outcome import Outcome, Passed, Wait
 from custody.stores import Store
+from custody.stores.rows import Row, Tx
 from custody.web.acting import Action, action_of
 from custody.web.caller import Caller
-from custody.web.listing import HIGHEST
+from custody.web.listing import job_fits, pairs
 
 KIND: Final = "bulk"
 PIECE = 200
@@ -44,15 +45,7 @@ class DryRun:
 
 def dry_run(store: Store, machines: Machines, caller: Caller, action: Action, where: Filter) -> DryRun:
     _check_scope(caller, where)
-    prefix = where.kind.removesuffix("*") if where.kind.endswith("*") else ""
-    last = int(store.db.read(lambda tx: tx.run("web_newest_job"))[0][0])
-    rows = store.db.read(
-        lambda tx: tx.run(
-            "web_matching", kind="" if prefix else where.kind, prefix=prefix, prefix_end=prefix + HIGHEST,
-            state=where.state, ended=where.ended, parent=where.parent, scope=caller.scope, collection=where.collection,
-            lane=where.lane, code=where.code, last=last,
-        )
-    )  # fmt: skip
+    last, rows = store.db.read(lambda tx: _matching(tx, machines, caller, where))
     there = [job for job in store.elsewhere.every(where) if caller.sees(job.collection)] if store.elsewhere else []
     rows = [*rows, *((*group, count) for group, count in Counter((j.kind, j.state, j.ended) for j in there).items())]
     last = max([last, *(job.id for job in there)])
@@ -63,6 +56,18 @@ def dry_run(store: Store, machines: Machines, caller: Caller, action: Action, wh
         else:
             others[f"{kind} that are {state}"] = count
     return DryRun(action.name, eligible, others, last)
+
+
+def _matching(tx: Tx, machines: Machines, caller: Caller, where: Filter) -> tuple[int, Sequence[Row]]:
+    """The newest job, and how many match up to it, by kind, state and end; each row is looked at once."""
+    last = int(tx.run("web_newest_job")[0][0])
+    fits = job_fits(caller, where) | {"last_job": last}
+    if where.parent:
+        return last, tx.run("web_matching_children", parent=where.parent, **fits)
+    if where.collection:
+        return last, tx.run("web_matching_collection", within=where.collection, **fits)
+    walks = pairs(tx, machines, where)
+    return last, [row for pair in walks for row in tx.run("web_matching_state", **pair, **fits)]
 
 
 def submit(

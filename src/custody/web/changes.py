@@ -2,6 +2,7 @@
 
 The stream says only that something happened and to whom; a page then asks for itself anew. A page says how far the
 history went when it was made, so that nothing is missed between a page and its stream or while a stream was cut.
+Where very many are open they are told one after another, and less often: each answers with a request.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ from custody.model.event import Event
 from custody.stores import Store
 
 LOOK_SECONDS = 0.3  # between looks at the history, while anyone listens
-PAUSE_SECONDS = 1.0  # between messages to one page
+PAUSE_SECONDS = 1.0  # between messages to one page, at least
+SHARE_SECONDS = 0.02  # of this process, that each open page may take: two hundred hear every four seconds
+APART_SECONDS = 0.006  # between the first page that hears and the next, about as long as making a page takes
 BEAT_SECONDS = 15.0  # a word now and then, so that proxies do not hang up
 MOST_SUBJECTS = 50
 MOST_EVENTS = 1000
@@ -29,13 +32,14 @@ class _Listener:
     news: asyncio.Event = field(default_factory=asyncio.Event)
     count: int = 0
     last: int = 0
+    named: bool = True  # else only that something happened: the names of what is foreign are foreign, too
     subjects: dict[str, None] = field(default_factory=dict)
 
     def hear(self, events: Sequence[Event]) -> None:
         news = [event for event in events if event.id > self.last]
         if news:
             self.count, self.last = self.count + len(news), news[-1].id
-            self.subjects |= dict.fromkeys(event.subject for event in news[-MOST_SUBJECTS:])
+            self.subjects |= dict.fromkeys(event.subject for event in news[-MOST_SUBJECTS:] if self.named)
             self.news.set()
 
     def message(self) -> str:
@@ -51,6 +55,7 @@ class Changes:
         self._listeners: set[_Listener] = set()
         self._task: asyncio.Task[None] | None = None
         self._closed = False
+        self._next = 0.0  # when the next page may be told
 
     @property
     def listeners(self) -> int:
@@ -62,9 +67,9 @@ class Changes:
         for listener in self._listeners:
             listener.news.set()
 
-    async def listen(self, since: int | None = None) -> AsyncIterator[str]:
+    async def listen(self, since: int | None = None, named: bool = True) -> AsyncIterator[str]:
         """The lines of one stream, from where the reader's page stood until he leaves or the server stops."""
-        listener = _Listener(last=since or 0)
+        listener = _Listener(last=since or 0, named=named)
         self._listeners.add(listener)
         try:
             self._watch()
@@ -77,11 +82,19 @@ class Changes:
                 except TimeoutError:
                     yield ": still here\n\n"
                     continue
+                await self._turn()
                 if listener.count:  # else it was woken to end
                     yield listener.message()
-                await asyncio.sleep(PAUSE_SECONDS)
+                await asyncio.sleep(max(PAUSE_SECONDS, SHARE_SECONDS * self.listeners))
         finally:
             self._listeners.discard(listener)
+
+    async def _turn(self) -> None:
+        """All wake at once; none speaks before those that woke earlier have."""
+        now = asyncio.get_running_loop().time()
+        self._next = max(now, self._next) + APART_SECONDS
+        if self._next - APART_SECONDS > now and not self._closed:
+            await asyncio.sleep(self._next - APART_SECONDS - now)
 
     def _watch(self) -> None:
         if self._task is None or self._task.done():

@@ -73,14 +73,14 @@ class Letter:
 def from_form(fields: Mapping[str, str], payload: str, caller: Caller, agent: str) -> Submission:
     """The deployed form's fields as a submission; unknown ones are left alone, as there."""
     given: dict[str, Any] = {FORM[name]: value for name, value in fields.items() if name in FORM and value}
-    given["submitter"] = _submitter(caller, given.get("submitter", ""))
+    given["submitter"] = submitter(caller, given.get("profile", ""), given.get("submitter", ""))
     given["update"] = fields.get("update", "").lower() in ("true", "on", "1", "yes")
     return Submission(payload=payload, user_agent=agent[:200], **given)
 
 
-def _submitter(caller: Caller, given: str) -> str:
+def submitter(caller: Caller, profile: str, given: str) -> str:
     """A depositor signs with their own name; others may hand in for somebody else."""
-    return given if given and caller.has(("admin", "operator")) else caller.name
+    return given if given and caller.may(("admin", "operator"), profile) else caller.name
 
 
 def check_profile(site: Site, caller: Caller, name: str) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hmac
 import ipaddress
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from fastapi import APIRouter, Request
 from fastapi.routing import APIRoute
@@ -38,7 +39,7 @@ async def permit(request: Request) -> None:
     if request.method not in SAFE:
         _refuse_foreign_pages(request)
     if rule.roles is not None:
-        _check(rule, caller)
+        request.state.caller = caller = _checked(rule, caller)
     if request.method not in SAFE and not is_api(request):
         await _check_form(request, caller)
 
@@ -145,14 +146,17 @@ def _refuse_foreign_pages(request: Request) -> None:
         raise Forbidden("a request from this site's own pages")
 
 
-def _check(rule: Rule, caller: Caller | None) -> None:
+def _checked(rule: Rule, caller: Caller | None) -> Caller:
+    """The caller as this request has it: seeing no more than where it has a role that is needed here."""
     if caller is None:
         raise Unknown
     assert rule.roles is not None
     if not caller.has(rule.roles):
         raise Forbidden(f"the role {' or '.join(sorted(rule.roles))}")
-    if rule.whole and not caller.sees_all:
-        raise Forbidden("a token for all collections")
+    narrowed = replace(caller, needs=rule.roles)
+    if rule.whole and not narrowed.sees_all:
+        raise Forbidden("such a role for all collections")
+    return narrowed
 
 
 async def _check_form(request: Request, caller: Caller | None) -> None:

@@ -1,16 +1,14 @@
 """Lists: a filter from the URL, pages by id. The hundredth page costs what the first did, whatever the filter.
 
-A list of jobs is a few walks down an index, newest first, merged: one for each kind and state that the filter
-allows, or one for each way in which a batch's jobs have ended.
+Which walks (walking.py) answer a filter: one for each kind and state that it allows, one for each of the caller's
+collections, one for each way in which a batch's jobs have ended.
 """
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
-from typing import Generic, TypeVar
+from typing import Any, TypeVar
 
 from custody.model.errors import BadInput
 from custody.model.event import Event
@@ -20,27 +18,20 @@ from custody.model.machine import Machines
 from custody.stores import Store
 from custody.stores.rows import Tx, event_from, item_from, job_from
 from custody.web.caller import Caller
+from custody.web.walking import LOOK, Page, Walk, merged, these
 
 T = TypeVar("T")
 NEWEST = 2**62
 PAGE = 50
 MOST = 500
 HIGHEST = "\U0010ffff"
-LOOK_BACK = 200_000  # events that a filter looks through
 ENDS = ("passed", "failed", "cancelled", "superseded", "skipped")
-
-
-@dataclass(frozen=True, slots=True)
-class Page(Generic[T]):
-    """Some rows, and where the next ones begin; empty when these were the last."""
-
-    rows: Sequence[T]
-    next: str = ""
+FIELDS = ("kind", "state", "ended", "lane", "collection", "code")
 
 
 def filter_of(query: Mapping[str, str]) -> Filter:
     """The filter that an address holds."""
-    given = {name: query.get(name, "") for name in ("kind", "state", "ended", "lane", "collection", "code")}
+    given = {name: query.get(name, "") for name in FIELDS}
     for name, value in given.items():
         if "\0" in value or len(value) > 500:
             raise BadInput(f"cannot read {name}", code="filter", where=name)
@@ -61,7 +52,7 @@ def limit_of(query: Mapping[str, str]) -> int:
 
 
 def as_query(where: Filter) -> dict[str, str]:
-    given = {name: getattr(where, name) for name in ("kind", "state", "ended", "lane", "collection", "code")}
+    given = {name: getattr(where, name) for name in FIELDS}
     return {name: value for name, value in given.items() if value} | (
         {"parent": str(where.parent)} if where.parent else {}
     )
@@ -80,51 +71,79 @@ def jobs(store: Store, machines: Machines, caller: Caller, where: Filter, query:
 
 
 def newest_jobs(store: Store, machines: Machines, caller: Caller, where: Filter, before: int, limit: int) -> Page[Job]:
-    rest = {"scope": caller.scope, "collection": where.collection, "lane": where.lane, "code": where.code}
+    first = _elsewhere(store, caller, where, before, limit)
+    left = limit - len(first)
+    if left <= 0:  # what is in the database comes after them
+        return Page(first[:limit], str(first[limit - 1].id))
 
-    def look(tx: Tx) -> list[Job]:
-        if not (where.kind or where.state or where.ended or where.code):
-            return [job_from(row) for row in tx.run("web_jobs", before=before, limit=limit + 1, **rest)]
-        kinds = [row[0] for row in tx.run("web_kinds") if _is_kind(row[0], where.kind)]
-        walks = []
-        for kind in kinds:
-            if where.code and where.ended in ("", "failed"):
-                found = tx.run(
-                    "web_jobs_failed_as", kind=kind, state=where.state, before=before, limit=limit + 1, **rest
-                )
-                walks.append([job_from(row) for row in found])
-                continue
-            for state in _states(tx, kind, where, machines):
-                found = tx.run("web_jobs_at", kind=kind, state=state, before=before, limit=limit + 1, **rest)
-                walks.append([job_from(row) for row in found])
-        return list(islice(heapq.merge(*walks, key=lambda job: -job.id), limit + 1))
+    def look(tx: Tx) -> Page[Job]:
+        walks, exact = _ways(tx, machines, caller, where)
+        keys, end = merged(tx, walks, before, left, exact=exact, newest_first=True, fits=job_fits(caller, where))
+        rows = [*first, *these(tx, "web_jobs_these", keys, job_from, _id)]
+        return Page(rows, "" if end is None else str(end))
 
-    found = _elsewhere(store, caller, where, before, limit)
-    if len(found) <= limit:  # those have the higher numbers
-        found += store.db.read(look)
-    return _page(found, limit)
-
-
-def _page(found: list[Job], limit: int) -> Page[Job]:
-    return Page(found[:limit], str(found[limit - 1].id) if len(found) > limit else "")
+    return store.db.read(look)
 
 
 def _elsewhere(store: Store, caller: Caller, where: Filter, before: int, limit: int) -> list[Job]:
-    """Jobs that are not in the database, newest first."""
+    """Jobs that are not in the database, newest first; they have the higher numbers."""
     if store.elsewhere is None:
         return []
     seen = (job for job in store.elsewhere.newest(where, before) if caller.sees(job.collection))
     return list(islice(seen, limit + 1))
 
 
-def _states(tx: Tx, kind: str, where: Filter, machines: Machines) -> list[str]:
-    states = [row[0] for row in tx.run("web_states", kind=kind)]
-    machine = machines.of(kind)
+def job_fits(caller: Caller, where: Filter) -> dict[str, Any]:
+    """The whole filter, as the statements take it; empty matches everything."""
+    prefix = where.kind[:-1] if where.kind.endswith("*") else ""
+    return {
+        "scope": caller.scope, "collection": where.collection, "lane": where.lane, "code": where.code,
+        "state": where.state, "ended": where.ended, "kind": "" if where.kind.endswith("*") else where.kind,
+        "prefix": prefix, "prefix_end": prefix + HIGHEST,
+    }  # fmt: skip
+
+
+def _ways(tx: Tx, machines: Machines, caller: Caller, where: Filter) -> tuple[list[Walk], bool]:
+    """The walks with the least to look at, and whether all they pass fits."""
+    by_state = bool(where.kind or where.state or where.ended)
+    names = _collections(caller, where)
+    narrowed = bool(where.lane) or names is not None
+    if where.code and where.ended in ("", "failed"):
+        walks = [Walk("web_walk_failed", {"of_kind": kind, "as_code": where.code}) for kind in _kinds(tx, where)]
+        return walks, not (narrowed or where.state)
+    if names is not None and (not by_state or _are_few(tx, names)):
+        walks = [Walk("web_walk_collection", {"within": name}) for name in names]
+        return walks, not (where.lane or where.code or by_state)
+    if by_state or where.code:
+        return [Walk("web_walk_state", pair) for pair in pairs(tx, machines, where)], not (narrowed or where.code)
+    return [Walk("web_walk_all")], not narrowed
+
+
+def _collections(caller: Caller, where: Filter) -> Sequence[str] | None:
+    """Those that are asked for and may be seen; None for all of them."""
+    if where.collection:
+        return [where.collection] if caller.sees(where.collection) else []
+    seen = caller.seen
+    return None if seen is None else sorted(seen)
+
+
+def _are_few(tx: Tx, names: Sequence[str]) -> bool:
+    """One look goes through all of them."""
+    return sum(int(tx.run("web_some_in", within=name, look=LOOK)[0][0]) for name in names) < LOOK
+
+
+def pairs(tx: Tx, machines: Machines, where: Filter) -> list[dict[str, str]]:
+    """The kinds and states that a filter allows, of those that there are."""
     return [
-        state
-        for state in states
-        if where.state in ("", state) and (not where.ended or machine.end(state) == where.ended)
+        {"of_kind": kind, "at_state": state}
+        for kind in _kinds(tx, where)
+        for (state,) in tx.run("web_states", kind=kind)
+        if where.state in ("", state) and (not where.ended or machines.of(kind).end(state) == where.ended)
     ]
+
+
+def _kinds(tx: Tx, where: Filter) -> list[str]:
+    return [kind for (kind,) in tx.run("web_kinds") if _is_kind(kind, where.kind)]
 
 
 def _is_kind(kind: str, wanted: str) -> bool:
@@ -133,24 +152,26 @@ def _is_kind(kind: str, wanted: str) -> bool:
     return wanted in ("", kind)
 
 
+def _id(job: Job) -> int:
+    return job.id
+
+
 def children(store: Store, caller: Caller, where: Filter, after: int, limit: int) -> Page[Job]:
     """The jobs of a batch, in the order of its rows."""
     if store.elsewhere and store.elsewhere.has(where.parent):
         seen = (job for job in store.elsewhere.every(where, after) if caller.sees(job.collection))
-        return _page(list(islice(seen, limit + 1)), limit)
-    rest = {
-        "scope": caller.scope, "collection": where.collection, "lane": where.lane, "code": where.code,
-        "state": where.state, "parent": where.parent, "after": after, "limit": limit + 1,
-    }  # fmt: skip
+        found = list(islice(seen, limit + 1))
+        return Page(found[:limit], str(found[limit - 1].id) if len(found) > limit else "")
+    ends = [where.ended] if where.ended else ENDS
+    walks = [Walk("web_walk_ended", {"parent": where.parent, "as_ended": end}) for end in ends]
+    walks += [] if where.ended else [Walk("web_walk_open", {"parent": where.parent})]
+    exact = caller.sees_all and not (where.collection or where.lane or where.code or where.state or where.kind)
 
-    def look(tx: Tx) -> list[Job]:
-        ends = [where.ended] if where.ended else list(ENDS)
-        walks = [[job_from(row) for row in tx.run("web_children_ended", ended=end, **rest)] for end in ends]
-        if not where.ended:
-            walks.append([job_from(row) for row in tx.run("web_children_open", **rest)])
-        return list(islice(heapq.merge(*walks, key=lambda job: job.id), limit + 1))
+    def look(tx: Tx) -> Page[Job]:
+        keys, end = merged(tx, walks, after, limit, exact=exact, newest_first=False, fits=job_fits(caller, where))
+        return Page(these(tx, "web_jobs_these", keys, job_from, _id), "" if end is None else str(end))
 
-    return _page(store.db.read(look), limit)
+    return store.db.read(look)
 
 
 def leased(store: Store, limit: int) -> Sequence[Job]:
@@ -163,35 +184,50 @@ def leased(store: Store, limit: int) -> Sequence[Job]:
 
 
 def items(store: Store, caller: Caller, query: Mapping[str, str]) -> Page[Item]:
-    limit, prefix = limit_of(query), query.get("prefix", "")
+    limit, prefix, after = limit_of(query), query.get("prefix", ""), query.get("after", "")
     type_ = f" {query['type']} " if query.get("type") else ""
-    values = {
-        "after": query.get("after", ""), "scope": caller.scope, "collection": query.get("collection", ""),
-        "type": type_, "prefix": prefix, "prefix_end": prefix + HIGHEST, "limit": limit + 1,
-    }  # fmt: skip
-    if any("\0" in str(value) for value in values.values()):
+    where = Filter(collection=query.get("collection", ""))
+    if any("\0" in value for value in (prefix, after, type_, where.collection)):
         raise BadInput("cannot read the filter", code="filter", where="after")
-    found = [item_from(row) for row in store.db.read(lambda tx: tx.run("web_items", **values))]
-    return Page(found[:limit], found[limit - 1].id if len(found) > limit else "")
+    names = _collections(caller, where)
+    values = {"first": prefix, "last": prefix + HIGHEST if prefix else HIGHEST}
+    walks = (
+        [Walk("web_walk_items", values)]
+        if names is None
+        else [Walk("web_walk_items_in", {**values, "within": name}) for name in names]
+    )
+
+    def look(tx: Tx) -> Page[Item]:
+        keys, end = merged(tx, walks, after, limit, exact=not type_, newest_first=False, fits={"type": type_})
+        return Page(these(tx, "web_items_these", keys, item_from, lambda item: item.id), end or "")
+
+    return store.db.read(look)
 
 
 def events(store: Store, query: Mapping[str, str]) -> Page[Event]:
-    limit, before = limit_of(query), whole_number(query, "before", NEWEST)
-    prefix = query.get("subject", "")
+    """The newest; those of few subjects are looked up by them, however long ago they were."""
+    limit, before, subject = limit_of(query), whole_number(query, "before", NEWEST), query.get("subject", "")
     wanted = {name: query.get(name, "") for name in ("type", "outcome", "agent")}
-    if any("\0" in value for value in (prefix, *wanted.values())):
+    if any("\0" in value for value in (subject, *wanted.values())):
         raise BadInput("cannot read the filter", code="filter", where="subject")
+    range_ = {"first": subject, "last": subject + HIGHEST}
+    fits = {**wanted, **range_}
 
-    def look(tx: Tx) -> list[Event]:
-        start = min(before, int(tx.run("web_newest_event")[0][0]) + 1)
-        rows = tx.run(
-            "web_events", before=start, floor=max(0, start - LOOK_BACK) if prefix or any(wanted.values()) else 0,
-            prefix=prefix, prefix_end=prefix + HIGHEST, limit=limit + 1, **wanted,
-        )  # fmt: skip
-        return [event_from(row) for row in rows]
+    def look(tx: Tx) -> Page[Event]:
+        rows = tx.run("web_events_of", look=LOOK, **fits) if subject else []
+        if subject and len(rows) < LOOK:
+            found = sorted((id_ for id_, fit in rows if fit and id_ < before), reverse=True)
+            keys, end = found[:limit], found[limit - 1] if len(found) > limit else None
+        else:
+            keys, end = merged(
+                tx, [Walk("web_walk_events")], before, limit, exact=not (subject or any(wanted.values())),
+                newest_first=True, fits=fits,
+            )  # fmt: skip
+        return Page(
+            these(tx, "web_events_these", keys, event_from, lambda event: event.id), "" if end is None else str(end)
+        )
 
-    found = store.db.read(look)
-    return Page(found[:limit], str(found[limit - 1].id) if len(found) > limit else "")
+    return store.db.read(look)
 
 
 def every(ask: Callable[[Mapping[str, str]], Page[T]], query: Mapping[str, str], cursor: str) -> Iterator[T]:

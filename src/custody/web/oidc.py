@@ -13,7 +13,7 @@ import json
 import re
 import secrets
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -22,7 +22,7 @@ from urllib.parse import urlencode, urlsplit
 import httpx2
 
 from custody.model.errors import BadInput, Refused, Unavailable
-from custody.web.caller import ROLES
+from custody.web.tokens import check_role
 
 PATIENCE_SECONDS: Final = 10.0
 FLOW_SECONDS: Final = 600  # between leaving for the issuer and coming back
@@ -42,7 +42,7 @@ class LoginConfig:
     address: str = "http://127.0.0.1:7337"  # of this dashboard, as browsers reach it
     name: str = "preferred_username"  # the claim that names somebody
     claim: str = "groups"  # the claim with their groups
-    roles: Mapping[str, str] = field(default_factory=dict)  # of each group
+    roles: Mapping[str, str | Sequence[str]] = field(default_factory=dict)  # of each group: "reader", ["operator@maps"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +142,7 @@ class Issuer:
     def _person(self, claims: Mapping[str, Any]) -> Person:
         groups = claims.get(self.config.claim, [])
         named = [groups] if isinstance(groups, str) else [str(each) for each in groups]
-        roles = tuple(sorted({self.config.roles[each] for each in named if each in self.config.roles}))
+        roles = tuple(sorted({role for group in named for role in _roles_of(self.config, group)}))
         name = re.sub(r"[^A-Za-z0-9._@-]", "-", str(claims.get(self.config.name) or claims["sub"]))[:64].lstrip("._@-")
         if not roles:
             raise Refused(f"{name or 'you'} have no role here", code="login.roles", hint="an administrator gives one")
@@ -195,11 +195,19 @@ def _check(config: LoginConfig) -> None:
         ) from error
     if not _is_safe(config.issuer):
         raise BadInput("an issuer is asked over https", code="login.issuer", where="login.issuer")
-    unknown = sorted(set(config.roles.values()) - set(ROLES))
-    if unknown:
-        raise BadInput(
-            f"there is no role {unknown[0]!r}", code="login.roles", where="login.roles", hint=", ".join(ROLES)
-        )
+    for group in config.roles:
+        for role in _roles_of(config, group):
+            try:
+                check_role(role)
+            except BadInput as error:
+                raise BadInput(
+                    error.message, code="login.roles", where=f"login.roles.{group}", hint=error.hint
+                ) from error
+
+
+def _roles_of(config: LoginConfig, group: str) -> Sequence[str]:
+    given = config.roles.get(group, ())
+    return [given] if isinstance(given, str) else [str(each) for each in given]
 
 
 def _is_safe(address: str) -> bool:

@@ -17,18 +17,18 @@ class Rule:
 
 
 ANYONE: Final = Rule(None)
-_READERS = frozenset({"admin", "operator", "reader"})
-READ: Final = Rule(_READERS)
-READ_ALL: Final = Rule(_READERS, whole=True)
-SEE_BATCHES: Final = Rule(_READERS | {"depositor"})
+READERS: Final = frozenset({"admin", "operator", "reader"})
+READ: Final = Rule(READERS)
+READ_ALL: Final = Rule(READERS, whole=True)
+SEE_BATCHES: Final = Rule(READERS | {"depositor"})
 DEPOSIT: Final = Rule(frozenset({"admin", "operator", "depositor"}))
-SEE_JOBS: Final = Rule(_READERS | {"worker"})
-WATCH: Final = Rule(_READERS | {"worker", "depositor"})
+SEE_JOBS: Final = Rule(READERS | {"worker"})
+WATCH: Final = Rule(READERS | {"worker", "depositor"})
 SUBMIT: Final = Rule(frozenset({"admin", "operator", "worker"}))
 ACT: Final = Rule(frozenset({"admin", "operator"}))
 ACT_ALL: Final = Rule(frozenset({"admin", "operator"}), whole=True)
 ADMIN: Final = Rule(frozenset({"admin"}), whole=True)
-SEE_WORK: Final = Rule(_READERS | {"worker"}, whole=True)
+SEE_WORK: Final = Rule(READERS | {"worker"}, whole=True)
 
 RULES: Final[Mapping[str, Rule]] = {
     # the dashboard

@@ -40,6 +40,7 @@ from custody.workflows.shop import Shop
 
 SAID = "custody_said"
 MEBIBYTE = 1 << 20
+ACTORS = ("admin", "operator")
 NOBODY = Caller("", frozenset(), frozenset())
 
 
@@ -122,15 +123,19 @@ class Site:
         caller: Caller | None = getattr(request.state, "caller", None)
         theme = request.cookies.get("custody_theme", "auto")
         shown = [each for each in self.sections if caller and caller.has(each.roles)]
+        about = values.get("job") or values.get("batch")
         common = {
-            "sections": [each for each in shown if caller and (caller.sees_all or not each.whole)],
+            "sections": [each for each in shown if caller and (caller.where(each.roles) is None or not each.whole)],
             "caller": caller, "form_token": self.form_token(caller), "now": self.store.now(), "path": request.url.path,
             "theme": theme if theme in ("light", "dark") else "auto", "query": dict(request.query_params),
             "address": words.address(request.url.path, request.query_params), "demo": self.options.demo,
             "backend": self.store.db.dialect, "data_address": "", "csv_address": "", "live": False,
             "since": getattr(request.state, "since", 0),
-            "sees_all": bool(caller and caller.sees_all and caller.has(("admin", "operator", "reader"))),
-            "may_act": bool(caller and caller.has(("admin", "operator"))),
+            "sees_all": bool(caller and caller.where(("admin", "operator", "reader")) is None),
+            "may_act": bool(
+                caller
+                and (caller.may(ACTORS, about.collection) if isinstance(about, Job) else caller.has(ACTORS))
+            ),
             "said": unquote(request.cookies.get(SAID, "")),
         }  # fmt: skip
         html = self.templates.get_template(template).render({**common, **values})

@@ -1,14 +1,12 @@
 -- What the dashboard and its tokens ask of the store, in the dialect that SQLite and PostgreSQL share.
 -- Lists never count and never skip: each is a few ordered walks down an index, merged, and stopped after a page.
 
--- fragment: web_scope
--- Only what the caller may see: all collections, or those between spaces.
-(:scope = '*' or replace(:scope, ' ' || job.collection || ' ', '') <> :scope)
-
--- fragment: web_rest
--- What no index helps with; empty matches everything.
-{web_scope} and (:collection = '' or job.collection = :collection) and (:lane = '' or job.lane = :lane)
-and (:code = '' or job.code = :code)
+-- fragment: web_fits
+-- The whole of a filter of jobs: all collections or those between spaces; empty matches everything.
+((:scope = '*' or replace(:scope, ' ' || job.collection || ' ', '') <> :scope)
+and (:collection = '' or job.collection = :collection) and (:lane = '' or job.lane = :lane)
+and (:code = '' or job.code = :code) and (:state = '' or job.state = :state) and (:ended = '' or job.ended = :ended)
+and (:kind = '' or job.kind = :kind) and (:prefix = '' or (job.kind >= :prefix and job.kind < :prefix_end)))
 
 -- name: web_kinds
 -- The kinds of job there are: one step down the index for each.
@@ -27,34 +25,36 @@ with recursive step (state) as (
     from step where step.state is not null)
 select state from step where state is not null
 
--- name: web_jobs
+-- Walks: each goes down one index in its order, looks at so many rows and no more, and says which fit.
+
+-- name: web_walk_all
 -- The newest jobs of all kinds.
-select {job_columns} from job where id < :before and {web_rest} order by id desc limit :limit
+select id, {web_fits} from job where id < :start order by id desc limit :look
 
--- name: web_jobs_at
+-- name: web_walk_state
 -- The newest jobs of a kind in a state.
-select {job_columns} from job
-where kind = :kind and state = :state and id < :before and {web_rest}
-order by id desc limit :limit
+select id, {web_fits} from job where kind = :of_kind and state = :at_state and id < :start order by id desc limit :look
 
--- name: web_jobs_failed_as
+-- name: web_walk_collection
+-- The newest jobs of a collection.
+select id, {web_fits} from job
+where collection = :within and collection <> '' and id < :start order by id desc limit :look
+
+-- name: web_walk_failed
 -- The newest failed jobs of a kind with one code.
-select {job_columns} from job
-where ended = 'failed' and kind = :kind and code = :code and id < :before and {web_scope}
-  and (:collection = '' or job.collection = :collection) and (:lane = '' or job.lane = :lane)
-  and (:state = '' or job.state = :state)
-order by id desc limit :limit
+select id, {web_fits} from job
+where ended = 'failed' and kind = :of_kind and code = :as_code and id < :start order by id desc limit :look
 
--- name: web_children_open
+-- name: web_walk_open
 -- The children of a job that have not ended, in the order of the depositor's rows.
-select {job_columns} from job
-where parent = :parent and ended is null and id > :after and {web_rest} and (:state = '' or job.state = :state)
-order by id limit :limit
+select id, {web_fits} from job where parent = :parent and ended is null and id > :start order by ended, id limit :look
 
--- name: web_children_ended
-select {job_columns} from job
-where parent = :parent and ended = :ended and id > :after and {web_rest} and (:state = '' or job.state = :state)
-order by id limit :limit
+-- name: web_walk_ended
+select id, {web_fits} from job where parent = :parent and ended = :as_ended and id > :start order by id limit :look
+
+-- name: web_some_in
+-- How many jobs a collection has, as far as it matters.
+select count(*) from (select 1 from job where collection = :within and collection <> '' limit :look) as first_ones
 
 -- name: web_failed_children
 -- A batch's failures by cause.
@@ -89,13 +89,18 @@ select changed from (
     select job.changed from job where kind = :kind and state = :state order by id desc limit 5000) as newest
 where changed > :since
 
--- name: web_matching
--- How many jobs a filter matches, by kind and state: the dry run of a bulk action.
+-- name: web_matching_state
+-- How many jobs a filter matches: the dry run of a bulk action. As the walks, but to their end.
 select kind, state, ended, count(*) from job
-where (:kind = '' or kind = :kind) and (:prefix = '' or (kind >= :prefix and kind < :prefix_end))
-  and (:state = '' or state = :state) and (:ended = '' or ended = :ended) and (:parent = 0 or parent = :parent)
-  and {web_rest} and id <= :last
-group by kind, state, ended order by kind, state
+where kind = :of_kind and state = :at_state and id <= :last_job and {web_fits} group by kind, state, ended
+
+-- name: web_matching_collection
+select kind, state, ended, count(*) from job
+where collection = :within and collection <> '' and id <= :last_job and {web_fits} group by kind, state, ended
+
+-- name: web_matching_children
+select kind, state, ended, count(*) from job
+where parent = :parent and id <= :last_job and {web_fits} group by kind, state, ended
 
 -- name: web_newest_job
 select coalesce(max(id), 0) from job
@@ -103,19 +108,29 @@ select coalesce(max(id), 0) from job
 -- name: web_newest_event
 select coalesce(max(id), 0) from event
 
--- name: web_events
--- The newest events; a filter looks no further back than the last two hundred thousand.
-select {event_columns} from event
-where id < :before and id > :floor and (:type = '' or type = :type) and (:outcome = '' or outcome = :outcome)
-  and (:agent = '' or agent = :agent) and (:prefix = '' or (subject >= :prefix and subject < :prefix_end))
-order by id desc limit :limit
+-- fragment: web_event_fits
+((:type = '' or type = :type) and (:outcome = '' or outcome = :outcome) and (:agent = '' or agent = :agent)
+and (:first = '' or (subject >= :first and subject < :last)))
 
--- name: web_items
-select id, types, collection, seq, changed, fingerprint, detail from item
-where id > :after and (:scope = '*' or replace(:scope, ' ' || collection || ' ', '') <> :scope)
-  and (:collection = '' or collection = :collection) and (:type = '' or replace(types, :type, '') <> types)
-  and (:prefix = '' or (id >= :prefix and id < :prefix_end))
-order by id limit :limit
+-- name: web_walk_events
+-- The newest events.
+select id, {web_event_fits} from event where id < :start order by id desc limit :look
+
+-- name: web_events_of
+-- The events of subjects that begin alike, if they are few.
+select id, {web_event_fits} from event
+where subject >= :first and subject < :last order by subject, seq limit :look
+
+-- fragment: web_item_fits
+(:type = '' or replace(types, :type, '') <> types)
+
+-- name: web_walk_items
+select id, {web_item_fits} from item
+where id > :start and id >= :first and id < :last order by id limit :look
+
+-- name: web_walk_items_in
+select id, {web_item_fits} from item
+where collection = :within and id > :start and id >= :first and id < :last order by id limit :look
 
 -- name: web_leased_jobs
 -- What is being worked on now, the lease that ends first going first.

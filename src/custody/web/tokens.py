@@ -18,7 +18,7 @@ from custody.model.errors import BadInput, NotFound
 from custody.stores import Store
 from custody.stores.history import write_note
 from custody.stores.rows import Row, Tx
-from custody.web.caller import ALL, ROLES, Caller
+from custody.web.caller import ALL, IN, ROLES, Caller, split
 
 PREFIX: Final = "custody_"
 DAY: Final = 86_400
@@ -32,7 +32,7 @@ _COLLECTION = re.compile(r"[^\s*]{1,128}")
 class Token:
     id: int
     name: str
-    roles: tuple[str, ...]
+    roles: tuple[str, ...]  # some perhaps in a single collection: operator@maps
     collections: tuple[str, ...]  # ("*",) for all
     login: int | None
     created: int
@@ -86,7 +86,8 @@ class Tokens:
         if session != (token.login is not None):
             return None  # a session's secret is good for its cookie only, and a token's for its header
         scope = None if ALL in token.collections else frozenset(token.collections)
-        return Caller(token.name, frozenset(token.roles), scope, csrf_of(secret), session, token.id)
+        roles, also = split(token.roles)
+        return Caller(token.name, roles, scope, csrf_of(secret), session, token.id, also)
 
     def open_session(self, secret: str) -> str | None:
         """The secret of a new session for whoever has this token."""
@@ -98,7 +99,7 @@ class Tokens:
 
         def work(tx: Tx) -> None:
             tx.run("forget_tokens")
-            _insert(tx, own, caller.name, sorted(caller.roles), collections, caller.token, SESSION_SECONDS)
+            _insert(tx, own, caller.name, caller.granted, collections, caller.token, SESSION_SECONDS)
 
         self._db.write(work)
         return own
@@ -155,13 +156,22 @@ def _token(row: Row) -> Token:
     return Token(id_, name, tuple(roles.split()), tuple(collections.split()), login, created, expires, revoked)
 
 
+def check_role(given: str) -> None:
+    """One of the roles, or one in a single collection."""
+    role, mark, collection = given.partition(IN)
+    if role not in ROLES:
+        raise BadInput(f"there is no role {role!r}", code="token.role", hint=", ".join(ROLES))
+    if mark and not _COLLECTION.fullmatch(collection):
+        raise BadInput(f"cannot read the collection of {given!r}", code="token.role", hint=f"such as {role}@maps")
+
+
 def _check(name: str, roles: Sequence[str], collections: Sequence[str], days: float) -> None:
     if not _NAME.fullmatch(name):
         raise BadInput(f"{name!r} cannot be a token's name", code="token.name", hint="letters, digits, . _ @ -")
-    unknown = [role for role in roles if role not in ROLES]
-    if unknown or not roles:
-        said = f"there is no role {unknown[0]!r}" if unknown else "a token needs a role"
-        raise BadInput(said, code="token.role", hint=", ".join(ROLES))
+    if not roles:
+        raise BadInput("a token needs a role", code="token.role", hint=", ".join(ROLES))
+    for role in roles:
+        check_role(role)
     if not collections or not all(each == ALL or _COLLECTION.fullmatch(each) for each in collections):
         raise BadInput("cannot read the collections", code="token.collections", hint="names without spaces, or *")
     if not 0 < days <= MOST_DAYS:

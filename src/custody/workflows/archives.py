@@ -11,12 +11,14 @@ from custody.stores import Store
 from custody.stores.history import write_note
 from custody.stores.rows import Tx
 from custody.workflows.archive import Archive
+from custody.workflows.credentials import split
 from custody.workflows.git import GitArchive
 from custody.workflows.svn import SvnArchive
 
 
 def _svn(location: str) -> Archive:
-    return SvnArchive(location)
+    address, who = split(location)
+    return SvnArchive(address, username=who.username, password=who.password)
 
 
 def _git(location: str) -> Archive:
@@ -70,7 +72,7 @@ class Archives:
         return self.get(name)
 
     def get(self, name: str) -> Kept:
-        rows = self._db.read(lambda tx: tx.run("wf_archive", name=name))
+        rows = self._db.glance(lambda tx: tx.run("wf_archive", name=name))
         if not rows:
             raise NotFound(f"there is no archive {name}", code="archive.unknown", hint="`custody archive list`")
         return Kept(*rows[0])

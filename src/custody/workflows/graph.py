@@ -10,6 +10,7 @@ colours; the picture does not decide them.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -130,26 +131,45 @@ _STYLE = (
 )
 
 
-def as_svg(found: Sequence[Arrow], states: Mapping[Ref, str] | None = None) -> str:
-    """One column per revision, one row per task; a revision missing in between gets an empty column."""
+def as_svg(found: Sequence[Arrow], states: Mapping[Ref, str] | None = None, *, in_page: bool = False) -> str:
+    """One column per revision, one row per task; a revision missing in between gets an empty column.
+
+    In a page that has its own style sheet (and may allow no other) the picture brings none."""
     states = states or {}
-    refs = _refs(found)
+    refs = list(dict.fromkeys((*_refs(found), *states)))
     revisions = sorted({ref.revision for ref in refs})
     columns = list(range(revisions[0], revisions[-1] + 1)) if _few_gaps(revisions) else revisions
     rows = list(dict.fromkeys((COMMIT, *(arrow.to.task for arrow in found), *(ref.task for ref in refs))))
     spots = {ref: _spot(columns.index(ref.revision), rows.index(ref.task)) for ref in refs}
     width, height = _LEFT * 2 + _STEP_X * len(columns), _TOP + _STEP_Y * len(rows)
-    title = f"Revisions {revisions[0]} to {revisions[-1]}" if revisions else "No revisions"
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" viewBox="0 0 {width} {height}" width="{width}">',
-        f"<title>{title}</title><style>{_STYLE}</style>",
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="picture" role="img" aria-labelledby="picture-title"'
+        f' aria-describedby="picture-about" viewBox="0 0 {width} {height}" width="{width}">',
+        f'<title id="picture-title">{_title(revisions)}</title>',
+        f'<desc id="picture-about">{escape(_about(found, refs, states))}</desc>',
+        "" if in_page else f"<style>{_STYLE}</style>",
         '<defs><marker id="tip" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="7" markerHeight="7"'
         ' orient="auto"><path d="M0 0L8 4L0 8z" fill="currentColor"/></marker></defs>',
     ]
     parts += [_column(revision, place, revision in revisions) for place, revision in enumerate(columns)]
     parts += [_line(arrow, spots) for arrow in found]
     parts += [_box(ref, spot, states.get(ref, "")) for ref, spot in spots.items()]
-    return "\n".join([*parts, "</svg>", ""])
+    return "\n".join([*(part for part in parts if part), "</svg>", ""])
+
+
+def _title(revisions: Sequence[int]) -> str:
+    return f"Revisions {revisions[0]} to {revisions[-1]}" if revisions else "No revisions"
+
+
+def _about(found: Sequence[Arrow], refs: Sequence[Ref], states: Mapping[Ref, str]) -> str:
+    """The picture in a sentence or two, for those who do not see it."""
+    cancels = sum(arrow.kind == CANCELS for arrow in found)
+    counts = Counter(states.get(ref, "planned") for ref in refs)
+    how = ", ".join(f"{count} {state}" for state, count in sorted(counts.items()))
+    return (
+        f"A column for each revision, a box for each of {len(refs)} tasks ({how or 'none'}); {len(found) - cancels}"
+        f" arrows lead from a task to one that waits for it, {cancels} dashed ones to one that it cancels."
+    )
 
 
 def _few_gaps(revisions: Sequence[int]) -> bool:
@@ -184,7 +204,7 @@ def _line(arrow: Arrow, spots: Mapping[Ref, tuple[int, int]]) -> str:
         bend = 30 if start < end else -30
         y1, y2 = y1 + middle, y2 + middle
         path = f"M{start} {y1}C{start + bend} {y1} {end - bend} {y2} {end} {y2}"
-    said = f"{first.task} {'cancels' if cancels else 'comes before'} {second.task}"
+    said = f"{first} {'cancels' if cancels else 'comes before'} {second}"
     kind = "cancels" if cancels else "waits"
     return f'<path class="{kind}" d="{path}" marker-end="url(#tip)"><title>{escape(said)}</title></path>'
 

@@ -53,6 +53,11 @@ def drawn(picture_: Picture, format_: str) -> str:
     return FORMATS[format_](picture_)
 
 
+def drawn_in_page(picture_: Picture) -> str:
+    """As SVG without a style of its own, for a page that has one."""
+    return as_svg(picture_.arrows, picture_.states, in_page=True)
+
+
 def _cancels(jobs: Sequence[Job]) -> Iterator[Arrow]:
     """To the nearest older instance; those before it are superseded just the same."""
     newest: dict[str, Ref] = {}

@@ -1,12 +1,13 @@
 """The commit job: its work is to plan its revision. Planning is strictly in order, so PREV is resolved by looking.
 
 Tasks are submitted level by level, so that every edge points at a job that exists; each waits for this commit job
-itself, so none can start before all of them are there. Planned again after a crash, it finds what it made before by
-key.
+itself, so none can start before all of them are there. The last level, usually the only one, comes into being with
+the commit job's own end. Planned again after a crash, it finds what it made before by key.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,7 +19,6 @@ from custody.model.item import NewItem
 from custody.model.job import Job, NewJob
 from custody.model.outcome import Outcome, Passed, Wait
 from custody.stores import Store
-from custody.stores.rows import Tx, job_from
 from custody.workflows.archive import LINEAGE, Archive, Meta, read_workflows
 from custody.workflows.archives import Archives
 from custody.workflows.definition import read
@@ -48,7 +48,7 @@ def commit(work: Work, store: Store) -> Outcome:
     if blocked:
         return Wait(0, "a task of an earlier revision holds this one up", needs=blocked)
     by_commit = Run(job=work.job.id, also=lambda task: waits_for_the_spared(store, name, revision, task))
-    made = submit(work, store, name, planned, by_commit)
+    last = begin(work, store, name, planned, by_commit).last
     if revision == kept.last and not planned.faults:  # a later revision says for itself
         keep_time(store, name, planned.schedules)
     item = NewItem(
@@ -62,9 +62,9 @@ def commit(work: Work, store: Store) -> Outcome:
         told["lineage"] = list(planned.lineage)
     if planned.faults:
         told["faults"] = [str(fault) for fault in planned.faults[:50]]
-    facts = {"tasks": made, "blocking": list(planned.blocking), "definition": planned.definition_hash}
+    facts = {"blocking": list(planned.blocking), "definition": planned.definition_hash}
     event = NewEvent(item.id, "planned", "failure" if planned.faults else "success", detail=told)
-    return Passed(told, keep=facts, items=[item], events=[event])
+    return Passed(told, keep=facts, then=list(last.values()), items=[item], events=[event])
 
 
 def _blocked_by(store: Store, name: str, planned: Plan) -> Iterator[Edge]:
@@ -129,16 +129,18 @@ class StorePast:
     def _look_up(self, tasks: Collection[str]) -> None:
         """On an archive with one line of revisions."""
 
-        def look(tx: Tx) -> dict[str, Collection[int]]:
-            asked = {"line": self._name, "position": self._revision}
-            rows = {task: tx.run("wf_nearest", task=task, **asked)[0] for task in tasks}
-            return {task: [] if row[0] is None else [row[0]] for task, row in rows.items()}
-
         if tasks:
-            self._known |= self._store.db.read(look)
+            self._known |= nearest_revisions(self._store, self._name, tasks, self._revision)
 
     def _has(self, task: str, revision: int) -> bool:
         return bool(self._store.db.read(lambda tx: tx.run("wf_has", line=self._name, task=task, position=revision)))
+
+
+def nearest_revisions(store: Store, name: str, tasks: Collection[str], before: int) -> dict[str, Collection[int]]:
+    """The newest revision before this one that has each of these tasks, if any does; looked up all in one go."""
+    asked = {"line": name, "position": before, "tasks": json.dumps(list(tasks))}
+    rows = store.db.glance(lambda tx: tx.run("wf_nearest", **asked))
+    return {task: [] if found is None else [found] for task, found in rows}
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,32 +152,50 @@ class Run:
     also: Callable[[Task], Sequence[Edge]] = lambda _: ()  # what they wait for besides what the plan says
 
 
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """The jobs of a plan that are there, by name, and those of its last level, which are still to be submitted."""
+
+    made: dict[str, int]
+    last: dict[str, NewJob]
+
+
 def submit(work: Work, store: Store, name: str, planned: Plan, run: Run) -> dict[str, int]:
-    """The jobs of a plan, level by level; answers their numbers by name."""
+    """All the jobs of a plan; answers their numbers by name."""
+    begun = begin(work, store, name, planned, run)
+    return begun.made | dict(zip(begun.last, work.spawn(list(begun.last.values())), strict=True))
+
+
+def begin(work: Work, store: Store, name: str, planned: Plan, run: Run) -> Begun:
+    """The jobs of a plan, level by level, but for the last."""
     if planned.faults:
-        return _faulty(work, name, planned)
+        return Begun({}, {FAULTY: _faulty(name, planned)})
     made: dict[str, int] = {}
     waiting = {task.name: task for task in planned.tasks}
     edges: dict[str, list[PlannedEdge]] = {task: [] for task in waiting}
     for edge in planned.edges:
         edges.get(edge.task, []).append(edge)
-    earlier = _targets(store, name, {edge.on for edge in planned.edges})
-    while waiting:
-        level = [task for task in waiting.values() if _known(edges[task.name], planned.revision, run, made)]
-        jobs = []
-        for task in level:
-            needs = list(_edges(planned, edges[task.name], made, run, earlier))
-            known = {edge.on for edge in needs}
-            needs += [edge for edge in run.also(task.definition) if edge.on not in known]
-            jobs.append(task_job(name, planned, task, needs, run))
-        for task, job in zip(level, work.spawn(jobs), strict=True):
-            made[task.name] = job
-            del waiting[task.name]
-    return made
+    earlier = _targets(store, name, {edge.on for edge in planned.edges if _is_earlier(edge.on, planned.revision, run)})
+    while True:
+        level: dict[str, NewJob] = {}
+        for task in waiting.values():
+            if _known(edges[task.name], planned.revision, run, made):
+                needs = list(_edges(planned, edges[task.name], made, run, earlier))
+                known = {edge.on for edge in needs}
+                needs += [edge for edge in run.also(task.definition) if edge.on not in known]
+                level[task.name] = task_job(name, planned, task, needs, run)
+        waiting = {task: planned for task, planned in waiting.items() if task not in level}
+        if not waiting:
+            return Begun(made, level)
+        made |= zip(level, work.spawn(list(level.values())), strict=True)
+
+
+def _is_earlier(ref: Ref, revision: int, run: Run) -> bool:
+    return (ref.revision, ref.run) != (revision, run.name)
 
 
 def _known(edges: Iterable[PlannedEdge], revision: int, run: Run, made: dict[str, int]) -> bool:
-    ours = [edge.on.task for edge in edges if (edge.on.revision, edge.on.run) == (revision, run.name)]
+    ours = [edge.on.task for edge in edges if not _is_earlier(edge.on, revision, run)]
     return all(task in made or task == COMMIT for task in ours)
 
 
@@ -184,26 +204,22 @@ def _edges(
 ) -> Iterator[Edge]:
     for edge in wanted:
         otherwise: Otherwise = "skip" if edge.otherwise == "skip" else "wait"
-        if (edge.on.revision, edge.on.run) == (planned.revision, run.name):
-            target: int | None = run.job if edge.on.task == COMMIT else made[edge.on.task]
-        else:
+        if _is_earlier(edge.on, planned.revision, run):
             target = earlier.get(edge.on)
+        else:
+            target = run.job if edge.on.task == COMMIT else made[edge.on.task]
         if target is not None:
             yield Edge(target, WANTS[edge.wants], otherwise)
 
 
-def _targets(store: Store, name: str, refs: Iterable[Ref]) -> dict[Ref, int]:
+def _targets(store: Store, archive: str, refs: Iterable[Ref]) -> dict[Ref, int]:
     """The jobs of tasks that were planned before, as far as there are any; looked up all in one go."""
 
-    def look(tx: Tx) -> dict[Ref, int]:
-        found = {}
-        for ref in refs:
-            rows = [row for kind, key in _names(name, ref) for row in tx.run("job_by_key", kind=kind, key=key)]
-            if rows:
-                found[ref] = job_from(rows[0]).id
-        return found
-
-    return store.db.read(look)
+    names = {name: ref for ref in refs for name in _names(archive, ref)}
+    if not names:
+        return {}
+    rows = store.db.glance(lambda tx: tx.run("wf_by_keys", names=json.dumps(list(names))))
+    return {names[kind, key]: job for kind, key, job in rows}
 
 
 def _names(archive: str, ref: Ref) -> Sequence[tuple[str, str]]:
@@ -261,12 +277,11 @@ def recipe(task: Task) -> dict[str, Any]:
     return {name: value for name, value in given.items() if value}
 
 
-def _faulty(work: Work, name: str, planned: Plan) -> dict[str, int]:
+def _faulty(name: str, planned: Plan) -> NewJob:
     """A task that has failed already, to carry what is wrong with the definition; later revisions go on."""
     faults = [str(fault) for fault in planned.faults]
-    job = NewJob(
+    return NewJob(
         TASK_KIND, {"archive": name, "revision": planned.revision, "run": ON_COMMIT, "task": FAULTY, "faults": faults},
         key=task_key(name, planned.revision, ON_COMMIT, FAULTY), state="failed", facts={"reason": faults[0]},
         lane=name, collection=name, line=name, task=FAULTY, position=planned.revision,
     )  # fmt: skip
-    return {FAULTY: work.spawn([job])[0]}

@@ -25,7 +25,7 @@ from custody.workflows.definition import read
 from custody.workflows.notify import COMMIT_KIND, commit_key
 from custody.workflows.plan import PREVIOUS, Plan, Ref
 from custody.workflows.plan import run as plan_run
-from custody.workflows.planning import Run, revision_item, runs_line, submit
+from custody.workflows.planning import Run, nearest_revisions, revision_item, runs_line, submit
 from custody.workflows.schedules import RUN_KIND
 from custody.workflows.task import COMMIT, FINISHED, Definitions, Task, Workflow
 
@@ -134,9 +134,7 @@ class _CommitsUpTo:
         self._store, self._name, self._revision = store, name, revision
 
     def nearest(self, task: str) -> Collection[int]:
-        after = self._revision + 1
-        rows = self._store.db.read(lambda tx: tx.run("wf_nearest", line=self._name, task=task, position=after))
-        return [] if rows[0][0] is None else [rows[0][0]]
+        return nearest_revisions(self._store, self._name, [task], self._revision + 1)[task]
 
     def blocking(self) -> Iterable[Ref]:
         return ()

@@ -8,21 +8,19 @@ masked in what the task prints, and is in no event, definition, payload or log.
 from __future__ import annotations
 
 import fnmatch
-import os
-import stat
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from custody.model.errors import BadInput, NotFound, Refused, Unsafe
+from custody.model.errors import BadInput, Refused
 from custody.stores import Store
 from custody.stores.history import write_note
 from custody.stores.rows import Tx
 from custody.workflows.archives import Archives
 from custody.workflows.fields import NAME
+from custody.workflows.private import read_private
 
 ALL = "*"
-LARGEST = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,16 +82,6 @@ class Secrets:
         return {name: self._value(name) for name in names}
 
     def _value(self, name: str) -> bytes:
-        path = self._folder / name
         if not NAME.match(name):
             raise BadInput(f"{name!r} is not a name for a secret", code="secret.name")
-        try:
-            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        except OSError:
-            hint = f"put it into {path}, readable by the worker only"
-            raise NotFound(f"there is no secret {name} on this machine", code="secret.missing", hint=hint) from None
-        with open(descriptor, "rb") as file:
-            about = os.fstat(descriptor)
-            if not stat.S_ISREG(about.st_mode) or about.st_mode & 0o077:
-                raise Unsafe(f"others can read the secret {name}", code="secret.open", hint=f"chmod 600 {path}")
-            return file.read(LARGEST)
+        return read_private(self._folder / name, f"secret {name}", "secret")

@@ -27,8 +27,15 @@ update archive set frozen = :frozen, uuid = :uuid where name = :name
 delete from archive where name = :name returning name
 
 -- name: wf_nearest
--- The newest earlier revision that has this task, on an archive with one line of revisions.
-select max(position) from job where line = :line and task = :task and position < :position
+-- For each of these tasks, the newest earlier revision that has it, on an archive with one line of revisions.
+select one.value, (
+    select max(position) from job where line = :line and task = one.value and position < :position)
+from json_each(:tasks) as one
+
+-- name: wf_by_keys
+-- The jobs of these kinds and keys, as far as there are any.
+select job.kind, job.key, job.id from json_each(:names) as one
+join job on job.kind = one.value ->> 0 and job.key = one.value ->> 1
 
 -- name: wf_has
 select 1 from job where line = :line and task = :task and position = :position limit 1

@@ -15,20 +15,30 @@ def sweep(tree: Tree, before: datetime) -> list[str]:
     """Delete orphans last written before a moment; answers their names.
 
     The moment keeps the fresh children of a writer that is at work just now, which no index names yet. The
-    listing comes before the walk: what is listed and then not met on the way is met by nobody. A table whose
-    indexes cannot all be read is left alone: what looks like an orphan may be all that is left of it.
+    listing comes before the walk: what is listed and then not met on the way is met by nobody. A table that is not
+    whole is left alone: what looks like an orphan may be all that is left of it.
     """
     return settled(_sweep, tree, before)
 
 
 def _sweep(tree: Tree, before: datetime) -> list[str]:
-    orphans = [blob for blob in tree.blobs.list(tree.prefix) if blob.modified < before]
+    listed = list(tree.blobs.list(tree.prefix))
     named = set(names(tree))
-    swept = [blob for blob in orphans if named and blob.name not in named]
+    if not named or not all(_there(tree, name) for name in named.difference(blob.name for blob in listed)):
+        return []
+    swept = [blob for blob in listed if blob.modified < before and blob.name not in named]
     for blob in swept:
         with suppress(NoBlob, Changed):
             tree.blobs.delete(blob.name, if_match=blob.etag)
     return [blob.name for blob in swept]
+
+
+def _there(tree: Tree, name: str) -> bool:
+    try:
+        tree.blobs.head(name)
+    except NoBlob:
+        return False
+    return True
 
 
 def names(tree: Tree) -> Iterator[str]:

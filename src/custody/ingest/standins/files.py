@@ -35,6 +35,7 @@ class FileServer:
     port: int = 0
     faults: dict[str, Behaviour] = field(default_factory=dict)
     requests: Counter[str] = field(default_factory=Counter)
+    pause: float = 0.0  # seconds before each body, so that people can watch
 
     def start(self) -> FileServer:
         self._server = _Server(("127.0.0.1", self.port), _Handler)
@@ -87,6 +88,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer(body=False)
 
     def do_GET(self) -> None:
+        time.sleep(cast(_Server, self.server).owner.pause)
         self._answer(body=True)
 
     def log_message(self, format: str, *args: object) -> None:

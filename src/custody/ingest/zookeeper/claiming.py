@@ -56,20 +56,29 @@ def claim_these(at: Tree, names: Sequence[str], holder: str, move: str) -> list[
     return take(at, free, holds, holder, move)
 
 
-def claim_vanished(at: Tree, serves: Callable[[Seen], bool], holder: str, move: str) -> Claim | None:
-    """One whose holder vanished, alone: if it kills us too, it is known to be the one."""
+def claim_vanished(
+    at: Tree, serves: Callable[[Seen], bool], holder: str, most: int, alone: bool, move: str
+) -> list[Claim]:
+    """Those whose holder vanished once, together; or one for which it was not the first time, alone."""
+    left = [seen for seen in _left_behind(at) if serves(seen)]
+    if left and left[0].record.suspect and alone:
+        chosen = left[:1]
+    else:
+        chosen = [seen for seen in left if not seen.record.suspect][:most]
+    return take(at, chosen, read_holds(at.session), holder, move, vanished=True) if chosen else []
+
+
+def _left_behind(at: Tree) -> list[Seen]:
     under_way = [found for entry in at.session.names(tree.HELD) if (found := _claim_in(entry)) and not at.has(found[0])]
     locks = at.session.get_many([f"{tree.home(name)}/lock" for name, _ in under_way])
     left = [found for found, lock in zip(under_way, locks, strict=True) if lock is None]
+    vanished: list[Seen] = []
     for (name, token), seen in zip(left, read(at.session, [name for name, _ in left]), strict=True):
         if seen is None or seen.token != token:
             at.session.commit([Delete(tree.held(name, token))])  # it was settled by another service, or is gone
-        elif seen.vanished and serves(seen):
-            alone = replace(seen.record, crashes=seen.record.crashes + seen.record.suspect)
-            taken = take(at, [replace(seen, record=alone)], read_holds(at.session), holder, move, suspect=True)
-            if taken:
-                return taken[0]
-    return None
+        elif seen.vanished:
+            vanished.append(seen)
+    return vanished
 
 
 def _claim_in(entry: str) -> tuple[str, int] | None:
@@ -77,11 +86,11 @@ def _claim_in(entry: str) -> tuple[str, int] | None:
     return (name, int(token)) if token.isdigit() and name[:3] in ("jid", "bid") else None
 
 
-def take(at: Tree, wanted: Sequence[Seen], holds: Holds, holder: str, move: str, suspect: bool = False) -> list[Claim]:
+def take(at: Tree, wanted: Sequence[Seen], holds: Holds, holder: str, move: str, vanished: bool = False) -> list[Claim]:
     """Ask for all of them at once; those that someone else was quicker with are simply not among the answers."""
     now, turn, session = at.now(), at.rest.turn, at.session.id
-    asked = [(seen, _record(seen, holder, now, f"{move}-{seen.name}", suspect)) for seen in wanted]
-    verdicts = at.session.commit_many([_ops(seen, record, holds, suspect) for seen, record in asked])
+    asked = [(seen, _record(seen, holder, now, f"{move}-{seen.name}", vanished)) for seen in wanted]
+    verdicts = at.session.commit_many([_ops(seen, record, holds, vanished) for seen, record in asked])
     claims = []
     for (seen, record), verdict in zip(asked, verdicts, strict=True):
         token = 0 if seen.token is None else seen.token + 1
@@ -94,21 +103,25 @@ def take(at: Tree, wanted: Sequence[Seen], holds: Holds, holder: str, move: str,
     return claims
 
 
-def _record(seen: Seen, holder: str, now: int, move: str, suspect: bool) -> Record:
+def _record(seen: Seen, holder: str, now: int, move: str, vanished: bool) -> Record:
+    was = seen.record
+    if vanished:
+        was = replace(was, crashes=was.crashes + (was.suspect == 2), suspect=min(was.suspect + 1, 2))
+    else:
+        was = replace(was, suspect=min(was.suspect, 1))
     return replace(
-        seen.record, holder=holder, since=now, attempts=seen.record.attempts + 1, suspect=suspect, due=None, move=move,
-        status=seen.version,
+        was, holder=holder, since=now, attempts=was.attempts + 1, due=None, move=move, status=seen.version
     )  # fmt: skip
 
 
-def _ops(seen: Seen, record: Record, holds: Holds, suspect: bool) -> list[Op]:
+def _ops(seen: Seen, record: Record, holds: Holds, vanished: bool) -> list[Op]:
     at, us = tree.home(seen.name), tree.ours(seen.name)
     return [
         Check(tree.HOLDS, holds.version),
         Check(f"{at}/status", seen.version),
         *lock(at),
         Create(us, record.write()) if seen.token is None else Set(us, record.write(), seen.token),
-        *([Delete(tree.held(seen.name, seen.token))] if suspect and seen.token is not None else []),
+        *([Delete(tree.held(seen.name, seen.token))] if vanished and seen.token is not None else []),
         Create(tree.held(seen.name, 0 if seen.token is None else seen.token + 1)),
     ]
 

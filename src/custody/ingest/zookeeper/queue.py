@@ -83,12 +83,18 @@ class TreeQueue:
         return claims
 
     def claim_expired(
-        self, serves: Sequence[str], holder: str, seconds: float, place: str | None = None
-    ) -> Claim | None:
-        """One job whose holder vanished, to be worked on alone; with a place, none that is pinned elsewhere."""
+        self,
+        serves: Sequence[str],
+        holder: str,
+        seconds: float,
+        place: str | None = None,
+        most: int = 1,
+        alone: bool = True,
+    ) -> list[Claim]:
+        """Jobs whose holder vanished: several that did so once, or, if `alone`, one that did so before."""
         mine = tuple(prefix for prefix in serves if prefix.partition("|")[0] in KINDS)
         others = [prefix for prefix in serves if prefix not in mine]
-        found = self._sql.claim_expired(others, holder, seconds, place) if others else None
+        found = self._sql.claim_expired(others, holder, seconds, place, most, alone) if others else []
         if found or not mine:
             return found
 
@@ -97,7 +103,7 @@ class TreeQueue:
             here = place is None or seen.record.place in ("", place)
             return here and f"{kind}|{seen.status.state}|{seen.record.place}|".startswith(mine)
 
-        return claiming.claim_vanished(self._at, is_served, holder, self._at.db.new_move())
+        return claiming.claim_vanished(self._at, is_served, holder, most, alone, self._at.db.new_move())
 
     def claim_jobs(self, ids: Sequence[int], holder: str, seconds: float) -> list[Claim]:
         """These very jobs, as far as they are ready."""

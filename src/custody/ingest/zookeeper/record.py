@@ -14,7 +14,7 @@ class Record:
     since: int = 0  # when it was claimed
     attempts: int = 0
     crashes: int = 0
-    suspect: bool = False  # its last holder vanished: it is claimed alone
+    suspect: int = 0  # its last holder vanished: once it is claimed with others, then alone
     due: int | None = None  # not before
     place: str = ""
     lane: str = ""  # once it is another than its collection's: that of a storage node
@@ -30,7 +30,7 @@ class Record:
         """As it counts for a status: if another service has moved the job since, only its past is left."""
         if status == self.status:
             return self
-        return replace(self, holder=None, attempts=0, suspect=False, due=None, code=None)
+        return replace(self, holder=None, attempts=0, suspect=0, due=None, code=None)
 
 
 _PLAIN = asdict(Record())

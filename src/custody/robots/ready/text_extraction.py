@@ -7,7 +7,6 @@ import html.parser
 import json
 import os
 import sys
-import urllib.parse
 from pathlib import Path
 
 MOST = 16 << 20
@@ -71,10 +70,7 @@ def main() -> int:
         if found is None and any(name.endswith((".txt", ".html", ".xml")) for name in names):
             say(warning="text.unreadable", reason=f"{names[0]} is no text, whatever its name says", file=names[0])
     whole = "\n".join(texts)
-    if os.environ.get("CUSTODY_TEXTS"):
-        kept = Path(os.environ["CUSTODY_TEXTS"], urllib.parse.quote(item["id"], safe="") + ".txt")
-        kept.with_suffix(".new").write_text(whole, encoding="utf-8")
-        kept.with_suffix(".new").replace(kept)
+    Path(os.environ.get("CUSTODY_OUTPUT", "."), "text.txt").write_text(whole, encoding="utf-8")
     say(note={"words": len(whole.split()), "files": len(texts), "passed_over": passed_over})
     return 0
 

@@ -112,6 +112,13 @@ FORGETFUL = {
 
 def check_server(db: Connection, unsafe: bool) -> None:
     """Asked of every new connection: after a restart or a failover this may be another server."""
+    encoding = db.info.parameter_status("server_encoding")
+    if encoding != "UTF8":  # another one cannot keep every name; from SQL_ASCII even texts come back as bytes
+        raise Unsafe(
+            f"this database keeps its texts in {encoding}, which cannot hold every name",
+            code="postgres.encoding",
+            hint="make one in UTF8: createdb --encoding UTF8 --template template0 --locale C custody",
+        )
     names = list(FORGETFUL)
     row = db.execute(
         "select pg_is_in_recovery(), " + ", ".join(f"current_setting('{name}')" for name in names)

@@ -20,6 +20,7 @@ from custody.stores.postgres.migrating import migrate
 from custody.stores.postgres.notify import Messenger
 from custody.stores.postgres.pool import Pool
 from custody.stores.postgres.recording import looked, record_many
+from custody.stores.postgres.single import is_plain, submit_single
 from custody.stores.postgres.submitting import Order, is_one_statement, submit_at_once, submit_many
 from custody.stores.postgres.together import Together
 from custody.stores.postgres.transaction import PostgresTx, Transactions
@@ -63,6 +64,11 @@ class PostgresDatabase:
         return submit_many(tx, [Order(job.checked(), move, agent) for job in jobs])
 
     def _submit(self, orders: list[Order]) -> list[Submitted]:
+        if len(orders) == 1 and is_plain(orders[0]):
+            alone = self._transactions.at_once(
+                lambda tx: submit_single(tx, orders[0]), lambda tx: submitting.found_again(tx, orders)
+            )
+            return alone or self._transactions.write(lambda tx: submit_many(tx, orders))
         if is_one_statement(orders):
             made = self._transactions.at_once(
                 lambda tx: submit_at_once(tx, orders), lambda tx: submitting.found_again(tx, orders)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from custody.model.job import Change
 from custody.stores.postgres.recording import record_many
-from custody.stores.postgres.submitting import Order, submit_many
+from custody.stores.postgres.submitting import Order, contested, submit_many
 from custody.stores.postgres.transaction import PostgresTx
 from custody.stores.postgres.wire import column, fits, numbers
 from custody.stores.rows import Row, dumps
@@ -52,3 +52,6 @@ class PostgresMany:
     def count_down(self, met: Mapping[int, int]) -> Sequence[Row]:
         waiters = sorted(met)
         return self.tx.run("count_down_many", ids=numbers(waiters), bys=numbers(met[waiter] for waiter in waiters))
+
+    def contested(self, ids: Sequence[int]) -> Sequence[int]:
+        return contested(self.tx, ids)

@@ -89,6 +89,9 @@ class Messenger:
 
     def _notify(self, db: Connection) -> None:
         self._speaker = db.info.backend_pid
+        db.execute(
+            "set synchronous_commit = off"
+        )  # a hint need not survive, and the disk has its turn to give to others
         self._wake.set()  # for what is owed since the last connection
         while self._wake.wait():
             self._wake.clear()

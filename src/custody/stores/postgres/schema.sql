@@ -36,7 +36,7 @@ create table job (
     move text collate "C" not null default '',  -- id of the last move or claim
     holder text collate "C",
     until bigint not null default 0,            -- in no index, so that a renewal stays within its page
-    suspect smallint not null default 0,        -- 1: its last lease ended without a word
+    suspect smallint not null default 0,        -- 1: its last lease ended without a word; 2: twice
     revoked text,                               -- cancel or supersede, until its holder confirms the end
     code text collate "C",                      -- why it failed, as a code
     created bigint not null,
@@ -55,12 +55,13 @@ create unique index job_key on job (kind, key) where key is not null;
 create index job_ready on job (queue, priority, id) where runnable = 1 and unmet = 0 and holder is null;
 create index job_leased on job (queue, id) where holder is not null;
 create index job_due on job (due) where due is not null;
-create index job_parent on job (parent, ended) where parent is not null;
+create index job_parent on job (parent, ended, id) where parent is not null;
 create index job_line on job (line, task, position) where line is not null;
 -- Half empty, as the primary key is: a claim and a settle each add an entry for the same id, and a full page
 -- would be searched for dead ones, or split, at every turn (measured: a tenth of the server's work).
 create index job_listed on job (kind, state, id) with (fillfactor = 50);
-create index job_failed on job (kind, code) where ended = 'failed';
+create index job_failed on job (kind, code, id) where ended = 'failed';
+create index job_collection on job (collection, id) where collection <> '';
 
 create table edge (
     job bigint not null,

@@ -7,7 +7,7 @@
 -- one that expects many rows would read the whole table.
 update job
 set holder = :holder, until = :now + :lease, token = token + 1, move = :move,
-    attempts = attempts + 1, suspect = 0
+    attempts = attempts + 1, suspect = case suspect when 0 then 0 else 1 end
 where id = any (array (
     select job.id from job
     where {ready} and queue = :queue and {kind_open} and {lane_open}
@@ -18,7 +18,7 @@ returning {job_columns}
 
 -- name: expired
 -- Two workers that look for the lost at once find different ones.
-select until, id from job where {expired} and queue >= :prefix and queue < :before and {reachable}
+select until, id, suspect from job where {expired} and queue >= :prefix and queue < :before and {reachable}
 order by until, id limit :limit for update skip locked
 
 -- name: due_jobs
@@ -77,22 +77,24 @@ E'\x1f'
 with shape as materialized (
     select * from json_to_recordset(:shapes) as shape (
         number int, kind text, state text, runnable smallint, ended text, lane text, place text, collection text,
-        priority smallint, delay bigint, parent bigint, open int, when_empty text, agent text, detail text)),
+        priority smallint, delay bigint, parent bigint, open int, when_empty text, line text, supersedes smallint,
+        agent text, detail text)),
 given as materialized (
     select nextval('job_id_seq') as id, one.* from rows from (
         unnest(:numbers::int[]), string_to_table(:keys, {cut}, {none}), string_to_table(:payloads, {cut}),
         string_to_table(:facts, {cut}), string_to_table(:details, {cut}, {none}), string_to_table(:moves, {cut}),
-        unnest(:unmets::int[])
-    ) as one (number, key, payload, facts, detail, move, unmet))
+        unnest(:unmets::int[]), string_to_table(:tasks, {cut}, {none}), unnest(:positions::bigint[])
+    ) as one (number, key, payload, facts, detail, move, unmet, task, position))
 
 -- fragment: new_jobs
 insert into job (id, kind, key, state, runnable, ended, lane, place, collection, priority, unmet, due, payload, facts,
-    parent, open, when_empty, token, seq, move, created, changed)
+    parent, open, when_empty, line, task, position, supersedes, token, seq, move, created, changed)
 overriding system value
 select given.id, shape.kind, given.key, shape.state, shape.runnable, shape.ended, shape.lane, shape.place,
     shape.collection, shape.priority, coalesce(given.unmet, 0) + case when shape.delay > 0 then 1 else 0 end,
     case when shape.delay > 0 then :now + shape.delay end, given.payload, coalesce(given.facts, '{}'), shape.parent,
-    shape.open, shape.when_empty, 1, 1, coalesce(given.move, :move), :now, :now
+    shape.open, shape.when_empty, shape.line, given.task, coalesce(given.position, 0), shape.supersedes, 1, 1,
+    coalesce(given.move, :move), :now, :now
 from given join shape on shape.number = given.number
 
 -- fragment: first_events
@@ -116,6 +118,13 @@ made as (
 told as ({first_events} join made on made.id = given.id order by given.id)
 select given.id, made.id is not null from given left join made on made.id = given.id order by given.id
 
+-- name: submit_single
+-- One job and its first event: what carries many costs more than one of them does.
+with made as ({new_job})
+insert into event (subject, seq, type, outcome, agent, at, detail, token, move)
+select 'job/' || made.id, 1, 'submitted', 'none', :agent, :now, :detail, 1, :move from made
+returning substr(subject, 5)::bigint
+
 -- name: share_jobs
 -- As `share_job`, for many.
 select id, ended from job where id = any(:ids::bigint[]) order by id for share
@@ -125,6 +134,21 @@ insert into edge (job, target, wants, otherwise, met)
 select * from rows from (
     unnest(:jobs::bigint[]), unnest(:targets::bigint[]), string_to_table(:wants, {cut}),
     string_to_table(:otherwises, {cut}), unnest(:mets::int[]))
+
+-- name: lock_lines
+-- As `lock_line`, for all the tasks of these jobs, in one order. A statement of its own: the next one sees what was
+-- committed while we waited.
+select pg_advisory_xact_lock(name) from (
+    select distinct hashtextextended(line || '|' || task, 0) as name from job
+    where id = any(:ids::bigint[]) order by name) as locks
+
+-- name: contested
+-- Of jobs on lines: those that will supersede others, and those that a newer instance has superseded already.
+select job.id from job
+where job.id = any(:ids::bigint[]) and (job.supersedes = 1 or exists (
+    select 1 from job as newer
+    where newer.line = job.line and newer.task = job.task and newer.position > job.position and newer.supersedes = 2))
+order by job.id
 
 -- name: jobs_by_key
 select {job_columns} from job
@@ -141,7 +165,7 @@ with wanted as materialized (
     where {kind_open} and {lane_open})
 update job
 set holder = :holder, until = :now + :lease, token = token + 1, move = :move,
-    attempts = attempts + 1, suspect = 0
+    attempts = attempts + 1, suspect = case suspect when 0 then 0 else 1 end
 where id = any (array (
     select taken.id from wanted cross join lateral (
         select job.id from job
@@ -250,3 +274,96 @@ cross join lateral (
 insert into sealed (subject, seq, block, position, body, salt, leaf)
 select * from json_to_recordset(:leaves::json) as one (
     subject text, seq bigint, block bigint, position bigint, body text, salt text, leaf text)
+
+-- The dashboard's walks. Asked for "kind = and state =, by id", a planner may walk down the primary key instead and
+-- wait for rows that fit, which are perhaps all at its other end; asked for a range of the index's own columns in
+-- the index's own order, it has one way to go.
+
+-- name: web_walk_state
+select id, {web_fits} from job
+where (kind, state, id) < (:of_kind, :at_state, :start) and (kind, state, id) > (:of_kind, :at_state, 0)
+order by kind desc, state desc, id desc limit :look
+
+-- name: web_walk_collection
+select id, {web_fits} from job
+where (collection, id) < (:within, :start) and (collection, id) > (:within, 0) and collection <> ''
+order by collection desc, id desc limit :look
+
+-- name: web_walk_failed
+select id, {web_fits} from job
+where ended = 'failed' and (kind, code, id) < (:of_kind, :as_code, :start) and (kind, code, id) > (:of_kind, :as_code, 0)
+order by kind desc, code desc, id desc limit :look
+
+-- name: web_walk_ended
+select id, {web_fits} from job
+where (parent, ended, id) > (:parent, :as_ended, :start) and (parent, ended, id) < (:parent, :as_ended, {beyond})
+  and parent is not null
+order by parent, ended, id limit :look
+
+-- name: web_walk_items_in
+select id, {web_item_fits} from item
+where (collection, id) > (:within, :start) and (collection, id) >= (:within, :first)
+  and (collection, id) < (:within, :last)
+order by collection, id limit :look
+
+-- name: web_first_at
+select {job_columns} from job
+where (kind, state, id) > (:kind, :state, 0) and (kind, state, id) < (:kind, :state, {beyond}) and {unleased}
+order by kind, state, id limit 1
+
+-- name: web_ended_since
+select changed from (
+    select job.changed from job
+    where (kind, state, id) < (:kind, :state, {beyond}) and (kind, state, id) > (:kind, :state, 0)
+    order by kind desc, state desc, id desc limit 5000) as newest
+where changed > :since
+
+-- fragment: beyond
+-- No job has so high a number.
+9223372036854775807
+
+-- The rows of a page, when its keys are known.
+
+-- name: web_jobs_these
+select {job_columns} from job
+where id in (select cast(one as bigint) from json_array_elements_text(cast(:ids as json)) as one)
+
+-- name: web_items_these
+select id, types, collection, seq, changed, fingerprint, detail from item
+where id in (select one collate "C" from json_array_elements_text(cast(:ids as json)) as one)
+
+-- name: web_events_these
+select {event_columns} from event
+where id in (select cast(one as bigint) from json_array_elements_text(cast(:ids as json)) as one)
+
+-- name: ready_items
+-- A trigger as a question to the indexes, over a run of items: model/trigger.py (`admits`) says the same, clause by
+-- clause, and is asked again about what comes out of this. Every database unfolds a list in its own way.
+select id, types, collection, seq, changed, fingerprint, detail from item
+where id > :after and id <= :last
+  and (:items = '[]' or id in (select value from json_array_elements_text(:items::json) as one (value)))
+  and not exists (
+    select 1 from json_array_elements_text(:types::json) as one (value) where replace(item.types, ' ' || one.value || ' ', '') = item.types)
+  and not exists (
+    select 1 from json_array_elements_text(:past::json) as one (value) where not exists (
+      select 1 from latest where latest.item = item.id and latest.type = one.value and latest.outcome <> 'failure'))
+  and not exists (
+    select 1 from json_array_elements_text(:failed::json) as one (value) where not exists (
+      select 1 from latest where latest.item = item.id and latest.type = one.value and latest.outcome = 'failure'))
+  and not exists (
+    select 1 from json_array_elements_text(:absent::json) as one (value)
+    join latest on latest.item = item.id and latest.type = one.value)
+  and not exists (
+    select 1 from json_array_elements_text(:old::json) as one (value)
+    join latest on latest.item = item.id and latest.type = one.value where latest.seen >= item.changed)
+order by id
+
+-- name: wf_nearest
+-- JSON is taken apart in words of its own.
+select one.task, (
+    select max(position) from job where line = :line and job.task = one.task collate "C" and position < :position)
+from json_array_elements_text(:tasks::json) as one (task)
+
+-- name: wf_by_keys
+select job.kind, job.key, job.id from json_array_elements(:names::json) as one (name)
+join job on job.kind = (one.name ->> 0) collate "C" and job.key = (one.name ->> 1) collate "C"

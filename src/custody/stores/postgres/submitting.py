@@ -1,8 +1,9 @@
 """Submitting many jobs in one statement.
 
-Jobs on a line go the common way, one by one, because each must look at others first, and so do those that have
-both needs and a key. All the rest differ from their neighbours in little: what they share is a *shape* and
-travels once.
+Jobs differ from their neighbours in little: what they share is a *shape* and travels once. What they wait for is
+locked and looked at together before they are written, and their lines afterwards, when their rows are there. Only
+those of which something comes at once (a need that has failed already, an instance to supersede) are then looked at
+one by one, the common way.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -40,7 +41,7 @@ class Order:
 def is_one_statement(orders: Sequence[Order]) -> bool:
     """Nothing else has to be looked at or counted, so that one statement can be the whole transaction."""
     keyed = sum(order.job.key is not None for order in orders)
-    alone = all(order.job.parent is None and not order.job.needs and _travels(order.job) for order in orders)
+    alone = all(_is_plain(order.job) and _travels(order.job) for order in orders)
     return alone and 0 < len(orders) <= MOST and (not keyed or len(orders) == 1)
 
 
@@ -79,8 +80,12 @@ def submit_many(tx: PostgresTx, orders: Sequence[Order]) -> list[Submitted]:
     return answers
 
 
+def _is_plain(job: NewJob) -> bool:
+    return job.parent is None and job.line is None and not job.needs
+
+
 def _travels(job: NewJob) -> bool:
-    return job.line is None and fits(job.key) and not (job.needs and job.key)
+    return fits(job.key) and fits(job.task)
 
 
 def _submit_together(tx: PostgresTx, orders: Sequence[Order]) -> list[Submitted]:
@@ -99,7 +104,9 @@ def _submit_together(tx: PostgresTx, orders: Sequence[Order]) -> list[Submitted]
     )
     for parent in sorted(children):
         graph.count_child(tx, parent, children[parent])
-    _draw_edges(tx, orders, answers, waits)
+    new = [made for made in map(_Made, orders, answers, waits) if made.answer.new]
+    _draw_edges(tx, new)
+    _settle_in(tx, new)
     return answers if all(answer.new for answer in answers) else _with_earlier(tx, orders, answers)
 
 
@@ -109,18 +116,43 @@ def _waits(tx: PostgresTx, orders: Sequence[Order]) -> list[list[Wait]]:
     if not targets:
         return [[]] * len(orders)
     ends: dict[int, End | None] = {row[0]: row[1] for row in tx.run("share_jobs", ids=numbers(targets))}
-    for target in targets:
-        if target not in ends:
-            raise BadInput(f"there is no job {target} to wait for", code="job.needs", where="job needs")
+    if len(ends) < len(targets):
+        _must_be_there_already(tx, [order.job for order in orders], ends)
     return [
-        [Wait(edge, ends[edge.on]) for edge in sorted(order.job.needs, key=lambda edge: edge.on)] for order in orders
+        [Wait(edge, ends.get(edge.on)) for edge in sorted(order.job.needs, key=lambda edge: edge.on)]
+        for order in orders
     ]
 
 
-def _draw_edges(
-    tx: PostgresTx, orders: Sequence[Order], answers: Sequence[Submitted], waits: Sequence[list[Wait]]
-) -> None:
-    edges = [(answer.id, wait) for answer, needs in zip(answers, waits, strict=True) for wait in needs]
+def _must_be_there_already(tx: PostgresTx, jobs: Sequence[NewJob], there: Container[int]) -> None:
+    """Of jobs whose needs are gone: those that were made when these were there. Their keys will answer with them."""
+    for job in jobs:
+        gone = [edge.on for edge in job.needs if edge.on not in there]
+        if gone and not (job.key is not None and tx.run("job_by_key", kind=job.kind, key=job.key)):
+            raise BadInput(f"there is no job {min(gone)} to wait for", code="job.needs", where="job needs")
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """A job that is there now."""
+
+    order: Order
+    answer: Submitted
+    waits: Sequence[Wait]
+
+    @property
+    def is_in_vain(self) -> bool:
+        return any(wait.ended and not wait.met and wait.edge.otherwise == "skip" for wait in self.waits)
+
+    @property
+    def is_ready_on_a_line(self) -> bool:
+        job = self.order.job
+        waits = job.delay > 0 or not all(wait.met for wait in self.waits)
+        return job.line is not None and not waits and job.machine.is_working(job.start())
+
+
+def _draw_edges(tx: PostgresTx, new: Sequence[_Made]) -> None:
+    edges = [(made.answer.id, wait) for made in new for wait in made.waits]
     if not edges:
         return
     tx.run(
@@ -128,9 +160,22 @@ def _draw_edges(
         wants=column([wait.edge.wants for _, wait in edges]), mets=numbers(int(wait.met) for _, wait in edges),
         otherwises=column([wait.edge.otherwise for _, wait in edges]),
     )  # fmt: skip
-    for order, answer, needs in zip(orders, answers, waits, strict=True):
-        if any(wait.ended and not wait.met and wait.edge.otherwise == "skip" for wait in needs):
-            settle_in(tx, answer.id, order.job, [(wait.edge, wait.met) for wait in needs])
+
+
+def _settle_in(tx: PostgresTx, new: Sequence[_Made]) -> None:
+    """Those of which something comes at once."""
+    moved = set(contested(tx, [made.answer.id for made in new if made.is_ready_on_a_line]))
+    for made in new:
+        if made.is_in_vain or made.answer.id in moved:
+            settle_in(tx, made.answer.id, made.order.job, [(wait.edge, wait.met) for wait in made.waits])
+
+
+def contested(tx: PostgresTx, ids: Sequence[int]) -> list[int]:
+    """Of jobs on lines that have just become ready: those that supersede others, or are superseded already."""
+    if not ids:
+        return []
+    tx.run("lock_lines", ids=numbers(ids))
+    return [row[0] for row in tx.run("contested", ids=numbers(ids))]
 
 
 def _statement(orders: Sequence[Order]) -> str:
@@ -148,6 +193,8 @@ def _values(orders: Sequence[Order], waits: Sequence[list[Wait]]) -> dict[str, A
         "payloads": column([dumps(job.payload, "job payload") for job in jobs]), "facts": column(facts),
         "details": column([_own_detail(job) for job in jobs]), "move": orders[0].move, "moves": column(moves),
         "unmets": numbers(sum(not wait.met for wait in needs) for needs in waits) if any(waits) else None,
+        "tasks": column([job.task for job in jobs]),
+        "positions": numbers(job.position for job in jobs) if any(job.position for job in jobs) else None,
     }  # fmt: skip
 
 
@@ -184,7 +231,7 @@ class _Shapes:
         job = order.job
         shape = (
             job.kind, job.start(), job.machine.name, job.lane, job.place, job.collection, job.priority, job.delay,
-            job.parent, job.open, job.when_empty, order.agent,
+            job.parent, job.open, job.when_empty, job.line, job.supersedes, order.agent,
         )  # fmt: skip
         number = self._numbers.get(shape)
         if number is None:
@@ -200,5 +247,5 @@ class _Shapes:
 
 _SHAPE = frozenset(
     ("kind", "state", "runnable", "ended", "lane", "place", "collection", "priority", "delay", "parent", "open",
-     "when_empty")
+     "when_empty", "line", "supersedes")
 )  # fmt: skip

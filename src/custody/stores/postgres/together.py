@@ -40,15 +40,19 @@ class Together(Generic[T, R]):
     def do(self, things: list[T]) -> list[R]:
         if len(things) * 2 > MOST:
             return self._serve(things)
-        mine: _Request[T, R] = _Request(things)
-        with self._lock:
-            if self._busy:
-                self._waiting.append(mine)
-            else:
-                self._busy = True
-                mine.answer.set_result(None)
-        answer = mine.answer.result()
+        mine = self._wait_in_line(things)
+        answer = mine.answer.result() if mine else None
         return self._lead(things) if answer is None else answer
+
+    def _wait_in_line(self, things: list[T]) -> _Request[T, R] | None:
+        """None when nobody is being served: then there is nothing to wait for."""
+        with self._lock:
+            if not self._busy:
+                self._busy = True
+                return None
+            mine: _Request[T, R] = _Request(things)
+            self._waiting.append(mine)
+            return mine
 
     def _lead(self, things: list[T]) -> list[R]:
         """Serve our own request and those that wait, then let the next one lead."""

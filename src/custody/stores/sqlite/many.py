@@ -68,3 +68,6 @@ class SqliteMany:
 
     def count_down(self, met: Mapping[int, int]) -> Sequence[Row]:
         return self.tx.run("count_down_many", given=_text(sorted(met.items())))
+
+    def contested(self, ids: Sequence[int]) -> Sequence[int]:
+        return [row[0] for row in self.tx.run("contested", given=_text(ids))] if ids else []

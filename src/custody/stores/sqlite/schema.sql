@@ -34,7 +34,7 @@ create table job (
     move text not null default '',              -- id of the last move or claim
     holder text,
     until integer not null default 0,
-    suspect integer not null default 0,         -- 1: its last lease ended without a word
+    suspect integer not null default 0,         -- 1: its last lease ended without a word; 2: twice
     revoked text,                               -- cancel or supersede, until its holder confirms the end
     code text,                                  -- why it failed, as a code
     created integer not null,
@@ -51,6 +51,7 @@ create index job_parent on job (parent, ended) where parent is not null;
 create index job_line on job (line, task, position) where line is not null;
 create index job_listed on job (kind, state, id);
 create index job_failed on job (kind, code) where ended = 'failed';
+create index job_collection on job (collection, id) where collection <> '';
 
 create table edge (
     job integer not null,

@@ -5,6 +5,10 @@
 select 'journal_mode', journal_mode from pragma_journal_mode
 union all select 'synchronous', cast(synchronous as text) from pragma_synchronous
 
+-- name: leased_counts
+-- Told which index: left to itself it reads every job in the order of the groups.
+select kind, state, count(*), min(until) from job indexed by job_leased where holder is not null group by kind, state
+
 -- The hot verbs, many rows at a time; each row is one element of a JSON array.
 
 -- name: settle_many
@@ -42,6 +46,13 @@ from (select value ->> 0 as its_id, value ->> 1 as its_by from json_each(:given)
 where job.id = given.its_id
 returning id, unmet, ended, line
 
+-- name: contested
+-- Of jobs on lines: those that will supersede others, and those that a newer instance has superseded already.
+select job.id from job
+where job.id in (select value from json_each(:given)) and (job.supersedes = 1 or exists (
+    select 1 from job as newer
+    where newer.line = job.line and newer.task = job.task and newer.position > job.position and newer.supersedes = 2))
+
 -- name: tips
 -- Where the chain of each of these subjects ends.
 select one.value, sealed.seq, sealed.leaf from json_each(:subjects) as one
@@ -53,3 +64,36 @@ insert into sealed (subject, seq, block, position, body, salt, leaf)
 select value ->> 'subject', value ->> 'seq', value ->> 'block', value ->> 'position', value ->> 'body', value ->> 'salt',
     value ->> 'leaf'
 from json_each(:leaves)
+
+-- The rows of a page, when its keys are known.
+
+-- name: web_jobs_these
+select {job_columns} from job where id in (select value from json_each(:ids))
+
+-- name: web_items_these
+select id, types, collection, seq, changed, fingerprint, detail from item where id in (select value from json_each(:ids))
+
+-- name: web_events_these
+select {event_columns} from event where id in (select value from json_each(:ids))
+
+-- name: ready_items
+-- A trigger as a question to the indexes, over a run of items: model/trigger.py (`admits`) says the same, clause by
+-- clause, and is asked again about what comes out of this. Every database unfolds a list in its own way.
+select id, types, collection, seq, changed, fingerprint, detail from item
+where id > :after and id <= :last
+  and (:items = '[]' or id in (select value from json_each(:items)))
+  and not exists (
+    select 1 from json_each(:types) as one where replace(item.types, ' ' || one.value || ' ', '') = item.types)
+  and not exists (
+    select 1 from json_each(:past) as one where not exists (
+      select 1 from latest where latest.item = item.id and latest.type = one.value and latest.outcome <> 'failure'))
+  and not exists (
+    select 1 from json_each(:failed) as one where not exists (
+      select 1 from latest where latest.item = item.id and latest.type = one.value and latest.outcome = 'failure'))
+  and not exists (
+    select 1 from json_each(:absent) as one
+    join latest on latest.item = item.id and latest.type = one.value)
+  and not exists (
+    select 1 from json_each(:old) as one
+    join latest on latest.item = item.id and latest.type = one.value where latest.seen >= item.changed)
+order by id

@@ -56,7 +56,7 @@ def submit(request: Request, given: NewDeposit, key: IdempotencyKey = "") -> Res
     elif given.manifest:
         facts["payload"] = site.world.staging.put([given.manifest.encode()], given.filename or "manifest.checkm").url
         facts["filename"] = given.filename or "manifest.checkm"
-    facts["submitter"] = given.submitter if given.submitter and caller.has(("admin", "operator")) else caller.name
+    facts["submitter"] = deposits.submitter(caller, given.profile, given.submitter)
     submission = Submission(**facts, user_agent=request.headers.get("user-agent", "")[:200])
     return _made(site, *deposits.hand_in(site, caller, submission, key))
 

@@ -12,7 +12,8 @@ from custody import __version__
 from custody.web import formats
 from custody.web.api.asking import PROBLEM
 from custody.web.gate import HIGHEST
-from custody.web.site import site_of
+from custody.web.rules import READERS
+from custody.web.site import caller_of, site_of
 
 router = APIRouter(responses=PROBLEM)
 
@@ -69,8 +70,10 @@ async def stream(
 ) -> Response:
     """Server-sent events: `change` with the number of events and their subjects, at most one a second.
 
-    A browser that was cut off says which message was its last; before the first, `since` says where its page stood.
+    Subjects are named to those who may read all collections; others hear only that something happened. A browser that
+    was cut off says which message was its last; before the first, `since` says where its page stood.
     """
     headers = {"X-Accel-Buffering": "no"}
-    lines = site_of(request).changes.listen(since if last_event_id is None else last_event_id)
+    begin = since if last_event_id is None else last_event_id
+    lines = site_of(request).changes.listen(begin, named=caller_of(request).where(READERS) is None)
     return StreamingResponse(lines, media_type="text/event-stream", headers=headers)

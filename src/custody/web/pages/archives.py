@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from fastapi import APIRouter, Request
+from markupsafe import Markup
 from starlette.responses import Response
 
 from custody.model.errors import BadInput, NotFound
@@ -22,10 +23,12 @@ from custody.web.showing import Asked, View, back, show
 from custody.web.site import Site, caller_of, site_of
 from custody.workflows.archives import Archives
 from custody.workflows.notify import reconcile
+from custody.workflows.picture import drawn, drawn_in_page, picture
 from custody.workflows.planning import revision_item
 
 router = APIRouter()
 SHOWN = 12  # revisions at once
+MOST_DRAWN = 400  # tasks: a picture of more would be of no use to anyone
 COLUMNS = {
     "archive": lambda kept: kept.name, "system": lambda kept: kept.system, "revision": lambda kept: kept.last,
     "location": lambda kept: kept.location, "frozen": lambda kept: kept.frozen,
@@ -79,6 +82,9 @@ def read_one(asked: Asked) -> View:
         "earlier": earlier,
         "newest": f"/archives/{kept.name}" if wanted else "",
     }
+    if 0 < len(grid.cells) <= MOST_DRAWN:
+        whole = picture(store, kept.name, first, last)
+        values |= {"drawn": Markup(drawn_in_page(whole)), "in_words": drawn(whole, "text")}
     values["held"] = [hold for hold in store.queue.holds() if (hold.scope, hold.name) == ("lane", kept.name)]
     return View(kept.name, values, {"archive": kept, "jobs": list(grid.cells.values())})
 

@@ -14,6 +14,7 @@ from custody.web import deposits, listing, words
 from custody.web.caller import Caller
 from custody.web.showing import Asked, View, show
 from custody.web.site import Site
+from custody.web.walking import Page
 
 router = APIRouter()
 COLUMNS = {
@@ -57,7 +58,7 @@ def read(asked: Asked) -> View:
     }  # fmt: skip
 
     def every() -> object:
-        def ask(asked_for: object) -> listing.Page[Job]:
+        def ask(asked_for: object) -> Page[Job]:
             assert isinstance(asked_for, dict)
             after = listing.whole_number(asked_for, "after", 0)
             return listing.children(site.store, caller, where, after, listing.MOST)

@@ -1,0 +1,62 @@
+"""Taking over what vanished workers left behind, and finding the job that killed them.
+
+Most of what a dead worker held was only at hand, or innocent: it is taken over in company, as much as there is room
+for. What was among the dead twice is taken over alone: if a worker dies again, it is known of what. So a job that
+kills costs three workers, and its neighbours are never charged for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from custody.engine.kinds import Kind, Serving
+from custody.engine.work import Work
+from custody.model.job import Claim
+from custody.ports import Queue
+
+
+class Takeover:
+    def __init__(self, queue: Queue, serving: Serving, lease: float, place: str) -> None:
+        self._queue, self._serving, self._lease, self._place = queue, serving, lease, place
+        self._company: set[int] = set()
+        self._alone: int | None = None
+
+    @property
+    def waits(self) -> bool:
+        """One that may be the killer is being worked on: no other suspect may be near it."""
+        return self._alone is not None
+
+    def claim(self, holder: str, room: int, allowed: Callable[[Kind], int]) -> list[Claim]:
+        """As many of each kind as are allowed; at least one, however busy we are: it has waited for a lease already."""
+        found: list[Claim] = []
+        for kind in self._serving.kinds:
+            most = min(max(room - len(found), 0 if self._company else 1), allowed(kind))
+            if most > 0 and not self.waits:
+                found += self._claim_of(kind, holder, most)
+        return found
+
+    def _claim_of(self, kind: Kind, holder: str, most: int) -> list[Claim]:
+        while claims := self._ask(kind, holder, most):
+            ours = [claim for claim in claims if kind.handler or claim.job.revoked]
+            self._queue.release([claim for claim in claims if claim not in ours])  # a pass decides about them again
+            if ours:
+                self._remember(ours)
+                return ours
+        return []
+
+    def _ask(self, kind: Kind, holder: str, most: int) -> list[Claim]:
+        alone = not self._company
+        return self._queue.claim_expired([kind.prefix], holder, self._lease, self._place, most, alone)
+
+    def _remember(self, claims: Sequence[Claim]) -> None:
+        for claim in claims:
+            if claim.job.suspect > 1:
+                self._alone = claim.id
+            else:
+                self._company.add(claim.id)
+
+    def leave(self, works: Sequence[Work]) -> None:
+        for work in works:
+            self._company.discard(work.job.id)
+            if self._alone == work.job.id:
+                self._alone = None

@@ -1,0 +1,282 @@
+"""A robot's program in a sandbox: it sees its item read-only, what its label names, and a folder for what it makes.
+
+    /inputs/item         the item's folder, read-only             (CUSTODY_FOLDER)
+    /inputs/program/…    the program, and what its label needs
+    /work                where it begins, and may write           (CUSTODY_OUTPUT)
+
+Nothing else of this machine but /usr: no store, no other item, no environment, no network unless the label asks for
+it. The lease reaches inside: when the worker no longer knows the item to be its own, the sandbox dies on time, although
+nobody may be left to tell it. What the program says is judged in program.py.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from custody.border.confinement import (
+    DISK,
+    EXITED,
+    LEASE,
+    LOST,
+    MEMORY,
+    NOT_STARTED,
+    STOPPED,
+    TIMEOUT,
+    End,
+    Limits,
+    Mount,
+    Spec,
+)  # fmt: skip
+from custody.border.output import ERR, OUT
+from custody.border.sandbox import Available, Running, Sandboxes, available
+from custody.model.errors import BadInput, Unavailable
+from custody.model.item import Item
+from custody.robots.question import as_json, as_variables
+
+MIB = 1024 * 1024
+BEAT_SECONDS = 0.2
+UNASKED_SECONDS = 30.0
+"""How far ahead a run is confirmed that no worker's lease stands behind."""
+ITEM, PROGRAM, WORK = "/inputs/item", "/inputs/program", "/work"
+QUESTION = "/inputs/item.json"
+WITH_ITEM = ("sh", "-c", f'exec "$@" <{QUESTION}', "custody-robot")
+REASONS = {
+    MEMORY: ("robot.memory", "it used more memory than it may"),
+    DISK: ("robot.disk", "it wrote more than it may"),
+}
+
+
+class TimedOut(Exception):
+    """It was killed, and is dead, because its time was over."""
+
+
+class Interrupted(Exception):
+    """It was ended, and is dead, because nobody confirmed in time that the item was still ours: not its own doing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Confinement:
+    """What a label says of the sandbox: [sandbox] in NAME.robot.toml."""
+
+    network: bool = False
+    memory: int = 2048  # MiB, together where control groups work
+    disk: int = 4096  # MiB in its folder
+    processes: int = 256
+    variables: tuple[str, ...] = ()  # of the worker's environment, handed on
+    needs: tuple[str, ...] = ()  # files and folders beside the label
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """The name of one run, and a folder for it."""
+
+    name: str
+    folder: Path
+
+    @property
+    def made(self) -> Path:
+        """What the program makes goes here."""
+        return self.folder / "made"
+
+
+class Yard:
+    """The sandboxes of one machine that robots share, with a folder for each run; made when first needed."""
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self.folder = folder or Path(tempfile.gettempdir(), f"custody-robots-{os.getuid()}")
+        self._lock = threading.Lock()
+        self._opened: Sandboxes | None = None
+        self._found: Available | None = None
+
+    def look(self) -> Available:
+        """Do sandboxes work here? Found out once."""
+        with self._lock:
+            self._found = self._found or available()
+            return self._found
+
+    def open(self) -> Sandboxes:
+        if not (found := self.look()):
+            raise missing("this program", found)
+        with self._lock:
+            if self._opened is None:
+                for part in (self.folder, self.folder / "work"):
+                    part.mkdir(mode=0o700, parents=True, exist_ok=True)
+                    if part.stat().st_uid != os.getuid():
+                        raise Unavailable(f"{part} is somebody else's", code="robot.yard", hint="set TMPDIR")
+                self._opened = Sandboxes(self.folder / "boxes").__enter__()
+            return self._opened
+
+    def close(self) -> None:
+        with self._lock:
+            if self._opened is not None:
+                self._opened.__exit__(None, None, None)
+                self._opened = None
+                with suppress(OSError):  # as long as another process has something there, it stays
+                    for part in (self.folder / "work", self.folder / "boxes", self.folder):
+                        part.rmdir()
+
+    def end(self, mark: str) -> None:
+        """Make sure that nothing of an earlier run under this mark is left on this machine."""
+        boxes, prefix = self.open(), _prefix(mark)
+        for name in boxes.names():
+            running = boxes.find(name) if name.startswith(prefix) else None
+            if running is not None:
+                running.stop(0)
+                running.remove()
+        for left in (self.folder / "work").glob(f"{prefix}*"):
+            shutil.rmtree(left, ignore_errors=True)
+
+    @contextmanager
+    def room(self, mark: str, number: int) -> Iterator[Room]:
+        """For one run; gone afterwards."""
+        self.open()
+        name = f"{_prefix(mark)}{number}" if mark else f"call-{os.getpid()}-{time.monotonic_ns()}"
+        room = Room(name, self.folder / "work" / name)
+        shutil.rmtree(room.folder, ignore_errors=True)
+        room.made.mkdir(parents=True)
+        try:
+            yield room
+        finally:
+            shutil.rmtree(room.folder, ignore_errors=True)
+
+
+def missing(who: str, found: Available) -> Unavailable:
+    return Unavailable(
+        f"{who} runs in a sandbox, and {found.reason}", code="robot.sandbox",
+        hint=f"{found.hint}; or say `sandbox = false` in its label, if it is a program of your own",
+    )  # fmt: skip
+
+
+def _prefix(mark: str) -> str:
+    return f"robot-{hashlib.sha256(mark.encode()).hexdigest()[:16]}-"
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One run of a program: whose it is, how long it may last, and how it hears that it must stop."""
+
+    mark: str = ""  # names the work in any attempt, so that what is left of it can be found
+    number: int = 0  # of the attempt
+    timeout: float | None = None
+    on_stop: Callable[[Callable[[], None]], None] = field(default=lambda _: None)
+    trusted: Callable[[], float] = field(default=lambda: time.monotonic() + UNASKED_SECONDS)
+    yard: Yard | None = None
+
+
+Said = tuple[int, bytes, bytes]
+"""The exit code as subprocess says it, standard output, standard error."""
+
+
+def run_confined(
+    command: tuple[str, ...], folder: Path, asked: Confinement, item: Item, turn: Turn, boxes: Sandboxes, room: Room
+) -> Said:
+    """Run it, and know how it ended; when this returns or raises, nothing of it is alive."""
+    place = Path(str(item.detail.get("folder", "") or ""))
+    seen = place.is_absolute() and place.exists()
+    if seen:
+        item = replace(item, detail={**item.detail, "folder": ITEM})
+    question = room.folder / "item.json"
+    question.write_text(as_json(item))
+    question.chmod(0o644)  # inside, it is read by somebody who is nobody here
+    words, own = _inside(command, folder, asked)
+    given = {name: os.environ[name] for name in asked.variables if name in os.environ}
+    running = boxes.start(
+        Spec(
+            name=room.name,
+            work=room.made,
+            argv=(*WITH_ITEM, *words),
+            mounts=(Mount(question, QUESTION), *([Mount(place, ITEM)] if seen else []), *own),
+            env={**given, **as_variables(item), "CUSTODY_OUTPUT": WORK},
+            network=asked.network,
+            timeout=turn.timeout,
+            grace=0.0,
+            lease=max(0.0, turn.trusted() - time.monotonic()),
+            limits=Limits(memory=asked.memory * MIB, disk=asked.disk * MIB, processes=asked.processes),
+        )
+    )
+    stop = threading.Event()
+    turn.on_stop(stop.set)
+    try:
+        end = _watched(running, turn, stop)
+        return _code(end), _printed(running, OUT), _printed(running, ERR)
+    finally:
+        running.stop(0)
+        running.remove()
+
+
+def _inside(command: tuple[str, ...], folder: Path, asked: Confinement) -> tuple[list[str], list[Mount]]:
+    """The command as it is called inside, and the files beside the label that it needs there."""
+    words, mounts = [], {need: _beside(folder, need) for need in asked.needs}
+    for word in command:
+        path = folder / word
+        own = "\0" not in word and not word.startswith("-") and path.is_file() and path.resolve().is_relative_to(folder)
+        if own:
+            name = str(path.relative_to(folder)) if path.is_relative_to(folder) else path.name
+            mounts[name] = path
+        words.append(f"{PROGRAM}/{name}" if own else word)
+    return words, [Mount(source.resolve(), f"{PROGRAM}/{name}") for name, source in mounts.items()]
+
+
+def _beside(folder: Path, need: str) -> Path:
+    path = (folder / need).resolve()
+    if not path.exists() or not path.is_relative_to(folder) or path == folder:
+        raise BadInput(f"it needs {need}, which is not beside its label", code="robot.needs", where=str(folder))
+    return path
+
+
+def _watched(running: Running, turn: Turn, stop: threading.Event) -> End:
+    """Until it ends: pass on how long the item is known to be ours."""
+    while (end := running.wait(BEAT_SECONDS)) is None:
+        if stop.is_set():
+            return running.stop(0)
+        running.confirm(turn.trusted())
+    return end
+
+
+def _code(end: End) -> int:
+    if end.reason == TIMEOUT:
+        raise TimedOut
+    if end.reason == NOT_STARTED:
+        raise BadInput(f"cannot start: {end.detail}", code="robot.start", hint="is it executable, and in /usr?")
+    if end.reason in (LEASE, LOST, STOPPED):
+        raise Interrupted
+    if end.reason != EXITED or end.code is None:
+        code, reason = REASONS.get(end.reason, ("robot.ended", "it was ended"))
+        raise Unavailable(f"{reason}: {end.detail}" if end.detail else reason, code=code)
+    return end.code if end.code <= 128 else 128 - end.code
+
+
+def _printed(running: Running, stream: str) -> bytes:
+    return b"".join(chunk.data for chunk in running.follow() if chunk.stream == stream)
+
+
+def confinement(given: Mapping[str, Any] | bool, where: str) -> Confinement | None:
+    """What a label says: a table, or `false` for a program of one's own, which runs as the worker does."""
+    if isinstance(given, bool):
+        return Confinement() if given else None
+    kinds: dict[str, type] = {"network": bool, "memory": int, "disk": int, "processes": int}
+    asked: dict[str, Any] = {}
+    for key, value in given.items():
+        if key in ("variables", "needs"):
+            fits = isinstance(value, list) and all(isinstance(word, str) for word in value)
+            asked[key] = tuple(value) if fits else ()
+        elif key in kinds:
+            fits = isinstance(value, kinds[key]) and (isinstance(value, bool) == (kinds[key] is bool))
+            fits = fits and (isinstance(value, bool) or value > 0)
+            asked[key] = value
+        else:
+            known = ", ".join(Confinement.__slots__)
+            raise BadInput(f"unknown key sandbox.{key}", code="robot.label", where=where, hint=f"known: {known}")
+        if not fits:
+            raise BadInput(f"sandbox.{key} = {value!r} is not what it must be", code="robot.label", where=where)
+    return Confinement(**asked)

@@ -1,0 +1,49 @@
+"""What a program has made is kept, once it went well: a folder for each item, replaced as a whole."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import stat
+import tempfile
+import urllib.parse
+from collections.abc import Iterator
+from pathlib import Path
+
+LONGEST = 200
+
+
+def keep(made: Path, kept: Path, item: str) -> list[str]:
+    """Move it to its place; the names of the files. Only files: a link or a pipe may lead anywhere."""
+    found = sorted(_files(made))
+    if not found:
+        return []
+    kept.mkdir(parents=True, exist_ok=True)
+    draft = Path(tempfile.mkdtemp(prefix=".new-", dir=kept))
+    for name in found:
+        place = draft / name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(made / name, place, follow_symlinks=False)
+    draft.chmod(0o755)
+    target = kept / folder_name(item)
+    old = draft.with_name(draft.name.replace(".new-", ".old-"))
+    if target.exists():
+        target.rename(old)
+    draft.rename(target)
+    shutil.rmtree(old, ignore_errors=True)
+    return found
+
+
+def folder_name(item: str) -> str:
+    """An item's id as the name of a folder."""
+    name = urllib.parse.quote(item, safe="").replace(".", "%2E", 1) if item[:1] == "." else urllib.parse.quote(item, "")
+    return name if len(name) <= LONGEST else f"{name[:100]}-{hashlib.sha256(item.encode()).hexdigest()[:24]}"
+
+
+def _files(folder: Path) -> Iterator[str]:
+    for root, _, names in os.walk(folder):
+        for name in names:
+            path = Path(root, name)
+            if stat.S_ISREG(path.lstat().st_mode):
+                yield str(path.relative_to(folder))

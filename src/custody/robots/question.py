@@ -1,0 +1,21 @@
+"""An item as a program is told of it: JSON on standard input, and the same in a few variables for shells."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+
+from custody.model.item import Item
+
+
+def as_json(item: Item) -> str:
+    """One line."""
+    return json.dumps(asdict(item) | {"types": sorted(item.types), "detail": dict(item.detail)}) + "\n"
+
+
+def as_variables(item: Item) -> dict[str, str]:
+    told = {
+        "CUSTODY_ITEM": item.id, "CUSTODY_TYPES": " ".join(sorted(item.types)), "CUSTODY_COLLECTION": item.collection,
+        "CUSTODY_FINGERPRINT": item.fingerprint, "CUSTODY_FOLDER": str(item.detail.get("folder", "")),
+    }  # fmt: skip
+    return {name: value for name, value in told.items() if value and "\0" not in value}

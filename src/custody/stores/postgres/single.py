@@ -1,0 +1,22 @@
+"""Submitting a single job, as most callers do: one plain statement, which is the whole transaction."""
+
+from __future__ import annotations
+
+from custody.stores.postgres.submitting import Order
+from custody.stores.postgres.transaction import PostgresTx
+from custody.stores.rows import event_text
+from custody.stores.submit import Submitted, columns, first_detail
+
+
+def is_plain(order: Order) -> bool:
+    """Nothing else has to be looked at or counted."""
+    job = order.job
+    return job.parent is None and job.line is None and not job.needs
+
+
+def submit_single(tx: PostgresTx, order: Order) -> list[Submitted]:
+    """Nothing when its key was used before."""
+    job = order.job
+    values = columns(job, int(job.delay > 0), order.move)
+    rows = tx.run("submit_single", agent=order.agent, detail=event_text(first_detail(job)), **values)
+    return [Submitted(job_id, True) for (job_id,) in rows]

@@ -65,13 +65,15 @@ class Folders:
 
     now: Counter[str] = field(default_factory=Counter)
     most: Counter[str] = field(default_factory=Counter)
+    lock: threading.Lock = field(default_factory=threading.Lock)
 
     def count(self, ops: Sequence[Op]) -> None:
-        for op in ops:
-            if isinstance(op, Create | Delete):
-                folder = op.path.rpartition("/")[0]
-                self.now[folder] += 1 if isinstance(op, Create) else -1
-                self.most[folder] = max(self.most[folder], self.now[folder])
+        with self.lock:
+            for op in ops:
+                if isinstance(op, Create | Delete):
+                    folder = op.path.rpartition("/")[0]
+                    self.now[folder] += 1 if isinstance(op, Create) else -1
+                    self.most[folder] = max(self.most[folder], self.now[folder])
 
     def watch(self, store: Store) -> None:
         session: Any = store.queue._at.session  # type: ignore[attr-defined]
@@ -140,7 +142,7 @@ def working(home: Archive, on_jobs: bool) -> Iterator[None]:
 
 
 @contextmanager
-def another_service(hosts: str) -> Iterator[None]:
+def another_service(hosts: str, folders: Folders) -> Iterator[None]:
     """It knows nothing of us: whatever is pending, it completes, so many in one go."""
     zk, stop = KazooClient(hosts), threading.Event()
     zk.start()
@@ -149,7 +151,7 @@ def another_service(hosts: str) -> Iterator[None]:
         while not stop.wait(0.05):
             entries = sorted(zk.get_children("/jobs/states/pending"))
             for start in range(0, len(entries), 100):
-                complete_these(zk, entries[start : start + 100])
+                folders.count(complete_these(zk, entries[start : start + 100]))
 
     thread = threading.Thread(target=complete, daemon=True)
     thread.start()
@@ -162,18 +164,20 @@ def another_service(hosts: str) -> Iterator[None]:
         zk.close()
 
 
-def complete_these(zk: Any, entries: Sequence[str]) -> None:
+def complete_these(zk: Any, entries: Sequence[str]) -> Sequence[Op]:
+    """What was made and taken away by it."""
     jobs = [entry[3:] for entry in entries]
     asked = [zk.get_async(f"/jobs/{job}/bid") for job in jobs]
-    move = zk.transaction()
+    move, done = zk.transaction(), list[Op]()
     for job, entry, answer in zip(jobs, entries, asked, strict=True):
         lists = f"/batches/{answer.get()[0].decode()}/states"
         move.set_data(f"/jobs/{job}/status", COMPLETED)
-        move.delete(f"/jobs/states/pending/{entry}")
-        move.create(f"/jobs/states/completed/{entry}")
-        move.delete(f"{lists}/batch-processing/{job}")
-        move.create(f"{lists}/batch-completed/{job}")
+        done += [Delete(f"/jobs/states/pending/{entry}"), Create(f"/jobs/states/completed/{entry}")]
+        done += [Delete(f"{lists}/batch-processing/{job}"), Create(f"{lists}/batch-completed/{job}")]
+    for op in done:
+        move.create(op.path) if isinstance(op, Create) else move.delete(op.path)
     assert not [answer for answer in move.commit() if isinstance(answer, Exception)]
+    return done
 
 
 def reported(home: Archive) -> list[tuple[int, str]]:
@@ -203,7 +207,7 @@ def test_a_manifest_of_sixty_thousand_rows_runs_through_and_every_folder_can_be_
         with archive(Path(folder), url, limits=limits) as home, asking(hosts, 0.05) as asked:
             folders.watch(home.store)
             home.submit(long_manifest(home, rows), type="batch-manifest")
-            with working(home, who == "we"), nullcontext() if who == "we" else another_service(hosts):
+            with working(home, who == "we"), nullcontext() if who == "we" else another_service(hosts, folders):
                 until(lambda: len(home.mails()) == PARTS, 60 + rows / 5, "every part has been reported")
             assert reported(home) == [(row + 5, "completed") for row in range(1, rows + 1)]
             jobs = max(folders.most[path] for path in (tree.JOBS, tree.OUR_JOBS))

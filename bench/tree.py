@@ -22,8 +22,7 @@ from custody.ingest.states import JOB
 from custody.ingest.submission import batch_job, row_jobs
 from custody.ingest.zookeeper import open_tree
 from custody.ingest.zookeeper.moving import ops_of
-from custody.ingest.zookeeper.operations import Op
-from custody.ingest.zookeeper.session import send
+from custody.ingest.zookeeper.operations import Check, Create, Delete, Op, Set
 from custody.model.job import Change, Claim
 from custody.ports import WholeQueue
 from custody.stores import Store
@@ -71,8 +70,23 @@ def bare(store: Store, count: int) -> float:
 
 
 def _send(zk: Any, moves: Sequence[Sequence[Op]]) -> None:
-    for each in [send(zk, ops) for ops in moves]:
+    for each in [_sent(zk, ops) for ops in moves]:
         each.get()
+
+
+def _sent(zk: Any, ops: Sequence[Op]) -> Any:
+    request = zk.transaction()
+    for op in ops:
+        match op:
+            case Create():
+                request.create(op.path, op.data, ephemeral=op.ephemeral, sequence=op.sequence)
+            case Set():
+                request.set_data(op.path, op.data, op.version)
+            case Delete():
+                request.delete(op.path, op.version)
+            case Check():
+                request.check(op.path, op.version)
+    return request.commit_async()
 
 
 def _timed(count: int, work: Callable[[], object]) -> float:

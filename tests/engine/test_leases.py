@@ -87,6 +87,20 @@ def test_work_is_stopped_when_two_thirds_of_the_lease_pass_unconfirmed(bench: Be
     assert work.lost
 
 
+def test_work_that_fell_silent_because_nobody_could_be_asked_is_written_down(bench: Bench) -> None:
+    job = bench.submit()
+
+    def slow(work: Work) -> Outcome:
+        work.stop("unconfirmed")
+        return Passed()
+
+    worker = bench.worker(Kind("parcel", slow, at_most=1))
+    worker.run_until_idle()
+    assert bench.types(job) == ["submitted"], "nothing is said about it"
+    (note,) = bench.store.records.events(f"worker/{worker.holder}")
+    assert (note.type, note.detail["job"], note.detail["code"]) == ("silenced", job, "lease.unconfirmed")
+
+
 def test_trust_counts_from_when_the_renewal_was_sent_not_from_its_answer(bench: Bench) -> None:
     bench.submit()
     now = [100.0]

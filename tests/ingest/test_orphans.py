@@ -110,6 +110,19 @@ def test_each_orphan_is_found_and_put_right(zookeeper_hosts: str, tmp_path: Path
         assert service.get(f"/jobs/{job}/status")["status"] == "Recording", "and nothing else was touched"
 
 
+def test_what_lies_behind_a_lock_of_nobody_is_put_right_with_it(zookeeper_hosts: str, tmp_path: Path) -> None:
+    url = tree_url(zookeeper_hosts, tmp_path)
+    with opening.open_tree(url, 10), peers(zookeeper_hosts) as service:
+        job = plant_job(service)
+        in_no_queue(service, "", job)
+        lock_of_nobody(service, "", job)
+        with opening.open_session(opening.read_address(url)) as session:
+            found = mending.find(session)
+            assert [orphan.code for orphan in found] == ["lock.no-owner", "job.misplaced"]
+            assert mending.mend(session, found) == []
+            assert mending.find(session) == []
+
+
 def test_what_is_locked_is_under_way_and_left_alone(zookeeper_hosts: str, tmp_path: Path) -> None:
     url = tree_url(zookeeper_hosts, tmp_path)
     with opening.open_tree(url, 10), peers(zookeeper_hosts) as service:

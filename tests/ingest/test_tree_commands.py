@@ -41,11 +41,16 @@ def test_a_deposit_from_the_first_word_to_the_last(custody, tmp_path: Path) -> N
     assert custody(*work)[0] == 0
     assert "completed" in custody("batch", "show", "bid0000000000")[1]
     assert "jid0000000001" in custody("job", "show", "jid0000000001")[1]
+    assert "completed" in _line(custody("batch", "list")[1], "bid0000000000")
+    assert "completed" in _line(custody("job", "list", "--kind", "ingest/job")[1], "jid0000000001")
+    assert "batch bid0000000000: it has ended: completed" in custody("batch", "why", "bid0000000000")[1]
 
     assert custody("hold", "set", "collection", "example", "--why", "moving house")[0] == 0
     custody(*submit)
     custody(*work)
     assert "moving house" in custody("job", "why", "bid0000000001")[1]
+    assert "moving house" in custody("batch", "why", "bid0000000001")[1]
+    assert "held" in _line(custody("batch", "list")[1], "bid0000000001")
     code, said = custody("batch", "release", "bid0000000001")
     assert (code, "custody hold lift collection example" in said) == (3, True)
     assert custody("hold", "lift", "collection", "example")[0] == 0
@@ -58,3 +63,8 @@ def test_a_deposit_from_the_first_word_to_the_last(custody, tmp_path: Path) -> N
     assert (code, "there is no bid0000000001" in said) == (2, True)
     code, said = custody("job", "why", "jid1")
     assert (code, "jid0000000012" in said) == (2, True), "the right form is shown"
+
+
+def _line(said: str, name: str) -> str:
+    (line,) = [line for line in said.splitlines() if name in line]
+    return line

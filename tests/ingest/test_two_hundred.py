@@ -21,6 +21,7 @@ from custody.ingest.standins.files import Fault
 from custody.model.job import Filter, Fold, fold
 from ingest.bench import Archive, archive, custody
 from ingest.test_end_to_end import ocfl_is_valid
+from ingest.test_mixed_fleet import orphans
 from rig.mail import Mailbox
 
 OBJECTS = 200
@@ -81,13 +82,15 @@ def mend(home: Archive) -> None:
         home.put(f"o{row}/a.txt", f"object {row}\n".encode() * 200)
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+@pytest.fixture(params=["sqlite", "postgres", "zookeeper"])
 def home(request: pytest.FixtureRequest, smtp: Mailbox) -> Iterator[Archive]:
     """An archive that sends real mail; its files where fsync costs little: no power is cut here."""
     with tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as folder:
         url = f"sqlite:///{folder}/custody.db"
         if request.param == "postgres":
             url = request.getfixturevalue("postgres_url")
+        if request.param == "zookeeper":
+            url = f"zookeeper://{request.getfixturevalue('zookeeper_hosts')}?with={url}"
         config = IngestConfig(threshold=0.0, smtp=smtp.address, web="https://archive.example")
         with archive(Path(folder), url, config=config) as made:
             settings = SETTINGS.replace("threshold = 0.05", "threshold = 0.0")
@@ -181,3 +184,5 @@ def check_everything_stored(home: Archive, *batches: int) -> None:
     kept = {number for number, _ in home.world.disk.folders()}
     failed = {job.id for batch in batches for job in home.jobs(batch) if job.state == "failed"}
     assert kept <= failed, "no working folder is left of an object that arrived"
+    if home.store.url.startswith("zookeeper:"):
+        assert orphans(home.store.url) == []

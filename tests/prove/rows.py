@@ -71,12 +71,10 @@ ROWS: dict[str, Row] = {
             "zookeeper restarts": least(20, 2_000),
             "jobs": least(20_000, 2_000_000),
         },
-        short="restarts of ZooKeeper are not counted yet",
     ),
     "G5": Row(
         "Whoever wakes after his lease is refused, and it is written down",
         {"resumes": least(600, 20_000)},
-        short="two stores of three",
     ),
     "G6": Row("Work of the dead is in other hands two seconds after the lease", {"seconds late": most(2.0)}),
     "G7": Row("The power may go at any moment", {"images": least(50_000, 1_000_000)}),
@@ -98,9 +96,7 @@ ROWS: dict[str, Row] = {
         "A million jobs beside a transaction that stays open",
         {"jobs": least(1_000_000), "slower": most(3.0), "size": most(5.0)},
     ),
-    "G17": Row(
-        "No folder of ZooKeeper grows beyond what can be listed", {"children": most(40_000)}, short="not measured"
-    ),
+    "G17": Row("No folder of ZooKeeper grows beyond what can be listed", {"children": most(40_000)}),
     "G18": Row(
         "Many wait for one: when it is done, a few statements tell them all, and one notice the other processes",
         {"waiters": least(200, 2_000), "calls": most(5), "notices": most(2)},

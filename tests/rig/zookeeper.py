@@ -26,7 +26,6 @@ admin.enableServer=false
 """
 
 JAVA = (
-    "-Xmx256m",
     "-XX:+UseSerialGC",
     "-XX:TieredStopAtLevel=1",  # it lives for seconds: starting soon matters more than running fast
     "-Djava.net.preferIPv4Stack=true",
@@ -38,8 +37,9 @@ JAVA = (
 class ZooKeeper:
     """One server. `stop("kill")` is a crash; `start()` recovers the same data on the same port."""
 
-    def __init__(self) -> None:
+    def __init__(self, megabytes: int = 256) -> None:
         self.folder = room("zookeeper")
+        self._memory = f"-Xmx{megabytes}m"
         self.port = free_port()
         self.program = Program("zookeeper", self.folder / "log")
         self.settings = self.folder / "zoo.cfg"
@@ -56,7 +56,7 @@ class ZooKeeper:
             raise CannotStart("ZooKeeper is not installed")
         jars = f"{jar}:{jar.with_name('slf4j-simple.jar')}"
         main = "org.apache.zookeeper.server.ZooKeeperServerMain"
-        self.program.run([tool("java"), *JAVA, "-cp", jars, main, self.settings], self._ready)
+        self.program.run([tool("java"), self._memory, *JAVA, "-cp", jars, main, self.settings], self._ready)
 
     def stop(self, mode: str = "term") -> None:
         self.program.end({"term": signal.SIGTERM, "kill": signal.SIGKILL}[mode])

@@ -231,9 +231,12 @@ def git(*words: str) -> None:
 
 
 @contextmanager
-def open_house(folder: Path, demo: bool = False, filled: bool = True, **options: object) -> Iterator[House]:
+def open_house(
+    folder: Path, demo: bool = False, filled: bool = True, tree: str = "", **options: object
+) -> Iterator[House]:
+    """On SQLite; with a tree (its address) the deposits are there."""
     url = f"sqlite:///{folder / 'custody.db'}"
-    with archive(folder, url) as home:
+    with archive(folder, f"zookeeper://{tree}?with={url}" if tree else url) as home:
         blobs, form = Files(folder / "channels"), settings_of(ChannelConfig())
         signer = make_key(folder / "history.key", "house")
         shop = Shop(

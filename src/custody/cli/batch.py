@@ -244,10 +244,10 @@ def why(batch: Number, config: ConfigFile = None, store: StoreUrl = "", json: As
         running.emit({"reasons": reasons, "jobs": waiting})
         return
     for reason in reasons:
-        running.tell_reason(f"batch {batch}", reason, now)
+        running.tell_reason(f"batch {label(batch)}", reason, now)
     for each in waiting:
         what = "1 job" if each.count == 1 else f"{each.count} jobs"
-        running.tell_reason(f"{what}, such as {each.example}", each.reason, now)
+        running.tell_reason(f"{what}, such as {label(each.example)}", each.reason, now)
 
 
 @app.command()

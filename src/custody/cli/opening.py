@@ -45,6 +45,6 @@ def number(text: str) -> int:
 
 def label(job: int) -> str:
     """As people know it."""
-    from custody.ingest.tree import in_tree, name_of
+    from custody.ingest.tree import shown
 
-    return name_of(job) if in_tree(job) else str(job)
+    return shown(job)

@@ -38,12 +38,12 @@ def serve(
     """Serve until SIGTERM or Ctrl-C; work under way finishes or is given back."""
     from custody.cli.applications import keeping_of, machines, serving, shop_of, tables_of
     from custody.cli.config import find
+    from custody.cli.opening import open_store
     from custody.cli.telling import Logging
     from custody.engine import Settings, Worker
     from custody.engine.watch import NOTHING
     from custody.ingest.links import read_secret
     from custody.ingest.setup import open_world
-    from custody.stores import open_store
     from custody.web.app import Options, build_app
     from custody.web.oidc import open_issuer
     from custody.web.pages.all_sections import SECTIONS
@@ -52,7 +52,7 @@ def serve(
 
     found = find(config)
     telling = Telling(Logging() if log else NOTHING)
-    with open_store(store or (found.store if found else running.DEFAULT_STORE)) as opened:
+    with open_store(store or (found.store if found else running.DEFAULT_STORE), found) as opened:
         world = open_world(opened, found.ingest, found.home) if found else None
         if world and secret:
             world = replace(world, links=replace(world.links, secret=read_secret(secret)))

@@ -8,6 +8,7 @@ can do no harm.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
 
 from custody.engine.judge import judge
 from custody.engine.kinds import Kind, Serving
@@ -30,8 +31,9 @@ def run_pass(store: Store, kind: Kind, holder: str, seconds: float, chance: Call
     if lease is None:
         return 0
     try:
-        waiting = [job for job in store.queue.every(Filter(kind=kind.kind, state=kind.state)) if not job.holder]
-        chosen = kind.decide([job for job in waiting[:MOST_JOBS] if job.unmet == 0])
+        every = store.queue.every(Filter(kind=kind.kind, state=kind.state))
+        waiting = islice((job for job in every if not job.holder), MOST_JOBS)
+        chosen = kind.decide([job for job in waiting if job.unmet == 0])
         store.leases.renew(lease, seconds)  # decided too slowly: someone else may be deciding
         return _settle(store, kind, holder, seconds, chosen, chance)
     finally:

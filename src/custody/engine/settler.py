@@ -150,12 +150,12 @@ class Settler:
                 self._on_lost(entry.work)
         return [entry for entry in finished if not entry.work.lost]
 
-    def note_refusal(self, work: Work, said: str, code: str, why: str) -> None:
+    def note_refusal(self, work: Work, said: str, code: str, why: str, what: str = "refused") -> None:
         """A late word from someone who lost the job: written down, so that nobody has to guess."""
         holder = work.claim.holder
         told = {"job": work.job.id, "said": said, "code": code, "why": why, "token": work.claim.token}
         try:
-            self._store.records.note(f"worker/{holder}", "refused", holder, **told)
+            self._store.records.note(f"worker/{holder}", what, holder, **told)
         except CustodyError:
             pass  # the store is away again; those who watch are told all the same
 

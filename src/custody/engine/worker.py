@@ -34,6 +34,7 @@ from custody.ports import Store
 TICK_SECONDS = 0.1  # between looks for what has come due
 EXPIRY_SECONDS = 0.5  # between looks for vanished holders
 BEAT_SECONDS = 5.0  # between signs of life, which only people read
+PASS_REST = 4  # times as long as a pass took, nothing is passed over again
 LISTEN_SECONDS = 0.02  # between looks for commits of other processes
 
 
@@ -249,6 +250,9 @@ class Worker:
             self._excuse(work)
         if work.stop_reason in ("", "lost"):  # it was refused a renewal, or to keep a fact
             self._settler.note_refusal(work, "renewed", "lease.lost", "someone else has claimed or moved it")
+        elif work.stop_reason == "unconfirmed":  # nobody refused it, but what it had to say was not said either
+            why = "nobody could be asked in time whether it still had the job"
+            self._settler.note_refusal(work, "nothing", "lease.unconfirmed", why, "silenced")
         self._leave([work])
 
     def _excuse(self, work: Work) -> None:
@@ -286,11 +290,16 @@ class Worker:
         )
 
     def _pass(self, kind: Kind) -> int:
+        began = self._clock()
         try:
             return run_pass(self.store, kind, self.holder, self.settings.lease, self._rng.random)
         except Exception as error:  # one kind's trouble is not that of the others
             self._trouble(error, f"the pass over {kind.kind} in state {kind.state}")
             return 0
+        finally:  # one that looks at very many jobs takes its time, and must not take all of ours
+            now = self._clock()
+            soonest = now + PASS_REST * (now - began)
+            self._next[f"pass {kind.prefix}"] = max(soonest, self._next.get(f"pass {kind.prefix}", soonest))
 
     def _trouble(self, error: Exception, where: str) -> None:
         if not isinstance(error, CustodyError):

@@ -25,11 +25,14 @@ from custody.model.outcome import Failed, Outcome, Passed, Wait
 TRIES = 5
 """Attempts at reading a submission; after the last the depositor is told."""
 MOST_FAULTS = 50
+FULL_SECONDS = 1.0
 SNIFFED = 64 << 10
 
 
 def pending(work: Work, world: World) -> Outcome:
     """Fan out: one job for each object of the submission. A submission that cannot be used is told to the depositor."""
+    if full := world.store.queue.full():  # asked before the manifest is read: that takes longer, and many may wait
+        return Wait(FULL_SECONDS, full)
     try:
         outcome = _fan_out(work, world)
     except LeaseLost:
@@ -38,7 +41,7 @@ def pending(work: Work, world: World) -> Outcome:
         if isinstance(error, Unavailable) and work.job.attempts < TRIES:
             raise
         if error.code == "queue.full":
-            return Wait(1.0, str(error))
+            return Wait(FULL_SECONDS, str(error))
         outcome = Failed(error.code, str(error))
     return notices.refused(work, world, outcome) if isinstance(outcome, Failed) else outcome
 

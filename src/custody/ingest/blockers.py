@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from custody.ingest.disk import WorkingDisk
 from custody.ingest.provisioning import why_no_room
 from custody.ingest.states import BATCH_KIND, JOB_KIND, MACHINES
+from custody.ingest.tree import shown
 from custody.model.job import Filter, Job
 from custody.model.why import Reason
 from custody.stores import Store
@@ -32,17 +33,16 @@ def why(store: Store, job: Job, disk: WorkingDisk | None = None, place: str = ""
 
 
 def _ended(store: Store, job: Job) -> Reason:
-    last = store.records.events(job.subject, after=job.seq - 1)
-    told = str(last[-1].detail.get("reason", "")) if last else ""
+    told = store.queue.reason(job)
     text = f"it has ended: {job.state}, {job.code or 'without a code'}" + (f": {told}" if told else "")
     return Reason("ended", text, _after(job), job.changed)
 
 
 def _after(job: Job) -> str:
     if MACHINES[job.kind].allows(job.state, "resume"):
-        return f"the cause is mended and someone resumes it: custody job resume {job.id}"
+        return f"the cause is mended and someone resumes it: custody job resume {shown(job.id)}"
     if job.kind == BATCH_KIND and job.facts.get("told"):
-        return f"its failed jobs are resumed, and then: custody batch report {job.id} --update"
+        return f"its failed jobs are resumed, and then: custody batch report {shown(job.id)} --update"
     return "nothing: what was handed in cannot be used; a new submission is required"
 
 

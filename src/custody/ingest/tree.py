@@ -71,7 +71,12 @@ def name_of(number: int) -> str:
 
 
 def in_tree(number: int) -> bool:
-    return number >= BATCH_FAMILY
+    return BATCH_FAMILY <= number < JOB_FAMILY + BATCH_FAMILY
+
+
+def shown(number: int) -> str:
+    """As people know it: by its name, if it is in the tree."""
+    return name_of(number) if in_tree(number) else str(number)
 
 
 def is_batch(name: str) -> bool:
@@ -154,10 +159,10 @@ def stamp(microseconds: int) -> str:
 
 def unstamp(text: str) -> int:
     try:
-        moment = datetime.strptime(text, "%Y-%m-%d %H:%M:%S %z")
+        moment = datetime.fromisoformat(f"{text[:19]}{text[20:]}")  # the space before the zone is not ISO's
     except ValueError:
         return 0
-    return int((moment - EPOCH).total_seconds()) * 1_000_000
+    return int((moment - EPOCH).total_seconds()) * 1_000_000 if moment.tzinfo else 0
 
 
 def write_status(status: Status, of_batch: bool) -> bytes:

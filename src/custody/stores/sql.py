@@ -7,7 +7,7 @@ from collections import deque
 from dataclasses import dataclass
 from types import TracebackType
 
-from custody.ports import WholeQueue
+from custody.ports import Elsewhere, WholeQueue
 from custody.stores.database import Database
 from custody.stores.leases import SqlLeases
 from custody.stores.ledger import SqlLedger
@@ -55,6 +55,7 @@ class Store:
     records: SqlRecords
     schedules: SqlSchedules
     ledger: SqlLedger
+    elsewhere: Elsewhere | None = None  # jobs that are in no table
 
     @classmethod
     def over(cls, url: str, db: Database) -> Store:

@@ -6,6 +6,7 @@ refused and why. Jobs that are made after it was asked for are not its business.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
@@ -45,6 +46,9 @@ class DryRun:
 def dry_run(store: Store, machines: Machines, caller: Caller, action: Action, where: Filter) -> DryRun:
     _check_scope(caller, where)
     last, rows = store.db.read(lambda tx: _matching(tx, machines, caller, where))
+    there = [job for job in store.elsewhere.every(where) if caller.sees(job.collection)] if store.elsewhere else []
+    rows = [*rows, *((*group, count) for group, count in Counter((j.kind, j.state, j.ended) for j in there).items())]
+    last = max([last, *(job.id for job in there)])
     eligible, others = 0, {}
     for kind, state, ended, count in rows:
         if kind != KIND and action.fits_state(state, ended, machines.of(kind)):

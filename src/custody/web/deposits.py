@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from email import message_from_bytes, policy
 from email.message import EmailMessage
+from itertools import islice
 from typing import Any, BinaryIO, Final
 
 from custody.ingest.digests import algorithm, digest_value
@@ -139,6 +141,8 @@ def get(site: Site, caller: Caller, number: int) -> Job:
 
 def progress(site: Site, batch: int) -> Mapping[str, int]:
     """How many of its jobs look how."""
+    if site.store.elsewhere and site.store.elsewhere.has(batch):
+        return brief(site, batch)
     rows = site.store.db.read(lambda tx: tx.run("web_child_progress", parent=batch))
     counts = dict.fromkeys(("done", "failed", "held", "running", "waiting", "cancelled"), 0)
     for state, ended, leased, count in rows:
@@ -148,20 +152,28 @@ def progress(site: Site, batch: int) -> Mapping[str, int]:
 
 def brief(site: Site, batch: int) -> Mapping[str, int]:
     """The same for a list of batches: of very many open jobs only some are looked at, the rest count as waiting."""
+    elsewhere = site.store.elsewhere
+    if elsewhere and elsewhere.has(batch):
+        some = islice(elsewhere.unended(batch), MOST_LOOKED_AT)
+        return _looks(elsewhere.ends(batch), [(job.state, job.holder is not None) for job in some])
 
     def look(tx: Tx) -> Mapping[str, int]:
         ends = {ended: int(count) for ended, count in tx.run("web_child_ends", parent=batch)}
-        counts = dict.fromkeys(("done", "failed", "held", "running", "waiting", "cancelled"), 0)
-        left = ends.pop(None, 0)
-        for ended, count in ends.items():
-            counts[words.look_of_state("", ended, False)] += count
-        seen = tx.run("web_open_children", parent=batch, limit=MOST_LOOKED_AT) if left else []
-        for state, leased in seen:
-            counts[words.look_of_state(state, None, bool(leased))] += 1
-        counts["waiting"] += left - len(seen)
-        return counts
+        seen = tx.run("web_open_children", parent=batch, limit=MOST_LOOKED_AT) if ends.get(None) else []
+        return _looks(ends, [(state, bool(leased)) for state, leased in seen])
 
     return site.store.db.read(look)
+
+
+def _looks(ends: Mapping[str | None, int], seen: Sequence[tuple[str, bool]]) -> Mapping[str, int]:
+    counts = dict.fromkeys(("done", "failed", "held", "running", "waiting", "cancelled"), 0)
+    for ended, count in ends.items():
+        if ended is not None:
+            counts[words.look_of_state("", ended, False)] += count
+    for state, leased in seen:
+        counts[words.look_of_state(state, None, leased)] += 1
+    counts["waiting"] += max(0, ends.get(None, 0) - len(seen))
+    return counts
 
 
 def parts(counts: Mapping[str, int]) -> Sequence[Part]:
@@ -184,8 +196,14 @@ def sentence(counts: Mapping[str, int]) -> str:
 
 
 def causes(site: Site, caller: Caller, batch: Job) -> Sequence[Cause]:
-    groups = site.store.db.read(lambda tx: tx.run("web_failed_children", parent=batch.id))
-    return [_cause(site, caller, batch, *row) for row in groups]
+    elsewhere = site.store.elsewhere
+    if not elsewhere or not elsewhere.has(batch.id):
+        groups = site.store.db.read(lambda tx: tx.run("web_failed_children", parent=batch.id))
+        return [_cause(site, caller, batch, *row) for row in groups]
+    failed = list(elsewhere.every(Filter(parent=batch.id, ended="failed")))
+    firsts = {job.code: job.id for job in reversed(failed)}
+    counts = Counter(job.code for job in failed).most_common()
+    return [_cause(site, caller, batch, code, count, firsts[code]) for code, count in counts]
 
 
 def _cause(site: Site, caller: Caller, batch: Job, code: str | None, count: int, first: int) -> Cause:
@@ -199,9 +217,7 @@ def _cause(site: Site, caller: Caller, batch: Job, code: str | None, count: int,
 
 def failure(site: Site, job_id: int) -> str:
     """Why a job failed, in the words it was told."""
-    job = site.store.queue.get(job_id)
-    last = site.store.records.events(job.subject, after=job.seq - 1)
-    return str(last[-1].detail.get("reason", "")) if last else ""
+    return site.store.queue.reason(site.store.queue.get(job_id))
 
 
 def letters(site: Site, batch: Job) -> Sequence[Letter]:

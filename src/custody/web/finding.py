@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from custody.ingest.states import BATCH_KIND
+from custody.ingest.tree import id_of
 from custody.model.errors import NotFound
 from custody.model.job import Job, is_text
 from custody.stores.rows import Tx, job_from
@@ -13,6 +15,7 @@ from custody.web import listing, words
 from custody.web.caller import Caller
 from custody.web.site import Site
 
+IN_TREE = re.compile(r"[bj]id\d{10}")
 MOST = 50
 
 
@@ -35,6 +38,8 @@ def find(site: Site, caller: Caller, text: str) -> Sequence[Found]:
 
 def _by_number(site: Site, caller: Caller, text: str) -> Sequence[Found]:
     digits = text.removeprefix("bid").removeprefix("jid").removeprefix("job/").lstrip("-")
+    if site.store.elsewhere and IN_TREE.fullmatch(text):
+        digits = str(id_of(text))
     if not (digits.isascii() and digits.isdecimal() and len(digits) < 19):
         return []
     try:
@@ -48,7 +53,9 @@ def _by_key(site: Site, caller: Caller, text: str) -> Sequence[Found]:
         kinds = [row[0] for row in tx.run("web_kinds")]
         return [job_from(row) for kind in kinds for row in tx.run("job_by_key", kind=kind, key=text)]
 
-    return [_job(job, "its key") for job in site.store.db.read(look) if caller.sees(job.collection)]
+    batch = site.store.queue.by_key(BATCH_KIND, text) if site.store.elsewhere else None
+    found = [*([batch] if batch else []), *site.store.db.read(look)]
+    return [_job(job, "its key") for job in found if caller.sees(job.collection)]
 
 
 def _items(site: Site, caller: Caller, text: str) -> Sequence[Found]:
@@ -86,5 +93,5 @@ def _local_ids(site: Site, caller: Caller, text: str) -> Sequence[Found]:
 
 def _job(job: Job, how: str) -> Found:
     if job.kind == BATCH_KIND:
-        return Found("batch", str(job.id), words.name(job), f"/batches/{job.id}", how)
-    return Found("job", str(job.id), words.name(job), f"/jobs/{job.id}", how)
+        return Found("batch", words.shown(job.id), words.name(job), f"/batches/{job.id}", how)
+    return Found("job", words.shown(job.id), words.name(job), f"/jobs/{job.id}", how)

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
-from custody.model.job import Failures, HeldBy, Job
+from custody.model.job import Failures, Filter, HeldBy, Job
 from custody.model.machine import Machines
 from custody.model.why import Reason
 from custody.stores import Store
@@ -152,7 +153,10 @@ class Glance:
     def leased(self) -> Mapping[Pair, int]:
         def look() -> Mapping[Pair, int]:
             rows = self._store.db.read(lambda tx: tx.run("leased_counts"))
-            return {(kind, state): count for kind, state, count, _ in rows}
+            there = self._store.elsewhere.leased() if self._store.elsewhere else ()
+            return Counter({(kind, state): count for kind, state, count, _ in rows}) + Counter(
+                (job.kind, job.state) for job in there
+            )
 
         return self._kept.get("leased", look)
 
@@ -209,7 +213,8 @@ class Glance:
                 lambda tx: tx.run("web_oldest_ready", prefix=prefix, prefix_end=prefix + PAIR_END)
             )
             oldest: int | None = rows[0][0]
-            return oldest
+            there = self._store.elsewhere.since(kind, state) if self._store.elsewhere else ()
+            return min([*([oldest] if oldest else []), *there], default=None)
 
         return self._kept.get(f"oldest {prefix}", look)
 
@@ -242,7 +247,9 @@ class Glance:
             rows = self._store.db.read(
                 lambda tx: tx.run("web_ended_since", kind=line.kind, state=line.done, since=now - DAY)
             )
-            ages = [min(23, max(0, now - changed) // HOUR) for (changed,) in rows]
+            there = self._store.elsewhere.since(line.kind, line.done) if self._store.elsewhere else ()
+            ends = [*(changed for (changed,) in rows), *(at for at in there if at > now - DAY)]
+            ages = [min(23, max(0, now - at) // HOUR) for at in ends]
             return tuple(ages.count(hour) for hour in range(23, -1, -1))
 
         return self._kept.get(f"hours {line.kind}", look)
@@ -252,10 +259,14 @@ class Glance:
         fullest = max(stations, key=lambda station: station.waiting, default=None)
         if fullest is None or not fullest.waiting:
             return None
-        pair = {"kind": fullest.kind, "state": fullest.station.state}
-        rows = self._store.db.read(lambda tx: tx.run("web_first_at", **pair))
-        if not rows:
+        job = self._first(fullest.kind, fullest.station.state)
+        if job is None:
             return None
-        job = job_from(rows[0])
         reasons = [reason for reason in self._store.queue.why(job.id) if reason.code not in ("leased", "ended")]
         return (job, reasons[0]) if reasons else None
+
+    def _first(self, kind: str, state: str) -> Job | None:
+        rows = self._store.db.read(lambda tx: tx.run("web_first_at", kind=kind, state=state))
+        if rows or self._store.elsewhere is None:
+            return job_from(rows[0]) if rows else None
+        return next(self._store.elsewhere.every(Filter(kind=kind, state=state)), None)

@@ -7,6 +7,7 @@ collections, one for each way in which a batch's jobs have ended.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any, TypeVar
 
 from custody.model.errors import BadInput
@@ -70,12 +71,26 @@ def jobs(store: Store, machines: Machines, caller: Caller, where: Filter, query:
 
 
 def newest_jobs(store: Store, machines: Machines, caller: Caller, where: Filter, before: int, limit: int) -> Page[Job]:
+    first = _elsewhere(store, caller, where, before, limit)
+    left = limit - len(first)
+    if left <= 0:  # what is in the database comes after them
+        return Page(first[:limit], str(first[limit - 1].id))
+
     def look(tx: Tx) -> Page[Job]:
         walks, exact = _ways(tx, machines, caller, where)
-        keys, end = merged(tx, walks, before, limit, exact=exact, newest_first=True, fits=job_fits(caller, where))
-        return Page(these(tx, "web_jobs_these", keys, job_from, _id), "" if end is None else str(end))
+        keys, end = merged(tx, walks, before, left, exact=exact, newest_first=True, fits=job_fits(caller, where))
+        rows = [*first, *these(tx, "web_jobs_these", keys, job_from, _id)]
+        return Page(rows, "" if end is None else str(end))
 
     return store.db.read(look)
+
+
+def _elsewhere(store: Store, caller: Caller, where: Filter, before: int, limit: int) -> list[Job]:
+    """Jobs that are not in the database, newest first; they have the higher numbers."""
+    if store.elsewhere is None:
+        return []
+    seen = (job for job in store.elsewhere.newest(where, before) if caller.sees(job.collection))
+    return list(islice(seen, limit + 1))
 
 
 def job_fits(caller: Caller, where: Filter) -> dict[str, Any]:
@@ -143,6 +158,10 @@ def _id(job: Job) -> int:
 
 def children(store: Store, caller: Caller, where: Filter, after: int, limit: int) -> Page[Job]:
     """The jobs of a batch, in the order of its rows."""
+    if store.elsewhere and store.elsewhere.has(where.parent):
+        seen = (job for job in store.elsewhere.every(where, after) if caller.sees(job.collection))
+        found = list(islice(seen, limit + 1))
+        return Page(found[:limit], str(found[limit - 1].id) if len(found) > limit else "")
     ends = [where.ended] if where.ended else ENDS
     walks = [Walk("web_walk_ended", {"parent": where.parent, "as_ended": end}) for end in ends]
     walks += [] if where.ended else [Walk("web_walk_open", {"parent": where.parent})]
@@ -153,6 +172,12 @@ def children(store: Store, caller: Caller, where: Filter, after: int, limit: int
         return Page(these(tx, "web_jobs_these", keys, job_from, _id), "" if end is None else str(end))
 
     return store.db.read(look)
+
+
+def leased(store: Store, limit: int) -> Sequence[Job]:
+    """What is being worked on."""
+    found = [job_from(row) for row in store.db.read(lambda tx: tx.run("web_leased_jobs", limit=limit))]
+    return [*found, *(store.elsewhere.leased() if store.elsewhere else ())][:limit]
 
 
 # Items and events

@@ -13,6 +13,7 @@ from urllib.parse import quote, urlencode
 
 from markupsafe import Markup, escape
 
+from custody.ingest import tree
 from custody.model.event import Event
 from custody.model.job import Job
 
@@ -55,6 +56,11 @@ def said(job: Job, now: int) -> str:
     if shown == "retrying":
         return f"{state}, will be tried again"
     return state
+
+
+def shown(number: int) -> str:
+    """A job's or a batch's number; the name of one that is in a tree."""
+    return tree.shown(number)
 
 
 def name(job: Job) -> str:
@@ -175,6 +181,7 @@ def static_address() -> str:
 
 FILTERS: Final[dict[str, Callable[..., Any]]] = {
     "ago": ago, "time": time, "when": when, "iso": iso, "span": span, "size": size, "number": number, "many": many,
-    "said": said, "name": name, "pretty": pretty, "reason": reason, "subject": subject_link, "path_quote": path_quote,
+    "said": said, "name": name, "shown": shown, "pretty": pretty, "reason": reason, "subject": subject_link,
+    "path_quote": path_quote,
     "plain_words": lambda text: str(text).replace("-", " ").replace(".", " ").replace("_", " "),
 }  # fmt: skip

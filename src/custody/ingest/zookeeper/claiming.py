@@ -7,6 +7,7 @@ record still names a holder but whose lock is gone was left behind, and is taken
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
@@ -17,7 +18,7 @@ from custody.ingest.zookeeper import moving
 from custody.ingest.zookeeper.following import follow
 from custody.ingest.zookeeper.holding import Holds, read_holds
 from custody.ingest.zookeeper.operations import Check, Create, Delete, Op, Set, lock, unlock
-from custody.ingest.zookeeper.reading import Seen, Tree, as_job, read, read_one
+from custody.ingest.zookeeper.reading import Listed, Seen, Tree, as_job, read, read_one
 from custody.ingest.zookeeper.record import Record
 from custody.ingest.zookeeper.why import blockers, hold_on
 from custody.model.job import Claim
@@ -25,6 +26,7 @@ from custody.model.job import Claim
 SOON, LATER = 0.2, 1.0  # seconds before something that cannot be claimed is worth another look
 LONG = 30.0
 GLANCE = 0.01
+RELIED_ON = 10  # times as long as listing a queue took, its list is good for
 QUEUES = tuple(STEPS)
 
 
@@ -46,6 +48,8 @@ def claim(at: Tree, batches: bool, state: str, holder: str, limit: int, move: st
 
 def claim_these(at: Tree, names: Sequence[str], holder: str, move: str) -> list[Claim]:
     """These very ones, as far as they can be claimed, wherever they are pinned to."""
+    if not _history_keeps_up(at):
+        return []
     holds, now = read_holds(at.session), at.now()
     found = [seen for seen in read(at.session, names) if seen is not None]
     free = [seen for seen in found if not blockers(seen, holds, now, seen.record.place, at.external)]
@@ -65,8 +69,8 @@ def claim_vanished(
 
 
 def _left_behind(at: Tree) -> list[Seen]:
-    under_way = [found for entry in at.session.names(tree.HELD) if (found := _claim_in(entry))]
-    locks = at.session.look_many([f"{tree.home(name)}/lock" for name, _ in under_way])
+    under_way = [found for entry in at.session.names(tree.HELD) if (found := _claim_in(entry)) and not at.has(found[0])]
+    locks = at.session.get_many([f"{tree.home(name)}/lock" for name, _ in under_way])
     left = [found for found, lock in zip(under_way, locks, strict=True) if lock is None]
     vanished: list[Seen] = []
     for (name, token), seen in zip(left, read(at.session, [name for name, _ in left]), strict=True):
@@ -84,14 +88,14 @@ def _claim_in(entry: str) -> tuple[str, int] | None:
 
 def take(at: Tree, wanted: Sequence[Seen], holds: Holds, holder: str, move: str, vanished: bool = False) -> list[Claim]:
     """Ask for all of them at once; those that someone else was quicker with are simply not among the answers."""
-    now, turn = at.now(), at.rest.turn
+    now, turn, session = at.now(), at.rest.turn, at.session.id
     asked = [(seen, _record(seen, holder, now, f"{move}-{seen.name}", vanished)) for seen in wanted]
     verdicts = at.session.commit_many([_ops(seen, record, holds, vanished) for seen, record in asked])
     claims = []
     for (seen, record), verdict in zip(asked, verdicts, strict=True):
         token = 0 if seen.token is None else seen.token + 1
         if verdict.done or (verdict.answer == "unknown" and _is_ours(at, seen.name, record.move)):
-            held = replace(seen, record=record, token=token)
+            held = replace(seen, record=record, token=token, session=session)
             at.held[seen.id] = held
             claims.append(Claim(as_job(held, now), token, holder, hold_on(seen, holds)))
         else:
@@ -137,7 +141,7 @@ def renew(at: Tree, claims: Sequence[Claim], seconds: float) -> dict[int, str]:
     """
     names = [tree.name_of(claim.id) for claim in claims]
     paths = [*(f"{tree.home(name)}/lock" for name in names), *map(tree.ours, names)]
-    nodes = at.session.look_many(paths, patience=seconds / 6)
+    nodes = at.session.get_many(paths, patience=seconds / 6)
     locks, records = nodes[: len(names)], nodes[len(names) :]
     session = at.session.id
     lost = {}
@@ -177,7 +181,7 @@ def _length(at: Tree, queue: str) -> int:
     now, turn = time.monotonic(), at.rest.turn
     seen_at, when, count = at.glance.get(queue, (-1, 0.0, 0))
     if seen_at != turn or now - when > GLANCE:
-        looks = at.session.look_many([f"{tree.QUEUES}/{name}" for name in QUEUES])
+        looks = at.session.get_many([f"{tree.QUEUES}/{name}" for name in QUEUES])
         found = {name: node.children if node else 0 for name, node in zip(QUEUES, looks, strict=True)}
         at.glance.update({name: (turn, now, length) for name, length in found.items()})
         count = found.get(queue, 0)
@@ -195,10 +199,24 @@ def _waiting_jobs(at: Tree, state: str, names: Sequence[str], turn: int) -> Iter
 
 
 def _job_names(at: Tree, state: str) -> Iterator[str]:
-    for name in at.session.names(f"{tree.QUEUES}/{tree.queue_of(state)}", at.db.bell.ring):
+    for name in _entries(at, f"{tree.QUEUES}/{tree.queue_of(state)}"):
         found = tree.job_in(name)
-        if found and at.rest.is_over(_mark(state, found[1])):
+        if found and not at.has(found[1]) and at.rest.is_over(_mark(state, found[1])):
             yield found[1]
+
+
+def _entries(at: Tree, queue: str) -> Iterator[str]:
+    """What is in a queue, in its order. Listing costs as much as the queue is long, however few are wanted of it: so a
+    list is used up before it is asked for again, for some time; and whoever comes to its end sees all there is."""
+    listed = at.lists.get(queue)
+    if listed is not None and time.monotonic() < listed.until:
+        while listed.names:
+            yield listed.names.popleft()
+    begun = time.monotonic()
+    names = deque(at.session.names(queue, at.db.bell.ring))
+    at.lists[queue] = Listed(names, time.monotonic() + RELIED_ON * (time.monotonic() - begun))
+    while names:
+        yield names.popleft()
 
 
 def _batch_names(at: Tree) -> Iterator[str]:
@@ -243,7 +261,7 @@ def _history_keeps_up(at: Tree) -> bool:
     now = time.monotonic()
     _, when, count = at.glance.get(tree.MOVES, (0, 0.0, 0))
     if now - when > SOON:
-        (moves,) = at.session.look_many([tree.MOVES])
+        (moves,) = at.session.get_many([tree.MOVES])
         count = moves.children if moves else 0
         at.glance[tree.MOVES] = (0, now, count)
     if count > at.limits.moves:

@@ -80,8 +80,8 @@ def keep(
     if seen is None or seen.token != claim.token:
         raise LeaseLost(f"{tree.name_of(claim.id)} was claimed or moved by someone else: nothing was kept")
     jobs = [child for child in children if child.kind != BATCH_KIND]
-    if jobs:
-        _must_have_room(at, len(jobs))
+    if jobs and (full := too_full(at, len(jobs))):
+        raise full
     move = at.db.new_move()
     for _ in range(TRIES):
         names = _names_for(at, children)
@@ -151,18 +151,18 @@ def _names_for(at: Tree, children: Sequence[NewJob]) -> list[str]:
 
 
 def _next(at: Tree, folder: str) -> int:
-    (found,) = at.session.look_many([folder])
+    (found,) = at.session.get_many([folder])
     return found.births if found else 0
 
 
-def _must_have_room(at: Tree, more: int) -> None:
+def too_full(at: Tree, more: int = 1) -> Refused | None:
     """So many, and no more: a list that does not fit into one packet would be the end of every other service."""
-    (jobs,) = at.session.look_many([tree.JOBS])
+    (jobs,) = at.session.get_many([tree.JOBS])
     there = jobs.children if jobs else 0
     if there + more <= at.limits.jobs:
-        return
+        return None
     removing.make_room(at)
-    raise Refused(
+    return Refused(
         f"there are {there:,} jobs in the tree, and no more than {at.limits.jobs:,} may be",
         code="queue.full",
         hint="it goes on by itself when batches have completed; failed ones must be resumed or deleted",

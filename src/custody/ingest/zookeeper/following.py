@@ -20,7 +20,7 @@ from custody.stores.history import write_event
 from custody.stores.rows import Tx, loads
 from custody.stores.submit import submit
 
-AT_ONCE = 200
+AT_ONCE, MOST = 200, 2_000
 TRIES = 10
 FOLLOWER = "follower"
 PLAIN = ("from", "state", "ended", "priority", "retries", "last_passed", "lane", "place", "code")
@@ -31,11 +31,15 @@ class _Overtaken(Exception):
     """Another follower wrote the same move between our look and our write."""
 
 
-def follow(at: Tree, most: int = AT_ONCE) -> int:
+def follow(at: Tree, most: int = MOST) -> int:
     """Write the oldest moves into the history; answers how many were taken out of the tree."""
     names = at.session.names(tree.MOVES)[:most]
-    if not names:
-        return 0
+    for start in range(0, len(names), AT_ONCE):
+        _follow(at, names[start : start + AT_ONCE])
+    return len(names)
+
+
+def _follow(at: Tree, names: Sequence[str]) -> None:
     nodes = at.session.get_many([f"{tree.MOVES}/{name}" for name in names])
     entries = [read_entry(node.data) for node in nodes if node is not None]
     _write_or_say(at, [entry for entry in entries if entry is not None])
@@ -43,7 +47,6 @@ def follow(at: Tree, most: int = AT_ONCE) -> int:
     if not at.session.commit(gone).done:
         at.session.commit_many([[each] for each in gone])  # refused: another follower was quicker with some
     at.db.bell.ring()
-    return len(names)
 
 
 def follow_all(at: Tree) -> int:

@@ -39,7 +39,7 @@ class Holds:
 
 
 def read_holds(session: Session) -> Holds:
-    top, queue, held = session.look_many([tree.HOLDS, tree.QUEUE_LOCK, tree.COLLECTION_LOCKS])
+    top, queue, held = session.get_many([tree.HOLDS, tree.QUEUE_LOCK, tree.COLLECTION_LOCKS])
     if not (top and top.children) and queue is None and not (held and held.children):
         return Holds(top.version if top else 0, {})
     ours, collections = session.names_many([tree.HOLDS, tree.COLLECTION_LOCKS])
@@ -66,7 +66,7 @@ def lift_hold(session: Session, scope: str, name: str) -> bool:
     """False when it was not held."""
     scope, name = _normal(scope, name)
     paths = [path for path in (_lock(scope, name), _node(scope, name)) if path]
-    there = [path for path, node in zip(paths, session.look_many(paths), strict=True) if node]
+    there = [path for path, node in zip(paths, session.get_many(paths), strict=True) if node]
     if not there:
         return False
     verdict = session.commit([Set(tree.HOLDS, b""), *(Delete(path) for path in there)])

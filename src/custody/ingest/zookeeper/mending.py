@@ -66,12 +66,12 @@ def find(session: Session, closely: bool = True, also: Iterable[str] = (), queue
     names = read_names(session)
     jobs = sorted(names.jobs if closely else (_suspicious(names, queues) | set(also)) & names.jobs)
     return [
+        *(_locks(session, names) if closely else ()),  # first: what is behind one is mended when it is gone
         *_jobs(session, names, jobs),
         *_mentions(names),
         *_batches(session, names),
         *_ours(session, names),
         *_claims(session, names),
-        *(_locks(session, names) if closely else ()),
     ]
 
 
@@ -109,7 +109,7 @@ def _jobs(session: Session, names: Names, wanted: Sequence[str]) -> Iterator[Orp
                 yield _half_made(session, name, found)
             elif seen.batch not in names.batches:
                 yield _fatherless(session, seen, found)
-            elif not seen.lock:
+            elif not seen.lock or not seen.lock.owner:
                 yield from _misplaced(seen, found, batches.get(seen.batch))
 
 
@@ -192,6 +192,6 @@ def _claims(session: Session, names: Names) -> Iterator[Orphan]:
 def _locks(session: Session, names: Names) -> Iterator[Orphan]:
     """Locks that belong to no session never go away by themselves."""
     paths = [f"{tree.home(name)}/lock" for name in (*names.batches, *sorted(names.jobs))]
-    for path, node in zip(paths, session.look_many(paths), strict=True):
+    for path, node in zip(paths, session.get_many(paths), strict=True):
         if node is not None and node.owner == 0:
             yield Orphan("lock.no-owner", path, f"{path} belongs to no session", (Delete(path, node.version),))

@@ -140,16 +140,16 @@ def _job_ops(at: Tree, seen: Seen, change: Change, priority: int) -> list[Op]:
 def _ensure_lists(at: Tree, places: Iterable[str]) -> None:
     """Batches that another service made have only the lists that were needed so far."""
     folders = sorted({path.rpartition("/")[0] for path in places if path.startswith(tree.BATCHES)} - at.known)
-    for folder, there in zip(folders, at.session.look_many(folders), strict=True):
+    for folder, there in zip(folders, at.session.get_many(folders), strict=True):
         batch = folder.removesuffix(f"/states/{folder.rpartition('/')[2]}")
-        if there is None and at.session.look_many([batch])[0] is not None:
+        if there is None and at.session.get_many([batch])[0] is not None:
             at.session.ensure(folder)
         at.known.add(folder)
 
 
 def _put(at: Tree, home: str, values: Mapping[str, bytes]) -> list[Op]:
     paths = [f"{home}/{name}" for name in values]
-    there = at.session.look_many(paths)
+    there = at.session.get_many(paths)
     return [
         Set(path, data) if node else Create(path, data)
         for path, data, node in zip(paths, values.values(), there, strict=True)
@@ -227,7 +227,7 @@ def explain(at: Tree, change: Change) -> Answer:
 
 def promote_emptied(at: Tree, batches: set[str]) -> None:
     names = sorted(batches)
-    looks = at.session.look_many([f"{tree.home(name)}/states/batch-processing" for name in names])
+    looks = at.session.get_many([f"{tree.home(name)}/states/batch-processing" for name in names])
     for name, working in zip(names, looks, strict=True):
         seen = read_one(at.session, name) if working is not None and not working.children else None
         if seen is not None and seen.status.state == "processing" and not seen.open:

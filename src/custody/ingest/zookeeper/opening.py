@@ -80,4 +80,5 @@ def open_tree(
             session.ensure(folder)
         at = Tree(session, store.db, limits or Limits(), frozenset(external), place)
         follow_all(at)
-        yield replace(store, url=address.url, queue=TreeQueue(at, SqlQueue(store.db)))
+        queue = TreeQueue(at, SqlQueue(store.db))
+        yield replace(store, url=address.url, queue=queue, elsewhere=queue.view)

@@ -16,7 +16,8 @@ from custody.ingest import tree
 from custody.ingest.states import BATCH_KIND, JOB, JOB_KIND
 from custody.ingest.zookeeper import claiming, creating, holding, mending, moving, removing
 from custody.ingest.zookeeper.following import follow
-from custody.ingest.zookeeper.reading import Seen, Tree, as_job, pages, read_one
+from custody.ingest.zookeeper.reading import Seen, Tree, as_job, read_one
+from custody.ingest.zookeeper.viewing import KINDS, TreeView
 from custody.ingest.zookeeper.why import why as why_in_tree
 from custody.model.errors import NotFound, Unavailable
 from custody.model.job import Answer, Change, Claim, Failures, FanOut, Filter, HeldBy, Job, NewJob
@@ -25,7 +26,6 @@ from custody.stores.history import write_note
 from custody.stores.queue import SqlQueue
 from custody.stores.submit import Submitted
 
-KINDS = (BATCH_KIND, JOB_KIND)
 FOLLOW_SECONDS, MEND_SECONDS = 1.0, 30.0
 
 
@@ -33,7 +33,7 @@ class TreeQueue:
     fan_out = FanOut(at_once=100, most=10_000)
 
     def __init__(self, at: Tree, sql: SqlQueue) -> None:
-        self._at, self._sql = at, sql
+        self._at, self._sql, self.view = at, sql, TreeView(at)
         self._next_follow = self._next_mend = time.monotonic()
         self._news = False
         self._suspected: list[mending.Orphan] = []
@@ -57,6 +57,9 @@ class TreeQueue:
 
     def submit_one(self, job: NewJob, agent: str = "") -> Submitted:
         return self.submit([job], agent)[0]
+
+    def full(self) -> str:
+        return str(creating.too_full(self._at) or "")
 
     # claim
 
@@ -225,25 +228,7 @@ class TreeQueue:
             while page := self._sql.list(where, after, 500):
                 yield from page
                 after = page[-1].id
-        now = self._at.now()
-        names = (name for name in self._names(where) if tree.id_of(name) > after)
-        yield from (job for job in (as_job(seen, now) for seen in pages(self._at.session, names)) if _match(job, where))
-
-    def _names(self, where: Filter) -> Iterator[str]:
-        session = self._at.session
-        kinds = [kind for kind in KINDS if _is_kind(kind, where.kind)]
-        if where.parent:
-            batch = tree.name_of(where.parent) if tree.in_tree(where.parent) else ""
-            lists = [f"{tree.home(batch)}/states/{name}" for name in tree.BATCH_LISTS] if batch else []
-            yield from sorted({name for found in session.names_many(lists) for name in found})
-            return
-        if BATCH_KIND in kinds:
-            yield from (name for name in session.names(tree.BATCHES) if tree.is_batch(name))
-        if JOB_KIND in kinds and where.state in (*JOB.states(), "deleted"):
-            found = map(tree.job_in, session.names(f"{tree.QUEUES}/{tree.queue_of(where.state)}"))
-            yield from sorted(each[1] for each in found if each)
-        elif JOB_KIND in kinds and not where.state:
-            yield from (name for name in session.names(tree.JOBS) if name.startswith("jid"))
+        yield from self.view.every(where, after)
 
     def why(self, job_id: int, place: str = "") -> Sequence[Reason]:
         if not tree.in_tree(job_id):
@@ -252,7 +237,7 @@ class TreeQueue:
 
     def counts(self) -> Sequence[tuple[str, str, int]]:
         states = [state for state in (*JOB.states(), "deleted") if state != "rejected"]
-        looks = self._at.session.look_many([f"{tree.QUEUES}/{state}" for state in states])
+        looks = self._at.session.get_many([f"{tree.QUEUES}/{state}" for state in states])
         jobs = [
             (JOB_KIND, state, node.children)
             for state, node in zip(states, looks, strict=True)
@@ -323,15 +308,3 @@ class TreeQueue:
 
     def holds(self) -> Sequence[HeldBy]:
         return [*self._sql.holds(), *holding.read_holds(self._at.session).all.values()]
-
-
-def _match(job: Job, where: Filter) -> bool:
-    wanted = (where.state, where.ended, where.lane, where.collection, where.code)
-    found = (job.state, job.ended, job.lane, job.collection, job.code)
-    return _is_kind(job.kind, where.kind) and all(
-        not want or want == is_ for want, is_ in zip(wanted, found, strict=True)
-    )
-
-
-def _is_kind(kind: str, wanted: str) -> bool:
-    return not wanted or kind == wanted or (wanted.endswith("*") and kind.startswith(wanted[:-1]))

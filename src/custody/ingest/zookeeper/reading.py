@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -20,6 +21,7 @@ from custody.stores.database import Database
 
 ELSEWHERE: Final = "another service"
 PAGE = 200
+KEPT = 30_000_000  # a lock is good for as long as it is there: by now it has not ended, that is all there is to tell
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,7 @@ class Seen:
     taken: bool = True  # of a batch: someone began to make jobs of it
     lists: bool = True  # of a batch: its lists are there
     uuid: str = ""
+    session: int = 0  # under which we claimed it
 
     @property
     def id(self) -> int:
@@ -102,6 +105,14 @@ class Rest:
 
 
 @dataclass(frozen=True, slots=True)
+class Listed:
+    """The rest of a queue, as it was listed; whoever takes a name from it has it for himself."""
+
+    names: deque[str]
+    until: float  # when it has to be listed anew
+
+
+@dataclass(frozen=True, slots=True)
 class Tree:
     """The tree, the database beside it, and what this process has claimed."""
 
@@ -115,9 +126,15 @@ class Tree:
     odd: set[str] = field(default_factory=set)  # found in a queue that is not that of its status
     known: set[str] = field(default_factory=set)  # folders that are there
     glance: dict[str, tuple[int, float, int]] = field(default_factory=dict)  # turn, time, and how long a queue was then
+    lists: dict[str, Listed] = field(default_factory=dict)  # queues as they were listed a moment ago
 
     def now(self) -> int:
         return self.db.now()
+
+    def has(self, name: str) -> bool:
+        """Is it claimed by this process? Whatever was claimed under a session that has ended is nobody's."""
+        held = self.held.get(tree.id_of(name))
+        return held is not None and held.session == self.session.id
 
     def drop(self, number: int, token: int | None) -> Seen | None:
         """What was claimed under this token; a newer claim of the same job is none of its business."""
@@ -147,19 +164,20 @@ def pages(session: Session, names: Iterator[str]) -> Iterator[Seen]:
 
 
 def _read_jobs(session: Session, names: Sequence[str], with_locks: bool) -> list[Seen | None]:
-    parts = ("status", "configuration", "bid", "priority")
+    parts = ("status", "configuration", "bid", "priority", *(["lock"] if with_locks else []))
     paths = [
         path
         for name in names
-        for path in (*(f"{tree.home(name)}/{part}" for part in parts), tree.ours(name), f"{tree.ours(name)}/facts")
+        for path in (tree.ours(name), f"{tree.ours(name)}/facts", *(f"{tree.home(name)}/{part}" for part in parts))
     ]
     nodes = iter(session.get_many(paths))
-    locks = session.look_many([f"{tree.home(name)}/lock" for name in names]) if with_locks else [None] * len(names)
-    return [_job(name, list(islice(nodes, len(parts) + 2)), lock) for name, lock in zip(names, locks, strict=True)]
+    return [_job(name, *islice(nodes, len(parts) + 2)) for name in names]
 
 
-def _job(name: str, nodes: Sequence[Node | None], lock: Node | None) -> Seen | None:
-    status_node, configuration, bid, priority, record, facts = nodes
+def _job(
+    name: str, record: Node | None, facts: Node | None, status_node: Node | None, configuration: Node | None,
+    bid: Node | None, priority: Node | None, lock: Node | None = None,
+) -> Seen | None:  # fmt: skip
     status = tree.read_status(status_node.data, of_batch=False) if status_node else None
     if status_node is None or status is None or bid is None:
         return None  # half-made by someone, or gone
@@ -182,23 +200,19 @@ def _ours(
 
 def _read_batches(session: Session, names: Sequence[str]) -> list[Seen | None]:
     homes = [(tree.home(name), tree.ours(name)) for name in names]
-    data = iter(
-        session.get_many([path for at, us in homes for path in (f"{at}/status", f"{at}/submission", us, f"{us}/facts")])
-    )
-    looks = iter(
-        session.look_many(
-            [path for at, _ in homes for path in (f"{at}/lock", f"{at}/states", f"{at}/states/batch-processing")]
-        )
-    )
-    return [_batch(name, list(islice(data, 4)), list(islice(looks, 3))) for name in names]
+    parts = ("status", "submission", "lock", "states", "states/batch-processing")
+    paths = [path for at, us in homes for path in (us, f"{us}/facts", *(f"{at}/{part}" for part in parts))]
+    nodes = iter(session.get_many(paths))
+    return [_batch(name, *islice(nodes, len(parts) + 2)) for name in names]
 
 
-def _batch(name: str, nodes: Sequence[Node | None], looks: Sequence[Node | None]) -> Seen | None:
-    status_node, submission, record, facts = nodes
+def _batch(
+    name: str, record: Node | None, facts: Node | None, status_node: Node | None, submission: Node | None,
+    lock: Node | None, states: Node | None, working: Node | None,
+) -> Seen | None:  # fmt: skip
     status = tree.read_status(status_node.data, of_batch=True) if status_node else None
     if status_node is None or status is None or submission is None:
         return None
-    lock, states, working = looks
     return Seen(
         name, name, status, status_node.version, *_ours(record, facts, status_node),
         tree.read_submission(submission.data), 5, status_node.made, status_node.changed, lock,
@@ -222,6 +236,7 @@ def as_job(seen: Seen, now: int) -> Job:
         retries=seen.status.retries,
         last_passed=seen.status.last_passed, parent=None if seen.is_batch else tree.id_of(seen.batch), open=seen.open,
         when_empty="reporting" if seen.is_batch else None, line=None, task=None, position=0, supersedes=False,
-        token=seen.token or 0, seq=seen.version + 1, move=record.move, holder=holder, until=0,
+        token=seen.token or 0, seq=seen.version + 1, move=record.move, holder=holder,
+        until=now + KEPT if seen.lock else 0,
         suspect=record.suspect, revoked=None, code=code, created=seen.made, changed=seen.changed,
     )  # fmt: skip

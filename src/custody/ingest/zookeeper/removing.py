@@ -81,7 +81,7 @@ def _remove_jobs(at: Tree, names: Sequence[str]) -> None:
     found = read(at.session, names)
     nodes = below(at.session, [path for name in names for path in (tree.home(name), tree.ours(name))])
     places = [path for seen in found if seen for path in _places(seen)]
-    there = {path for path, node in zip(places, at.session.look_many(places), strict=True) if node}
+    there = {path for path, node in zip(places, at.session.get_many(places), strict=True) if node}
     moves = []
     for name, seen in zip(names, found, strict=True):
         ops = _deepest_first([*nodes[tree.home(name)], *nodes[tree.ours(name)]])
@@ -113,7 +113,7 @@ def _deepest_first(paths: Sequence[str]) -> list[Op]:
 
 def below(session: Session, roots: Sequence[str]) -> dict[str, list[str]]:
     """Every node at and below each of these; level by level, all of them at once."""
-    there = session.look_many(roots)
+    there = session.get_many(roots)
     found = {root: [root] if node else [] for root, node in zip(roots, there, strict=True)}
     level = [(root, root) for root, node in zip(roots, there, strict=True) if node and node.children]
     while level:
@@ -121,7 +121,7 @@ def below(session: Session, roots: Sequence[str]) -> dict[str, list[str]]:
         children = [(root, f"{path}/{name}") for (root, path), each in zip(level, names, strict=True) for name in each]
         for root, path in children:
             found[root].append(path)
-        looks = session.look_many([path for _, path in children])
+        looks = session.get_many([path for _, path in children])
         level = [child for child, node in zip(children, looks, strict=True) if node and node.children]
     return found
 

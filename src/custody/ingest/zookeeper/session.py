@@ -11,7 +11,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import (
@@ -20,17 +20,20 @@ from kazoo.exceptions import (
     KazooException,
     NoNodeError,
     OperationTimeoutError,
-    RolledBackError,
-    RuntimeInconsistency,
     SessionExpiredError,
+    UnimplementedError,
 )
 from kazoo.handlers.threading import KazooTimeoutError
 
-from custody.ingest.zookeeper.operations import Check, Create, Delete, Op, Set
+from custody.ingest.zookeeper import wire
+from custody.ingest.zookeeper.operations import Op
 from custody.model.errors import Unavailable
+
+T = TypeVar("T")
 
 AWAY = (ConnectionLoss, SessionExpiredError, ConnectionClosedError, OperationTimeoutError, KazooTimeoutError)
 PAUSE = 0.05  # seconds between two tries of a read
+AT_ONCE = 1_000  # reads in one request
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +62,19 @@ class Verdict:
         return self.answer == "done"
 
 
+DONE = Verdict("done")
+
+
+@dataclass(frozen=True, slots=True)
+class Ringing:
+    """A watch. All of one bell are equal: however often the library is told of it, it keeps one."""
+
+    ring: Callable[[], None]
+
+    def __call__(self, event: object) -> None:
+        self.ring()
+
+
 class Session:
     def __init__(self, hosts: str, seconds: float, patience: float = 15.0) -> None:
         self.seconds, self._patience = seconds, patience
@@ -85,32 +101,38 @@ class Session:
     def get(self, path: str) -> Node | None:
         return self.get_many([path])[0]
 
-    def get_many(self, paths: Sequence[str]) -> list[Node | None]:
-        """Each node, or None where there is none."""
-        return [None if found is None else _node(found[0], found[1]) for found in self._ask(self.zk.get_async, paths)]
-
-    def look_many(self, paths: Sequence[str], patience: float | None = None) -> list[Node | None]:
-        """The same without the data. `patience`: how long to wait for an answer, where that matters."""
-        return [None if stat is None else _node(b"", stat) for stat in self._ask(self.zk.exists_async, paths, patience)]
+    def get_many(self, paths: Sequence[str], patience: float | None = None) -> list[Node | None]:
+        """Each node, or None where there is none. `patience`: how long to wait for an answer, where that matters."""
+        answers = self._ask(lambda: self._bulk(wire.GET, paths), wire.found_nodes, patience)
+        return [None if found is None else _node(*found) for answer in answers for found in answer or ()]
 
     def names(self, path: str, ring: Callable[[], None] | None = None) -> list[str]:
         """The children, sorted; none where there is no such node. `ring` is called once when they change."""
-        watch = (lambda _event: ring()) if ring else None
-        (found,) = self._ask(lambda each: self.zk.get_children_async(each, watch=watch), [path])
-        return sorted(found or ())
+        watch = Ringing(ring) if ring else None
+        (found,) = self._ask(lambda: [self.zk.get_children_async(path, watch=watch)], sorted)
+        return found or []
 
     def names_many(self, paths: Sequence[str]) -> list[list[str]]:
-        found = self._ask(self.zk.get_children_async, paths)
-        return [sorted(names or ()) for names in found]
+        answers = self._ask(lambda: self._bulk(wire.CHILDREN, paths), wire.found_names)
+        return [sorted(names) for answer in answers for names in answer or ()]
 
-    def _ask(self, question: Callable[[str], Any], paths: Sequence[str], patience: float | None = None) -> list[Any]:
+    def _bulk(self, kind: int, paths: Sequence[str]) -> list[Any]:
+        whole = [self.zk.chroot + path for path in paths]
+        return [
+            wire.call(self.zk, wire.Reads(kind, whole[start : start + AT_ONCE]))
+            for start in range(0, len(whole), AT_ONCE)
+        ]
+
+    def _ask(
+        self, question: Callable[[], list[Any]], read: Callable[[Any], T], patience: float | None = None
+    ) -> list[T | None]:
         """Ask until there is an answer or patience is at an end: a server that starts again takes a moment."""
         seconds = self._patience if patience is None else patience
         end = time.monotonic() + seconds
         while True:
-            sent = [question(path) for path in paths]
+            sent = question()
             try:
-                return [_answer(each, seconds) for each in sent]
+                return [_answer(each, read, seconds) for each in sent]
             except AWAY as error:
                 if time.monotonic() >= end:
                     raise down(error) from error
@@ -125,25 +147,21 @@ class Session:
 
     def commit_many(self, moves: Iterable[Sequence[Op]]) -> list[Verdict]:
         """Each is one `multi`, done or refused by itself; each is sent before the next is even made."""
-        sent = [(ops, self._send(ops)) for ops in moves]
+        root = self.zk.chroot
+        sent = [(ops, wire.call(self.zk, wire.Multi(root, ops))) for ops in moves]
         return [self._verdict(ops, answer) for ops, answer in sent]
-
-    def _send(self, ops: Sequence[Op]) -> Any:
-        return send(self.zk, ops)
 
     def _verdict(self, ops: Sequence[Op], sent: Any) -> Verdict:
         try:
-            answers = sent.get(timeout=self._patience)
+            codes = sent.get(timeout=self._patience)
         except AWAY as error:
             return Verdict("unknown", type(error).__name__)
         except KazooException as error:
             raise down(error) from error
-        for op, answer in zip(ops, answers, strict=False):
-            if isinstance(answer, AWAY):
-                return Verdict("unknown", type(answer).__name__)
-            if isinstance(answer, Exception) and not isinstance(answer, RolledBackError | RuntimeInconsistency):
-                return Verdict("refused", type(answer).__name__, op)
-        return Verdict("done")
+        for op, code in zip(ops, codes, strict=False):
+            if code not in wire.NOT_THE_CAUSE:
+                return Verdict("refused", wire.name_of_error(code), op)
+        return DONE
 
     def ensure(self, path: str) -> None:
         try:
@@ -152,40 +170,24 @@ class Session:
             raise down(error) from error
 
 
-def _answer(sent: Any, seconds: float) -> Any:
+def _answer(sent: Any, read: Callable[[Any], T], seconds: float) -> T | None:
     try:
-        return sent.get(timeout=seconds)
+        return read(sent.get(timeout=seconds))
     except NoNodeError:
         return None
 
 
-def _node(data: bytes, stat: Any) -> Node:
+def _node(data: bytes, stat: wire.Stat) -> Node:
     # What the server tells counts births and deaths of children; twice the births less those alive gives the births.
-    births = (stat.cversion + stat.numChildren) // 2
-    return Node(
-        data, stat.version, stat.ctime * 1000, stat.mtime * 1000, stat.numChildren, births, stat.ephemeralOwner
-    )  # fmt: skip
+    births = (stat.cversion + stat.children) // 2
+    return Node(data, stat.version, stat.ctime * 1000, stat.mtime * 1000, stat.children, births, stat.owner)
 
 
 def down(error: Exception) -> Unavailable:
+    if isinstance(error, UnimplementedError):
+        return Unavailable("this ZooKeeper cannot read in bulk", code="store.old", hint="it must be 3.6 or newer")
     return Unavailable(
         f"ZooKeeper does not answer: {type(error).__name__}",
         code="store.down",
         hint="is it running, is the address right?",
     )
-
-
-def send(zk: Any, ops: Sequence[Op]) -> Any:
-    """One `multi`, on its way; the answer is waited for by whoever asks it."""
-    request = zk.transaction()
-    for op in ops:
-        match op:
-            case Create():
-                request.create(op.path, op.data, ephemeral=op.ephemeral, sequence=op.sequence)
-            case Set():
-                request.set_data(op.path, op.data, op.version)
-            case Delete():
-                request.delete(op.path, op.version)
-            case Check():
-                request.check(op.path, op.version)
-    return request.commit_async()

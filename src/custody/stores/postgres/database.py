@@ -107,7 +107,7 @@ class PostgresDatabase:
 
     def look(self, ids: Sequence[str], types: Iterable[str]) -> dict[str, Look]:
         wanted = {"ids": list(ids), "types": sorted(types)}
-        return looked(self._transactions.at_once(lambda tx: tx.run("look_many", **wanted), lambda _: None))
+        return looked(self._transactions.at_once(lambda tx: tx.run("get_many", **wanted), lambda _: None))
 
     def changed_elsewhere(self) -> int:
         """Always the same: other processes ring through `listen`."""

@@ -254,7 +254,7 @@ on conflict (item, type) do update set seq = excluded.seq, outcome = excluded.ou
 -- Only what somebody asks about: an item may have had many more events.
 select item, type, seq, outcome, seen from latest where item = any(:ids::text[]) and type = any(:types::text[])
 
--- name: look_many
+-- name: get_many
 select item.id, types, collection, item.seq, changed, fingerprint, detail,
     latest.type, latest.seq, latest.outcome, latest.seen
 from item left join latest on latest.item = item.id and latest.type = any(:types::text[])

@@ -6,8 +6,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from custody.model.errors import BadInput, NotFound
-from custody.stores.rows import job_from
-from custody.web import formats
+from custody.web import formats, listing
 from custody.web.api.asking import PROBLEM, Limit, Text
 from custody.web.site import caller_of, site_of
 
@@ -18,8 +17,7 @@ router = APIRouter(responses=PROBLEM, tags=["workers"])
 def list_leases(request: Request, limit: Limit = 100) -> Response:
     """Names that are held, and jobs that are being worked on."""
     store = site_of(request).store
-    rows = store.db.read(lambda tx: tx.run("web_leased_jobs", limit=limit))
-    return formats.as_json({"names": store.leases.list(), "jobs": [job_from(row) for row in rows]})
+    return formats.as_json({"names": store.leases.list(), "jobs": listing.leased(store, limit)})
 
 
 @router.delete("/api/v1/leases/{name:path}")

@@ -87,7 +87,7 @@ def read_one(asked: Asked) -> View:
         "events": events,
     }
     mark = f"✕ {counts['failed']} failed · " if counts["failed"] else ""
-    return View(f"{mark}{words.name(batch)} · batch {batch.id}", values, data)
+    return View(f"{mark}{words.name(batch)} · batch {words.shown(batch.id)}", values, data)
 
 
 def _names(batch: int, collection: str) -> set[tuple[str, str]]:
@@ -125,7 +125,7 @@ def _submit(request: Request) -> Response:
             "problem": NOTHING | error.as_dict(),
         }  # fmt: skip
         return site.page(request, "new_batch.html", values, status_of(error))
-    return back(request, f"/batches/{number}", f"Batch {number} is taken in.")
+    return back(request, f"/batches/{number}", f"Batch {words.shown(number)} is taken in.")
 
 
 show(router, "/batches", "batches.html", read_list, COLUMNS)

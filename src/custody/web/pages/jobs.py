@@ -83,7 +83,7 @@ def read_one(asked: Asked) -> View:
     }  # fmt: skip
     data = {"job": job, "events": events, "why": reasons}
     mark = {"failed": "✕ ", "done": "✓ ", "held": "❚❚ "}.get(words.look(job, now), "")
-    return View(f"{mark}{words.name(job)} · job {job.id}", values, data)
+    return View(f"{mark}{words.name(job)} · job {words.shown(job.id)}", values, data)
 
 
 def _common(asked: Asked, job: Job, tab: str) -> dict[str, object]:
@@ -108,7 +108,7 @@ def read_log(asked: Asked) -> View:
         "next_address": words.address(here, {**query, "from": str(shown.more)}) if shown and shown.more else "",
         "first_address": words.address(here, {**query, "from": ""}) if first > 1 else "",
     }  # fmt: skip
-    return View(f"Log of {words.name(job)} · job {job.id}", values, {"attempts": tries, "log": shown})
+    return View(f"Log of {words.name(job)} · job {words.shown(job.id)}", values, {"attempts": tries, "log": shown})
 
 
 def read_files(asked: Asked) -> View:
@@ -120,7 +120,7 @@ def read_files(asked: Asked) -> View:
     except NotFound:
         stored = []  # it has a number already, and is not stored yet
     values = _common(asked, job, "files") | {"left": left, "stored": stored, "ark": ark}
-    return View(f"Files of {words.name(job)} · job {job.id}", values, {"outputs": left, "stored": stored})
+    return View(f"Files of {words.name(job)} · job {words.shown(job.id)}", values, {"outputs": left, "stored": stored})
 
 
 def read_events(asked: Asked) -> View:
@@ -128,7 +128,7 @@ def read_events(asked: Asked) -> View:
     events = asked.site.store.records.events(job.subject, whole_number(asked.query, "after", 0), 200)
     following = words.address(f"/jobs/{job.id}/events", {"after": str(events[-1].seq)}) if len(events) == 200 else ""
     values = _common(asked, job, "events") | {"events": events, "next_address": following}
-    return View(f"Events of {words.name(job)} · job {job.id}", values, {"events": events})
+    return View(f"Events of {words.name(job)} · job {words.shown(job.id)}", values, {"events": events})
 
 
 def read_raw(asked: Asked) -> View:

@@ -6,8 +6,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from custody.model.errors import BadInput
-from custody.stores.rows import job_from
-from custody.web import words
+from custody.web import listing, words
 from custody.web.gate import form_of
 from custody.web.showing import Asked, View, back, show
 from custody.web.site import caller_of, site_of
@@ -32,7 +31,7 @@ def serves(prefixes: str) -> str:
 def read(asked: Asked) -> View:
     store = asked.site.store
     workers, leases = store.workers(), store.leases.list()
-    jobs = [job_from(row) for row in store.db.read(lambda tx: tx.run("web_leased_jobs", limit=200))]
+    jobs = listing.leased(store, 200)
     by_holder = {worker.id: [job for job in jobs if job.holder == worker.id] for worker in workers}
     silent = [job for job in jobs if job.holder not in by_holder]
     values = {

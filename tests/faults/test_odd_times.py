@@ -167,7 +167,7 @@ def test_what_the_keeper_finds_lost_is_written_down(store: Store, clock: HandClo
     assert (note.type, note.detail["job"], note.detail["code"]) == ("refused", job, "lease.lost")
 
 
-def test_those_left_behind_are_taken_over_one_after_the_other_without_waiting_for_wake_ups() -> None:
+def test_those_left_behind_are_all_taken_over_without_waiting_for_wake_ups() -> None:
     with open_store("sqlite://:memory:") as store:
         jobs = [submit(store) for _ in range(30)]
         store.queue.claim(["parcel|queued||"], "vanished", 0.01, 30)

@@ -22,21 +22,25 @@ class Takeover:
         self._alone: int | None = None
 
     @property
-    def waits(self) -> bool:
-        """One that may be the killer is being worked on: no other suspect may be near it."""
-        return self._alone is not None
+    def busy(self) -> bool:
+        """What was taken over is being worked on."""
+        return self._alone is not None or bool(self._company)
+
+    def waits(self, room: int) -> bool:
+        """No other suspect may be near one that may be the killer; nor are more taken than there is room for."""
+        return self._alone is not None or (bool(self._company) and room < 1)
 
     def claim(self, holder: str, room: int, allowed: Callable[[Kind], int]) -> list[Claim]:
         """As many of each kind as are allowed; at least one, however busy we are: it has waited for a lease already."""
         found: list[Claim] = []
         for kind in self._serving.kinds:
-            most = min(max(room - len(found), 0 if self._company else 1), allowed(kind))
-            if most > 0 and not self.waits:
-                found += self._claim_of(kind, holder, most)
+            left = room - len(found)
+            if not self.waits(left):
+                found += self._claim_of(kind, holder, min(max(left, 1), allowed(kind)))
         return found
 
     def _claim_of(self, kind: Kind, holder: str, most: int) -> list[Claim]:
-        while claims := self._ask(kind, holder, most):
+        while most > 0 and (claims := self._ask(kind, holder, most)):
             ours = [claim for claim in claims if kind.handler or claim.job.revoked]
             self._queue.release([claim for claim in claims if claim not in ours])  # a pass decides about them again
             if ours:

@@ -184,7 +184,7 @@ class Worker:
 
     def _take_over(self, room: int) -> int:
         """Jobs whose holders vanished."""
-        if self._takeover.waits or not self._is_time("expiry", EXPIRY_SECONDS):
+        if self._takeover.waits(room) or not self._is_time("expiry", EXPIRY_SECONDS):
             return 0
         asked_at = self._clock()
         claims = self._takeover.claim(self.holder, room, self._allowed)
@@ -322,7 +322,7 @@ class Worker:
         until = time.monotonic() + self.settings.poll
         while not self._stopping and (left := until - time.monotonic()) > 0:
             pause = min(LISTEN_SECONDS, left)
-            if not self._takeover.waits and self._next.get("expiry") == 0.0:
+            if not self._takeover.busy and self._next.get("expiry") == 0.0:
                 return  # the last one that was left behind is done with, and there may be more
             if not self.settings.wake:
                 self._hands.wait(pause)

@@ -81,6 +81,7 @@ def read_one(asked: Asked) -> View:
         "grid": grid,
         "earlier": earlier,
         "newest": f"/archives/{kept.name}" if wanted else "",
+        "drawn": "",
     }
     if 0 < len(grid.cells) <= MOST_DRAWN:
         whole = picture(store, kept.name, first, last)

@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -300,10 +301,19 @@ def test_forty_sandboxes_at_once_all_end(here: Box) -> None:
 
 
 def _until_empty(here: Box) -> None:
-    until = time.monotonic() + 20  # far more than it takes, also beside other work
-    while here.left_behind()["processes"]:
-        assert time.monotonic() < until
+    until = time.monotonic() + 60  # far more than it takes, also beside other work
+    while left := here.left_behind()["processes"]:
+        assert time.monotonic() < until, [_portrait(pid) for pid in left]
         time.sleep(0.005)
+
+
+def _portrait(pid: str) -> dict[str, str]:
+    """What a process is, and what it waits for."""
+    told = {}
+    for part in ("cmdline", "status", "wchan", "stack"):
+        with suppress(OSError):
+            told[part] = Path(f"/proc/{pid}/{part}").read_text(errors="replace")[:600]
+    return told
 
 
 def _deadman(running: Running) -> int:

@@ -1,7 +1,7 @@
 """Adds `--prove` to pytest: runs the tests of the rows asked for at the rows' scale, and prints the table.
 
-python -m pytest --prove all          every row, quick
-python -m pytest --prove G5,G6 --long --figures proof.json
+python -m pytest --prove=all          every row, quick
+python -m pytest --prove=G5,G6 --long --figures=proof.json
 """
 
 from __future__ import annotations

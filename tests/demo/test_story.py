@@ -11,10 +11,12 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
+from custody.border.sandbox import Available
 from custody.cli.applications import dashboard_kinds, machines
 from custody.demo.book import Book
 from custody.demo.line import Line
 from custody.engine import Serving, Settings, Worker
+from custody.ingest.serving import kinds as ingest_kinds
 from custody.model.event import Event
 from custody.model.item import Item
 from custody.robots.robot import Report
@@ -25,8 +27,6 @@ from custody.workflows.archives import Archives
 from custody.workflows.serving import reconcile_all
 from ingest.bench import Archive, archive
 
-pytestmark = pytest.mark.skipif(not shutil.which("git"), reason="git is missing: apt-get install git")
-
 
 @pytest.fixture
 def home(tmp_path: Path) -> Iterator[Archive]:
@@ -36,12 +36,10 @@ def home(tmp_path: Path) -> Iterator[Archive]:
 
 def work(home: Archive, line: Line, book: Book) -> None:
     """Until nothing is left to do in any of the four."""
-    from custody.ingest.serving import kinds
-
     store = home.store
     until = time.monotonic() + 60
     while True:
-        kinds_ = (*kinds(home.world), *line.kinds(), *book.kinds(), *dashboard_kinds(store, line.keeping))
+        kinds_ = (*ingest_kinds(home.world), *line.kinds(), *book.kinds(), *dashboard_kinds(store, line.keeping))
         Worker(store, Serving(kinds_), Settings(threads=2)).run_until_quiet()
         if not reconcile_all(store) and not any(job.due for job in store.queue.every() if not job.ended):
             return
@@ -53,12 +51,40 @@ def told(store: Store, item: str) -> list[Event]:
     return list(store.records.events(f"item/{item}"))
 
 
+def test_without_git_and_without_a_sandbox_the_archives_are_folders_and_the_index_is_the_ready_made_one(
+    home: Archive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nothing = Available(False, "bwrap is not installed", "apt-get install bubblewrap")
+    monkeypatch.setattr("custody.workflows.serving.available", lambda: nothing)
+    monkeypatch.setattr("custody.demo.catalogue.available", lambda: nothing)
+    monkeypatch.setenv("PATH", str(tmp_path))  # where there is no git
+    store = home.store
+    line, book = Line.open(store, tmp_path), Book.open(store, tmp_path)
+    line.begin()
+    book.begin()
+    home.submit(home.put("1.txt", b"Dear sister"), type="file", filename="1.txt", title="A letter")
+    kinds_ = (*ingest_kinds(home.world), *line.kinds(), *book.kinds(), *dashboard_kinds(store, line.keeping))
+    worker = Worker(store, Serving(kinds_), Settings(threads=2))
+    until = time.monotonic() + 60
+    while not (told(store, "catalogue@2") and told(store, "catalogue@2")[-1].type == "task index"):
+        assert time.monotonic() < until
+        worker.run_until_idle()
+        reconcile_all(store)
+    assert {kept.system for kept in Archives(store).list()} == {"folder"}
+    assert told(store, "My-Project@4")[-1].type == "task index"
+    (build,) = [job for job in store.queue.every() if job.task == "build-book" and not job.ended]
+    assert "apt-get install bubblewrap" in " ".join(reason.text for reason in store.queue.why(build.id))
+    book.begin()
+    line.begin()
+    assert [kept.open().youngest() for kept in Archives(store).list()] == [4, 2], "started again, it goes on"
+
+
+@pytest.mark.skipif(not shutil.which("git"), reason="git is missing: apt-get install git")
 def test_an_object_is_ingested_checked_catalogued_and_indexed_and_its_page_shows_it_all(
     home: Archive, tmp_path: Path
 ) -> None:
     store = home.store
     line, book = Line.open(store, tmp_path), Book.open(store, tmp_path)
-    assert book is not None
     if not book.shop.sandbox_works:
         pytest.skip(f"no sandbox: {book.shop.sandbox_works.hint}")
     line.begin()

@@ -22,6 +22,7 @@ from custody.workflows import inside
 from custody.workflows.archive import LINEAGE, Archive
 from custody.workflows.archives import JOURNAL, Archives
 from custody.workflows.draft import Draft, gather
+from custody.workflows.folder import FolderArchive
 from custody.workflows.git import GitArchive
 from custody.workflows.notify import reconcile
 from custody.workflows.planning import TASK_KIND, task_key
@@ -160,9 +161,17 @@ def test_a_task_in_git_commits_to_the_branch_it_ran_for(tmp_path: Path, proj_git
     assert proj_git.git("log", "-1", "--format=%an %s") == "custody Pages"
 
 
-@pytest.fixture(params=["svn", "git"])
-def archive(request: pytest.FixtureRequest) -> Archive:
+@pytest.fixture(params=["svn", "git", "folder"])
+def archive(request: pytest.FixtureRequest, tmp_path: Path) -> Archive:
     """With a.txt and b/c.txt at revision 1."""
+    if request.param == "folder":
+        source = tmp_path / "source"
+        (source / "b").mkdir(parents=True)
+        (source / "a.txt").write_text("a")
+        (source / "b/c.txt").write_text("c")
+        kept = FolderArchive.make(tmp_path / "kept")
+        assert kept.keep(source, "first", "ada") == 1
+        return kept
     if request.param == "git":
         repository: GitRepository = request.getfixturevalue("proj_git")
         (repository.clone / "b").mkdir()

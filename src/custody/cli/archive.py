@@ -14,7 +14,7 @@ from custody.cli.archive_tasks import Name, Revision, StoreUrl, opened, revision
 from custody.cli.running import AsJson, Why
 from custody.cli.when import ago
 from custody.model.errors import NotFound
-from custody.workflows import hooks
+from custody.workflows import folder, hooks
 from custody.workflows.archives import Archives
 from custody.workflows.credentials import with_credentials
 from custody.workflows.definition import FOLDER, is_workflow_file, read
@@ -47,15 +47,20 @@ def add(
         local = path.is_dir()
         if credentials is not None:
             location = with_credentials(location, credentials)
-        system = ("git" if hooks.kind_of(path) is hooks.GIT else "svn") if local else "svn"
+        system = _system_of(path) if local else "svn"
+        hook = hook and local and system != "folder"  # nothing is pushed there: it is looked at
         kept = Archives(handle).add(name, system, str(path.resolve()) if local else location, running.me(), since)
-        if local and hook:
+        if hook:
             program = shutil.which("custody") or sys.argv[0]
             hooks.install(path, [str(Path(program).resolve()), "archive", "notify", "--store", handle.url, name])
         new = reconcile(handle, kept)
-    print(
-        f"archive {name} ({system}): {new} revisions taken in" + ("; the hook is installed" if local and hook else "")
-    )
+    print(f"archive {name} ({system}): {new} revisions taken in" + ("; the hook is installed" if hook else ""))
+
+
+def _system_of(repository: Path) -> str:
+    if (repository / folder.NAME).is_file():
+        return "folder"
+    return "git" if hooks.kind_of(repository) is hooks.GIT else "svn"
 
 
 @app.command()

@@ -91,7 +91,7 @@ def _dashboard(store: Store, stories: Stories, telling: Telling) -> Server:
     world = stories.deposits.world
     options = Options(
         world.links.secret, demo=True, machines=machines(), world=world, who=running.me(), telling=telling,
-        sections=SECTIONS, tables=stories.chat.mirror.table, shop=stories.book.shop if stories.book else None,
+        sections=SECTIONS, tables=stories.chat.mirror.table, shop=stories.book.shop,
         keeping=stories.line.keeping,
     )  # fmt: skip
     return Server(build_app(store, options), port=FIRST_PORT, tries=MOST_PORTS).start()
@@ -128,31 +128,21 @@ def _is_free(port: int) -> bool:
 def _greet(folder: Path, stories: Stories, dashboard: str = "") -> None:
     here = os.path.relpath(folder)
     path = "" if shutil.which("custody") else f"export PATH={Path(sys.executable).parent}:$PATH; "
-    archive = (
-        "custody archive graph My-Project        revisions and tasks of the book"
-        if stories.book
-        else "(install git to see an archive)"
-    )
-    book = (
-        "  Archive    a book is being written; each revision indexes it and builds it, a newer build\n"
-        "             replaces one still being made.\n"
-        if stories.book
-        else ""
-    )
-    catalogue = (
-        "\n  All four   one robot writes a record of each object into an archive, whose workflow indexes it:"
-        "\n             an object's page shows the whole of its history."
-        if stories.line.catalogue
-        else ""
-    )
+    works = stories.book.shop.sandbox_works
+    builds = "builds it, a newer build" if works else "would build it, a newer build"
+    waits = "" if works else f"\n             Builds wait: {works.reason} ({works.hint})."
     look = f"\n  Dashboard   {dashboard}/\n  API         {dashboard}/api/v1/openapi.json\n" if dashboard else ""
     print(
         f"""custody {__version__} · data in {here} (SQLite) · demo mode: loopback only, no login
 {look}
   Deposits   at {stories.deposits.server.url} a depositor hands in 12 objects: two have wrong digests, one file
              is missing. Another's collection is frozen while the map room moves house.
-{book}  Channel    three thousand messages are mirrored, no faster than is allowed.
-  Robots     whatever is stored has its digests and formats checked; all of it is sealed.{catalogue}
+  Archive    a book is being written; each revision indexes it and {builds}
+             replaces one still being made.{waits}
+  Channel    three thousand messages are mirrored, no faster than is allowed.
+  Robots     whatever is stored has its digests and formats checked; all of it is sealed.
+  All four   one robot writes a record of each object into an archive, whose workflow indexes it:
+             an object's page shows the whole of its history.
 
 Try, in another terminal:
   {path}cd {here}
@@ -160,7 +150,7 @@ Try, in another terminal:
   custody job failures                    what went wrong, by cause
   custody job why 1                       why something waits
   custody hold list                       what is frozen, by whom
-  {archive}
+  custody archive graph My-Project        revisions and tasks of the book
   custody robot matrix                    which item has had which events
   custody channel list                    how far the channel has been mirrored
   ls outbox                               what the depositors were told

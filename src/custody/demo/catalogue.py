@@ -1,21 +1,19 @@
 """All four in one line: an object is ingested, robots check it, one of them writes a record of it into an archive,
 the archive's own workflow indexes the records, and the object's page shows the whole of it.
 
-The catalogue is an archive like any other: its records can be read, its history is git's, its index is made by the
-workflow file that it carries.
+The catalogue is an archive like any other: its records can be read, its history is git's (without git, that of plain
+folders), its index is made by the workflow file that it carries.
 """
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from custody.border.sandbox import available
+from custody.demo.author import Author
 from custody.engine.kinds import Backoff
-from custody.model.errors import NotFound
 from custody.model.item import Item
 from custody.model.trigger import Trigger
 from custody.robots.robot import Report, Robot, robot
@@ -35,6 +33,12 @@ WORKFLOW = """\
     cat records/*.txt | grep '^title:' | sort > index.txt
   outputs: [index.txt]
 """
+READY_MADE = """\
+# Every record that is committed is indexed.
+- name: index
+  depends: [PREV]
+  ready: index
+"""
 RECORD = "item: {id}\ntitle: {title}\nversion: {version}\n"
 
 
@@ -43,18 +47,16 @@ class Catalogue:
     store: Store
     home: Path
 
-    @property
-    def repository(self) -> Path:
-        return self.home / "catalogue.git"
-
     def begin(self) -> None:
         """A catalogue that says what it is, and its workflow; unless an earlier start made it."""
-        try:
-            Archives(self.store).get(NAME)
-        except NotFound:
-            shutil.rmtree(self.repository, ignore_errors=True)
-            self._make()
-            Archives(self.store).add(NAME, "git", str(self.repository), "demo")
+        author = Author(self.store, NAME, self.home / "catalogue", "The cataloguer")
+        author.begin()
+        with tempfile.TemporaryDirectory(prefix="custody-desk-") as folder:
+            desk = Path(folder, "desk")
+            author.fetch(desk)
+            if not (desk / "_workflows").exists():
+                self._write(desk)
+                author.commit(desk, "A catalogue")
 
     def robot(self) -> Robot:
         """Wakes for objects whose files have been looked at, and again when they change."""
@@ -87,24 +89,9 @@ class Catalogue:
             draft = Draft(message, archive.youngest(), {name: record}, (), (), key)
             return archive.commit(draft, COMMIT_SECONDS)
 
-    def _make(self) -> None:
+    def _write(self, desk: Path) -> None:
         """The first revision, as a person would make it."""
-        _git("init", "-q", "--bare", "-b", "main", str(self.repository))
-        with tempfile.TemporaryDirectory(prefix="custody-desk-") as desk:
-            _git("clone", "-q", str(self.repository), desk)
-            for name, text in (("_workflows/index.yaml", WORKFLOW), ("records/about.txt", "title: The catalogue\n")):
-                Path(desk, name).parent.mkdir(exist_ok=True)
-                Path(desk, name).write_text(text)
-            _git("-C", desk, "add", ".")
-            _git("-C", desk, "commit", "-q", "-m", "A catalogue")
-            _git("-C", desk, "push", "-q", "origin", "HEAD:main")
-
-
-def _git(*words: str) -> None:
-    who = {
-        f"GIT_{part}_{what}": value
-        for part in ("AUTHOR", "COMMITTER")
-        for what, value in (("NAME", "The cataloguer"), ("EMAIL", "cataloguer@localhost"))
-    }
-    environment = {**os.environ, **who, "GIT_CONFIG_GLOBAL": os.devnull}
-    subprocess.run(["git", *words], check=True, env=environment, capture_output=True, timeout=60)
+        workflow = WORKFLOW if available() else READY_MADE
+        for name, text in (("_workflows/index.yaml", workflow), ("records/about.txt", "title: The catalogue\n")):
+            (desk / name).parent.mkdir(exist_ok=True)
+            (desk / name).write_text(text)

@@ -1,11 +1,10 @@
 """Story three: what has been stored is looked after by robots, and everything that happens is sealed and witnessed.
 
-With git one of them keeps a catalogue, which is an archive with a workflow of its own: a line through all four.
+One of them keeps a catalogue, which is an archive with a workflow of its own: a line through all four.
 """
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,23 +28,22 @@ SEAL_SECONDS = 5.0
 class Line:
     store: Store
     keeping: Keeping
-    catalogue: Catalogue | None  # needs git
+    catalogue: Catalogue
 
     @classmethod
     def open(cls, store: Store, home: Path) -> Line:
         key = home / "history.key"
         signer = load_key(key, NAME) if key.exists() else make_key(key, NAME)
         (home / "history.public").write_text(f"{signer.public}\n")
-        catalogue = Catalogue(store, home) if shutil.which("git") else None
-        return cls(store, Keeping((signer.public,), (home / "witness.txt",), signer, SEAL_SECONDS), catalogue)
+        keeping = Keeping((signer.public,), (home / "witness.txt",), signer, SEAL_SECONDS)
+        return cls(store, keeping, Catalogue(store, home))
 
     @property
     def robots(self) -> Sequence[Robot]:
-        return (*ROBOTS, self.catalogue.robot()) if self.catalogue else ROBOTS
+        return (*ROBOTS, self.catalogue.robot())
 
     def begin(self) -> None:
-        if self.catalogue:
-            self.catalogue.begin()
+        self.catalogue.begin()
         subscribe(self.store, self.robots)
 
     def kinds(self) -> Sequence[Kind]:

@@ -24,7 +24,7 @@ class Stories:
     deposits: Deposits
     line: Line
     chat: Chat
-    book: Book | None  # needs git
+    book: Book
 
     @classmethod
     def open(cls, store: Store, home: Path, port: int) -> Stories:
@@ -36,13 +36,11 @@ class Stories:
         self.deposits.begin()
         self.line.begin()
         self.chat.begin()
-        if self.book:
-            self.book.begin()
+        self.book.begin()
 
     def serving(self, more: Sequence[Kind]) -> Serving:
-        book = self.book
-        kinds = (*self.deposits.kinds(), *self.line.kinds(), *self.chat.kinds(), *(book.kinds() if book else ()))
-        chores = (*self.line.chores(), *self.chat.chores(), *(book.chores() if book else ()))
+        kinds = (*self.deposits.kinds(), *self.line.kinds(), *self.chat.kinds(), *self.book.kinds())
+        chores = (*self.line.chores(), *self.chat.chores(), *self.book.chores())
         return Serving((*kinds, *more), chores)
 
     def watch_for_mending(self) -> None:

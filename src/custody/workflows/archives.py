@@ -12,6 +12,7 @@ from custody.stores.history import write_note
 from custody.stores.rows import Tx
 from custody.workflows.archive import Archive
 from custody.workflows.credentials import split
+from custody.workflows.folder import FolderArchive
 from custody.workflows.git import GitArchive
 from custody.workflows.svn import SvnArchive
 
@@ -26,7 +27,11 @@ def _git(location: str) -> Archive:
     return GitArchive(repository, repository / JOURNAL)
 
 
-SYSTEMS: dict[str, Callable[[str], Archive]] = {"svn": _svn, "git": _git}
+def _folder(location: str) -> Archive:
+    return FolderArchive(Path(location))
+
+
+SYSTEMS: dict[str, Callable[[str], Archive]] = {"svn": _svn, "git": _git, "folder": _folder}
 JOURNAL = "custody-journal"  # in the repository: numbers for the updates of its branches
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import pytest
 
@@ -12,7 +13,7 @@ from custody.engine import Kind, Serving, Settings, Work, Worker
 from custody.engine.commands import Operator
 from custody.engine.keeper import Keeper
 from custody.model.errors import LeaseLost, Unavailable
-from custody.model.job import NewJob
+from custody.model.job import Claim, NewJob
 from custody.model.machine import PLAIN
 from custody.model.outcome import Outcome, Passed
 from custody.stores import Store, open_store
@@ -212,6 +213,29 @@ def test_a_job_whose_worker_dies_alone_with_it_is_put_aside_and_its_neighbours_a
     assert deaths == 2, "one in company and one alone; with the first of all, three"
     assert sorted(ran) == others
     assert {bench.job(other).crashes for other in others} == {0}
+
+
+def test_what_was_taken_over_is_worked_on_although_the_next_look_fails(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parcel, letter = bench.submit(), bench.submit(kind="letter")
+    bench.store.queue.claim(["parcel|queued||", "letter|queued||"], "vanished", 30, 2)
+    bench.clock.advance(31)
+    worker = bench.worker(Kind("parcel", lambda work: Passed()), Kind("letter", lambda work: Passed()))
+    claim_expired, troubles = bench.store.queue.claim_expired, [Unavailable("away", code="store.down")]
+
+    def fails_once(serves: Sequence[str], *more: Any) -> list[Claim]:
+        if serves == ["letter|queued|"] and troubles:
+            raise troubles.pop()
+        return claim_expired(serves, *more)
+
+    monkeypatch.setattr(bench.store.queue, "claim_expired", fails_once)
+    with pytest.raises(Unavailable):
+        worker.run_until_idle()
+    worker._next.clear()  # it is time to look again
+    worker.run_until_idle()
+    assert (bench.job(parcel).state, bench.job(letter).state) == ("done", "done")
+    assert not worker._takeover.busy
 
 
 @pytest.mark.parametrize("kind", ["parcel", "par*"])

@@ -14,6 +14,9 @@ from custody.engine.work import Work
 from custody.model.job import Claim
 from custody.ports import Queue
 
+Take = Callable[[list[Claim]], int]
+"""Work on these; how many they are."""
+
 
 class Takeover:
     def __init__(self, queue: Queue, serving: Serving, lease: float, place: str) -> None:
@@ -30,23 +33,26 @@ class Takeover:
         """No other suspect may be near one that may be the killer; nor are more taken than there is room for."""
         return self._alone is not None or (bool(self._company) and room < 1)
 
-    def claim(self, holder: str, room: int, allowed: Callable[[Kind], int]) -> list[Claim]:
-        """As many of each kind as are allowed; at least one, however busy we are: it has waited for a lease already."""
-        found: list[Claim] = []
-        for kind in self._serving.kinds:
-            left = room - len(found)
-            if not self.waits(left):
-                found += self._claim_of(kind, holder, min(max(left, 1), allowed(kind)))
-        return found
+    def claim(self, holder: str, room: int, allowed: Callable[[Kind], int], take: Take) -> int:
+        """As many of each kind as are allowed; at least one, however busy we are: it has waited for a lease already.
 
-    def _claim_of(self, kind: Kind, holder: str, most: int) -> list[Claim]:
-        while most > 0 and (claims := self._ask(kind, holder, most)):
+        What was claimed is taken at once, whatever becomes of the claims that follow.
+        """
+        taken = 0
+        for kind in self._serving.kinds:
+            left = room - taken
+            if not self.waits(left):
+                taken += self._claim_of(kind, holder, min(max(left, 1), allowed(kind)), take)
+        return taken
+
+    def _claim_of(self, kind: Kind, holder: str, most: int, take: Take) -> int:
+        taken = 0
+        while not taken and most > 0 and (claims := self._ask(kind, holder, most)):
             ours = [claim for claim in claims if kind.handler or claim.job.revoked]
+            self._remember(ours)
+            taken = take(ours)
             self._queue.release([claim for claim in claims if claim not in ours])  # a pass decides about them again
-            if ours:
-                self._remember(ours)
-                return ours
-        return []
+        return taken
 
     def _ask(self, kind: Kind, holder: str, most: int) -> list[Claim]:
         alone = not self._company

@@ -187,10 +187,12 @@ class Worker:
         if self._takeover.waits(room) or not self._is_time("expiry", EXPIRY_SECONDS):
             return 0
         asked_at = self._clock()
-        claims = self._takeover.claim(self.holder, room, self._allowed)
-        if claims:
+        taken = self._takeover.claim(
+            self.holder, room, self._allowed, lambda claims: self._take(claims, asked_at, first=True)
+        )
+        if taken:
             self._next["expiry"] = 0.0  # where one vanished there may be more
-        return self._take(claims, asked_at, first=True)
+        return taken
 
     def _take(
         self,

@@ -237,11 +237,11 @@ class Simulation:
         """SIGTERM: what was not begun is given back, what was finished is said; then the next process starts."""
         before = {work.job.id: work.claim for work in desk.ready if not work.stopped}
         desk.worker._give_back(list(desk.ready))
-        given = {id_: claim for id_, claim in before.items() if self.truth.queue.get(id_).token == claim.token + 1}
-        for id_, claim in given.items():
-            job = self.truth.queue.get(id_)
-            if job.holder is None and job.seq == claim.job.seq and job.attempts >= claim.job.attempts:
-                self._fail(f"E12 job {id_} was charged for a graceful stop")
+        for job in self.truth.queue.every():
+            claim = before.get(job.id)
+            given = claim is not None and job.holder is None and job.token == claim.token + 1
+            if claim and given and job.seq == claim.job.seq and job.attempts >= claim.job.attempts:
+                self._fail(f"E12 job {job.id} was charged for a graceful stop")
         desk.ready.clear()
         self._settle(desk)
         self._replace(desk)

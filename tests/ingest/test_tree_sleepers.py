@@ -13,7 +13,7 @@ import pytest
 from custody.engine import Kind, Serving, Settings, Worker
 from custody.ingest.manifest.form import Row
 from custody.ingest.states import BATCH_KIND, JOB, JOB_KIND
-from custody.model.job import Fold, fold
+from custody.model.job import Fold, Job, fold
 from custody.model.outcome import Passed
 from faults.processes import until
 from ingest import sleeper
@@ -57,10 +57,16 @@ def lull_and_wake(home: Archive, folder: Path, size: int) -> None:
     finally:
         zombie.kill()
         zombie.wait()
+    until(lambda: all(is_told(home, job, second) for job in home.jobs(batch)), why="the history follows the tree")
     for job in home.jobs(batch):
         events = list(home.store.records.all_events(job.subject))
         assert fold(events) == Fold.of(job)
         assert [event.agent for event in events if event.type == "passed"] == [second.holder], "once, and by the second"
+
+
+def is_told(home: Archive, job: Job, by: Worker) -> bool:
+    by.run_until_idle()  # whoever works follows
+    return fold(list(home.store.records.all_events(job.subject))) == Fold.of(job)
 
 
 def worker(home: Archive, *kinds: Kind) -> Worker:

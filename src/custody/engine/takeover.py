@@ -2,7 +2,7 @@
 
 Most of what a dead worker held was only at hand, or innocent: it is taken over in company, as much as there is room
 for. What was among the dead twice is taken over alone: if a worker dies again, it is known of what. So a job that
-kills costs three workers, and its neighbours are never charged for it.
+kills costs four workers, and its neighbours are never charged for it.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ Messages come from the stand-in's generator, made before the clock starts. The p
 that a disk must do for the same bytes: a synced write for the content and one for its list. 20,000 messages
 a second are 0.3 of that peer on an idle machine; the ratio is what is judged, as a busy machine slows both.
 What a message costs in operations and bytes is counted by `channel_costs`.
-With a connection string (Azurite's, say) the same pages go through the bare SDK and through us in turns.
+The same pages go through the bare SDK and through us in turns, to an Azurite of our own or to a given account.
 """
 
 from __future__ import annotations
@@ -21,11 +21,12 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
 from bench.channel_costs import costs
+from bench.server import azurite
 from custody.channels.files import Files
 from custody.channels.standins.world import TEXT, World
 from custody.channels.table import Settings, Table
@@ -40,16 +41,24 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--messages", type=int, default=0)
     parser.add_argument("--folder", type=Path, help="on the disk to be measured")
-    parser.add_argument("--connection", default="", help="of an Azure storage account or Azurite")
+    parser.add_argument(
+        "--connection", default="", help="of an Azure storage account; without it an Azurite is started"
+    )
     asked = parser.parse_args()
     number = asked.messages or (100_000 if asked.quick else 1_000_000)
     pages = list(make_pages(min(number, 20_000)))
     good = [appends(asked.folder, pages, packing) for packing in (1, 100)]
     good.append(searches(asked.folder, number))
     good.append(costs(5_000 if asked.quick else 20_000))
-    if asked.connection:
-        good.append(on_azure(asked.connection, pages[:30]))
+    with nullcontext(asked.connection) if asked.connection else azurite_address() as connection:
+        good.append(on_azure(connection, pages[:30]))
     return 0 if all(good) else 1
+
+
+@contextmanager
+def azurite_address() -> Iterator[str]:
+    with azurite() as server:
+        yield server.connection_string
 
 
 def make_pages(number: int, size: int = 100) -> Iterator[list[dict[str, Any]]]:

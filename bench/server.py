@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
 from rig import install  # type: ignore[import-not-found]
 
-__all__ = ["Servers", "database", "install", "postgres", "servers", "zookeeper"]
+__all__ = ["Servers", "azurite", "database", "install", "postgres", "servers", "zookeeper"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,41 +53,39 @@ def servers(peers: Sequence[Peer]) -> Iterator[Servers]:
 
 
 @contextmanager
-def _redis() -> Iterator[Any]:
+def _running(server: Any) -> Iterator[Any]:
+    server.start()
+    try:
+        yield server
+    finally:
+        server.remove()
+
+
+def _redis() -> AbstractContextManager[Any]:
     from rig.redis import Redis  # type: ignore[import-not-found]
 
-    server = Redis()
-    server.start()
-    try:
-        yield server
-    finally:
-        server.remove()
+    return _running(Redis())
 
 
-@contextmanager
-def _temporal() -> Iterator[Any]:
+def _temporal() -> AbstractContextManager[Any]:
     from rig.temporal import Temporal  # type: ignore[import-not-found]
 
-    server = Temporal()
-    server.start()
-    try:
-        yield server
-    finally:
-        server.remove()
+    return _running(Temporal())
 
 
-@contextmanager
-def postgres(**settings: str) -> Iterator[Any]:
+def azurite() -> AbstractContextManager[Any]:
+    from rig.azurite import Azurite  # type: ignore[import-not-found]
+
+    return _running(Azurite())
+
+
+def postgres(**settings: str) -> AbstractContextManager[Any]:
     """The tests' own rig, with everything that the tests switch off for speed left on."""
     from rig.postgres import Postgres  # type: ignore[import-not-found]
 
     server = Postgres()
     server.settings |= settings
-    server.start()
-    try:
-        yield server
-    finally:
-        server.remove()
+    return _running(server)
 
 
 @contextmanager
@@ -95,12 +93,8 @@ def zookeeper() -> Iterator[str]:
     """A private ZooKeeper that writes to the disk before it answers; its address."""
     from rig.zookeeper import ZooKeeper  # type: ignore[import-not-found]
 
-    server = ZooKeeper()
-    server.start()
-    try:
+    with _running(ZooKeeper()) as server:
         yield f"zookeeper://{server.address}"
-    finally:
-        server.remove()
 
 
 @contextmanager

@@ -21,7 +21,7 @@ from custody.ingest.manifest.form import Row as ManifestRow
 from custody.ingest.states import JOB
 from custody.ingest.submission import batch_job, row_jobs
 from custody.ingest.zookeeper import open_tree
-from custody.ingest.zookeeper.moving import ops_of
+from custody.ingest.zookeeper.moving import after, ops_of
 from custody.ingest.zookeeper.operations import Check, Create, Delete, Op, Set
 from custody.model.job import Change, Claim
 from custody.ports import WholeQueue
@@ -65,7 +65,9 @@ def one_by_one(store: Store, count: int) -> float:
 def bare(store: Store, count: int) -> float:
     """What our verb would send, sent by kazoo alone."""
     at: Any = store.queue._at  # type: ignore[attr-defined]
-    moves = [ops_of(at, at.held[change.id], change, at.now()) for change in changes(store, count)]
+    now = at.now()
+    seen = [(at.held[change.id], change) for change in changes(store, count)]
+    moves = [ops_of(at, old, after(old, change, now), change) for old, change in seen]
     return _timed(count, lambda: _send(at.session.zk, moves))
 
 

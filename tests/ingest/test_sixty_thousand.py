@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -206,12 +207,15 @@ def test_a_manifest_of_sixty_thousand_rows_runs_through_and_every_folder_can_be_
         url = f"zookeeper://{hosts}?with=sqlite:///{folder}/custody.db"
         with archive(Path(folder), url, limits=limits) as home, asking(hosts, 0.05) as asked:
             folders.watch(home.store)
+            begun, used = time.monotonic(), time.process_time()
             home.submit(long_manifest(home, rows), type="batch-manifest")
             with working(home, who == "we"), nullcontext() if who == "we" else another_service(hosts, folders):
                 until(lambda: len(home.mails()) == PARTS, 60 + rows / 5, "every part has been reported")
+            seconds, used = time.monotonic() - begun, time.process_time() - used
             assert reported(home) == [(row + 5, "completed") for row in range(1, rows + 1)]
             jobs = max(folders.most[path] for path in (tree.JOBS, tree.OUR_JOBS))
             assert rows // 3 < jobs <= limits.jobs, "no more at once than may be, in waves"
             assert asked[tree.JOBS] <= limits.jobs + 1, "as the server sees it, with the folder of the queues"
     most = max(*folders.most.values(), *asked.values())
-    tell(f"{rows} rows in {PARTS} batches moved by {who}: {most} children at most, {jobs} jobs at once", children=most)
+    told = f"{rows} jobs in {PARTS} batches completed, moved by {who}, in {seconds:.0f} s ({used:.0f} s of CPU)"
+    tell(f"{told}: {most} children at most, {jobs} jobs at once", children=most)

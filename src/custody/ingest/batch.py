@@ -14,7 +14,7 @@ from custody.border.folder import Folder
 from custody.engine.work import Work
 from custody.ingest import manifest, notices
 from custody.ingest.gathering import check_name
-from custody.ingest.manifest.form import BATCHES, KINDS, Kind, Row
+from custody.ingest.manifest.form import BATCHES, KINDS, Kind
 from custody.ingest.staging import is_staged, name_in
 from custody.ingest.submission import PROFILE_OF, first_priority, guess_type, parts_of, row_jobs, single_job
 from custody.ingest.world import World
@@ -54,18 +54,27 @@ def _fan_out(work: Work, world: World) -> Outcome:
     if type_ not in PROFILE_OF or type_ == "object-manifest":
         return _one_object(work, type_, payload, profile.priority)
     kind = next(kind for kind in BATCHES if kind.profile == PROFILE_OF[type_])
+    count = _counted(work, world, payload, kind)
+    if isinstance(count, Failed):
+        return count
+    priority = profile.priority if profile.priority is not None else first_priority(count)
+    rows = _share(work, world, type_, payload, count)
+    _spawn(work, world, payload, kind, priority, rows)
+    told = {"jobs": len(rows)}
+    return Passed(told, keep={"jobs": len(rows)}, then=notices.queued(work, world, len(rows)))
+
+
+def _counted(work: Work, world: World, payload: str, kind: Kind) -> int | Failed:
+    """How many rows there are, after a look at every one of them. Batches that share a manifest look once."""
+    known = work.payload.get("all_rows") or work.facts.get("all_rows")
+    if known:
+        return int(known)
     with world.staging.open(payload) as source:
         checked = manifest.check(source, check_name=check_name, kinds=(kind,), at_most=MOST_FAULTS)
     if not checked.ok:
         faults = [str(fault) for fault in checked.faults if not fault.warning]
         return Failed("manifest.faulty", faults[0], detail={"faults": faults[:MOST_FAULTS]})
-    if not checked.rows:
-        return Failed("batch.empty", "the manifest lists nothing")
-    priority = profile.priority if profile.priority is not None else first_priority(checked.rows)
-    rows = _share(work, world, type_, payload, checked.rows)
-    _spawn(work, world, payload, kind, priority, rows)
-    told = {"jobs": len(rows)}
-    return Passed(told, keep={"jobs": len(rows)}, then=notices.queued(work, world, len(rows)))
+    return checked.rows or Failed("batch.empty", "the manifest lists nothing")
 
 
 def reporting(work: Work, world: World) -> Outcome:
@@ -90,24 +99,25 @@ def _share(work: Work, world: World, type_: str, payload: str, rows: int) -> ran
     most = world.store.queue.fan_out.most
     parts = parts_of(work.job.id, {**work.payload, "type": type_, "payload": payload}, rows, most)
     if parts and "parts" not in work.facts:
-        work.spawn(parts, parts=len(parts) + 1)
+        work.spawn(parts, parts=len(parts) + 1, all_rows=rows)
     first = int(work.payload.get("first_row", 1))
     return range(first, 1 + min(rows, int(work.payload.get("last_row", first - 1 + (most or rows)))))
 
 
 def _spawn(work: Work, world: World, payload: str, kind: Kind, priority: int, rows_wanted: range) -> None:
     done = int(work.facts.get("fanned", 0))
+    first = rows_wanted.start + done
     with world.staging.open(payload) as source:
-        rows: Iterator[Row] = manifest.read(source, check_name=_checked_before, kinds=(kind,), again=True)
-        jobs = row_jobs(work.job.id, work.payload, rows, kind.row_is, priority)
-        waiting: Iterator[NewJob] = islice(jobs, rows_wanted.start - 1 + done, rows_wanted.stop - 1)
+        rows = manifest.read(source, check_name=_checked_before, kinds=(kind,), again=True, skip=first - 1)
+        jobs = row_jobs(work.job.id, work.payload, rows, kind.row_is, priority, first)
+        waiting: Iterator[NewJob] = islice(jobs, max(0, rows_wanted.stop - first))
         while chunk := list(islice(waiting, world.store.queue.fan_out.at_once)):
             done += len(chunk)
             work.spawn(chunk, fanned=done)
 
 
 def _checked_before(name: str) -> None:
-    """The same bytes were read a moment ago, name by name."""
+    """The same bytes were read before, name by name."""
 
 
 def _fixed(work: Work, world: World) -> str:

@@ -101,10 +101,12 @@ def parts_of(batch: int, submission: Mapping[str, Any], rows: int, most: int | N
     """The batches that share a submission with this one, where one may have so many jobs and no more."""
     if most is None or rows <= most or "first_row" in submission:
         return ()
-    starts = range(most + 1, rows + 1, most)
+    shares = [
+        {"first_row": start, "last_row": min(rows, start + most - 1), "all_rows": rows}
+        for start in range(most + 1, rows + 1, most)
+    ]
     return [
-        batch_job({**submission, "first_row": start, "last_row": min(rows, start + most - 1)}, f"{batch}/part-{number}")
-        for number, start in enumerate(starts, start=2)
+        batch_job({**submission, **share}, f"{batch}/part-{number}") for number, share in enumerate(shares, start=2)
     ]
 
 
@@ -134,10 +136,10 @@ def single_job(batch: int, submission: Mapping[str, Any], type_: str, payload: s
 
 
 def row_jobs(
-    batch: int, submission: Mapping[str, Any], rows: Iterator[Row], type_: str, priority: int
+    batch: int, submission: Mapping[str, Any], rows: Iterator[Row], type_: str, priority: int, first: int = 1
 ) -> Iterator[NewJob]:
-    """A job for each row of a batch's manifest."""
-    for number, row in enumerate(rows, start=1):
+    """A job for each row of a batch's manifest, from the first that is wanted."""
+    for number, row in enumerate(rows, start=first):
         line = None if submission.get("inline") else row.line
         facts = {
             "payload": row.url, "type": type_, "row": number, "line": line, "filename": row.name, "size": row.size,

@@ -204,7 +204,7 @@ _COMMON = {
 }  # fmt: skip
 SUBMISSION: Final = _COMMON | {
     "local_id": "localID", "notification": "notification", "user_agent": "userAgent", "rows": "manifest",
-    "first_row": "firstRow", "last_row": "lastRow",
+    "first_row": "firstRow", "last_row": "lastRow", "all_rows": "allRows",
 }  # fmt: skip
 CONFIGURATION: Final = _COMMON | {"local_ids": "localID", "row": "row", "line": "line", "size": "size"}
 _ALSO = {

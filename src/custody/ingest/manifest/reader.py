@@ -64,10 +64,11 @@ def read(
     limits: Limits = LIMITS,
     where: str = "manifest",
     again: bool = False,
+    skip: int = 0,
 ) -> Iterator[Row]:
     """The rows, each as soon as it is read. The first fault ends it with BadInput. `again` is for bytes that were
-    checked before: names are not compared with each other a second time."""
-    for found in scan(source, check_name=check_name, kinds=kinds, limits=limits, again=again):
+    checked before: names are not compared with each other a second time, and the first rows can be passed over."""
+    for found in scan(source, check_name=check_name, kinds=kinds, limits=limits, again=again, skip=skip):
         if isinstance(found, Row):
             yield found
         elif isinstance(found, Fault) and not found.warning:
@@ -111,6 +112,7 @@ def scan(
     kinds: tuple[Kind, ...] = KINDS,
     limits: Limits = LIMITS,
     again: bool = False,
+    skip: int = 0,
 ) -> Iterator[Kind | Row | Fault]:
     """Everything that is found, in the order of the lines: the kind once, then rows and faults."""
     told: list[Fault] = []
@@ -134,9 +136,9 @@ def scan(
             kind = header.settle(number, told)
             yield from _emptied(told)
             yield kind
-        row = read_row(number, text, kind, check_name, told.append)
-        yield from _emptied(told)
         rows += 1
+        row = read_row(number, text, kind, check_name, told.append) if rows > skip else None
+        yield from _emptied(told)
         if row is not None and again:
             yield row
         elif row is not None:

@@ -32,7 +32,7 @@ QUEUES = tuple(STEPS)
 
 def claim(at: Tree, batches: bool, state: str, holder: str, limit: int, move: str) -> list[Claim]:
     """The first that can be claimed, by priority and then by age, as every service of the fleet sorts them."""
-    names = _batch_names(at) if batches else _job_names(at, state)
+    names = _batch_names(at) if batches else _job_entries(at, state)
     first = list(islice(names, limit))
     if not first or not _history_keeps_up(at):
         return []
@@ -188,21 +188,26 @@ def _length(at: Tree, queue: str) -> int:
     return count
 
 
-def _waiting_jobs(at: Tree, state: str, names: Sequence[str], turn: int) -> Iterator[Seen]:
+def _waiting_jobs(at: Tree, state: str, entries: Sequence[str], turn: int) -> Iterator[Seen]:
     # Locks are not looked at: whoever of us has a job says so in its record, and another service's lock refuses us.
-    for name, seen in zip(names, read(at.session, names, with_locks=False), strict=True):
+    queue = f"{tree.QUEUES}/{tree.queue_of(state)}"
+    known = {entry: at.recent.take(f"{queue}/{entry}") for entry in entries}
+    unknown = [entry for entry, seen in known.items() if seen is None]
+    found = read(at.session, [entry[3:] for entry in unknown], with_locks=False)
+    known |= zip(unknown, found, strict=True)
+    for entry, seen in known.items():
         if seen is not None and seen.status.state == state:
             yield seen
         else:
-            at.rest.put(_mark(state, name), LATER, turn)
-            at.odd.add(name)  # half-moved by someone: if it stays so, it is mended
+            at.rest.put(_mark(state, entry[3:]), LATER, turn)
+            at.odd.add(entry[3:])  # half-moved by someone: if it stays so, it is mended
 
 
-def _job_names(at: Tree, state: str) -> Iterator[str]:
-    for name in _entries(at, f"{tree.QUEUES}/{tree.queue_of(state)}"):
-        found = tree.job_in(name)
+def _job_entries(at: Tree, state: str) -> Iterator[str]:
+    for entry in _entries(at, f"{tree.QUEUES}/{tree.queue_of(state)}"):
+        found = tree.job_in(entry)
         if found and not at.has(found[1]) and at.rest.is_over(_mark(state, found[1])):
-            yield found[1]
+            yield entry
 
 
 def _entries(at: Tree, queue: str) -> Iterator[str]:

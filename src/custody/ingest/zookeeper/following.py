@@ -33,9 +33,10 @@ class _Overtaken(Exception):
 
 def follow(at: Tree, most: int = MOST) -> int:
     """Write the oldest moves into the history; answers how many were taken out of the tree."""
-    names = at.session.names(tree.MOVES)[:most]
-    for start in range(0, len(names), AT_ONCE):
-        _follow(at, names[start : start + AT_ONCE])
+    with at.following:
+        names = at.session.names(tree.MOVES)[:most]
+        for start in range(0, len(names), AT_ONCE):
+            _follow(at, names[start : start + AT_ONCE])
     return len(names)
 
 

@@ -8,6 +8,7 @@ in between refuses ours.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from custody.ingest import tree
@@ -33,26 +34,27 @@ def settle(at: Tree, changes: Sequence[Change]) -> list[Answer]:
     found = {change.id: _seen(at, change) for change in changes}
     ready = [change for change in changes if found[change.id] is not None]
     ready.sort(key=lambda change: change.frm not in ASKS)  # those that must read something first
-    sent: list[Change] = []
+    sent: list[tuple[Change, Seen]] = []
     answers: dict[int, Answer] = {}
 
     def moves() -> Iterator[list[Op]]:
         for change in ready:
             seen = found[change.id]
             assert seen is not None
+            new = after(seen, change, now)
             try:
-                ops = ops_of(at, seen, change, now)
+                ops = ops_of(at, seen, new, change)
             except (BadInput, Refused) as error:  # what cannot be written is refused by itself, and nothing is sent
                 answers[change.id] = Answer(change.id, False, code=error.code, why=str(error))
             else:
-                sent.append(change)
+                sent.append((change, new))
                 yield ops
 
     verdicts = at.session.commit_many(moves())
     if any(verdict.answer == "unknown" for verdict in verdicts):
         raise Unavailable("ZooKeeper did not answer: what became of it will be found out", code="store.down")
-    for change, verdict in zip(sent, verdicts, strict=True):
-        answers[change.id] = _done(at, change) if verdict.done else explain(at, change)
+    for (change, new), verdict in zip(sent, verdicts, strict=True):
+        answers[change.id] = _done(at, change, new) if verdict.done else explain(at, change)
     promote_emptied(at, {found[change.id].batch for change in ready if tree.list_of(change.to) != tree.list_of("")})  # type: ignore[union-attr]
     return [answers.get(change.id) or explain(at, change) for change in changes]
 
@@ -66,8 +68,11 @@ def _seen(at: Tree, change: Change) -> Seen | None:
     return held if held and held.token == change.token else None
 
 
-def _done(at: Tree, change: Change) -> Answer:
+def _done(at: Tree, change: Change, new: Seen) -> Answer:
     at.drop(change.id, change.token)
+    if not new.is_batch and JOB.is_working(change.to):
+        written = new.facts if change.facts is None else tree.load(tree.dump(new.facts))  # as anyone would read them
+        at.recent.put(replace(new, facts=written))
     forget_look(at, change)
     return Answer(change.id, True, (change.token or 0) + 1)
 
@@ -78,24 +83,39 @@ def forget_look(at: Tree, change: Change) -> None:
     at.rest.wake(name, f"{change.frm}/{name}", f"{change.to}/{name}")
 
 
-def ops_of(at: Tree, seen: Seen, change: Change, now: int) -> list[Op]:
-    home, us = tree.home(seen.name), tree.ours(seen.name)
+def after(seen: Seen, change: Change, now: int) -> Seen:
+    """As it will be when the move is done."""
     status = Status(
         change.to, now, _message(change), change.last_passed or seen.status.last_passed,
         seen.status.retries + change.retries,
     )  # fmt: skip
-    priority = seen.priority if change.priority is None else change.priority
-    record = _record(seen, change, now).write()
-    token = 0 if seen.token is None else seen.token + 1
     back = (seen.kept_back or "") if change.to == change.frm else ""
-    entry = journal.of_change(change, token, seen.version + 1, status.retries)
+    writes = change.facts is not None or back != (seen.kept_back or "")
+    return replace(
+        seen,
+        status=status,
+        version=seen.version + 1,
+        record=_record(seen, change, now),
+        token=0 if seen.token is None else seen.token + 1,
+        facts=seen.facts if change.facts is None else change.facts,
+        kept_back=back if writes else seen.kept_back,
+        priority=seen.priority if change.priority is None else change.priority,
+        changed=now,
+        lock=None,
+        session=0,
+    )
+
+
+def ops_of(at: Tree, seen: Seen, new: Seen, change: Change) -> list[Op]:
+    home, us, record = tree.home(seen.name), tree.ours(seen.name), new.record.write()
+    entry = journal.of_change(change, new.token or 0, new.version, new.status.retries)
     return [
         *([] if change.token is not None else nobody_has(home)),
         Create(us, record) if seen.token is None else Set(us, record, seen.token),
         *([] if change.token is None else [unlock(home), Delete(tree.held(seen.name, change.token))]),
-        Set(f"{home}/status", tree.write_status(status, seen.is_batch), seen.version),
-        *(_batch_ops(at, seen, change, now) if seen.is_batch else _job_ops(at, seen, change, priority)),
-        *facts_ops(seen, change.facts, change.keep, change.move, back),
+        Set(f"{home}/status", tree.write_status(new.status, seen.is_batch), seen.version),
+        *(_batch_ops(at, seen, change, new.changed) if seen.is_batch else _job_ops(at, seen, new, change)),
+        *facts_ops(seen, change.facts, change.keep, change.move, new.kept_back or ""),
         entry.op(),
     ]
 
@@ -122,17 +142,17 @@ def _message(change: Change) -> str:
     return str(told)[:MOST_MESSAGE]
 
 
-def _job_ops(at: Tree, seen: Seen, change: Change, priority: int) -> list[Op]:
-    before = tree.places(seen.name, seen.batch, change.frm, seen.priority)
-    after = tree.places(seen.name, seen.batch, change.to, priority)
-    _ensure_lists(at, after - before)
-    home, ops = tree.home(seen.name), moved(before, after)
-    if priority != seen.priority:
-        ops.append(Set(f"{home}/priority", str(priority).encode()))
+def _job_ops(at: Tree, seen: Seen, new: Seen, change: Change) -> list[Op]:
+    leaves = tree.places(seen.name, seen.batch, change.frm, seen.priority)
+    comes_to = tree.places(seen.name, seen.batch, change.to, new.priority)
+    _ensure_lists(at, comes_to - leaves)
+    home, ops = tree.home(seen.name), moved(leaves, comes_to)
+    if new.priority != seen.priority:
+        ops.append(Set(f"{home}/priority", str(new.priority).encode()))
     if "space_needed" in change.keep:
         ops.append(Set(f"{home}/space_needed", tree.write_space(change.keep["space_needed"])))
     if change.frm == "processing" and change.to == JOB.next("processing", "pass"):
-        facts = {**seen.facts, **(change.facts or {})}
+        facts = {**seen.facts, **new.facts}
         ops += _put(at, home, tree.handover(facts, bool(seen.payload.get("update"))))
     return ops
 
@@ -140,6 +160,8 @@ def _job_ops(at: Tree, seen: Seen, change: Change, priority: int) -> list[Op]:
 def _ensure_lists(at: Tree, places: Iterable[str]) -> None:
     """Batches that another service made have only the lists that were needed so far."""
     folders = sorted({path.rpartition("/")[0] for path in places if path.startswith(tree.BATCHES)} - at.known)
+    if not folders:
+        return
     for folder, there in zip(folders, at.session.get_many(folders), strict=True):
         batch = folder.removesuffix(f"/states/{folder.rpartition('/')[2]}")
         if there is None and at.session.get_many([batch])[0] is not None:

@@ -104,6 +104,24 @@ class Rest:
         return self._until.get(mark, 0.0) <= time.monotonic()
 
 
+class Recent:
+    """Jobs that we moved on ourselves, as they are since, by their place in the queue: who claims one again need not
+    read it. If anyone has touched it meanwhile the claim is refused, and the next look reads it."""
+
+    most = 30_000  # as many as there are jobs in a full tree; each is a few thousand bytes
+
+    def __init__(self) -> None:
+        self._seen: dict[str, Seen] = {}
+
+    def put(self, seen: Seen) -> None:
+        self._seen[tree.entry(seen.status.state, seen.priority, seen.name)] = seen
+        while len(self._seen) > self.most:
+            self._seen.pop(next(iter(self._seen)), None)  # moved on by others since, perhaps
+
+    def take(self, entry: str) -> Seen | None:
+        return self._seen.pop(entry, None)
+
+
 @dataclass(frozen=True, slots=True)
 class Listed:
     """The rest of a queue, as it was listed; whoever takes a name from it has it for himself."""
@@ -122,11 +140,13 @@ class Tree:
     external: frozenset[str] = frozenset()  # states that other services work on
     place: str = ""  # this machine's working disk: what is pinned elsewhere is left alone
     held: dict[int, Seen] = field(default_factory=dict)  # claimed by us, as it was then
+    recent: Recent = field(default_factory=Recent)
     rest: Rest = field(default_factory=Rest)
     odd: set[str] = field(default_factory=set)  # found in a queue that is not that of its status
     known: set[str] = field(default_factory=set)  # folders that are there
     glance: dict[str, tuple[int, float, int]] = field(default_factory=dict)  # turn, time, and how long a queue was then
     lists: dict[str, Listed] = field(default_factory=dict)  # queues as they were listed a moment ago
+    following: threading.Lock = field(default_factory=threading.Lock)  # two threads would only do the same twice
 
     def now(self) -> int:
         return self.db.now()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
@@ -34,6 +34,7 @@ T = TypeVar("T")
 AWAY = (ConnectionLoss, SessionExpiredError, ConnectionClosedError, OperationTimeoutError, KazooTimeoutError)
 PAUSE = 0.05  # seconds between two tries of a read
 AT_ONCE = 1_000  # reads in one request
+TOGETHER, TOGETHER_BYTES = 50, 200_000  # moves in one `multi`; well below what a server takes in one packet
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,10 +147,23 @@ class Session:
         return self.commit_many([ops])[0]
 
     def commit_many(self, moves: Iterable[Sequence[Op]]) -> list[Verdict]:
-        """Each is one `multi`, done or refused by itself; each is sent before the next is even made."""
-        root = self.zk.chroot
-        sent = [(ops, wire.call(self.zk, wire.Multi(root, ops))) for ops in moves]
-        return [self._verdict(ops, answer) for ops, answer in sent]
+        """Each is all or nothing, done or refused by itself; each is sent before many more are even made.
+
+        A request costs the client far more than what is in it, so moves go many in one `multi`. If anything in it is
+        refused all of it is, and then each is asked for alone: as if they had never gone together.
+        """
+        sent = [(bundle, self._send([op for ops in bundle for op in ops])) for bundle in _bundled(moves)]
+        return [verdict for bundle, answer in sent for verdict in self._verdicts(bundle, answer)]
+
+    def _send(self, ops: Sequence[Op]) -> Any:
+        return wire.call(self.zk, wire.Multi(self.zk.chroot, ops))
+
+    def _verdicts(self, bundle: Sequence[Sequence[Op]], sent: Any) -> list[Verdict]:
+        together = self._verdict([op for ops in bundle for op in ops], sent)
+        if len(bundle) == 1 or together.answer != "refused":
+            return [together] * len(bundle)
+        alone = [(ops, self._send(ops)) for ops in bundle]
+        return [self._verdict(ops, answer) for ops, answer in alone]
 
     def _verdict(self, ops: Sequence[Op], sent: Any) -> Verdict:
         try:
@@ -168,6 +182,20 @@ class Session:
             self.zk.retry(self.zk.ensure_path, path)
         except (KazooException, KazooTimeoutError) as error:
             raise down(error) from error
+
+
+def _bundled(moves: Iterable[Sequence[Op]]) -> Iterator[list[Sequence[Op]]]:
+    bundle: list[Sequence[Op]] = []
+    size = 0
+    for ops in moves:
+        own = sum(len(op.path) + len(getattr(op, "data", b"")) for op in ops)
+        if bundle and (len(bundle) == TOGETHER or size + own > TOGETHER_BYTES):
+            yield bundle
+            bundle, size = [], 0
+        bundle.append(ops)
+        size += own
+    if bundle:
+        yield bundle
 
 
 def _answer(sent: Any, read: Callable[[Any], T], seconds: float) -> T | None:

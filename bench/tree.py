@@ -2,8 +2,9 @@
 
     python -m bench.tree [--quick] [--json FILE]
 
-Both sides send the very same operations to the same server, so the difference is what our verb adds: looking up the
-claim, writing JSON, reading the answers. The second row is what it is worth to send many before waiting for the first.
+Both sides send the very same operations to the same server. Alone, one move is one `multi` and is waited for: the
+difference is what our verb adds, looking up the claim, writing JSON, reading the answer. Together, the library sends
+each `multi` before it waits for the first; so do we, and we put many moves into one. The last row is what that brings.
 """
 
 from __future__ import annotations
@@ -63,12 +64,26 @@ def one_by_one(store: Store, count: int) -> float:
 
 
 def bare(store: Store, count: int) -> float:
-    """What our verb would send, sent by kazoo alone."""
+    """What our verb would send, sent by kazoo alone: each before the first answer is waited for."""
+    moves = bare_moves(store, count)
+    return _timed(count, lambda: _send(_zk(store), moves))
+
+
+def bare_alone(store: Store, count: int) -> float:
+    """The same, each when the one before it was answered."""
+    moves = bare_moves(store, count)
+    return _timed(count, lambda: [_send(_zk(store), [ops]) for ops in moves])
+
+
+def bare_moves(store: Store, count: int) -> list[list[Op]]:
     at: Any = store.queue._at  # type: ignore[attr-defined]
     now = at.now()
     seen = [(at.held[change.id], change) for change in changes(store, count)]
-    moves = [ops_of(at, old, after(old, change, now), change) for old, change in seen]
-    return _timed(count, lambda: _send(at.session.zk, moves))
+    return [ops_of(at, old, after(old, change, now), change) for old, change in seen]
+
+
+def _zk(store: Store) -> Any:
+    return store.queue._at.session.zk  # type: ignore[attr-defined]
 
 
 def _send(zk: Any, moves: Sequence[Sequence[Op]]) -> None:
@@ -98,17 +113,18 @@ def _timed(count: int, work: Callable[[], object]) -> float:
 
 
 def rows(store: Store, count: int) -> Iterator[Row]:
-    plant(store.queue, 3 * count * ROUNDS)
-    contest = {"together": together, "bare": bare, "one by one": one_by_one}
+    contest = {"together": together, "bare": bare, "one by one": one_by_one, "bare, one by one": bare_alone}
+    plant(store.queue, len(contest) * count * ROUNDS)
     found = in_turns({name: partial(each, store, count) for name, each in contest.items()}, ROUNDS)
     yield found.against("tree-move", "together", "bare", 0.8)
+    yield found.against("tree-move.alone", "one by one", "bare, one by one", 0.8)
     yield found.against("tree-pipelining", "together", "one by one", 3.0)
 
 
 def measure(options: Options) -> Sequence[Row]:
     with tempfile.TemporaryDirectory() as folder, zookeeper() as server:
         with open_tree(f"{server}/bench?with=sqlite:///{folder}/history.db") as store:
-            return list(rows(store, 100 if options.quick else 300))
+            return list(rows(store, 500 if options.quick else 1_000))
 
 
 if __name__ == "__main__":

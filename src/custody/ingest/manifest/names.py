@@ -37,13 +37,14 @@ class SeenNames:
     def add(self, name: str, line: int) -> Clash | None:
         """Remember a name, or say which line has it already."""
         name = folded(name)
-        if other := self._line_of("file", name):
+        key = _fingerprint("file", name)
+        if other := self._line_of(key):
             return Clash(other, folder=False)
-        if other := self._line_of("folder", name):
+        if other := self._line_of(_fingerprint("folder", name)):
             return Clash(other, folder=True)
         if clash := self._folders_of(name, line):
             return clash
-        self._keep("file", name, line)
+        self._keep(key, line)
         return None
 
     def _folders_of(self, name: str, line: int) -> Clash | None:
@@ -51,13 +52,13 @@ class SeenNames:
         if folder == self._last_folder:  # manifests list folder by folder: most rows need no look-up
             return None
         ancestor, new = folder, []
-        while ancestor and not self._line_of("folder", ancestor):
-            if other := self._line_of("file", ancestor):
+        while ancestor and not self._line_of(key := _fingerprint("folder", ancestor)):
+            if other := self._line_of(_fingerprint("file", ancestor)):
                 return Clash(other, folder=True)
-            new.append(ancestor)
+            new.append(key)
             ancestor, _, _ = ancestor.rpartition("/")
         for each in new:
-            self._keep("folder", each, line)
+            self._keep(each, line)
         self._last_folder = folder
         return None
 
@@ -68,13 +69,12 @@ class SeenNames:
             slot = (slot + 1) & mask
         return slot
 
-    def _line_of(self, what: str, name: str) -> int:
-        return self._lines[self._slot(_fingerprint(what, name))]
+    def _line_of(self, key: int) -> int:
+        return self._lines[self._slot(key)]
 
-    def _keep(self, what: str, name: str, line: int) -> None:
+    def _keep(self, key: int, line: int) -> None:
         if self._used * 3 >= len(self._keys) * 2:
             self._grow()
-        key = _fingerprint(what, name)
         slot = self._slot(key)
         self._keys[slot], self._lines[slot] = key, line
         self._used += 1

@@ -40,14 +40,13 @@ class _Line:
 
     def __init__(self, number: int, text: str, kind: Kind, tell: Tell) -> None:
         self.number, self.text, self.kind = number, text, kind
-        self.fields = SPLIT.split(text.strip())
+        self.fields: list[str] = SPLIT.split(text.strip())
         self.faulty = False
         self._tell = tell
+        self._values = [*(_decoded(self.fields, kind) if "%" in text else self.fields), *_ABSENT]
 
     def field(self, index: int) -> str:
-        value = _decoded(self.fields[index]) if index < len(self.fields) else ""
-        # Only our own storage manifests escape the % of a name that would look like an escape.
-        return _ESCAPED_PERCENT.sub("%", value) if self.kind is form.STORAGE else value
+        return self._values[index]
 
     def column(self, index: int) -> int:
         """Where field `index` begins, counting characters from 1."""
@@ -77,6 +76,7 @@ class _Line:
 
 URL, ALGORITHM, DIGEST, SIZE, MODIFIED, NAME, MIME = range(7)
 PRIMARY, DESCRIBED = 6, range(7, 11)  # in a batch: local identifiers, creator, title, date
+_ABSENT = ("",) * DESCRIBED.stop  # columns at the end may be missing
 
 
 def read_row(number: int, text: str, kind: Kind, check_name: CheckName, tell: Tell) -> Row | None:
@@ -246,6 +246,8 @@ def _mime(line: _Line) -> str:
 
 def local_ids(text: str) -> tuple[str, ...]:
     """`a; b;a` is a and b."""
+    if ";" not in text:  # as almost always
+        return (alone,) if (alone := text.strip()) else ()
     return tuple(dict.fromkeys(part.strip() for part in text.split(";") if part.strip()))
 
 
@@ -261,8 +263,8 @@ def _extra_columns(line: _Line) -> None:
         )
 
 
-def _decoded(value: str) -> str:
+def _decoded(fields: list[str], kind: Kind) -> list[str]:
     """Spaces at the ends and the divider itself are written as escapes, and only those."""
-    if "%" not in value:
-        return value
-    return value.replace("%20", " ").replace("%7c", "|").replace("%7C", "|")
+    values = [value.replace("%20", " ").replace("%7c", "|").replace("%7C", "|") for value in fields]
+    # Only our own storage manifests escape the % of a name that would look like an escape.
+    return [_ESCAPED_PERCENT.sub("%", value) for value in values] if kind is form.STORAGE else values

@@ -9,10 +9,15 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from rig.need import need
 
 pytest_plugins = ["prove.plugin"]
+
+# How long an example takes says something about the machine, nothing about the promise.
+settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("unhurried")
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page

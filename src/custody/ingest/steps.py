@@ -27,6 +27,7 @@ from custody.model.outcome import Failed, Outcome, Passed, Wait
 Step = Callable[[Work, World], Outcome]
 
 LEASE_SECONDS = 60.0
+LOCKED_SECONDS = 0.2
 BUSY_SECONDS = 0.2
 MOST_BYTES = 2**53 - 1  # what a server or a manifest claims beyond that cannot be told in the history
 LATER = 10  # added to the priority of a job whose size nobody knows, or that is very large
@@ -99,7 +100,7 @@ def processing(work: Work, world: World) -> Outcome:
         for name in sorted(names):
             lease = world.store.leases.claim(f"localid/{profile.owner}/{name}", work.claim.holder, LEASE_SECONDS)
             if lease is None:
-                return Wait(0.2, f"another job is looking up local id {name}")
+                return Wait(LOCKED_SECONDS, f"another job is looking up local id {name}")
             leases.append(lease)
         primary = _identify(work, world, names)
     finally:

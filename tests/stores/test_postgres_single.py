@@ -25,9 +25,12 @@ def store(quick_postgres: Postgres) -> Iterator[Store]:
 
 
 def test_after_a_rollback_the_statement_is_prepared_again(store: Store) -> None:
+    two = [NewJob("part"), NewJob("part", parent=store.queue.submit_one(NewJob("whole")).id)]
     first = store.queue.submit_one(NewJob("part", {"n": 1}))
-    with pytest.raises(BadInput):  # its transaction is rolled back, and the driver has the server forget everything
+    store.queue.submit(two)
+    with pytest.raises(BadInput):
         store.queue.submit([NewJob("part", {"n": 2}), NewJob("part", {"n": 3}, parent=10**30)])
+    store.queue.submit(two)  # now the driver has the server forget what it had prepared
     second = store.queue.submit_one(NewJob("part", {"n": 4}))
     assert [store.queue.get(one.id).payload for one in (first, second)] == [{"n": 1}, {"n": 4}]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any, Protocol
 
@@ -12,6 +12,7 @@ from custody.model.errors import BadInput
 from custody.model.event import DEEPEST, Event, unsealable
 from custody.model.item import Item, Latest
 from custody.model.job import HeldBy, Job, is_text
+from custody.model.json_text import json_text
 from custody.model.lease import Lease
 from custody.model.quick import quick
 
@@ -33,36 +34,18 @@ class Tx(Protocol):
         ...
 
 
-def _make_encode() -> Callable[[Any], str]:
-    """Made once: `json.dumps` makes an encoder for every call, and JSONEncoder another within it, which takes three
-    times as long as the work itself."""
-    common = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_keys=True, allow_nan=False)
-    within = json.encoder.c_make_encoder  # type: ignore[attr-defined]
-    if within is None:  # a Python without it
-        return common.encode
-    parts = within(None, common.default, json.encoder.encode_basestring, None, ":", ",", True, False, False)
-    return lambda value: "".join(parts(value, 0))
-
-
-_ENCODE = _make_encode()
-
-
 def dumps(value: Mapping[str, Any], where: str = "") -> str:
     """As JSON, the same for the same value; `where` is named if it cannot be."""
     if not value:
         return "{}"
     try:
-        text = _ENCODE(value)
+        text = json_text(value)
         if is_text(text):
             return text
         problem = "it holds half a character"
     except (TypeError, ValueError, RecursionError) as error:
         problem = str(error)
     raise BadInput(f"this cannot be kept as JSON: {problem}", code="value.json", where=where)
-
-
-def dumps_text(text: str) -> str:
-    return _ENCODE(text)
 
 
 _ODD_NUMBER = re.compile(r"[0-9]{16}|[0-9][eE]")  # perhaps: a text may hold as much
@@ -112,9 +95,12 @@ _NAMES = [field.name for field in fields(Job)]
 RUNNABLE, PAYLOAD, FACTS, SUPERSEDES = map(_NAMES.index, ("runnable", "payload", "facts", "supersedes"))
 
 
+_event = quick(Event)  # every event that is sealed or verified passes through here
+
+
 def event_from(row: Row) -> Event:
     id_, subject, seq, type_, outcome, agent, at, detail, token, move = row
-    return Event(id_, subject, seq, type_, outcome, agent, at, loads(detail), token, move)
+    return _event(id_, subject, seq, type_, outcome, agent, at, loads(detail), token, move)
 
 
 def item_from(row: Row) -> Item:

@@ -18,11 +18,12 @@ from typing import Any
 from custody.model.errors import BadInput
 from custody.model.graph import Edge, satisfied
 from custody.model.job import Job, NewJob
+from custody.model.json_text import json_text
 from custody.model.machine import End
 from custody.stores import graph
 from custody.stores.postgres.transaction import PostgresTx
 from custody.stores.postgres.wire import column, fits, numbers
-from custody.stores.rows import Tx, dumps, dumps_text, event_text, job_from
+from custody.stores.rows import Tx, dumps, event_text, job_from
 from custody.stores.submit import Submitted, columns, first_detail, settle_in, submit_one, the_earlier
 
 MOST = 1000
@@ -259,7 +260,7 @@ class _Shapes:
 def with_key(detail: str, key: str) -> str:
     """The detail with its key put in, in the order of names: most jobs with a key differ in nothing else."""
     before, after = detail.split('"kind":', 1)
-    return f'{before}"key":{dumps_text(key)},"kind":{after}'
+    return f'{before}"key":{json_text(key)},"kind":{after}'
 
 
 _SHAPE = frozenset(

@@ -10,9 +10,11 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from custody.model.errors import BadInput, NotFound, Refused
+from custody.stores.reply import Reply
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -23,32 +25,10 @@ RETURN_SECONDS = 0.0005
 """So long at most is a crowd waited for; a commit takes as long."""
 
 
+@dataclass(eq=False, slots=True)
 class _Request(Generic[T, R]):
-    """Somebody who waits: until there is an answer, or until it is their turn to serve."""
-
-    __slots__ = ("_answer", "_error", "_gate", "things")
-
-    def __init__(self, things: list[T]) -> None:
-        self.things = things
-        self._gate = threading.Lock()  # a bare one: an event or a future costs several times as much
-        self._gate.acquire()
-        self._answer: list[R] | None = None
-        self._error: BaseException | None = None
-
-    def wait(self) -> list[R] | None:
-        """The answer; None: it is your turn to serve."""
-        self._gate.acquire()
-        if self._error is not None:
-            raise self._error
-        return self._answer
-
-    def tell(self, answer: list[R] | None = None, error: BaseException | None = None) -> None:
-        self._answer, self._error = answer, error
-        self._gate.release()
-
-    @property
-    def is_answered(self) -> bool:
-        return self._answer is not None or self._error is not None
+    things: list[T]
+    reply: Reply[list[R] | None] = field(default_factory=Reply)  # None: it is your turn to serve
 
 
 class Together(Generic[T, R]):
@@ -65,7 +45,7 @@ class Together(Generic[T, R]):
         if len(things) * 2 > MOST:
             return self._serve(things)
         mine = self._wait_in_line(things)
-        answer = mine.wait() if mine else None
+        answer = mine.reply.wait() if mine else None
         return self._lead(things) if answer is None else answer
 
     def _wait_in_line(self, things: list[T]) -> _Request[T, R] | None:
@@ -86,14 +66,14 @@ class Together(Generic[T, R]):
             return self._serve_all(things, company)
         except BaseException as error:
             for request in company:
-                if not request.is_answered:
-                    request.tell(error=error)
+                if not request.reply.given:
+                    request.reply.fail(error)
             raise
         finally:
             with self._lock:
                 self._busy = bool(self._waiting)
                 if self._waiting:
-                    self._waiting.pop(0).tell()
+                    self._waiting.pop(0).reply.give(None)
 
     def _let_the_crowd_return(self) -> None:
         """Those just served together are about to ask again: without them we would commit for one, then for all."""
@@ -122,12 +102,12 @@ class Together(Generic[T, R]):
             return self._serve(things)
         at = len(things)
         for request in company:
-            request.tell(answers[at : at + len(request.things)])
+            request.reply.give(answers[at : at + len(request.things)])
             at += len(request.things)
         return answers[: len(things)]
 
     def _serve_alone(self, request: _Request[T, R]) -> None:
         try:
-            request.tell(self._serve(request.things))
+            request.reply.give(self._serve(request.things))
         except Exception as error:
-            request.tell(error=error)
+            request.reply.fail(error)

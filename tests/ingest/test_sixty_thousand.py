@@ -2,8 +2,8 @@
 
 Batches, fan-out, reports, making room and the history are the real ones; what a job does on its way is not: sixty
 thousand downloads and stored objects would be the file system's benchmark, not the tree's. Jobs are moved by us, all
-eight steps of each, with nothing to do in them; or, as that alone takes minutes for ten thousand, by another service
-of the fleet, which takes them from the first queue to the last in one move.
+eight steps of each, with nothing to do in them; or, as that takes minutes, by another service of the fleet, which takes
+them from the first queue to the last in one move.
 """
 
 from __future__ import annotations
@@ -197,15 +197,15 @@ def reported(home: Archive) -> list[tuple[int, str]]:
 def test_a_manifest_of_sixty_thousand_rows_runs_through_and_every_folder_can_be_listed(
     who: str, roomy: ZooKeeper, tell: Tell, scaled: Scaled[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rows = scaled(120, 3_000 if who == "we" else AS_SHIPPED, AS_SHIPPED)
+    rows = scaled(120, 12_000 if who == "we" else AS_SHIPPED, AS_SHIPPED)
     limits = Limits()
     if rows < AS_SHIPPED:  # everything smaller in proportion
         limits = Limits(jobs=rows // 2)
-        monkeypatch.setattr(TreeQueue, "fan_out", FanOut(at_once=5, most=rows // PARTS))
+        monkeypatch.setattr(TreeQueue, "fan_out", FanOut(at_once=min(100, rows // 24), most=rows // PARTS))
     hosts, folders = roomy.fresh_root(), Folders()
     with quick() as folder:
         url = f"zookeeper://{hosts}?with=sqlite:///{folder}/custody.db"
-        with archive(Path(folder), url, limits=limits) as home, asking(hosts, 0.05) as asked:
+        with archive(Path(folder), url, limits=limits) as home, asking(hosts, 0.05 + rows / 100_000) as asked:
             folders.watch(home.store)
             begun, used = time.monotonic(), time.process_time()
             home.submit(long_manifest(home, rows), type="batch-manifest")

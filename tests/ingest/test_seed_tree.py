@@ -434,7 +434,7 @@ def test_acquiring_makes_the_lock_that_every_service_looks_for_and_settling_take
         ("Held", {}),
         ("Completed", {"Completed": "Notify"}),
     ],
-    ids=["Failed --> DELETED", "Held --> Deleted", "Completed --> Automatic Cleanup"],
+    ids=["Failed --> DELETED", "Held --> Deleted", "Completed --> Automatic Cleanup, Job: Completed --> DELETED"],
 )
 def test_a_deleted_batch_leaves_nothing_but_its_history(
     bench: Bench, status: str, jobs: Mapping[str, str | None]

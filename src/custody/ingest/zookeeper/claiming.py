@@ -51,7 +51,7 @@ def claim_these(at: Tree, names: Sequence[str], holder: str, move: str) -> list[
     if not _history_keeps_up(at):
         return []
     holds, now = read_holds(at.session), at.now()
-    found = [seen for seen in read(at.session, names) if seen is not None]
+    found = [seen for seen in _or_read(at, names, [at.recent.take(name) for name in names]) if seen is not None]
     free = [seen for seen in found if not blockers(seen, holds, now, seen.record.place, at.external)]
     return take(at, free, holds, holder, move)
 
@@ -189,18 +189,23 @@ def _length(at: Tree, queue: str) -> int:
 
 
 def _waiting_jobs(at: Tree, state: str, entries: Sequence[str], turn: int) -> Iterator[Seen]:
-    # Locks are not looked at: whoever of us has a job says so in its record, and another service's lock refuses us.
     queue = f"{tree.QUEUES}/{tree.queue_of(state)}"
-    known = {entry: at.recent.take(f"{queue}/{entry}") for entry in entries}
-    unknown = [entry for entry, seen in known.items() if seen is None]
-    found = read(at.session, [entry[3:] for entry in unknown], with_locks=False)
-    known |= zip(unknown, found, strict=True)
-    for entry, seen in known.items():
+    names = [entry[3:] for entry in entries]
+    left = [at.recent.take(name, f"{queue}/{entry}") for name, entry in zip(names, entries, strict=True)]
+    for name, seen in zip(names, _or_read(at, names, left), strict=True):
         if seen is not None and seen.status.state == state:
             yield seen
         else:
-            at.rest.put(_mark(state, entry[3:]), LATER, turn)
-            at.odd.add(entry[3:])  # half-moved by someone: if it stays so, it is mended
+            at.rest.put(_mark(state, name), LATER, turn)
+            at.odd.add(name)  # half-moved by someone: if it stays so, it is mended
+
+
+def _or_read(at: Tree, names: Sequence[str], left: Sequence[Seen | None]) -> Iterator[Seen | None]:
+    """As we left them, or as they are. Locks are not looked at: whoever of us has a job says so in its record, and
+    another service's lock refuses us."""
+    unknown = [name for name, seen in zip(names, left, strict=True) if seen is None]
+    found = iter(read(at.session, unknown, with_locks=False))
+    return (seen or next(found) for seen in left)
 
 
 def _job_entries(at: Tree, state: str) -> Iterator[str]:

@@ -70,7 +70,7 @@ def _seen(at: Tree, change: Change) -> Seen | None:
 
 def _done(at: Tree, change: Change, new: Seen) -> Answer:
     at.drop(change.id, change.token)
-    if not new.is_batch and JOB.is_working(change.to):
+    if not new.is_batch and JOB.is_working(change.to) and change.to not in at.external:
         written = new.facts if change.facts is None else tree.load(tree.dump(new.facts))  # as anyone would read them
         at.recent.put(replace(new, facts=written))
     forget_look(at, change)

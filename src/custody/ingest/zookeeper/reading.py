@@ -105,8 +105,8 @@ class Rest:
 
 
 class Recent:
-    """Jobs that we moved on ourselves, as they are since, by their place in the queue: who claims one again need not
-    read it. If anyone has touched it meanwhile the claim is refused, and the next look reads it."""
+    """Jobs that we moved on ourselves, as they are since: who claims one again need not read it. If anyone has touched
+    it meanwhile the claim is refused, and the next look reads it."""
 
     most = 30_000  # as many as there are jobs in a full tree; each is a few thousand bytes
 
@@ -114,12 +114,17 @@ class Recent:
         self._seen: dict[str, Seen] = {}
 
     def put(self, seen: Seen) -> None:
-        self._seen[tree.entry(seen.status.state, seen.priority, seen.name)] = seen
+        self._seen.pop(seen.name, None)
+        self._seen[seen.name] = seen
         while len(self._seen) > self.most:
-            self._seen.pop(next(iter(self._seen)), None)  # moved on by others since, perhaps
+            self._seen.pop(next(iter(self._seen)), None)  # the oldest: others have it now, perhaps
 
-    def take(self, entry: str) -> Seen | None:
-        return self._seen.pop(entry, None)
+    def take(self, name: str, entry: str = "") -> Seen | None:
+        """As we left it; where it was found in a queue, only if that is where we left it."""
+        seen = self._seen.get(name)
+        if seen is None or (entry and entry != tree.entry(seen.status.state, seen.priority, name)):
+            return None
+        return self._seen.pop(name, None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,8 +81,8 @@ class WholeQueue(Queue, Protocol):
     @property
     def fan_out(self) -> FanOut: ...
 
-    def full(self) -> str:
-        """Why no batch can be made into jobs now; empty when it can."""
+    def full(self, batch: int) -> str:
+        """Why this batch cannot be made into jobs now; empty when it can."""
         ...
 
     def submit_one(self, job: NewJob, agent: str = "") -> SubmittedJob: ...

@@ -20,11 +20,14 @@ from kazoo.client import KazooClient
 from custody.engine.judge import judge
 from custody.engine.kinds import Kind
 from custody.ingest.manifest.form import Row
-from custody.ingest.states import JOB, JOB_KIND
+from custody.ingest.states import BATCH, BATCH_KIND, JOB, JOB_KIND
+from custody.ingest.submission import row_jobs
 from custody.ingest.tree import id_of, name_of
 from custody.ingest.zookeeper import mending, opening
-from custody.model.errors import LeaseLost
-from custody.model.job import Change, Claim, Job
+from custody.ingest.zookeeper.queue import TreeQueue
+from custody.ingest.zookeeper.reading import Limits
+from custody.model.errors import LeaseLost, Refused
+from custody.model.job import Change, Claim, FanOut, Job
 from custody.model.outcome import Passed
 from ingest import peer as other_service
 from ingest.bench import CONFIG, Archive, archive
@@ -268,10 +271,6 @@ def test_a_job_with_a_priority_of_99_that_is_to_wait_longer_stays_in_two_digits(
 def test_a_submission_of_many_rows_becomes_several_batches_and_no_folder_grows_beyond_its_limit(
     zookeeper_hosts: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from custody.ingest.zookeeper.queue import TreeQueue
-    from custody.ingest.zookeeper.reading import Limits
-    from custody.model.job import FanOut
-
     monkeypatch.setattr(TreeQueue, "fan_out", FanOut(at_once=4, most=10))
     with (
         archive(tmp_path, tree_url(zookeeper_hosts, tmp_path), limits=Limits(jobs=12)) as home,
@@ -303,6 +302,34 @@ def test_a_submission_of_many_rows_becomes_several_batches_and_no_folder_grows_b
             [10], [10], [4]
         ]  # fmt: skip
         assert len(home.mails()) == 3
+
+
+def test_batches_that_are_half_made_in_a_full_tree_do_not_wait_for_each_other_for_ever(
+    zookeeper_hosts: str, tmp_path: Path
+) -> None:
+    with archive(tmp_path, tree_url(zookeeper_hosts, tmp_path), limits=Limits(jobs=12, last=6)) as home:
+        queue = home.store.queue
+        numbers = [home.submit("https://depositor.example/x.checkm") for _ in range(2)]
+        claims = {claim.id: claim for claim in queue.claim([f"{BATCH_KIND}|pending||"], "us", 60, 2)}
+        first, second = (claims[number] for number in numbers)
+        rows = [Row(n, f"https://depositor.example/{n}", f"{n}.checkm") for n in range(1, 11)]
+
+        def make(batch: Claim, start: int, stop: int) -> None:
+            jobs = list(row_jobs(batch.id, batch.job.payload, iter(rows[start:stop]), "object-manifest", 5))
+            queue.keep(batch, {"fanned": stop}, {"fanned": stop}, jobs, "us")
+
+        make(first, 0, 4)
+        make(second, 0, 4)
+        make(first, 4, 8)
+        with pytest.raises(Refused, match="no more than 12 may be"):
+            make(second, 4, 8)
+        assert queue.full(second.id)
+        assert not queue.full(first.id), "the first is made to its end: nothing else could ever make room"
+        make(first, 8, 10)
+        made = Kind(BATCH_KIND, lambda work: Passed(), state="pending", machine=BATCH)
+        assert queue.settle([judge(made, first, Passed(), {}, 0.5, home.store.new_move())])[0].done
+        assert queue.full(second.id), "now there is one that will end, and that is waited for"
+        queue.release([second])
 
 
 def test_what_the_history_could_not_take_is_refused_with_its_move_and_keeps_nobody_waiting(

@@ -31,7 +31,7 @@ SNIFFED = 64 << 10
 
 def pending(work: Work, world: World) -> Outcome:
     """Fan out: one job for each object of the submission. A submission that cannot be used is told to the depositor."""
-    if full := world.store.queue.full():  # asked before the manifest is read: that takes longer, and many may wait
+    if full := world.store.queue.full(work.job.id):  # before the manifest is read: that takes longer, and many may wait
         return Wait(FULL_SECONDS, full)
     try:
         outcome = _fan_out(work, world)

@@ -35,7 +35,7 @@ class SqlQueue:
         self._db.bell.ring()
         return answer
 
-    def full(self) -> str:
+    def full(self, batch: int) -> str:
         """A table takes any number of rows."""
         return ""
 

@@ -19,7 +19,7 @@ from custody.ingest.zookeeper import removing
 from custody.ingest.zookeeper.journal import Entry, Happened, of_birth
 from custody.ingest.zookeeper.moving import facts_ops, lists_ops
 from custody.ingest.zookeeper.operations import OUR_LOCK_VERSION, Check, Create, Op, created
-from custody.ingest.zookeeper.reading import Seen, Tree, read_one
+from custody.ingest.zookeeper.reading import Seen, Tree, read, read_one
 from custody.ingest.zookeeper.record import Record
 from custody.ingest.zookeeper.session import Verdict
 from custody.model.errors import BadInput, KeyConflict, LeaseLost, Refused, Unavailable
@@ -80,7 +80,7 @@ def keep(
     if seen is None or seen.token != claim.token:
         raise LeaseLost(f"{tree.name_of(claim.id)} was claimed or moved by someone else: nothing was kept")
     jobs = [child for child in children if child.kind != BATCH_KIND]
-    if jobs and (full := too_full(at, len(jobs))):
+    if jobs and (full := too_full(at, seen.name, len(jobs))):
         raise full
     move = at.db.new_move()
     for _ in range(TRIES):
@@ -155,15 +155,27 @@ def _next(at: Tree, folder: str) -> int:
     return found.births if found else 0
 
 
-def too_full(at: Tree, more: int = 1) -> Refused | None:
+def too_full(at: Tree, batch: str, more: int = 1) -> Refused | None:
     """So many, and no more: a list that does not fit into one packet would be the end of every other service."""
     (jobs,) = at.session.get_many([tree.JOBS])
     there = jobs.children if jobs else 0
     if there + more <= at.limits.jobs:
         return None
-    removing.make_room(at)
+    if not removing.make_room(at) and there + more <= at.limits.jobs + at.limits.last and _is_the_last_hope(at, batch):
+        return None
     return Refused(
         f"there are {there:,} jobs in the tree, and no more than {at.limits.jobs:,} may be",
         code="queue.full",
         hint="it goes on by itself when batches have completed; failed ones must be resumed or deleted",
     )
+
+
+def _is_the_last_hope(at: Tree, batch: str) -> bool:
+    """Several batches are half made into jobs, the tree is full, and none that could end is left to make room: then the
+    first of them is made to its end all the same, or all would wait for each other for ever."""
+    names = [name for name in at.session.names(tree.BATCHES) if tree.is_batch(name)]
+    batches = [seen for seen in read(at.session, names) if seen is not None]
+    if any(seen.status.state in ("processing", "reporting", "update-reporting", "completed") for seen in batches):
+        return False
+    begun = [seen.name for seen in batches if seen.status.state == "pending" and seen.taken]
+    return begun[:1] == [batch]

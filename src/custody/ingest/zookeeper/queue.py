@@ -58,8 +58,8 @@ class TreeQueue:
     def submit_one(self, job: NewJob, agent: str = "") -> Submitted:
         return self.submit([job], agent)[0]
 
-    def full(self) -> str:
-        return str(creating.too_full(self._at) or "")
+    def full(self, batch: int) -> str:
+        return str(creating.too_full(self._at, tree.name_of(batch)) or "")
 
     # claim
 

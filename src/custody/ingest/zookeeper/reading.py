@@ -29,6 +29,7 @@ class Limits:
     """How full the tree may become. A folder's list must fit into one packet, for services in any language."""
 
     jobs: int = 30_000  # below /jobs: no new ones are made while there are more
+    last: int = 9_900  # beyond that, for what is missing of one batch when all wait for each other
     moves: int = 20_000  # not yet in the history: nothing is claimed while there are more
 
 

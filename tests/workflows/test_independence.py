@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from custody.model.errors import Refused
 from custody.workflows.archives import Archives
 from custody.workflows.notify import COMMIT_KIND, commit_key, notify
 from custody.workflows.planning import TASK_KIND, task_key
@@ -87,3 +88,12 @@ def test_why_tells_what_a_failed_task_said_last(one_desk: Desk) -> None:
     one_desk.run()
     (reason,) = one_desk.store.queue.why(one_desk.task(1, "a").id)
     assert reason.text == "it has ended: failed (there is no paper left)"
+
+
+def test_a_repository_belongs_to_one_archive(one_desk: Desk) -> None:
+    """Its hook tells one archive, and whoever retries something has to know where."""
+    with pytest.raises(Refused, match="archive proj already") as refused:
+        Archives(one_desk.store).add("again", "svn", f"file://{one_desk.repository.path}", "ada")
+    assert refused.value.code == "archive.known"
+    assert "remove proj" in refused.value.hint
+    assert [kept.name for kept in Archives(one_desk.store).list()] == ["proj"]

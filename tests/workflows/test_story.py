@@ -175,11 +175,13 @@ def test_the_installed_hook_takes_a_commit_in_and_never_fails_the_committer(
 ) -> None:
     url = f"sqlite:///{tmp_path / 'custody.db'}"
     program = str(Path(sys.executable).with_name("custody"))
-    environment = {**os.environ, "CUSTODY_STORE": url}
-    added = subprocess.run(
-        [program, "archive", "add", "proj", str(repository.path)], env=environment, capture_output=True, text=True
-    )
+    (tmp_path / "custody.toml").write_text('store = "sqlite:///custody.db"\n')  # hooks stand elsewhere
+    words = [program, "archive", "add", "proj", str(repository.path)]
+    added = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True)
     assert "the hook is installed" in added.stdout, added.stderr
+    assert (repository.path / "custody-store").read_text().strip() == url
+    assert (repository.path / "custody-store").stat().st_mode & 0o777 == 0o600, "there may be a password in it"
+    assert "custody.db" not in (repository.path / "hooks" / "post-commit").read_text()
     repository.commit("first", {"a.txt": "a"})
     with open_store(url) as store:
         until(lambda: Archives(store).get("proj").last == 1)

@@ -11,6 +11,7 @@ import typer
 
 from custody.cli import archive_tasks, running
 from custody.cli.archive_tasks import Name, Revision, StoreUrl, opened, revision_jobs, word
+from custody.cli.config import absolute
 from custody.cli.running import AsJson, Why
 from custody.cli.when import ago
 from custody.model.errors import NotFound
@@ -51,8 +52,8 @@ def add(
         hook = hook and local and system != "folder"  # nothing is pushed there: it is looked at
         kept = Archives(handle).add(name, system, str(path.resolve()) if local else location, running.me(), since)
         if hook:
-            program = shutil.which("custody") or sys.argv[0]
-            hooks.install(path, [str(Path(program).resolve()), "archive", "notify", "--store", handle.url, name])
+            program = Path(shutil.which("custody") or sys.argv[0])
+            hooks.install_for_store(path, program, name, absolute(handle.url, Path.cwd()))
         new = reconcile(handle, kept)
     print(f"archive {name} ({system}): {new} revisions taken in" + ("; the hook is installed" if hook else ""))
 

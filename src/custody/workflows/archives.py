@@ -69,8 +69,16 @@ class Archives:
         uuid = open_archive(system, location).uuid()
 
         def work(tx: Tx) -> None:
+            others = [kept.name for kept in (Kept(*row) for row in tx.run("wf_archives")) if kept.uuid == uuid]
+            if others and name not in others:
+                raise Refused(
+                    f"{location} is the repository of archive {others[0]} already", code="archive.known", where=name,
+                    hint=f"one archive each: `custody archive remove {others[0]}`, or, for a copy that lives on by "
+                    "itself, `svnadmin setuuid` on it",
+                )  # fmt: skip
             if not tx.run("wf_add_archive", name=name, system=system, location=location, uuid=uuid, last=since):
-                raise Refused(f"there is an archive {name} already", code="archive.exists")
+                hint = f"`custody archive remove {name}` first, or give this one another name"
+                raise Refused(f"there is an archive {name} already", code="archive.exists", where=location, hint=hint)
             write_note(tx, f"archive/{name}", "added", who, {"location": location, "since": since})
 
         self._db.write(work)

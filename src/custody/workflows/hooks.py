@@ -27,6 +27,7 @@ from custody.model.errors import BadInput, NotFound, Refused
 MARK = "# custody hook: written by `custody archive add`, removed by `custody archive remove`"
 SPOOL = "custody-spool"
 API = "custody-api"  # in the repository: where to tell, and the token
+STORE = "custody-store"  # in the repository: the store's address, which may have a password in it
 _BEFORE = ".before-custody"
 
 _HEAD = """#!/bin/sh
@@ -55,6 +56,7 @@ _POST = (
     'settings=$1; shift; [ $# -eq 1 ] && said="{\\"revision\\": $1}" || said="{}"; '
     'exec curl --config "$settings" --data "$said" --output /dev/null'
 )
+_NAME_STORE = 'CUSTODY_STORE=$(cat "$1") && export CUSTODY_STORE && shift && exec "$@"'
 _SUBVERSION = """
 code=0
 [ ! -x "$here/post-commit{before}" ] || "$here/post-commit{before}" "$@" || code=$?
@@ -152,11 +154,19 @@ def install_for_api(repository: Path, api: str, archive: str, token: str) -> Pat
         f'header = "Authorization: Bearer {secret}"',
         'header = "Content-Type: application/json"',
     ]
-    _write(settings, "\n".join([*lines, "fail", "silent", "max-time = 20", ""]), mode=0o600)
-    owner = repository.stat()
-    if os.geteuid() == 0:
-        os.chown(settings, owner.st_uid, owner.st_gid)
+    _write_for_owner(settings, "\n".join([*lines, "fail", "silent", "max-time = 20", ""]))
     return install(repository, ["/bin/sh", "-c", _POST, "custody-notify", str(settings)])
+
+
+def install_for_store(repository: Path, program: Path, archive: str, store: str) -> Path:
+    """A hook that tells a store on this machine, or one that can be reached from it. Like a token, its address is in
+    a file of the repository's owner: hooks can be read by anyone, and so can command lines."""
+    repository = repository.absolute()
+    kind_of(repository)
+    settings = repository / STORE
+    _write_for_owner(settings, f"{store}\n")
+    command = ["/bin/sh", "-c", _NAME_STORE, "custody-notify", str(settings), str(program.resolve())]
+    return install(repository, [*command, "archive", "notify", archive])
 
 
 def uninstall(repository: Path) -> None:
@@ -171,7 +181,8 @@ def uninstall(repository: Path) -> None:
         os.replace(before, hook)
     else:
         hook.unlink(missing_ok=True)
-    (repository / API).unlink(missing_ok=True)
+    for settings in (API, STORE):
+        (repository / settings).unlink(missing_ok=True)
 
 
 def is_installed(repository: Path) -> bool:
@@ -198,6 +209,13 @@ def _is_ours(hook: Path) -> bool:
         return MARK.partition(":")[0] in hook.read_text(errors="replace")[:400]
     except OSError:
         return False
+
+
+def _write_for_owner(file: Path, content: str) -> None:
+    _write(file, content, mode=0o600)
+    owner = file.parent.stat()
+    if os.geteuid() == 0:
+        os.chown(file, owner.st_uid, owner.st_gid)
 
 
 def _write(hook: Path, content: str, mode: int = 0o755) -> None:

@@ -66,7 +66,12 @@ class Hooks:
         """In a process of its own: whoever asks is no part of what is measured."""
         words = json.dumps({"address": asdict(self.address), "store": self.store, "count": self.count})
         done = subprocess.run(
-            [sys.executable, "-m", "bench.hooks"], input=words, capture_output=True, text=True, check=True, cwd=PROJECT
+            [sys.executable, "-m", "bench.hooks"],
+            input=words,
+            stdout=subprocess.PIPE,
+            text=True,
+            check=True,
+            cwd=PROJECT,
         )
         return Took(**json.loads(done.stdout))
 

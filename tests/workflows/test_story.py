@@ -11,7 +11,9 @@ import threading
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from custody.cli.archive import app
 from custody.stores import open_store
 from custody.workflows.archives import Archives
 from custody.workflows.notify import reconcile
@@ -102,9 +104,24 @@ def test_a_faulty_definition_fails_visibly_and_later_revisions_go_on(desk: Desk)
     desk.run()
     faulty = desk.task(first, FAULTY)
     assert faulty.state == "failed"
-    assert "publish.yaml" in faulty.facts["reason"]
+    where = "_workflows/publish.yaml:2:13"
+    assert where in faulty.facts["reason"]
     assert desk.states("COMMIT", first, second) == ["done", "done"]
     assert desk.states("build-PDF", second) == ["done"]
+    assert where in desk.store.queue.why(faulty.id)[0].text
+    printed = CliRunner().invoke(app, ["log", "proj", str(first), FAULTY, "--store", desk.store.url]).output
+    assert printed.startswith(where), "what is wrong is what it has to say"
+
+
+def test_retrying_a_faulty_definition_says_once_more_what_is_wrong(desk: Desk) -> None:
+    first = desk.commit({"_workflows/publish.yaml": "- name: a\n  depends: [nobody]\n"})
+    desk.notify(first)
+    desk.run()
+    desk.operator.resume(desk.task(first, FAULTY).id, "perhaps now")
+    desk.run()
+    faulty = desk.task(first, FAULTY)
+    assert (faulty.state, faulty.code) == ("failed", "workflow.faults")
+    assert "publish.yaml:2:13" in desk.store.queue.why(faulty.id)[0].text
 
 
 def test_a_blocking_task_holds_up_the_next_commit(desk: Desk) -> None:

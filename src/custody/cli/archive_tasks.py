@@ -68,6 +68,9 @@ def log(name: Name, revision: Revision, task: TaskName, run: InRun = "commit", s
     found = find(None)
     with opened(store) as handle:
         job = _job(handle, name, revision, task, run)
+    if faults := job.payload.get("faults"):
+        print(*faults, sep="\n")
+        return
     kept = job.facts.get("log")
     if not kept or found is None:
         raise NotFound(
@@ -176,12 +179,10 @@ def _job(store: Store, name: str, revision: int, task: str, run: str = "commit")
     else:
         job = find_task(store, task_key(name, revision, run, task))
     if job is None:
-        known = [found.task for found in revision_jobs(store, name, revision, revision)]
-        raise NotFound(
-            f"{name} has no {task} at revision {revision}",
-            code="task.unknown",
-            hint=f"known: {', '.join(map(str, known)) or 'none'}",
-        )
+        last = Archives(store).get(name).last
+        known = [str(found.task) for found in revision_jobs(store, name, revision, revision)]
+        hint = f"known: {', '.join(known)}" if known else f"{name} has been taken in up to revision {last}"
+        raise NotFound(f"{name} has no {task} at revision {revision}", code="task.unknown", hint=hint)
     return job
 
 

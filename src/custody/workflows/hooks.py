@@ -3,7 +3,7 @@ listens.
 
 A hook runs as the repository's server, with an empty environment, while a committer waits. So it does nothing
 but put a note on disk and start the command that passes it on, in the background with every descriptor
-closed; it never fails a commit and never delays one. The note is removed when the command has succeeded;
+closed; it never fails a commit and never waits for anyone. The note is removed when the command has succeeded;
 otherwise `spooled` finds it. Even a lost note costs only time: revisions are found by looking
 (`Archive.youngest`).
 
@@ -19,6 +19,7 @@ import stat
 import tempfile
 import urllib.parse
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,16 +38,19 @@ PATH=/usr/local/bin:/usr/bin:/bin
 here={hooks}
 spool={spool}
 """
-# The note comes first, so that it is there whatever happens to the rest.
+# The note comes first, so that it is there whatever happens to the rest, and before the committer goes on, so that
+# notes are in the order of commits. Where it cannot be written (a full disk), nothing of it is left.
 _TELL = """
 tell() {{
+    note="$spool/$1.$$"
+    (
+        umask 077
+        mkdir -p "$spool"
+        {{ printf '%s\\n' "$@" > "$note.new" && mv "$note.new" "$note"; }} || rm -f "$note.new"
+    ) </dev/null >/dev/null 2>&1
     (
         trap '' HUP
-        umask 077
         cd /
-        mkdir -p "$spool"
-        note="$spool/$1.$$"
-        printf '%s\\n' "$@" > "$note.new" && mv "$note.new" "$note"
         env -i PATH="$PATH" {command} "$@" && rm -f "$note"
     ) </dev/null >/dev/null 2>&1 &
 }}
@@ -193,11 +197,16 @@ def is_installed(repository: Path) -> bool:
 def spooled(repository: Path) -> list[Note]:
     """Notes that could not be passed on, oldest first."""
     folder = repository / SPOOL
-    if not folder.is_dir():
-        return []
-    files = [file for file in folder.iterdir() if not file.name.endswith(".new")]
-    files.sort(key=lambda file: file.stat().st_mtime_ns)
-    return [Note(tuple(file.read_text(errors="replace").splitlines()), file) for file in files]
+    notes: list[tuple[int, Note]] = []
+    try:
+        files = [file for file in folder.iterdir() if not file.name.endswith(".new")] if folder.is_dir() else []
+    except PermissionError:
+        return []  # they are the server's own business; revisions are found by looking
+    for file in files:
+        with suppress(FileNotFoundError):  # passed on just now
+            note = Note(tuple(file.read_text(errors="replace").splitlines()), file)
+            notes.append((file.stat().st_mtime_ns, note))
+    return [note for _, note in sorted(notes, key=lambda found: found[0])]
 
 
 def _exists(path: Path) -> bool:

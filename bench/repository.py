@@ -19,7 +19,7 @@ class StandIn:
         return "stand-in"
 
     def youngest(self) -> int:
-        return 0
+        return 2**53
 
     def parents(self, revision: int, lines: Sequence[str] = ()) -> tuple[int, ...]:
         return (revision - 1,) if revision > 1 else ()

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from typer.testing import CliRunner
 
-from custody.model.errors import Refused
+from custody.cli.archive import app
+from custody.model.errors import NotFound, Refused, Unavailable
 from custody.workflows.archives import Archives
 from custody.workflows.notify import COMMIT_KIND, commit_key, notify
 from custody.workflows.planning import TASK_KIND, task_key
@@ -97,3 +99,43 @@ def test_a_repository_belongs_to_one_archive(one_desk: Desk) -> None:
     assert refused.value.code == "archive.known"
     assert "remove proj" in refused.value.hint
     assert [kept.name for kept in Archives(one_desk.store).list()] == ["proj"]
+
+
+def test_a_repository_that_was_moved_away_is_told_of_once_and_again_when_it_is_back(one_desk: Desk) -> None:
+    one_desk.publish()
+    away = one_desk.repository.path.with_name("away")
+    archives = Archives(one_desk.store)
+    one_desk.repository.path.rename(away)
+    for _ in range(3):
+        reconcile_all(one_desk.store)
+    assert str(one_desk.repository.path) in archives.out_of_reach("proj")
+    shown = CliRunner().invoke(app, ["list", "--store", one_desk.store.url]).output
+    assert "E000002" in shown, "whoever lists the archives sees it"
+    away.rename(one_desk.repository.path)
+    assert reconcile_all(one_desk.store) == 1
+    reconcile_all(one_desk.store)
+    assert archives.out_of_reach("proj") == ""
+    told = [event.type for event in one_desk.store.records.events("archive/proj")]
+    assert told == ["added", "unreachable", "reached"]
+
+
+def test_a_notice_of_a_revision_that_is_not_there_holds_up_nothing(one_desk: Desk) -> None:
+    first = one_desk.publish()
+    with pytest.raises(NotFound, match="has no revision 12") as refused:
+        one_desk.notify(12)
+    assert (refused.value.code, refused.value.hint) == ("archive.revision", "its youngest is 1")
+    assert one_desk.notify(first) == 1
+    assert one_desk.notify(first + 1) == 1, "the next one is believed at once: its hook may be quicker than our look"
+    one_desk.run()
+    commit = one_desk.task(first + 1, "COMMIT")
+    assert commit.ended is None
+    assert "No such revision 2" in one_desk.store.queue.why(commit.id)[0].text
+    second = one_desk.publish()
+    until(lambda: (one_desk.run(), one_desk.task(second, "build-PDF").ended == "passed")[1])
+
+
+def test_a_notice_is_believed_while_the_repository_does_not_answer_but_not_beyond_reason(one_desk: Desk) -> None:
+    one_desk.repository.path.rename(one_desk.repository.path.with_name("away"))
+    assert one_desk.notify(40) == 40
+    with pytest.raises(Unavailable):
+        one_desk.notify(2**53)

@@ -96,13 +96,15 @@ def notify(
 def list_(store: StoreUrl = "", json: AsJson = False) -> None:
     """The archives, how far each has been taken in, and what is amiss."""
     with opened(store) as handle:
-        found = Archives(handle).list()
+        archives = Archives(handle)
+        found = archives.list()
+        amiss = {kept.name: kept.frozen or archives.out_of_reach(kept.name) for kept in found}
     if json:
         running.emit(found)
         return
     columns = {
         "archive": lambda kept: kept.name, "system": lambda kept: kept.system, "revision": lambda kept: kept.last,
-        "location": lambda kept: kept.location, "frozen": lambda kept: kept.frozen,
+        "location": lambda kept: kept.location, "amiss": lambda kept: amiss[kept.name],
     }  # fmt: skip
     running.table(columns, found, "no archives yet: custody archive add NAME LOCATION")
 

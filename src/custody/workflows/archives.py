@@ -9,7 +9,7 @@ from pathlib import Path
 from custody.model.errors import BadInput, NotFound, Refused
 from custody.stores import Store
 from custody.stores.history import write_note
-from custody.stores.rows import Tx
+from custody.stores.rows import Tx, loads
 from custody.workflows.archive import Archive
 from custody.workflows.credentials import split
 from custody.workflows.folder import FolderArchive
@@ -32,6 +32,7 @@ def _folder(location: str) -> Archive:
 
 
 SYSTEMS: dict[str, Callable[[str], Archive]] = {"svn": _svn, "git": _git, "folder": _folder}
+UNREACHABLE = "unreachable"
 JOURNAL = "custody-journal"  # in the repository: numbers for the updates of its branches
 
 
@@ -103,6 +104,18 @@ class Archives:
             )
 
         self._db.write(work)
+
+    def out_of_reach(self, name: str) -> str:
+        """Why its repository could not be asked when it was last tried; empty: it answered."""
+        rows = self._db.glance(lambda tx: tx.run("wf_last_word", subject=f"archive/{name}"))
+        return str(loads(rows[0][1]).get("why", "")) if rows and rows[0][0] == UNREACHABLE else ""
+
+    def note_reach(self, name: str, why: str, who: str) -> None:
+        """Whether it answers, written down when that changes; an empty reason: it does."""
+        if why == self.out_of_reach(name):
+            return
+        told = (UNREACHABLE, {"why": why}, "warning") if why else ("reached", {}, "none")
+        self._db.write(lambda tx: write_note(tx, f"archive/{name}", told[0], who, told[1], told[2]))
 
     def drop(self, name: str, who: str) -> bool:
         """Look after it no longer; its jobs and its history stay."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from custody.engine.work import Work
+from custody.model.errors import NotFound
 from custody.model.event import NewEvent
 from custody.model.graph import Edge, Otherwise, Wants, satisfied
 from custody.model.item import NewItem
@@ -32,6 +33,7 @@ from custody.workflows.task import COMMIT, ON_COMMIT, QUICK, Task
 TASK_KIND = "workflow/task"
 QUICK_KIND = "workflow/quick"  # the same, for which every worker keeps a thread free: never behind long tasks
 FAULTY = "(definition)"
+PATIENCE = 10.0  # seconds between looks for a revision that was told of and is not there
 WANTS: dict[str, Wants] = {"success": "success", "finished": "finished", "failure": "failure", "prev": "passable"}
 
 
@@ -44,7 +46,12 @@ def commit(work: Work, store: Store) -> Outcome:
     name, revision = str(work.payload["archive"]), int(work.payload["revision"])
     kept = Archives(store).get(name)
     archive = kept.open()
-    outlook = plan_revision(store, archive, name, revision)
+    try:
+        outlook = plan_revision(store, archive, name, revision)
+    except NotFound as error:
+        if error.code != "archive.revision":
+            raise
+        return Wait(PATIENCE, f"{error.message}: whoever told of it was wrong, or the repository went back")
     planned, meta = outlook.plan, outlook.meta
     blocked = list(_blocked_by(store, name, outlook))
     if blocked:

@@ -96,15 +96,17 @@ def chores(store: Store, every: float = RECONCILE_SECONDS) -> Sequence[Chore]:
 
 def reconcile_all(store: Store) -> int:
     """Ask every repository for its youngest revision; one that does not answer does not stop the others."""
-    new = 0
-    for kept in Archives(store).list():
+    new, archives = 0, Archives(store)
+    for kept in archives.list():
+        why = ""
         try:
             notes = _spooled(kept)
             new += reconcile(store, kept)
             for note in notes:  # answered by what the repository itself said after they were written
                 note.forget()
-        except CustodyError as error:
-            store.records.note(f"archive/{kept.name}", "unreachable", "reconciler", why=str(error))
+        except (CustodyError, OSError) as error:
+            why = str(error)
+        archives.note_reach(kept.name, why, "reconciler")
     return new
 
 

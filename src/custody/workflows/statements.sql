@@ -26,6 +26,10 @@ update archive set frozen = :frozen, uuid = :uuid where name = :name
 -- name: wf_drop_archive
 delete from archive where name = :name returning name
 
+-- name: wf_last_word
+-- The newest that was noted about an archive.
+select type, detail from event where subject = :subject order by seq desc limit 1
+
 -- name: wf_nearest
 -- For each of these tasks, the newest earlier revision that has it and its job there, on an archive with one line of
 -- revisions; and what the commit before has to say about its blocking tasks.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 from typer.testing import CliRunner
 
@@ -130,6 +132,8 @@ def test_a_notice_of_a_revision_that_is_not_there_holds_up_nothing(one_desk: Des
     commit = one_desk.task(first + 1, "COMMIT")
     assert commit.ended is None
     assert "No such revision 2" in one_desk.store.queue.why(commit.id)[0].text
+    reconcile_all(one_desk.store)
+    assert Archives(one_desk.store).get("proj").frozen == "", "it did not go back"
     second = one_desk.publish()
     until(lambda: (one_desk.run(), one_desk.task(second, "build-PDF").ended == "passed")[1])
 
@@ -139,3 +143,33 @@ def test_a_notice_is_believed_while_the_repository_does_not_answer_but_not_beyon
     assert one_desk.notify(40) == 40
     with pytest.raises(Unavailable):
         one_desk.notify(2**53)
+
+
+def test_a_name_stays_with_its_repository(one_desk: Desk, svn: Subversion) -> None:
+    """The revisions of another would be taken for those that are on record, and not run."""
+    first = one_desk.publish()
+    one_desk.notify(first)
+    archives = Archives(one_desk.store)
+    archives.drop("proj", "ada")
+    with pytest.raises(Refused, match="was another repository before") as refused:
+        archives.add("proj", "svn", str(svn.fresh_repository().path), "ada")
+    assert refused.value.code == "archive.name"
+    again = archives.add("proj", "svn", str(one_desk.repository.path), "ada")
+    second = one_desk.publish()
+    reconcile_all(one_desk.store)
+    assert (again.name, archives.get("proj").last) == ("proj", second)
+    assert one_desk.task(first, "COMMIT").id < one_desk.task(second, "COMMIT").id
+
+
+def test_a_repository_that_went_back_is_frozen_and_says_so(one_desk: Desk) -> None:
+    """Restored from an older copy: what comes next would have numbers that were given before."""
+    one_desk.commit({"a.txt": "a"})
+    path = one_desk.repository.path
+    shutil.copytree(path, path.with_name("older"))
+    one_desk.notify(one_desk.commit({"a.txt": "b"}))
+    one_desk.run()
+    shutil.rmtree(path)
+    path.with_name("older").rename(path)
+    reconcile_all(one_desk.store)
+    assert "went back to revision 1; 2 was there before" in Archives(one_desk.store).get("proj").frozen
+    assert one_desk.notify(one_desk.commit({"a.txt": "c"}) + 1) == 0, "nothing is taken in any more"

@@ -77,10 +77,11 @@ class Archives:
                     hint=f"one archive each: `custody archive remove {others[0]}`, or, for a copy that lives on by "
                     "itself, `svnadmin setuuid` on it",
                 )  # fmt: skip
+            _must_be_the_same(tx, name, uuid)
             if not tx.run("wf_add_archive", name=name, system=system, location=location, uuid=uuid, last=since):
                 hint = f"`custody archive remove {name}` first, or give this one another name"
                 raise Refused(f"there is an archive {name} already", code="archive.exists", where=location, hint=hint)
-            write_note(tx, f"archive/{name}", "added", who, {"location": location, "since": since})
+            write_note(tx, f"archive/{name}", "added", who, {"location": location, "since": since, "uuid": uuid})
 
         self._db.write(work)
         return self.get(name)
@@ -127,3 +128,13 @@ class Archives:
             return True
 
         return self._db.write(work)
+
+
+def _must_be_the_same(tx: Tx, name: str, uuid: str) -> None:
+    """Jobs and history of an archive stay when it is removed; the same numbers cannot mean other revisions."""
+    before = [loads(row[0]) for row in tx.run("wf_added_before", subject=f"archive/{name}", line=name)]
+    if before and before[0].get("uuid", uuid) != uuid:
+        raise Refused(
+            f"{name} was another repository before ({before[0]['location']}), and its revisions are on record",
+            code="archive.name", where=name, hint="give this one another name",
+        )  # fmt: skip

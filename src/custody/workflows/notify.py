@@ -100,6 +100,9 @@ def reconcile(store: Store, kept: Kept, agent: str = "reconciler") -> int:
     if uuid != kept.uuid:
         why = f"the repository at {kept.location} is another one now ({uuid}, not {kept.uuid})"
     elif youngest < kept.last:
+        next_one = store.queue.by_key(COMMIT_KIND, commit_key(kept.name, youngest + 1))
+        if next_one is not None and next_one.ended is None:
+            return 0  # it never was there: its commit job waits for it, and says so
         why = f"the repository went back to revision {youngest}; {kept.last} was there before"
     else:
         return _take_in_upto(store, kept.name, youngest, agent) if youngest > kept.last else 0

@@ -30,6 +30,12 @@ delete from archive where name = :name returning name
 -- The newest that was noted about an archive.
 select type, detail from event where subject = :subject order by seq desc limit 1
 
+-- name: wf_added_before
+-- How an archive of this name was added last time, if any of its revisions was taken in.
+select detail from event where subject = :subject and type = 'added'
+  and exists (select 1 from job where line = :line)
+order by seq desc limit 1
+
 -- name: wf_nearest
 -- For each of these tasks, the newest earlier revision that has it and its job there, on an archive with one line of
 -- revisions; and what the commit before has to say about its blocking tasks.

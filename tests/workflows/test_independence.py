@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 from custody.cli.archive import app
 from custody.model.errors import NotFound, Refused, Unavailable
+from custody.model.job import Filter
 from custody.workflows.archives import Archives
 from custody.workflows.notify import COMMIT_KIND, commit_key, notify
 from custody.workflows.planning import TASK_KIND, task_key
@@ -173,3 +174,34 @@ def test_a_repository_that_went_back_is_frozen_and_says_so(one_desk: Desk) -> No
     reconcile_all(one_desk.store)
     assert "went back to revision 1; 2 was there before" in Archives(one_desk.store).get("proj").frozen
     assert one_desk.notify(one_desk.commit({"a.txt": "c"}) + 1) == 0, "nothing is taken in any more"
+
+
+def test_a_paused_archive_starts_nothing_in_any_lane_until_it_goes_on(one_desk: Desk, svn: Subversion) -> None:
+    text = "- name: slow\n  lane: pdf\n  script: echo done\n- name: fast\n  lane: quick\n  script: echo done\n"
+    one_desk.notify(one_desk.commit({"_workflows/a.yaml": text}))
+    one_desk.worker().run_until_idle(1)  # planned, not run
+    other = svn.fresh_repository()
+    Archives(one_desk.store).add("other", "svn", str(other.path), "ada")
+    url = ["--store", one_desk.store.url]
+    assert "is paused" in CliRunner().invoke(app, ["hold", "proj", "--why", "the disk is changed", *url]).output
+    one_desk.notify(one_desk.commit({"n.txt": "n"}))
+    other.commit("more", {"_workflows/a.yaml": "- name: a\n  script: echo done\n"})
+    reconcile_all(one_desk.store)
+    one_desk.run()
+    jobs = {
+        (job.collection, job.task, job.position): job for job in one_desk.store.queue.every(Filter(kind="workflow/*"))
+    }
+    ends = {name: job.ended for name, job in jobs.items()}
+    assert ends == {
+        ("proj", "COMMIT", 1): "passed", ("proj", "slow", 1): None, ("proj", "fast", 1): None, ("proj", "COMMIT", 2): None,
+        ("other", "COMMIT", 1): "passed", ("other", "a", 1): "passed",
+    }  # fmt: skip
+    (reason,) = one_desk.store.queue.why(jobs["proj", "slow", 1].id)
+    assert "the disk is changed" in reason.text
+    assert "goes on" in CliRunner().invoke(app, ["release", "proj", *url]).output
+    assert "nothing to do" in CliRunner().invoke(app, ["release", "proj", *url]).output
+    one_desk.run()
+    jobs = {
+        (job.collection, job.task, job.position): job for job in one_desk.store.queue.every(Filter(kind="workflow/*"))
+    }
+    assert {job.ended for job in jobs.values()} == {"passed"}

@@ -21,6 +21,7 @@ from custody.workflows import inside
 from custody.workflows.archives import Archives
 from custody.workflows.index import index_file, open_index
 from custody.workflows.notify import COMMIT_KIND, commit_key
+from custody.workflows.pausing import go_on, pause
 from custody.workflows.planning import find_task, task_key
 from custody.workflows.runs import ask_for_run
 from custody.workflows.schedules import RUN_KIND
@@ -104,6 +105,20 @@ def cancel(
     with opened(store) as handle:
         answer = _operator(handle).cancel(_job(handle, name, revision, task, run).id, why)
     print(answer.why or f"{task} of revision {revision} is cancelled")
+
+
+def hold(name: Name, why: Why, store: StoreUrl = "") -> None:
+    """Pause an archive: what is under way goes on, nothing new of it starts."""
+    with opened(store) as handle:
+        new = pause(handle, name, running.me(), why)
+    print(f"{name} is paused" if new else f"{name} was paused already")
+
+
+def release(name: Name, why: Why = "", store: StoreUrl = "") -> None:
+    """Let a paused archive go on."""
+    with opened(store) as handle:
+        done = go_on(handle, name, running.me(), why)
+    print(f"{name} goes on" if done else f"{name}: nothing to do, it is not paused")
 
 
 def commit(
@@ -192,4 +207,4 @@ def _operator(store: Store) -> Operator:
     return Operator(store, machines(), running.me())
 
 
-VERBS = (commit, search, why, log, retry, accept, cancel, run, runs)
+VERBS = (commit, search, why, log, retry, accept, cancel, hold, release, run, runs)

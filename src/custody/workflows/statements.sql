@@ -56,6 +56,10 @@ select 1 from job where line = :line and task = :task and position = :position l
 -- The jobs of the last revisions of an archive, for its grid.
 select {job_columns} from job where line = :line and position >= :first and position <= :last order by position, id
 
+-- name: wf_lanes
+-- Where the unfinished jobs of an archive stand.
+select distinct lane from job where collection = :collection and ended is null
+
 -- name: wf_older
 select {job_columns} from job
 where line = :line and task = :task and position < :position and ended is null

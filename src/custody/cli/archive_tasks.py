@@ -61,11 +61,11 @@ def why(
         running.emit(reasons)
         return
     for reason in reasons:
-        print(f"{name} r{revision} {task}: {reason.text}\n  until: {reason.clears}")
+        print(running.harmless(f"{name} r{revision} {task}: {reason.text}\n  until: {reason.clears}"))
 
 
 def log(name: Name, revision: Revision, task: TaskName, run: InRun = "commit", store: StoreUrl = "") -> None:
-    """What a task printed."""
+    """What a task printed: byte for byte into a file or a pipe; on a terminal, what would command it is only shown."""
     found = find(None)
     with opened(store) as handle:
         job = _job(handle, name, revision, task, run)
@@ -77,7 +77,12 @@ def log(name: Name, revision: Revision, task: TaskName, run: InRun = "commit", s
         raise NotFound(
             f"{task} of revision {revision} has left no log yet", hint=f"`custody archive why {name} {revision} {task}`"
         )
-    sys.stdout.buffer.write((found.home / found.workflows.kept / kept).read_bytes())
+    printed = (found.home / found.workflows.kept / kept).read_bytes()
+    sys.stdout.buffer.write(for_terminal(printed) if sys.stdout.isatty() else printed)
+
+
+def for_terminal(printed: bytes) -> bytes:
+    return running.harmless(printed.decode(errors="replace").replace("\r\n", "\n")).encode()
 
 
 def retry(

@@ -45,6 +45,7 @@ TASK = """
 """
 NEEDS = {"a": ["PREV"], "b": ["a"], "c": [], "d": ["PREV", "c"]}
 WORKERS = 3
+Who = tuple[int, str]  # the revision and the task
 
 
 @dataclass
@@ -52,9 +53,9 @@ class Witness:
     """Hears every task begin and end, and sees how long each of its processes lives."""
 
     server: socket.socket
-    alive: dict[socket.socket, tuple[int, str]] = field(default_factory=dict)
-    ended: set[tuple[int, str]] = field(default_factory=set)
-    begun: Counter[tuple[int, str]] = field(default_factory=Counter)
+    alive: dict[socket.socket, Who] = field(default_factory=dict)
+    ended: set[Who] = field(default_factory=set)
+    begun: Counter[Who] = field(default_factory=Counter)
     wrong: list[str] = field(default_factory=list)
     over: bool = False
 
@@ -63,15 +64,17 @@ class Witness:
             selector.register(self.server, selectors.EVENT_READ)
             while not self.over:
                 ready = [key.fileobj for key, _ in selector.select(0.05)]
-                for each in ready:
-                    if each is not self.server:
-                        self._hear(selector, each)  # type: ignore[arg-type]
+                tasks = [each for each in ready if isinstance(each, socket.socket) and each is not self.server]
+                # Ends first: whatever began because of one is in the same handful, or in a later one.
+                for task, who in [begun for each in tasks for begun in self._hear(selector, each)]:
+                    self._begin(task, who)
                 if self.server in ready:
                     selector.register(self.server.accept()[0], selectors.EVENT_READ)
             for key in list(selector.get_map().values()):
                 key.fileobj.close()  # type: ignore[union-attr]
 
-    def _hear(self, selector: selectors.BaseSelector, task: socket.socket) -> None:
+    def _hear(self, selector: selectors.BaseSelector, task: socket.socket) -> list[tuple[socket.socket, Who]]:
+        """Notes who has ended or died; answers who says that it begins."""
         try:
             words = task.recv(4096).decode().split()
         except ConnectionResetError:
@@ -80,13 +83,11 @@ class Witness:
             selector.unregister(task)
             task.close()
             self.alive.pop(task, None)
-        for revision, name, what in zip(words[::3], words[1::3], words[2::3], strict=True):
-            self._note(task, (int(revision), name), what)
+        told = [(what, (int(revision), name)) for revision, name, what in zip(*[iter(words)] * 3, strict=True)]
+        self.ended |= {who for what, who in told if what == "end"}
+        return [(task, who) for what, who in told if what == "begin"]
 
-    def _note(self, task: socket.socket, who: tuple[int, str], what: str) -> None:
-        if what == "end":
-            self.ended.add(who)
-            return
+    def _begin(self, task: socket.socket, who: Who) -> None:
         self._drop_the_dead()
         if who in self.alive.values():
             self.wrong.append(f"{who} runs twice at once")
@@ -106,7 +107,7 @@ class Witness:
                 self.alive.pop(task)
 
 
-def _needs(who: tuple[int, str]) -> Sequence[tuple[int, str]]:
+def _needs(who: Who) -> Sequence[Who]:
     revision, name = who
     wanted = [(revision - 1, name) if need == "PREV" else (revision, need) for need in NEEDS[name]]
     return [need for need in wanted if need[0] > 0]

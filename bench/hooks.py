@@ -1,5 +1,6 @@
 """Hooks as they come: from another process, each with a connection of its own, at a steady pace whoever is slow.
 
+Several archives are committed to, each with a token of its own, as the API gives each only so many answers a second.
 A hook is late from the moment it was due, so one that has to wait for the one before is not forgiven. Beside them
 come bare durable inserts at the same pace, so that both meet the same moments of the machine.
 """
@@ -11,7 +12,7 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -27,8 +28,7 @@ from custody.web.serving import Server
 from custody.web.tokens import Tokens
 
 PER_SECOND = 200
-SENDERS = 8
-FIRST = 11  # those before it find nothing prepared, and are not counted
+FIRST = 4  # those before it find nothing prepared, and are not counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,24 +47,26 @@ class Took:
 
 
 @contextmanager
-def answered(store: Store, archive: str) -> Iterator[Address]:
-    secret = Tokens(store).create("hook", ["worker"], [archive], 1, "bench")[1]
+def answered(store: Store, archives: Sequence[str]) -> Iterator[list[Address]]:
+    secrets = {name: Tokens(store).create(name, ["worker"], [name], 1, "bench")[1] for name in archives}
     server = Server(build_app(store, Options(b"0" * 32, machines=PLAIN))).start()
     try:
-        yield Address(server.port, f"/api/v1/archives/{archive}/notify", secret)
+        yield [Address(server.port, f"/api/v1/archives/{name}/notify", secret) for name, secret in secrets.items()]
     finally:
         server.stop()
 
 
 @dataclass(frozen=True, slots=True)
 class Hooks:
-    address: Address
+    addresses: Sequence[Address]  # one for each archive
     store: str  # where the bare inserts go
     count: int
 
     def run(self) -> Took:
         """In a process of its own: whoever asks is no part of what is measured."""
-        words = json.dumps({"address": asdict(self.address), "store": self.store, "count": self.count})
+        words = json.dumps(
+            {"addresses": [asdict(each) for each in self.addresses], "store": self.store, "count": self.count}
+        )
         done = subprocess.run(
             [sys.executable, "-m", "bench.hooks"],
             input=words,
@@ -86,16 +88,23 @@ def ask(address: Address, revision: int) -> None:
     assert answer.status == 202, answer.status
 
 
-def _pace(address: Address, store: str, count: int) -> Took:
-    for revision in range(1, FIRST):
-        ask(address, revision)
-    with psycopg.connect(store, autocommit=True) as db, ThreadPoolExecutor(SENDERS + 1) as pool:
+def _pace(addresses: Sequence[Address], store: str, count: int) -> Took:
+    for address in addresses:
+        for revision in range(1, FIRST):
+            ask(address, revision)
+    with psycopg.connect(store, autocommit=True) as db, ThreadPoolExecutor(len(addresses) + 1) as pool:
         db.execute("create table bare (id bigint generated always as identity primary key, payload text)")
         begun = time.perf_counter() + 0.1
         bare = pool.submit(_at_pace, begun, range(count), lambda _: _insert(db))
-        shares = [range(sender, count, SENDERS) for sender in range(SENDERS)]
-        hooks = [pool.submit(_at_pace, begun, share, lambda n: ask(address, FIRST + n)) for share in shares]
+        hooks = [
+            pool.submit(_at_pace, begun, range(sender, count, len(addresses)), _asker(address, len(addresses)))
+            for sender, address in enumerate(addresses)
+        ]
         return Took([took for sent in hooks for took in sent.result()], bare.result())
+
+
+def _asker(address: Address, senders: int) -> Callable[[int], None]:
+    return lambda number: ask(address, FIRST + number // senders)
 
 
 def _insert(db: psycopg.Connection[Any]) -> None:
@@ -115,4 +124,5 @@ def _at_pace(begun: float, numbers: Iterable[int], act: Callable[[int], None]) -
 
 if __name__ == "__main__":
     told = json.loads(sys.stdin.read())
-    print(json.dumps(asdict(_pace(Address(**told["address"]), told["store"], told["count"]))))
+    addresses = [Address(**each) for each in told["addresses"]]
+    print(json.dumps(asdict(_pace(addresses, told["store"], told["count"]))))

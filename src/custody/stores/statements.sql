@@ -263,7 +263,11 @@ from edge left join job on job.id = edge.target
 where edge.job = :id order by edge.target
 
 -- name: edges_to
-select edge.job, edge.wants, edge.otherwise, edge.met from edge where edge.target = :id order by edge.job
+select edge.job, edge.wants, edge.otherwise, edge.met from edge where edge.target = :id order by edge.job limit :limit
+
+-- name: left_behind
+-- Those whose need was not met, and who asked to be skipped then.
+select edge.job from edge where edge.target = :id and edge.met = 0 and edge.otherwise = 'skip' order by edge.job
 
 -- name: older_instances
 -- Every unfinished older instance of a task on a line, in the order in which all lock.
@@ -474,8 +478,9 @@ select id, types, collection, seq, changed, fingerprint, detail from item where 
 
 -- name: insert_item
 insert into item (id, types, collection, seq, changed, fingerprint, detail, created)
-values (:id, :types, :collection, 0, 0, :fingerprint, :detail, :now)
+values (:id, :types, :collection, :seq, :changed, :fingerprint, :detail, :now)
 on conflict (id) do nothing
+returning id
 
 -- name: change_item
 update item
@@ -484,7 +489,8 @@ set seq = :seq, changed = :changed, types = :types, collection = :collection, fi
 where id = :id
 
 -- name: number_item
-update item set seq = seq + 1 where id = :id returning seq
+update item set seq = seq + 1 where id = :id
+returning id, types, collection, seq, changed, fingerprint, detail
 
 -- name: items
 -- A type is looked for as it is written: `like` has wildcards, and SQLite's does not tell A from a.

@@ -1,6 +1,7 @@
 # Two commands are enough for a newcomer: `make demo` and `make test`.
 PYTHON ?= python3
 BIN := .venv/bin
+SHARED := -n 2 --dist loadfile --no-loadscope-reorder
 SUBJECTS := engine ingest tree workflows robots channels web
 export PYTHONDONTWRITEBYTECODE = 1
 
@@ -12,8 +13,8 @@ help:            ## what can be made
 demo: .venv/run  ## the main job on this machine: no root, no services
 	@$(BIN)/custody demo $(ARGS)
 
-test: .venv/dev services  ## install what is missing, then run every test
-	$(BIN)/python -m pytest $(ARGS)
+test: .venv/dev services  ## install what is missing, then run every test; some: make test ARGS=tests/engine
+	$(BIN)/python -m pytest $(or $(ARGS),$(SHARED))
 
 check: .venv/dev ## format, lint, types, import arrows
 	$(BIN)/ruff format --check src tests bench

@@ -8,7 +8,7 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -234,6 +234,20 @@ def test_a_name_is_used_once(here: Box) -> None:
     running.wait(10)
     running.remove()
     assert here.start("true", name="once").wait(10) == here.sandboxes.find("once").end()  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("ask", [Running.end, Running.stop, Running.wait, Running.remove])
+def test_whoever_asks_for_a_sandbox_that_another_has_removed_is_told_so(
+    here: Box, ask: Callable[[Running], object]
+) -> None:
+    here.run("true", name="once")
+    kept, also = here.sandboxes.find("once"), here.sandboxes.find("once")
+    assert kept is not None
+    assert also is not None
+    kept.remove()
+    with pytest.raises(NotFound) as caught:
+        ask(also)
+    assert caught.value.code == "sandbox.missing"
 
 
 def test_a_running_sandbox_cannot_be_removed(here: Box) -> None:

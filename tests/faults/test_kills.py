@@ -266,6 +266,7 @@ def work_off(fleet: Fleet) -> tuple[float, int]:
 
 
 @pytest.mark.proves("G12")
+@pytest.mark.alone
 def test_a_job_that_kills_its_workers_is_put_aside_and_the_others_are_done(
     tmp_path: Path, tell: Tell, scaled: Scaled[int]
 ) -> None:

@@ -240,8 +240,8 @@ def test_a_name_is_used_once(here: Box) -> None:
 def test_whoever_asks_for_a_sandbox_that_another_has_removed_is_told_so(
     here: Box, ask: Callable[[Running], object]
 ) -> None:
-    here.run("true", name="once")
-    kept, also = here.sandboxes.find("once"), here.sandboxes.find("once")
+    here.run("true", name="twice")
+    kept, also = here.sandboxes.find("twice"), here.sandboxes.find("twice")
     assert kept is not None
     assert also is not None
     kept.remove()

@@ -1,7 +1,9 @@
 # Two commands are enough for a newcomer: `make demo` and `make test`.
 PYTHON ?= python3
 BIN := .venv/bin
+# Two processes share the tests: file by file, or, of the few long ones of a proof, one by one.
 SHARED := -n 2 --dist loadfile --no-loadscope-reorder
+SHARED_PROOF := -n 2 --dist load --maxschedchunk 1
 SUBJECTS := engine ingest tree workflows robots channels web
 export PYTHONDONTWRITEBYTECODE = 1
 
@@ -30,10 +32,10 @@ services:        ## the real servers that the tests talk to (root installs them,
 	@$(PYTHON) tests/rig/install.py
 
 prove: .venv/dev services       ## every claim at its quick figure, as a table; one row: make prove ROW=G5
-	$(BIN)/python -m pytest --prove=$(or $(ROW),all) --figures=proof.json $(ARGS)
+	$(BIN)/python -m pytest $(SHARED_PROOF) --prove=$(or $(ROW),all) --figures=proof.json $(ARGS)
 
 prove-long: .venv/dev services  ## the same for as long as it takes
-	$(BIN)/python -m pytest --prove=$(or $(ROW),all) --long --figures=proof.json $(ARGS)
+	$(BIN)/python -m pytest $(SHARED_PROOF) --prove=$(or $(ROW),all) --long --figures=proof.json $(ARGS)
 
 bench: .venv/dev ## quick benchmarks, ours and others side by side; ratios count
 	@short=0; for subject in $(SUBJECTS); do $(BIN)/python -m bench.$$subject --quick || short=1; done; exit $$short

@@ -377,7 +377,7 @@ _AS_NOBODY = r"""
 import json, sys, os
 from pathlib import Path
 from custody.border import processes
-from custody.border.launch import MARK
+from custody.border.launch import MARK, mark_of
 from custody.border.sandbox import Limits, Sandboxes, Spec
 here = Path(sys.argv[1])
 (here / "work").mkdir()
@@ -393,7 +393,8 @@ with Sandboxes(here / "state") as sandboxes:
     bomb += '$n++ } '
     bomb += 'print $n < 30 ? "stopped at the limit\n" : "made $n\n"'
     limited, tried = run("c", bomb, shell=("perl",), limits=Limits(processes=20))
-left = [p.pid for p in processes.all_processes() if f"{MARK}=".encode() in processes.environment(p.pid)]
+mark = f"{MARK}={mark_of(here / 'state')}-".encode()
+left = [p.pid for p in processes.all_processes() if mark in processes.environment(p.pid)]
 print(json.dumps({"ok": [ok.ok, said], "host": host.ok, "bomb": [limited.ok, tried], "left": left}))
 """
 

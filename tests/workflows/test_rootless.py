@@ -57,7 +57,10 @@ def without_root() -> Iterator[tuple[Path, list[str], dict[str, str]]]:
             shutil.rmtree(folder, ignore_errors=True)
             pytest.skip(f"podman runs no container without root here: {done.stderr.decode().strip()[-300:]}")
     yield folder, words, environ
-    for command in (["rm", "--all", "--force"], ["system", "migrate"]):  # which ends the process that holds the namespace
+    for command in (
+        ["rm", "--all", "--force"],
+        ["system", "migrate"],
+    ):  # which ends the process that holds the namespace
         subprocess.run([*words, tool("podman"), *command], env=environ, cwd="/", capture_output=True)
     shutil.rmtree(folder, ignore_errors=True)
 

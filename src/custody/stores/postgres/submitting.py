@@ -48,8 +48,8 @@ def is_one_statement(orders: Sequence[Order]) -> bool:
 
 
 def submit_at_once(tx: PostgresTx, orders: Sequence[Order]) -> list[Submitted]:
-    rows = tx.run(_statement(orders), **_values(orders, [[]] * len(orders)))
-    return [Submitted(job_id, new) for job_id, new in rows]
+    rows = tx.ask(_statement(orders), **_values(orders, [[]] * len(orders)))
+    return [Submitted(int(job_id), new == "t") for job_id, new in rows]
 
 
 def found_again(tx: Tx, orders: Sequence[Order]) -> list[Submitted] | None:

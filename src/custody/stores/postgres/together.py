@@ -60,9 +60,10 @@ class Together(Generic[T, R]):
 
     def _lead(self, things: list[T]) -> list[R]:
         """Serve our own request and those that wait, then let the next one lead."""
-        self._let_the_crowd_return()
-        company = self._company(len(things))
+        company: list[_Request[T, R]] = []
         try:
+            self._let_the_crowd_return()
+            company += self._company(len(things))
             return self._serve_all(things, company)
         except BaseException as error:
             for request in company:

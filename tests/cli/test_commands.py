@@ -112,7 +112,7 @@ def test_a_job_from_submit_to_its_history(custody: Run) -> None:
         ("history verify", 2, "a public key is needed"),
         ("history seal --key nothing", 2, "no signing key"),
         ("history prove job/1 1", 2, "no event"),
-        ("archive why nothing 1", 2, "nothing has no COMMIT"),
+        ("archive why nothing 1", 2, "there is no archive nothing"),
         ("archive add p ./nowhere", 2, ""),
     ],
 )

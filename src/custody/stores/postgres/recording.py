@@ -10,20 +10,19 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from custody.model.errors import KeyConflict, NotFound
 from custody.model.event import NewEvent
 from custody.model.item import Item, Latest, NewItem
-from custody.model.trigger import Trigger, admits
+from custody.model.trigger import admits
 from custody.stores import items
-from custody.stores.items import Look, concerns, missed_change, ready_job, subscriptions, told_with
+from custody.stores.items import Look, Robot, concerns, missed_change, ready_job, subscriptions, told_with
 from custody.stores.postgres.submitting import Order, submit_many
 from custody.stores.postgres.transaction import PostgresTx
 from custody.stores.rows import Row, dumps, item_from, latest_from
 
 Record: TypeAlias = tuple[Sequence[NewItem], Sequence[NewEvent], str]
-Robot: TypeAlias = tuple[str, Trigger, dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)

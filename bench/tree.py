@@ -72,7 +72,7 @@ def bare(store: Store, count: int) -> float:
 def bare_alone(store: Store, count: int) -> float:
     """The same, each when the one before it was answered."""
     moves = bare_moves(store, count)
-    return _timed(count, lambda: [_send(_zk(store), [ops]) for ops in moves])
+    return _timed(count, lambda: [_sent(_zk(store), ops).get() for ops in moves])
 
 
 def bare_moves(store: Store, count: int) -> list[list[Op]]:

@@ -87,6 +87,9 @@ class SqliteDatabase:
             # What one of them brings with it cannot be saved; one by one, only that one is refused.
             return self.write(lambda tx: moves.settle_each(tx, changes))
 
+    def append(self, event: NewEvent, agent: str) -> int:
+        return self.write(lambda tx: items.append(tx, event, agent))
+
     def record(self, new: Sequence[NewItem], events: Sequence[NewEvent], agent: str) -> None:
         self.write(lambda tx: items.record(tx, new, events, agent))
 

@@ -64,7 +64,7 @@ def test_help_names_every_noun_that_is_there(custody: Run) -> None:
 def test_an_unknown_noun_is_named_and_the_known_ones_are_listed(custody: Run) -> None:
     said = custody("jobb")
     assert said.code == 2
-    assert "'jobb'" in said.err
+    assert "'jobb': did you mean `custody job`?" in said.err
     assert "job " in said.err
 
 
@@ -302,3 +302,20 @@ def test_a_log_that_nobody_reads_keeps_nobody_from_working(tmp_path: Path) -> No
     assert ended.returncode == 0
     with open_store(url) as store:
         assert {store.queue.get(job).state for job in jobs} == {"done"}
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("archive", "add", "book", "nowhere.git"), "there is no repository nowhere.git"),
+        (("archive", "add", "book", "file:///nowhere/book"), "svnadmin create /nowhere/book"),
+        (("archive", "why", "book", "1", "build"), "there is no archive book"),
+        (("serve", "--port", "99999"), "99999"),
+    ],
+    ids=lambda each: " ".join(each) if isinstance(each, tuple) else "",
+)
+def test_a_slip_is_answered_in_words(custody: Run, words: tuple[str, ...], said: str) -> None:
+    answer = custody(*words)
+    assert answer.code == 2
+    assert said in answer.err
+    assert "Traceback" not in answer.err

@@ -176,6 +176,7 @@ def _job(store: Store, name: str, revision: int, task: str, run: str = "commit")
     else:
         job = find_task(store, task_key(name, revision, run, task))
     if job is None:
+        Archives(store).get(name)  # or says that there is no such archive
         known = [found.task for found in revision_jobs(store, name, revision, revision)]
         raise NotFound(
             f"{name} has no {task} at revision {revision}",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 import subprocess
 import tempfile
 import time
@@ -86,6 +87,21 @@ def bare_sqlite_drain(folder: Path, count: int) -> float:
     rate = count / (time.monotonic() - began)
     db.close()
     return rate
+
+
+def bare_sqlite_commit(folder: Path, count: int = 200) -> float:
+    """Milliseconds, as a median, for one row and one fsynced commit."""
+    db = apsw.Connection(str(folder / "commits.db"))
+    db.execute("pragma journal_mode = wal")
+    db.execute("pragma synchronous = full")
+    db.execute("create table job (id integer primary key, payload text)")
+    took = []
+    for _ in range(count):
+        began = time.monotonic()
+        db.execute("insert into job (payload) values ('{}')")
+        took.append(time.monotonic() - began)
+    db.close()
+    return statistics.median(took) * 1000
 
 
 def insert_rate(url: str, count: int) -> float:

@@ -8,12 +8,13 @@ the same size, against the whole drain. Sealing and verification run over the ev
 
 from __future__ import annotations
 
+import json
 import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 import psycopg
 
@@ -25,8 +26,9 @@ from custody.history.ledger import seal_once, verify_all
 from custody.stores import open_store
 
 ROUNDS = 3
-VERIFY_IN_HASHES = 50_000 / 445_000
-"""50,000 events a second on a machine that hashes 445,000 small texts a second; a busy machine slows both."""
+VERIFY_OF_HASHING = 0.36
+"""50,000 events a second on a machine that writes and hashes 140,000 events a second in plain Python: a quiet
+machine of the sort that the figure was set for. A busy one slows both."""
 BATCH = 500
 EVENTS = """
     insert into event (subject, seq, type, outcome, agent, at, detail, token, move)
@@ -51,7 +53,7 @@ def measure(options: Options) -> Sequence[Row]:
     return [
         figures.within("history.share-of-drain", "share", 0.25, "of the drain"),
         figures.against("history.sealing-keeps-up", "sealed", "drain", 1.0),
-        figures.against("history.verify-in-hashes", "verified", "hashing", VERIFY_IN_HASHES),
+        figures.against("history.verify-against-bare-hashing", "verified", "hashing", VERIFY_OF_HASHING),
     ]
 
 
@@ -86,14 +88,15 @@ def _events_alone(url: str, count: int) -> float:
 
 
 def _hashing() -> float:
-    """How many small texts this machine hashes in a second: what verification cannot be faster than."""
-    import hashlib
-
-    text: Any = DETAIL.encode() * 2
+    """Events a second whose body and leaf are only written as JSON and hashed, in plain Python."""
+    body = {"agent": "bench", "detail": json.loads(DETAIL)}
+    leaf = ["custody event 1", "job/12", 2, "0" * 64, "passed", "success", 1_794_770_705_380_070, 2, "f2c8", "0" * 64]
+    count = 20_000
     began = time.monotonic()
-    for _ in range(100_000):
-        hashlib.sha256(text).digest()
-    return 100_000 / (time.monotonic() - began)
+    for _ in range(count):
+        for part in (body, leaf):
+            sha256(json.dumps(part, sort_keys=True, separators=(",", ":")).encode()).digest()
+    return count / (time.monotonic() - began)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from bench.peers.talk import Last, serve, timed
@@ -31,10 +30,21 @@ def submit_one(count: int) -> float:
 
 
 def submit_callers(count: int, callers: int) -> float:
-    made = jobs(count, "one")
-    with ThreadPoolExecutor(callers) as pool:
-        list(pool.map(store.queue.submit_one, jobs(callers, "one")))  # connections are made before the clock starts
-        return timed(count, lambda: list(pool.map(store.queue.submit_one, made)))
+    made = iter(jobs(count, "one"))
+
+    def caller() -> None:
+        for job in made:
+            store.queue.submit_one(job)
+
+    threads = [threading.Thread(target=caller) for _ in range(callers)]
+
+    def together() -> None:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    return timed(count, together)
 
 
 def submit_bulk(count: int, keyed: bool = False, kind: str = "bulk") -> float:

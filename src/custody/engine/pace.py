@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 BUFFER_SECONDS = 0.05  # of work kept at hand
-MOST_BUFFERED = 500
+MOST_BUFFERED = 1000
 MOST_HELD = 3 * MOST_BUFFERED  # those at hand, and those whose end is being written
 
 
@@ -27,4 +27,4 @@ class Pace:
         """For how many more there is room, and for how many there must be: a claim of few costs as much as of many."""
         most = self.buffer(threads)
         room = min(most - held + finished, MOST_HELD - held)
-        return room, max(1, min(most * 3 // 4, most - threads))
+        return room, max(1, min(most // 2, most - threads))

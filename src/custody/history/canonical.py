@@ -16,14 +16,14 @@ from typing import Any
 
 from custody.model.errors import BadInput
 from custody.model.event import DEEPEST, LARGEST
+from custody.model.json_text import json_text
 
-_fast = json.JSONEncoder(ensure_ascii=False, check_circular=False, sort_keys=True, separators=(",", ":")).encode
 _text = json.JSONEncoder(ensure_ascii=False).encode
 
 
 def canonical(value: Any) -> bytes:
     """The one way to write this value as JSON; `BadInput` for a value that would not come back as it went."""
-    text = _fast(value) if _is_simple(value, 0) else _write(value, "", 0)
+    text = json_text(value) if _is_simple(value, 0) else _write(value, "", 0)
     try:
         return text.encode()
     except UnicodeEncodeError as error:

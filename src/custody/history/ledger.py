@@ -16,6 +16,7 @@ from custody.history.verify import Report, verify
 from custody.history.witness import append_head, read_heads, trusted
 from custody.model.errors import Refused
 from custody.model.event import Event
+from custody.model.quick import quick
 
 MOST_EVENTS = 10_000
 """In one block."""
@@ -130,10 +131,13 @@ def block_from(row: LedgerRow) -> Block:
     )  # fmt: skip
 
 
+_leaf = quick(Leaf)  # one for every event that is verified
+
+
 def leaf_from(row: LedgerRow) -> Leaf:
     subject, seq, block, position, body, salt, leaf = row
     salted = None if salt is None else bytes.fromhex(salt)
-    return Leaf(subject, seq, block, position, bytes.fromhex(body), salted, bytes.fromhex(leaf))
+    return _leaf(subject, seq, block, position, bytes.fromhex(body), salted, bytes.fromhex(leaf))
 
 
 def _block_row(block: Block, last_event: int) -> dict[str, Any]:

@@ -47,16 +47,16 @@ class NewJob:
         """Itself, or a typed error that names the field."""
         if not self.kind:
             raise _bad("kind", "a job needs a kind")
-        for name in ("kind", "place"):
-            if "|" in getattr(self, name):
-                raise _bad(name, f"{name} must not contain '|'")
+        if "|" in self.kind or "|" in self.place:
+            name = "kind" if "|" in self.kind else "place"
+            raise _bad(name, f"{name} must not contain '|'")
         if not HIGHEST <= self.priority <= LOWEST:
             raise _bad("priority", f"priority {self.priority} is outside 0 to 99", hint="low goes first")
         if not 0 <= self.delay <= A_HUNDRED_YEARS:
             raise _bad("delay", f"a delay of {self.delay} seconds is less than nothing or more than a hundred years")
         if (self.line is None) != (self.task is None):
             raise _bad("line", "line and task go together")
-        if len({edge.on for edge in self.needs}) < len(self.needs):
+        if self.needs and len({edge.on for edge in self.needs}) < len(self.needs):
             raise _bad("needs", "two needs of one and the same job", hint="one edge says what is wanted of it")
         names = f"{self.kind}{self.key}{self.lane}{self.place}{self.collection}{self.line}{self.task}"
         if "\0" in names or not is_text(names):

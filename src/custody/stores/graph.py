@@ -228,12 +228,11 @@ def _still_pointless(tx: Tx, job_id: int) -> bool:
 
 def _rearm_dependents(tx: Tx, job_id: int, news: News) -> None:
     # Those behind it were skipped because it was: they wait again. Their edges never counted as met.
-    for waiter, _wants, otherwise, met in tx.run("edges_to", id=job_id):
-        if otherwise == "skip" and not met:
-            for row in tx.run("lock_job", id=waiter):  # none, if it has been deleted since
-                job = job_from(row)
-                if job.ended == "skipped":
-                    _rearm(tx, job, news)
+    for (waiter,) in tx.run("left_behind", id=job_id):
+        for row in tx.run("lock_job", id=waiter):  # none, if it has been deleted since
+            job = job_from(row)
+            if job.ended == "skipped":
+                _rearm(tx, job, news)
 
 
 def _locked(tx: Tx, job_id: int) -> Job:

@@ -12,6 +12,7 @@ from custody.model.errors import BadInput
 from custody.model.event import DEEPEST, Event, unsealable
 from custody.model.item import Item, Latest
 from custody.model.job import HeldBy, Job, is_text
+from custody.model.json_text import json_text
 from custody.model.lease import Lease
 from custody.model.quick import quick
 
@@ -33,16 +34,12 @@ class Tx(Protocol):
         ...
 
 
-# Made once: json.dumps would make one for every call, which takes as long as the work itself.
-_ENCODE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_keys=True, allow_nan=False).encode
-
-
 def dumps(value: Mapping[str, Any], where: str = "") -> str:
     """As JSON, the same for the same value; `where` is named if it cannot be."""
     if not value:
         return "{}"
     try:
-        text = _ENCODE(value)
+        text = json_text(value)
         if is_text(text):
             return text
         problem = "it holds half a character"
@@ -98,9 +95,12 @@ _NAMES = [field.name for field in fields(Job)]
 RUNNABLE, PAYLOAD, FACTS, SUPERSEDES = map(_NAMES.index, ("runnable", "payload", "facts", "supersedes"))
 
 
+_event = quick(Event)  # every event that is sealed or verified passes through here
+
+
 def event_from(row: Row) -> Event:
     id_, subject, seq, type_, outcome, agent, at, detail, token, move = row
-    return Event(id_, subject, seq, type_, outcome, agent, at, loads(detail), token, move)
+    return _event(id_, subject, seq, type_, outcome, agent, at, loads(detail), token, move)
 
 
 def item_from(row: Row) -> Item:

@@ -263,7 +263,11 @@ from edge left join job on job.id = edge.target
 where edge.job = :id order by edge.target
 
 -- name: edges_to
-select edge.job, edge.wants, edge.otherwise, edge.met from edge where edge.target = :id order by edge.job
+select edge.job, edge.wants, edge.otherwise, edge.met from edge where edge.target = :id order by edge.job limit :limit
+
+-- name: left_behind
+-- Those whose need was not met, and who asked to be skipped then.
+select edge.job from edge where edge.target = :id and edge.met = 0 and edge.otherwise = 'skip' order by edge.job
 
 -- name: older_instances
 -- Every unfinished older instance of a task on a line, in the order in which all lock.

@@ -31,6 +31,7 @@ class Session:
 
 class Connection(psycopg.Connection[tuple[Any, ...]]):
     session = Session()
+    prepared: set[str]  # what direct.py has prepared on it
 
 
 CONNECT_SECONDS = 10
@@ -87,6 +88,7 @@ def connect(address: Address) -> Connection:
         settings = ", ".join(["set_config(%s, %s, false)"] * len(SETTINGS))
         db.execute(f"select {settings}", [word for setting in SETTINGS.items() for word in setting])
         check_server(db, address.unsafe)
+        db.prepared = set()
         db.session = Session(*db.execute(SESSION).fetchall()[0])
     except psycopg.Error as error:
         db.close()

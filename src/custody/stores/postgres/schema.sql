@@ -71,7 +71,7 @@ create table edge (
     met smallint not null,
     primary key (job, target)
 ) with (fillfactor = 80);
-create index edge_target on edge (target) where met = 0;
+create index edge_target on edge (target, job);
 
 -- Which ends satisfy which want: model/graph.py, as a table the settle statement can join.
 create table satisfies (

@@ -18,5 +18,5 @@ def submit_single(tx: PostgresTx, order: Order) -> list[Submitted]:
     """Nothing when its key was used before."""
     job = order.job
     values = columns(job, int(job.delay > 0), order.move)
-    rows = tx.run("submit_single", agent=order.agent, detail=event_text(first_detail(job)), **values)
-    return [Submitted(job_id, True) for (job_id,) in rows]
+    rows = tx.ask("submit_single", agent=order.agent, detail=event_text(first_detail(job)), **values)
+    return [Submitted(int(job_id), True) for (job_id,) in rows]

@@ -18,6 +18,7 @@ from typing import Any
 from custody.model.errors import BadInput
 from custody.model.graph import Edge, satisfied
 from custody.model.job import Job, NewJob
+from custody.model.json_text import json_text
 from custody.model.machine import End
 from custody.stores import graph
 from custody.stores.postgres.transaction import PostgresTx
@@ -40,14 +41,15 @@ class Order:
 
 def is_one_statement(orders: Sequence[Order]) -> bool:
     """Nothing else has to be looked at or counted, so that one statement can be the whole transaction."""
-    keyed = sum(order.job.key is not None for order in orders)
-    alone = all(_is_plain(order.job) and _travels(order.job) for order in orders)
-    return alone and 0 < len(orders) <= MOST and (not keyed or len(orders) == 1)
+    if not 0 < len(orders) <= MOST:
+        return False
+    keyed = any(order.job.key is not None for order in orders)
+    return (not keyed or len(orders) == 1) and all(_is_plain(order.job) and _travels(order.job) for order in orders)
 
 
 def submit_at_once(tx: PostgresTx, orders: Sequence[Order]) -> list[Submitted]:
-    rows = tx.run(_statement(orders), **_values(orders, [[]] * len(orders)))
-    return [Submitted(job_id, new) for job_id, new in rows]
+    rows = tx.ask(_statement(orders), **_values(orders, [[]] * len(orders)))
+    return [Submitted(int(job_id), new == "t") for job_id, new in rows]
 
 
 def found_again(tx: Tx, orders: Sequence[Order]) -> list[Submitted] | None:
@@ -97,6 +99,15 @@ def _submit_together(tx: PostgresTx, orders: Sequence[Order]) -> list[Submitted]
     # While the server writes one part, the next is put together here.
     rows = tx.stream(statement, parts) if len(orders) > MOST else tx.run(statement, **next(parts))
     answers = [Submitted(job_id, new) for job_id, new in rows]
+    if not all(_is_plain(order.job) for order in orders):
+        _take_their_places(tx, orders, answers, waits)
+    return answers if all(answer.new for answer in answers) else _with_earlier(tx, orders, answers)
+
+
+def _take_their_places(
+    tx: PostgresTx, orders: Sequence[Order], answers: Sequence[Submitted], waits: Sequence[list[Wait]]
+) -> None:
+    """Among those that count them, those that they wait for, and those on their line."""
     children = Counter(
         order.job.parent
         for order, answer in zip(orders, answers, strict=True)
@@ -107,7 +118,6 @@ def _submit_together(tx: PostgresTx, orders: Sequence[Order]) -> list[Submitted]
     new = [made for made in map(_Made, orders, answers, waits) if made.answer.new]
     _draw_edges(tx, new)
     _settle_in(tx, new)
-    return answers if all(answer.new for answer in answers) else _with_earlier(tx, orders, answers)
 
 
 def _waits(tx: PostgresTx, orders: Sequence[Order]) -> list[list[Wait]]:
@@ -191,7 +201,8 @@ def _values(orders: Sequence[Order], waits: Sequence[list[Wait]]) -> dict[str, A
     return {
         "shapes": shapes.text(), "numbers": numbers(shape_of), "keys": column([job.key for job in jobs]),
         "payloads": column([dumps(job.payload, "job payload") for job in jobs]), "facts": column(facts),
-        "details": column([_own_detail(job) for job in jobs]), "move": orders[0].move, "moves": column(moves),
+        "details": column([shapes.own_detail(job, shape) for job, shape in zip(jobs, shape_of, strict=True)]),
+        "move": orders[0].move, "moves": column(moves),
         "unmets": numbers(sum(not wait.met for wait in needs) for needs in waits) if any(waits) else None,
         "tasks": column([job.task for job in jobs]),
         "positions": numbers(job.position for job in jobs) if any(job.position for job in jobs) else None,
@@ -215,11 +226,6 @@ def _one_earlier(tx: PostgresTx, order: Order, earlier: Job | None) -> Submitted
     return the_earlier(order.job, earlier)
 
 
-def _own_detail(job: NewJob) -> str | None:
-    """What the first event says, where it is not what its shape says."""
-    return event_text(first_detail(job)) if job.key or job.facts or job.needs else None
-
-
 class _Shapes:
     """The distinct shapes of a request, numbered as they come."""
 
@@ -241,8 +247,20 @@ class _Shapes:
             self._rows.append(common | {"number": number, "agent": order.agent, "detail": detail})
         return number
 
+    def own_detail(self, job: NewJob, number: int) -> str | None:
+        """What the first event says, where it is not what its shape says."""
+        if job.facts or job.needs:
+            return event_text(first_detail(job))
+        return with_key(str(self._rows[number]["detail"]), job.key) if job.key else None
+
     def text(self) -> str:
         return json.dumps(self._rows, ensure_ascii=False)
+
+
+def with_key(detail: str, key: str) -> str:
+    """The detail with its key put in, in the order of names: most jobs with a key differ in nothing else."""
+    before, after = detail.split('"kind":', 1)
+    return f'{before}"key":{json_text(key)},"kind":{after}'
 
 
 _SHAPE = frozenset(

@@ -1,31 +1,34 @@
 """Small requests that arrive while one is under way go into the next transaction together.
 
-No timer and no thread: whoever comes alone is served at once, and whoever comes while another is being served
-waits for that commit, which costs a disk's turn anyway, and then shares the next one with all who came meanwhile.
+No thread of its own: whoever comes alone is served at once, and whoever comes while another is being served waits
+for that commit, which costs a disk's turn anyway, and then shares the next one with all who came meanwhile.
 If what they share is refused, each is served again by itself, so that nobody suffers for a neighbour.
 """
 
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
-from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from custody.model.errors import BadInput, NotFound, Refused
+from custody.stores.reply import Reply
 
 T = TypeVar("T")
 R = TypeVar("R")
 
 MOST = 1000
 """Things in one transaction; a request of more than half of it does not wait for company."""
+RETURN_SECONDS = 0.0005
+"""So long at most is a crowd waited for; a commit takes as long."""
 
 
 @dataclass(eq=False, slots=True)
 class _Request(Generic[T, R]):
     things: list[T]
-    answer: Future[list[R] | None] = field(default_factory=Future)  # None: it is your turn to serve
+    reply: Reply[list[R] | None] = field(default_factory=Reply)  # None: it is your turn to serve
 
 
 class Together(Generic[T, R]):
@@ -35,13 +38,14 @@ class Together(Generic[T, R]):
         self._serve = serve
         self._lock = threading.Lock()
         self._busy = False
+        self._crowd = 0  # so many were served together last time
         self._waiting: list[_Request[T, R]] = []
 
     def do(self, things: list[T]) -> list[R]:
         if len(things) * 2 > MOST:
             return self._serve(things)
         mine = self._wait_in_line(things)
-        answer = mine.answer.result() if mine else None
+        answer = mine.reply.wait() if mine else None
         return self._lead(things) if answer is None else answer
 
     def _wait_in_line(self, things: list[T]) -> _Request[T, R] | None:
@@ -56,19 +60,27 @@ class Together(Generic[T, R]):
 
     def _lead(self, things: list[T]) -> list[R]:
         """Serve our own request and those that wait, then let the next one lead."""
-        company = self._company(len(things))
+        company: list[_Request[T, R]] = []
         try:
+            self._let_the_crowd_return()
+            company += self._company(len(things))
             return self._serve_all(things, company)
         except BaseException as error:
             for request in company:
-                if not request.answer.done():
-                    request.answer.set_exception(error)
+                if not request.reply.given:
+                    request.reply.fail(error)
             raise
         finally:
             with self._lock:
                 self._busy = bool(self._waiting)
                 if self._waiting:
-                    self._waiting.pop(0).answer.set_result(None)
+                    self._waiting.pop(0).reply.give(None)
+
+    def _let_the_crowd_return(self) -> None:
+        """Those just served together are about to ask again: without them we would commit for one, then for all."""
+        until = time.monotonic() + RETURN_SECONDS
+        while len(self._waiting) * 2 < self._crowd and time.monotonic() < until:
+            time.sleep(0)  # lets other threads run
 
     def _company(self, size: int) -> list[_Request[T, R]]:
         company: list[_Request[T, R]] = []
@@ -76,6 +88,7 @@ class Together(Generic[T, R]):
             while self._waiting and size + len(self._waiting[0].things) <= MOST:
                 company.append(self._waiting.pop(0))
                 size += len(company[-1].things)
+            self._crowd = len(company)
         return company
 
     def _serve_all(self, things: list[T], company: list[_Request[T, R]]) -> list[R]:
@@ -90,12 +103,12 @@ class Together(Generic[T, R]):
             return self._serve(things)
         at = len(things)
         for request in company:
-            request.answer.set_result(answers[at : at + len(request.things)])
+            request.reply.give(answers[at : at + len(request.things)])
             at += len(request.things)
         return answers[: len(things)]
 
     def _serve_alone(self, request: _Request[T, R]) -> None:
         try:
-            request.answer.set_result(self._serve(request.things))
+            request.reply.give(self._serve(request.things))
         except Exception as error:
-            request.answer.set_exception(error)
+            request.reply.fail(error)

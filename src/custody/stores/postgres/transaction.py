@@ -16,6 +16,7 @@ from psycopg import errors
 from custody.model.errors import Unavailable
 from custody.stores.clock import Clock
 from custody.stores.postgres.connection import Connection, broken, translate
+from custody.stores.postgres.direct import ask
 from custody.stores.postgres.lost import Begun, Traces, wait_until_over, was_committed
 from custody.stores.postgres.pool import Pool
 from custody.stores.postgres.texts import SERVER_TIME, texts
@@ -63,6 +64,15 @@ class PostgresTx:
         cursor = self._send(name, values)
         rows: list[Row] = [] if cursor.rownumber is None else cursor.fetchall()  # type: ignore[assignment]
         return rows
+
+    def ask(self, name: str, /, **values: Any) -> list[tuple[str, ...]]:
+        """As `run`, for a small statement that is a transaction by itself; the rows come as text."""
+        if self._own_time is not None:
+            values["now"] = self._own_time
+        try:
+            return ask(self.db, name, self.statements[name], values)
+        except psycopg.DataError as error:
+            raise translate(error) from error
 
     def stream(self, name: str, many: Iterable[dict[str, Any]]) -> list[Row]:
         """The rows of one statement with many values, which are asked for while the server is still at work."""

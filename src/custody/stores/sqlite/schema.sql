@@ -61,7 +61,7 @@ create table edge (
     met integer not null,
     primary key (job, target)
 ) strict, without rowid;
-create index edge_target on edge (target) where met = 0;
+create index edge_target on edge (target, job);
 
 -- Which ends satisfy which want: model/graph.py, as a table the settle statement can join.
 create table satisfies (wants text not null, ended text not null, primary key (wants, ended)) strict, without rowid;

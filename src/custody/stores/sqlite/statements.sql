@@ -27,16 +27,30 @@ select 'job/' || (value ->> 0), value ->> 1, :type, :outcome, :agent, :now, coal
     value ->> 3
 from json_each(:told) order by key
 
+-- Whoever waits for a job is found by it: told so, because where very many wait for one, statistics (if anyone has
+-- had them made) promise that reading everything were cheaper.
+
+-- name: meet_edges
+update edge indexed by edge_target set met = 1
+where target = :target and met = 0
+  and exists (select 1 from satisfies where satisfies.wants = edge.wants and satisfies.ended = :ended)
+returning job
+
+-- name: disappointed
+select job.id from edge indexed by edge_target join job on job.id = edge.job
+where edge.target = :target and edge.met = 0 and edge.otherwise = 'skip' and job.ended is null
+order by job.id
+
 -- name: meet_many
 -- As `meet_edges`, for all that have ended alike.
-update edge set met = 1
+update edge indexed by edge_target set met = 1
 where target in (select value from json_each(:targets)) and met = 0
   and exists (select 1 from satisfies where satisfies.wants = edge.wants and satisfies.ended = :ended)
 returning job
 
 -- name: in_vain_many
 -- After which of these ends somebody is left who asked to be skipped.
-select distinct target from edge
+select distinct target from edge indexed by edge_target
 where target in (select value from json_each(:targets)) and met = 0 and otherwise = 'skip'
   and not exists (select 1 from satisfies where satisfies.wants = edge.wants and satisfies.ended = :ended)
 

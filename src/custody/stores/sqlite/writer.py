@@ -11,12 +11,12 @@ import queue
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import Future
 from typing import Any, TypeVar
 
 import apsw
 
 from custody.stores.clock import Clock
+from custody.stores.reply import Reply
 from custody.stores.sqlite.connection import SqliteTx, closed, translate
 
 T = TypeVar("T")
@@ -29,7 +29,7 @@ MOST_SECONDS = 0.005  # then other processes get their turn
 class Writer:
     def __init__(self, db: apsw.Connection, clock: Clock, new_move: Callable[[], str]) -> None:
         self._db, self._clock, self._new_move = db, clock, new_move
-        self._inbox: queue.SimpleQueue[tuple[Work, Future[Any]] | None] = queue.SimpleQueue()
+        self._inbox: queue.SimpleQueue[tuple[Work, Reply[Any]] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._loop, name="custody-writer", daemon=True)
         self._door = threading.Lock()  # whoever was let in is served, though it is closed behind him
         self._closed = False
@@ -37,12 +37,12 @@ class Writer:
 
     def write(self, work: Callable[[SqliteTx], T]) -> T:
         """Run `work` in a transaction and return its value once that is on disk."""
-        future: Future[T] = Future()
+        reply: Reply[T] = Reply()
         with self._door:
             if self._closed:
                 raise closed()
-            self._inbox.put((work, future))
-        return future.result()
+            self._inbox.put((work, reply))
+        return reply.wait()
 
     def close(self) -> None:
         with self._door:
@@ -55,11 +55,11 @@ class Writer:
         while (first := self._inbox.get()) is not None:
             self._commit_group(first)
 
-    def _commit_group(self, first: tuple[Work, Future[Any]]) -> None:
-        taken: list[Future[Any]] = []
+    def _commit_group(self, first: tuple[Work, Reply[Any]]) -> None:
+        taken: list[Reply[Any]] = []
         answers: list[tuple[Any, Exception | None]] = []
         stop_at = time.monotonic() + MOST_SECONDS
-        entry: tuple[Work, Future[Any]] | None = first
+        entry: tuple[Work, Reply[Any]] | None = first
         try:
             self._db.execute("begin immediate")
             tx = SqliteTx(self._db, self._clock.now(), self._new_move)
@@ -72,14 +72,14 @@ class Writer:
         except Exception as error:
             if self._db.in_transaction:
                 self._db.execute("rollback")
-            for future in taken or [first[1]]:
-                future.set_exception(translate(error))
+            for reply in taken or [first[1]]:
+                reply.fail(translate(error))
             return
-        for future, (value, failure) in zip(taken, answers, strict=True):
+        for reply, (value, failure) in zip(taken, answers, strict=True):
             if failure is None:
-                future.set_result(value)
+                reply.give(value)
             else:
-                future.set_exception(failure)
+                reply.fail(failure)
 
     def _run(self, work: Work, tx: SqliteTx) -> tuple[Any, Exception | None]:
         self._db.execute("savepoint move")
@@ -94,7 +94,7 @@ class Writer:
         self._db.execute("release move")
         return value, None
 
-    def _next_waiting(self) -> tuple[Work, Future[Any]] | None:
+    def _next_waiting(self) -> tuple[Work, Reply[Any]] | None:
         try:
             entry = self._inbox.get_nowait()
         except queue.Empty:

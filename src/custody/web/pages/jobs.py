@@ -30,6 +30,7 @@ TABS: tuple[tuple[str, dict[str, str]], ...] = (
     ("Held", {"state": "held"}),
     ("Done", {"ended": "passed"}),
 )
+FOLLOWERS = 100  # of those that wait for a job, so many are shown
 PARTS = (
     # tab, title, where
     ("timeline", "Timeline", ""),
@@ -74,10 +75,10 @@ def read_one(asked: Asked) -> View:
     events = site.store.records.events(job.subject, limit=500)
     reasons, now = site.why(job), site.store.now()
     edges = site.store.db.read(lambda tx: tx.run("edges_from", id=job.id))
-    following = site.store.db.read(lambda tx: tx.run("edges_to", id=job.id))
+    following = site.store.db.read(lambda tx: tx.run("edges_to", id=job.id, limit=FOLLOWERS))
     values = _common(asked, job, "timeline") | {
         "events": events, "reasons": reasons, "lanes": lanes(events, now, job.ended is not None),
-        "actions": acting.possible(job, site.machines.of(job.kind)), "edges": edges, "following": following[:100],
+        "actions": acting.possible(job, site.machines.of(job.kind)), "edges": edges, "following": following,
         "is_batch": job.kind == BATCH_KIND, "gone": False, "number": job.id,
         "failure": events[-1].detail.get("reason", "") if job.ended == "failed" and events else "",
     }  # fmt: skip

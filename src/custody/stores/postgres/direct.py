@@ -1,0 +1,89 @@
+"""One small statement, sent past the driver's cursor: for the few that are asked for one at a time, by many.
+
+A cursor adapts values, keeps results and counts uses; for a statement of one row that takes longer than the rest of
+the way to the server. Here values travel as text, and the answer comes back as text.
+"""
+
+from __future__ import annotations
+
+import re
+import select
+from collections.abc import Iterable, Mapping
+from functools import cache
+from typing import Any
+
+import psycopg
+from psycopg import errors
+from psycopg.pq import DiagnosticField, ExecStatus
+from psycopg.pq.abc import PGresult
+
+from custody.stores.postgres.connection import Connection
+
+WHOLE_NUMBER = 20  # the server's number for the type bigint; all other types it finds out by itself
+GONE = "26000"
+"""The statement is prepared no longer: after a rollback the driver has the server forget all of them."""
+
+_PLACE = re.compile(r"%\((\w+)\)s")
+
+
+def ask(db: Connection, name: str, text: str, values: Mapping[str, Any]) -> list[tuple[str, ...]]:
+    """The rows of this statement, every value as text. The text is the driver's; its name is ours."""
+    own_text, places = _numbered(text)
+    sent = [None if values[place] is None else str(values[place]).encode() for place in places]
+    for _ in range(2):
+        if name not in db.prepared:
+            kinds = [WHOLE_NUMBER if isinstance(values[place], int) else 0 for place in places]
+            db.pgconn.send_prepare(name.encode(), own_text, kinds)
+            _checked(_answer(db))
+            db.prepared.add(name)
+        db.pgconn.send_query_prepared(name.encode(), sent)
+        result = _answer(db)
+        if _state(result) != GONE:
+            break
+        db.prepared.clear()
+    _checked(result)
+    return [tuple(_row(result, number)) for number in range(result.ntuples)]
+
+
+@cache
+def _numbered(text: str) -> tuple[bytes, tuple[str, ...]]:
+    """`%(name)s` as `$1`, and the names in that order."""
+    places = tuple(dict.fromkeys(_PLACE.findall(text)))
+    numbers = {place: f"${number}" for number, place in enumerate(places, 1)}
+    return _PLACE.sub(lambda found: numbers[found[1]], text).replace("%%", "%").encode(), places
+
+
+def _answer(db: Connection) -> PGresult:
+    """The result, waited for so that a signal is heard meanwhile."""
+    wire = db.pgconn
+    ear = select.poll()
+    while wire.flush():
+        ear.register(wire.socket, select.POLLIN | select.POLLOUT)
+        ear.poll()
+        wire.consume_input()
+    ear.register(wire.socket, select.POLLIN)
+    while wire.is_busy():
+        ear.poll()
+        wire.consume_input()
+    result = wire.get_result()
+    while wire.get_result() is not None:
+        pass
+    if result is None:
+        raise psycopg.OperationalError("the connection is lost")
+    return result
+
+
+def _checked(result: PGresult) -> None:
+    if result.status in (ExecStatus.TUPLES_OK, ExecStatus.COMMAND_OK):
+        return
+    raise errors.error_from_result(result)
+
+
+def _state(result: PGresult) -> str:
+    return (result.error_field(DiagnosticField.SQLSTATE) or b"").decode()
+
+
+def _row(result: PGresult, number: int) -> Iterable[str]:
+    for column in range(result.nfields):
+        value = result.get_value(number, column)
+        yield "" if value is None else value.decode()

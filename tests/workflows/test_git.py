@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from custody.model.errors import NotFound, Unavailable
+from custody.workflows import hooks
 from custody.workflows.archive import Change, Entry, read_workflows
 from custody.workflows.git import GitArchive
 from custody.workflows.journal import Journal
@@ -253,3 +254,48 @@ def test_half_a_line_in_the_journal_is_as_if_it_had_not_been_written(
         file.write_bytes(whole + whole[:cut].replace(b"\n", b""))
         assert GitArchive(proj_git.path, file).youngest() == 1
         assert file.read_bytes() == whole
+
+
+def test_every_push_is_a_revision_however_late_its_hook_is_heard(proj_git: GitRepository, archive: GitArchive) -> None:
+    """Five pushes while nobody listens: forwards, a branch and its end, backwards by force. Each left a note."""
+    hooks.install(proj_git.path, ["/bin/false"])
+    one = proj_git.commit("a", "1")
+    proj_git.push()
+    two = proj_git.commit("a", "2")
+    proj_git.push()
+    proj_git.push("origin", f"{one}:refs/heads/side")
+    proj_git.push("origin", ":refs/heads/side")
+    proj_git.push("--force", "origin", f"{one}:refs/heads/main")
+    proj_git.push("origin", f"{two}:refs/heads/main")
+    assert archive.youngest() == 5
+    told = {
+        number: (archive.update(number).ref.removeprefix("refs/heads/"), archive.update(number).new)
+        for number in range(1, 6)
+    }
+    assert sorted(told.values()) == sorted([("main", one), ("main", two), ("side", one), ("main", one), ("main", two)])
+    assert [tip for branch, tip in told.values() if branch == "main"] == [one, two, one, two]
+    assert hooks.spooled(proj_git.path) == []
+    assert archive.youngest() == 5
+
+
+def test_notes_are_counted_in_the_order_of_pushes(proj_git: GitRepository, archive: GitArchive) -> None:
+    hooks.install(proj_git.path, ["/bin/false"])
+    tips = []
+    for number in range(4):
+        tips.append(proj_git.commit("a", str(number)))
+        proj_git.push()
+    for age, note in enumerate(hooks.spooled(proj_git.path)):
+        os.utime(note.file, (1000 - age, 1000 - age))  # the clock went backwards
+    assert archive.youngest() == 4
+    assert [archive.update(number).new for number in range(1, 5)] == tips
+
+
+def test_a_commit_that_was_pushed_away_and_cleared_away_does_not_hold_up_the_others(
+    proj_git: GitRepository, archive: GitArchive
+) -> None:
+    tip = proj_git.commit("a", "1")
+    proj_git.push()
+    (proj_git.path / hooks.SPOOL).mkdir()
+    (proj_git.path / hooks.SPOOL / "note").write_text(f"{ZERO}\n{'5' * 40}\nrefs/heads/main\n")
+    assert archive.youngest() == 1
+    assert archive.update(1).new == tip

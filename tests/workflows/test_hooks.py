@@ -88,6 +88,29 @@ def test_a_full_disk_does_not_fail_a_commit(proj_svn: SvnRepository, tmp_path: P
     assert listener.wait_for(1) == ["proj 1"]
 
 
+def test_half_a_note_is_never_left_where_the_disk_is_full(proj_svn: SvnRepository, tmp_path: Path) -> None:
+    """No file may grow: what a full disk does to whoever writes."""
+    listener = Listener(tmp_path)
+    hook = hooks.install(proj_svn.path, ["/bin/false", *listener.command])
+    full = 'trap "" XFSZ; ulimit -f 0; exec "$@"'
+    done = subprocess.run(["/bin/sh", "-c", full, "sh", str(hook), str(proj_svn.path), "7", "7-1"], env={})
+    assert done.returncode == 0
+    assert list((proj_svn.path / hooks.SPOOL).iterdir()) == []
+
+
+def test_notes_that_are_for_nobody_else_are_left_alone(
+    proj_svn: SvnRepository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server of a repository is often another user than the worker."""
+    (proj_svn.path / hooks.SPOOL).mkdir()
+
+    def forbidden(_: Path) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "iterdir", forbidden)
+    assert hooks.spooled(proj_svn.path) == []
+
+
 def test_a_hook_from_before_is_called_first_and_put_back(proj_svn: SvnRepository, tmp_path: Path) -> None:
     old = proj_svn.path / "hooks" / "post-commit"
     old.write_text(f'#!/bin/sh\necho "old $2 $#" >> "{tmp_path}/old"\necho "from old" >&2\nexit 3\n')

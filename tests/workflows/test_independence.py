@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-import pytest
+import shutil
 
+import pytest
+from typer.testing import CliRunner
+
+from custody.cli.archive import app
+from custody.model.errors import NotFound, Refused, Unavailable
+from custody.model.job import Filter
 from custody.workflows.archives import Archives
 from custody.workflows.notify import COMMIT_KIND, commit_key, notify
 from custody.workflows.planning import TASK_KIND, task_key
@@ -87,3 +93,115 @@ def test_why_tells_what_a_failed_task_said_last(one_desk: Desk) -> None:
     one_desk.run()
     (reason,) = one_desk.store.queue.why(one_desk.task(1, "a").id)
     assert reason.text == "it has ended: failed (there is no paper left)"
+
+
+def test_a_repository_belongs_to_one_archive(one_desk: Desk) -> None:
+    """Its hook tells one archive, and whoever retries something has to know where."""
+    with pytest.raises(Refused, match="archive proj already") as refused:
+        Archives(one_desk.store).add("again", "svn", f"file://{one_desk.repository.path}", "ada")
+    assert refused.value.code == "archive.known"
+    assert "remove proj" in refused.value.hint
+    assert [kept.name for kept in Archives(one_desk.store).list()] == ["proj"]
+
+
+def test_a_repository_that_was_moved_away_is_told_of_once_and_again_when_it_is_back(one_desk: Desk) -> None:
+    one_desk.publish()
+    away = one_desk.repository.path.with_name("away")
+    archives = Archives(one_desk.store)
+    one_desk.repository.path.rename(away)
+    for _ in range(3):
+        reconcile_all(one_desk.store)
+    assert str(one_desk.repository.path) in archives.out_of_reach("proj")
+    shown = CliRunner().invoke(app, ["list", "--store", one_desk.store.url]).output
+    assert "E000002" in shown, "whoever lists the archives sees it"
+    away.rename(one_desk.repository.path)
+    assert reconcile_all(one_desk.store) == 1
+    reconcile_all(one_desk.store)
+    assert archives.out_of_reach("proj") == ""
+    told = [event.type for event in one_desk.store.records.events("archive/proj")]
+    assert told == ["added", "unreachable", "reached"]
+
+
+def test_a_notice_of_a_revision_that_is_not_there_holds_up_nothing(one_desk: Desk) -> None:
+    first = one_desk.publish()
+    with pytest.raises(NotFound, match="has no revision 12") as refused:
+        one_desk.notify(12)
+    assert (refused.value.code, refused.value.hint) == ("archive.revision", "its youngest is 1")
+    assert one_desk.notify(first) == 1
+    assert one_desk.notify(first + 1) == 1, "the next one is believed at once: its hook may be quicker than our look"
+    one_desk.run()
+    commit = one_desk.task(first + 1, "COMMIT")
+    assert commit.ended is None
+    assert "No such revision 2" in one_desk.store.queue.why(commit.id)[0].text
+    reconcile_all(one_desk.store)
+    assert Archives(one_desk.store).get("proj").frozen == "", "it did not go back"
+    second = one_desk.publish()
+    until(lambda: (one_desk.run(), one_desk.task(second, "build-PDF").ended == "passed")[1])
+
+
+def test_a_notice_is_believed_while_the_repository_does_not_answer_but_not_beyond_reason(one_desk: Desk) -> None:
+    one_desk.repository.path.rename(one_desk.repository.path.with_name("away"))
+    assert one_desk.notify(40) == 40
+    with pytest.raises(Unavailable):
+        one_desk.notify(2**53)
+
+
+def test_a_name_stays_with_its_repository(one_desk: Desk, svn: Subversion) -> None:
+    """The revisions of another would be taken for those that are on record, and not run."""
+    first = one_desk.publish()
+    one_desk.notify(first)
+    archives = Archives(one_desk.store)
+    archives.drop("proj", "ada")
+    with pytest.raises(Refused, match="was another repository before") as refused:
+        archives.add("proj", "svn", str(svn.fresh_repository().path), "ada")
+    assert refused.value.code == "archive.name"
+    again = archives.add("proj", "svn", str(one_desk.repository.path), "ada")
+    second = one_desk.publish()
+    reconcile_all(one_desk.store)
+    assert (again.name, archives.get("proj").last) == ("proj", second)
+    assert one_desk.task(first, "COMMIT").id < one_desk.task(second, "COMMIT").id
+
+
+def test_a_repository_that_went_back_is_frozen_and_says_so(one_desk: Desk) -> None:
+    """Restored from an older copy: what comes next would have numbers that were given before."""
+    one_desk.commit({"a.txt": "a"})
+    path = one_desk.repository.path
+    shutil.copytree(path, path.with_name("older"))
+    one_desk.notify(one_desk.commit({"a.txt": "b"}))
+    one_desk.run()
+    shutil.rmtree(path)
+    path.with_name("older").rename(path)
+    reconcile_all(one_desk.store)
+    assert "went back to revision 1; 2 was there before" in Archives(one_desk.store).get("proj").frozen
+    assert one_desk.notify(one_desk.commit({"a.txt": "c"}) + 1) == 0, "nothing is taken in any more"
+
+
+def test_a_paused_archive_starts_nothing_in_any_lane_until_it_goes_on(one_desk: Desk, svn: Subversion) -> None:
+    text = "- name: slow\n  lane: pdf\n  script: echo done\n- name: fast\n  lane: quick\n  script: echo done\n"
+    one_desk.notify(one_desk.commit({"_workflows/a.yaml": text}))
+    one_desk.worker().run_until_idle(1)  # planned, not run
+    other = svn.fresh_repository()
+    Archives(one_desk.store).add("other", "svn", str(other.path), "ada")
+    url = ["--store", one_desk.store.url]
+    assert "is paused" in CliRunner().invoke(app, ["hold", "proj", "--why", "the disk is changed", *url]).output
+    one_desk.notify(one_desk.commit({"n.txt": "n"}))
+    other.commit("more", {"_workflows/a.yaml": "- name: a\n  script: echo done\n"})
+    reconcile_all(one_desk.store)
+    one_desk.run()
+    jobs = {
+        (job.collection, job.task, job.position): job for job in one_desk.store.queue.every(Filter(kind="workflow/*"))
+    }
+    ends = {name: job.ended for name, job in jobs.items()}
+    assert ends == {
+        ("proj", "COMMIT", 1): "passed", ("proj", "slow", 1): None, ("proj", "fast", 1): None, ("proj", "COMMIT", 2): None,
+        ("other", "COMMIT", 1): "passed", ("other", "a", 1): "passed",
+    }  # fmt: skip
+    (reason,) = one_desk.store.queue.why(jobs["proj", "slow", 1].id)
+    assert "the disk is changed" in reason.text
+    assert "goes on" in CliRunner().invoke(app, ["release", "proj", *url]).output
+    assert "nothing to do" in CliRunner().invoke(app, ["release", "proj", *url]).output
+    one_desk.run()
+    jobs = {
+        (job.collection, job.task, job.position): job for job in one_desk.store.queue.every(Filter(kind="workflow/*"))
+    }
+    assert {job.ended for job in jobs.values()} == {"passed"}

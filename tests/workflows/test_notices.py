@@ -57,13 +57,15 @@ def client(store: Store, role: str, collection: str = "proj") -> TestClient:
 def test_who_may_tell_of_what(
     store: Store, repository: Repository, role: str, collection: str, body: dict[str, Any], status: int, last: int
 ) -> None:
-    for name in () if "revision" in body else ("a", "b"):
+    for name in ("a", "b", "c") if "revision" in body else ("a", "b"):
         repository.commit(name, {name: name})
     answer = client(store, role, collection).post("/api/v1/archives/proj/notify", json=body)
     assert (answer.status_code, Archives(store).get("proj").last) == (status, last)
 
 
-def test_late_and_repeated_notices_have_nothing_left_to_do(store: Store) -> None:
+def test_late_and_repeated_notices_have_nothing_left_to_do(store: Store, repository: Repository) -> None:
+    for number in range(4):
+        repository.commit("more", {"n": str(number)})
     asking = client(store, "worker")
     told = [asking.post("/api/v1/archives/proj/notify", json={"revision": n}).json()["new"] for n in (3, 1, 2, 3, 4)]
     assert told == [3, 0, 0, 0, 1]

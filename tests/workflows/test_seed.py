@@ -79,7 +79,10 @@ REQUIREMENTS = {
     "a task has a command, or a script and its shell": [
         "test_definition.test_a_command_is_words_and_a_script_has_a_shell",
     ],
-    "the previous revision may be any other": ["test_git.test_a_merge_has_both_tips_as_parents"],
+    "the previous revision may be any other": [
+        "test_git.test_a_merge_has_both_tips_as_parents",
+        "test_git.test_every_push_is_a_revision_however_late_its_hook_is_heard",
+    ],
 }
 
 

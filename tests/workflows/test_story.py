@@ -11,7 +11,9 @@ import threading
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from custody.cli.archive import app
 from custody.stores import open_store
 from custody.workflows.archives import Archives
 from custody.workflows.notify import reconcile
@@ -102,9 +104,24 @@ def test_a_faulty_definition_fails_visibly_and_later_revisions_go_on(desk: Desk)
     desk.run()
     faulty = desk.task(first, FAULTY)
     assert faulty.state == "failed"
-    assert "publish.yaml" in faulty.facts["reason"]
+    where = "_workflows/publish.yaml:2:13"
+    assert where in faulty.facts["reason"]
     assert desk.states("COMMIT", first, second) == ["done", "done"]
     assert desk.states("build-PDF", second) == ["done"]
+    assert where in desk.store.queue.why(faulty.id)[0].text
+    printed = CliRunner().invoke(app, ["log", "proj", str(first), FAULTY, "--store", desk.store.url]).output
+    assert printed.startswith(where), "what is wrong is what it has to say"
+
+
+def test_retrying_a_faulty_definition_says_once_more_what_is_wrong(desk: Desk) -> None:
+    first = desk.commit({"_workflows/publish.yaml": "- name: a\n  depends: [nobody]\n"})
+    desk.notify(first)
+    desk.run()
+    desk.operator.resume(desk.task(first, FAULTY).id, "perhaps now")
+    desk.run()
+    faulty = desk.task(first, FAULTY)
+    assert (faulty.state, faulty.code) == ("failed", "workflow.faults")
+    assert "publish.yaml:2:13" in desk.store.queue.why(faulty.id)[0].text
 
 
 def test_a_blocking_task_holds_up_the_next_commit(desk: Desk) -> None:
@@ -175,11 +192,13 @@ def test_the_installed_hook_takes_a_commit_in_and_never_fails_the_committer(
 ) -> None:
     url = f"sqlite:///{tmp_path / 'custody.db'}"
     program = str(Path(sys.executable).with_name("custody"))
-    environment = {**os.environ, "CUSTODY_STORE": url}
-    added = subprocess.run(
-        [program, "archive", "add", "proj", str(repository.path)], env=environment, capture_output=True, text=True
-    )
+    (tmp_path / "custody.toml").write_text('store = "sqlite:///custody.db"\n')  # hooks stand elsewhere
+    words = [program, "archive", "add", "proj", str(repository.path)]
+    added = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True)
     assert "the hook is installed" in added.stdout, added.stderr
+    assert (repository.path / "custody-store").read_text().strip() == url
+    assert (repository.path / "custody-store").stat().st_mode & 0o777 == 0o600, "there may be a password in it"
+    assert "custody.db" not in (repository.path / "hooks" / "post-commit").read_text()
     repository.commit("first", {"a.txt": "a"})
     with open_store(url) as store:
         until(lambda: Archives(store).get("proj").last == 1)
@@ -200,13 +219,13 @@ def test_a_killed_worker_leaves_no_process_behind_and_the_task_runs_again(desk: 
     until(lambda: alive("sleep 1234"))
     process.send_signal(signal.SIGKILL)
     process.wait()
-    until(lambda: not alive("sleep 1234"), 10)
+    until(lambda: not alive("sleep 1234"))
     second = subprocess.Popen(command, env=environment, cwd=desk.home)
     try:
-        until(lambda: alive("sleep 1234"), 20)
-        assert desk.task(first, "long").attempts == 2
+        until(lambda: alive("sleep 1234"))
+        assert desk.task(first, "long").attempts >= 2  # more if the machine was too busy to keep a lease
         desk.operator.cancel(desk.task(first, "long").id, "enough")
-        until(lambda: desk.task(first, "long").ended == "cancelled", 20)
+        until(lambda: desk.task(first, "long").ended == "cancelled")
         assert not alive("sleep 1234"), "cancelled is recorded only when the work is dead"
     finally:
         second.terminate()

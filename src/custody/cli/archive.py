@@ -11,6 +11,7 @@ import typer
 
 from custody.cli import archive_tasks, running
 from custody.cli.archive_tasks import Name, Revision, StoreUrl, opened, revision_jobs, word
+from custody.cli.config import absolute
 from custody.cli.running import AsJson, Why
 from custody.cli.when import ago
 from custody.model.errors import NotFound
@@ -56,8 +57,8 @@ def add(
         hook = hook and local and system != "folder"  # nothing is pushed there: it is looked at
         kept = Archives(handle).add(name, system, str(path.resolve()) if local else location, running.me(), since)
         if hook:
-            program = shutil.which("custody") or sys.argv[0]
-            hooks.install(path, [str(Path(program).resolve()), "archive", "notify", "--store", handle.url, name])
+            program = Path(shutil.which("custody") or sys.argv[0])
+            hooks.install_for_store(path, program, name, absolute(handle.url, Path.cwd()))
         new = reconcile(handle, kept)
     print(f"archive {name} ({system}): {new} revisions taken in" + ("; the hook is installed" if hook else ""))
 
@@ -100,13 +101,15 @@ def notify(
 def list_(store: StoreUrl = "", json: AsJson = False) -> None:
     """The archives, how far each has been taken in, and what is amiss."""
     with opened(store) as handle:
-        found = Archives(handle).list()
+        archives = Archives(handle)
+        found = archives.list()
+        amiss = {kept.name: kept.frozen or archives.out_of_reach(kept.name) for kept in found}
     if json:
         running.emit(found)
         return
     columns = {
         "archive": lambda kept: kept.name, "system": lambda kept: kept.system, "revision": lambda kept: kept.last,
-        "location": lambda kept: kept.location, "frozen": lambda kept: kept.frozen,
+        "location": lambda kept: kept.location, "amiss": lambda kept: amiss[kept.name],
     }  # fmt: skip
     running.table(columns, found, "no archives yet: custody archive add NAME LOCATION")
 
@@ -149,7 +152,7 @@ def plan(
         if folder is not None:
             planned = preview(handle, archive, name, _workflow_files(folder)[0], kept.last)
         else:
-            planned, _ = plan_revision(handle, archive, name, revision or archive.youngest())
+            planned = plan_revision(handle, archive, name, revision or archive.youngest()).plan
     for fault in planned.faults:
         print(fault)
     for edge in planned.edges:

@@ -21,6 +21,7 @@ from custody.workflows import inside
 from custody.workflows.archives import Archives
 from custody.workflows.index import index_file, open_index
 from custody.workflows.notify import COMMIT_KIND, commit_key
+from custody.workflows.pausing import go_on, pause
 from custody.workflows.planning import find_task, task_key
 from custody.workflows.runs import ask_for_run
 from custody.workflows.schedules import RUN_KIND
@@ -60,20 +61,28 @@ def why(
         running.emit(reasons)
         return
     for reason in reasons:
-        print(f"{name} r{revision} {task}: {reason.text}\n  until: {reason.clears}")
+        print(running.harmless(f"{name} r{revision} {task}: {reason.text}\n  until: {reason.clears}"))
 
 
 def log(name: Name, revision: Revision, task: TaskName, run: InRun = "commit", store: StoreUrl = "") -> None:
-    """What a task printed."""
+    """What a task printed: byte for byte into a file or a pipe; on a terminal, what would command it is only shown."""
     found = find(None)
     with opened(store) as handle:
         job = _job(handle, name, revision, task, run)
+    if faults := job.payload.get("faults"):
+        print(*faults, sep="\n")
+        return
     kept = job.facts.get("log")
     if not kept or found is None:
         raise NotFound(
             f"{task} of revision {revision} has left no log yet", hint=f"`custody archive why {name} {revision} {task}`"
         )
-    sys.stdout.buffer.write((found.home / found.workflows.kept / kept).read_bytes())
+    printed = (found.home / found.workflows.kept / kept).read_bytes()
+    sys.stdout.buffer.write(for_terminal(printed) if sys.stdout.isatty() else printed)
+
+
+def for_terminal(printed: bytes) -> bytes:
+    return running.harmless(printed.decode(errors="replace").replace("\r\n", "\n")).encode()
 
 
 def retry(
@@ -101,6 +110,20 @@ def cancel(
     with opened(store) as handle:
         answer = _operator(handle).cancel(_job(handle, name, revision, task, run).id, why)
     print(answer.why or f"{task} of revision {revision} is cancelled")
+
+
+def hold(name: Name, why: Why, store: StoreUrl = "") -> None:
+    """Pause an archive: what is under way goes on, nothing new of it starts."""
+    with opened(store) as handle:
+        new = pause(handle, name, running.me(), why)
+    print(f"{name} is paused" if new else f"{name} was paused already")
+
+
+def release(name: Name, why: Why = "", store: StoreUrl = "") -> None:
+    """Let a paused archive go on."""
+    with opened(store) as handle:
+        done = go_on(handle, name, running.me(), why)
+    print(f"{name} goes on" if done else f"{name}: nothing to do, it is not paused")
 
 
 def commit(
@@ -176,13 +199,10 @@ def _job(store: Store, name: str, revision: int, task: str, run: str = "commit")
     else:
         job = find_task(store, task_key(name, revision, run, task))
     if job is None:
-        Archives(store).get(name)  # or says that there is no such archive
-        known = [found.task for found in revision_jobs(store, name, revision, revision)]
-        raise NotFound(
-            f"{name} has no {task} at revision {revision}",
-            code="task.unknown",
-            hint=f"known: {', '.join(map(str, known)) or 'none'}",
-        )
+        last = Archives(store).get(name).last
+        known = [str(found.task) for found in revision_jobs(store, name, revision, revision)]
+        hint = f"known: {', '.join(known)}" if known else f"{name} has been taken in up to revision {last}"
+        raise NotFound(f"{name} has no {task} at revision {revision}", code="task.unknown", hint=hint)
     return job
 
 
@@ -192,4 +212,4 @@ def _operator(store: Store) -> Operator:
     return Operator(store, machines(), running.me())
 
 
-VERBS = (commit, search, why, log, retry, accept, cancel, run, runs)
+VERBS = (commit, search, why, log, retry, accept, cancel, hold, release, run, runs)

@@ -59,7 +59,7 @@ def read(path: Path) -> Config:
     home = path.resolve().parent
     return Config(
         home,
-        _store(values.get("store", ""), home),
+        absolute(values.get("store", ""), home),
         _part(IngestConfig, values.get("ingest", {}), "ingest", str(path)),
         _part(WorkflowConfig, values.get("workflows", {}), "workflows", str(path)),
         _part(ChannelConfig, values.get("channels", {}), "channels", str(path)),
@@ -68,11 +68,11 @@ def read(path: Path) -> Config:
     )
 
 
-def _store(url: str, home: Path) -> str:
-    """A relative SQLite path is relative to the file, not to where one happens to stand."""
+def absolute(url: str, home: Path) -> str:
+    """The address of a store for whoever stands elsewhere: a relative SQLite path is one below `home`."""
     tree, mark, database = url.partition("?with=")
     if mark:
-        return f"{tree}{mark}{_store(database, home)}"
+        return f"{tree}{mark}{absolute(database, home)}"
     relative = url.removeprefix("sqlite:///")
     if url.startswith("sqlite:///") and not relative.startswith("/"):
         return f"sqlite:///{home / relative}"

@@ -6,6 +6,7 @@ import errno
 import getpass
 import json
 import os
+import re
 import sys
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -164,13 +165,21 @@ def table(columns: Mapping[str, Callable[[Any], Any]], rows: Iterable[Any], empt
 def _cell(value: Any) -> str:
     if value is None or value == "":
         return "-"
-    return str(value).replace("\n", " ")
+    return harmless(str(value).replace("\n", " "))
+
+
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+def harmless(text: str) -> str:
+    """What strangers wrote must not type, rename or recolour anything on the terminal where it is read."""
+    return _CONTROLS.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
 
 
 def tell_reason(what: str, reason: Reason, now: int) -> None:
     """Why something waits, and what would clear it."""
     since = f" (for {ago(reason.since, now)})" if reason.since else ""
-    print(f"{what}: {reason.text}{since}\n  until: {reason.clears}")
+    print(harmless(f"{what}: {reason.text}{since}\n  until: {reason.clears}"))
 
 
 def show(pairs: Sequence[tuple[str, Any]]) -> None:

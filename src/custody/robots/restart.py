@@ -135,7 +135,7 @@ def _write(tx: Tx, item_id: str, detail: dict[str, object], who: str, was: dict[
     """The withdrawal, what stands after it, and the robots that this wakes."""
     item = locked(tx, item_id)
     before = {row[0] for row in tx.run("latest", item=item_id)}
-    seq = int(tx.run("number_item", id=item_id)[0][0])
+    seq = item_from(tx.run("number_item", id=item_id)[0]).seq
     write_event(tx, item_subject(item_id), seq, WITHDRAWN, "none", who, detail)
     if was is not None:
         set_priority(tx, item, seq, was.get("priority"), who)

@@ -20,6 +20,7 @@ from custody.stores.history import write_event
 from custody.stores.rows import Tx, dumps, item_from, latest_from, loads
 from custody.stores.submit import submit_one
 
+Robot: TypeAlias = tuple[str, Trigger, dict[str, Any]]
 Look: TypeAlias = tuple[Item, dict[str, Latest]]
 CHANGED = "changed"
 PRIORITY = "robot_priority"
@@ -31,17 +32,34 @@ SEEN = "seen"
 def record(tx: Tx, new: Sequence[NewItem], events: Sequence[NewEvent], agent: str) -> None:
     """Make or change items, then append events to them, then see who is interested."""
     edited: dict[str, int] = {}  # the change before the one that whoever records here made itself
+    robots = Interested(tx)
     for item in sorted(new, key=lambda item: item.id):
-        edited[item.id] = put_item(tx, item, agent)
+        edited[item.id] = put_item(tx, item, agent, robots)
     for event in sorted(events, key=lambda event: event.item):
-        append(tx, event, agent, edited.get(event.item))
+        append(tx, event, agent, edited.get(event.item), robots)
 
 
-def put_item(tx: Tx, new: NewItem, agent: str) -> int:
+class Interested:
+    """The robots, read when the first news has its place, once for all the news of a transaction."""
+
+    def __init__(self, tx: Tx) -> None:
+        self._tx = tx
+        self._robots: list[Robot] | None = None
+
+    def in_news(self, event_type: str | None, teller: str) -> list[Robot]:
+        if self._robots is None:
+            self._robots = subscriptions(self._tx)
+        return [robot for robot in self._robots if robot[0] != teller and concerns(robot[1], event_type)]
+
+
+def put_item(tx: Tx, new: NewItem, agent: str, robots: Interested) -> int:
     """Make the item, or note that its content changed. An unchanged fingerprint is no change.
 
     Answers which change was the last one before."""
-    tx.run("insert_item", id=new.id, types=_types(new.types), collection=new.collection, fingerprint="", detail="{}")
+    first = Item(new.id, new.types, 1, int(new.changed), new.collection, new.fingerprint, new.detail)
+    if tx.run("insert_item", **_columns(first)):
+        _tell_change(tx, first, new, agent, robots)
+        return 0
     old = _locked(tx, new.id)
     changed = new.changed and (not new.fingerprint or new.fingerprint != old.fingerprint)
     seq = old.seq + 1
@@ -49,28 +67,39 @@ def put_item(tx: Tx, new: NewItem, agent: str) -> int:
         new.id, old.types | new.types, seq, seq if changed else old.changed, new.collection or old.collection,
         new.fingerprint or old.fingerprint, {**old.detail, **new.detail},
     )  # fmt: skip
-    if old.seq and item == replace(old, seq=seq):
+    if item == replace(old, seq=seq):
         return old.changed  # nothing is new about it
-    tx.run(
-        "change_item", id=item.id, seq=seq, changed=item.changed, types=_types(item.types), collection=item.collection,
-        fingerprint=item.fingerprint, detail=dumps(item.detail),
-    )  # fmt: skip
-    told = {"types": sorted(item.types), "fingerprint": item.fingerprint, **new.detail}
-    write_event(tx, item_subject(item.id), seq, CHANGED if changed else "described", "none", agent, told)
-    wake_robots(tx, item, None)
+    tx.run("change_item", **_columns(item))
+    _tell_change(tx, item, new, agent, robots)
     return old.changed
 
 
-def append(tx: Tx, event: NewEvent, agent: str, changed: int | None = None) -> int:
+def _columns(item: Item) -> dict[str, Any]:
+    return {
+        "id": item.id, "seq": item.seq, "changed": item.changed, "types": _types(item.types),
+        "collection": item.collection, "fingerprint": item.fingerprint, "detail": dumps(item.detail),
+    }  # fmt: skip
+
+
+def _tell_change(tx: Tx, item: Item, new: NewItem, agent: str, robots: Interested) -> None:
+    told = {"types": sorted(item.types), "fingerprint": item.fingerprint, **new.detail}
+    how = CHANGED if item.changed == item.seq else "described"
+    write_event(tx, item_subject(item.id), item.seq, how, "none", agent, told)
+    wake_robots(tx, item, None, robots=robots)
+
+
+def append(tx: Tx, event: NewEvent, agent: str, changed: int | None = None, robots: Interested | None = None) -> int:
     """Append one event to an item; it becomes the newest of its type. `changed`: the last change by anyone else."""
-    item = _locked(tx, event.item)
-    seq = int(tx.run("number_item", id=item.id)[0][0])
+    rows = tx.run("number_item", id=event.item)  # which also locks it
+    if not rows:
+        raise _unknown(event.item)
+    item = item_from(rows[0])
     missed = missed_change(event, item, changed)
-    seen = seq if missed is None else missed
+    seen = item.seq if missed is None else missed
     told = told_with(event, missed)
-    event_id = write_event(tx, item_subject(item.id), seq, event.type, event.outcome, event.agent or agent, told)
-    tx.run("set_latest", item=item.id, type=event.type, seq=seq, outcome=event.outcome, seen=seen)
-    wake_robots(tx, item, event.type, event.robot if missed is None else "")
+    event_id = write_event(tx, item_subject(item.id), item.seq, event.type, event.outcome, event.agent or agent, told)
+    tx.run("set_latest", item=item.id, type=event.type, seq=item.seq, outcome=event.outcome, seen=seen)
+    wake_robots(tx, item, event.type, event.robot if missed is None else "", robots)
     return event_id
 
 
@@ -85,11 +114,11 @@ def told_with(event: NewEvent, missed: int | None) -> Mapping[str, Any]:
     return event.detail if missed is None else {**event.detail, SEEN: missed}
 
 
-def wake_robots(tx: Tx, item: Item, event_type: str | None, teller: str = "") -> None:
+def wake_robots(tx: Tx, item: Item, event_type: str | None, teller: str = "", robots: Interested | None = None) -> None:
     """Ask only the triggers that this news can change; a ready item is a job of kind robot/NAME.
 
     The item is as it stands under its lock, which whoever brings the news holds."""
-    interested = [robot for robot in subscriptions(tx) if robot[0] != teller and concerns(robot[1], event_type)]
+    interested = (robots or Interested(tx)).in_news(event_type, teller)
     if not interested:
         return
     latest = latest_from(tx.run("latest", item=item.id))
@@ -122,7 +151,7 @@ def ready_job(robot: str, item: Item, facts: Mapping[str, Any]) -> NewJob:
     )  # fmt: skip
 
 
-def subscriptions(tx: Tx) -> list[tuple[str, Trigger, dict[str, Any]]]:
+def subscriptions(tx: Tx) -> list[Robot]:
     return [(robot, *read_robot(trigger, facts)) for robot, trigger, facts, _ in tx.run("subscriptions")]
 
 
@@ -148,8 +177,12 @@ def look(tx: Tx, ids: Iterable[str]) -> dict[str, Look]:
 def _locked(tx: Tx, item_id: str) -> Item:
     rows = tx.run("lock_item", id=item_id)
     if not rows:
-        raise NotFound(f"there is no item {item_id}", code="item.unknown")
+        raise _unknown(item_id)
     return item_from(rows[0])
+
+
+def _unknown(item_id: str) -> NotFound:
+    return NotFound(f"there is no item {item_id}", code="item.unknown")
 
 
 def _types(types: Iterable[str]) -> str:

@@ -478,8 +478,9 @@ select id, types, collection, seq, changed, fingerprint, detail from item where 
 
 -- name: insert_item
 insert into item (id, types, collection, seq, changed, fingerprint, detail, created)
-values (:id, :types, :collection, 0, 0, :fingerprint, :detail, :now)
+values (:id, :types, :collection, :seq, :changed, :fingerprint, :detail, :now)
 on conflict (id) do nothing
+returning id
 
 -- name: change_item
 update item
@@ -488,7 +489,8 @@ set seq = :seq, changed = :changed, types = :types, collection = :collection, fi
 where id = :id
 
 -- name: number_item
-update item set seq = seq + 1 where id = :id returning seq
+update item set seq = seq + 1 where id = :id
+returning id, types, collection, seq, changed, fingerprint, detail
 
 -- name: items
 -- A type is looked for as it is written: `like` has wildcards, and SQLite's does not tell A from a.

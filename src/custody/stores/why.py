@@ -53,7 +53,8 @@ def _last_word(tx: Tx, job: Job) -> str:
         return ""
     last = [event_from(row) for row in tx.run("events", subject=job.subject, after=job.seq - 1, limit=1)]
     told = last[0].detail if last else {}
-    said = str(told.get("why") or told.get("reason") or job.facts.get("why") or job.code or "")
+    kept = job.facts.get("why") or job.facts.get("reason")
+    said = str(told.get("why") or told.get("reason") or kept or job.code or "")
     return said if len(said) <= MOST_SAID else f"…{said[-MOST_SAID:]}"
 
 

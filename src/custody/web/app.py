@@ -60,8 +60,9 @@ def build_app(store: Store, options: Options) -> FastAPI:
 
 
 def routers_of(options: Options) -> tuple[APIRouter, ...]:
-    """Every route there is; those of the applications' sections first, as they are the more particular."""
-    return (*(router for section in options.sections for router in section.routers), *pages.ROUTERS, *api.ROUTERS)
+    """Every route there is; those of the applications' sections first, as they are the more particular. Routes are
+    tried one after the other: programs, which ask often, come before people, who ask for pages."""
+    return (*(router for section in options.sections for router in section.routers), *api.ROUTERS, *pages.ROUTERS)
 
 
 class _Kept(StaticFiles):

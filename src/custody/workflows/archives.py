@@ -9,7 +9,7 @@ from pathlib import Path
 from custody.model.errors import BadInput, NotFound, Refused
 from custody.stores import Store
 from custody.stores.history import write_note
-from custody.stores.rows import Tx
+from custody.stores.rows import Tx, loads
 from custody.workflows.archive import Archive
 from custody.workflows.credentials import split
 from custody.workflows.folder import FolderArchive
@@ -32,6 +32,7 @@ def _folder(location: str) -> Archive:
 
 
 SYSTEMS: dict[str, Callable[[str], Archive]] = {"svn": _svn, "git": _git, "folder": _folder}
+UNREACHABLE = "unreachable"
 JOURNAL = "custody-journal"  # in the repository: numbers for the updates of its branches
 
 
@@ -69,9 +70,18 @@ class Archives:
         uuid = open_archive(system, location).uuid()
 
         def work(tx: Tx) -> None:
+            others = [kept.name for kept in (Kept(*row) for row in tx.run("wf_archives")) if kept.uuid == uuid]
+            if others and name not in others:
+                raise Refused(
+                    f"{location} is the repository of archive {others[0]} already", code="archive.known", where=name,
+                    hint=f"one archive each: `custody archive remove {others[0]}`, or, for a copy that lives on by "
+                    "itself, `svnadmin setuuid` on it",
+                )  # fmt: skip
+            _must_be_the_same(tx, name, uuid)
             if not tx.run("wf_add_archive", name=name, system=system, location=location, uuid=uuid, last=since):
-                raise Refused(f"there is an archive {name} already", code="archive.exists")
-            write_note(tx, f"archive/{name}", "added", who, {"location": location, "since": since})
+                hint = f"`custody archive remove {name}` first, or give this one another name"
+                raise Refused(f"there is an archive {name} already", code="archive.exists", where=location, hint=hint)
+            write_note(tx, f"archive/{name}", "added", who, {"location": location, "since": since, "uuid": uuid})
 
         self._db.write(work)
         return self.get(name)
@@ -96,6 +106,18 @@ class Archives:
 
         self._db.write(work)
 
+    def out_of_reach(self, name: str) -> str:
+        """Why its repository could not be asked when it was last tried; empty: it answered."""
+        rows = self._db.glance(lambda tx: tx.run("wf_last_word", subject=f"archive/{name}"))
+        return str(loads(rows[0][1]).get("why", "")) if rows and rows[0][0] == UNREACHABLE else ""
+
+    def note_reach(self, name: str, why: str, who: str) -> None:
+        """Whether it answers, written down when that changes; an empty reason: it does."""
+        if why == self.out_of_reach(name):
+            return
+        told = (UNREACHABLE, {"why": why}, "warning") if why else ("reached", {}, "none")
+        self._db.write(lambda tx: write_note(tx, f"archive/{name}", told[0], who, told[1], told[2]))
+
     def drop(self, name: str, who: str) -> bool:
         """Look after it no longer; its jobs and its history stay."""
 
@@ -106,3 +128,13 @@ class Archives:
             return True
 
         return self._db.write(work)
+
+
+def _must_be_the_same(tx: Tx, name: str, uuid: str) -> None:
+    """Jobs and history of an archive stay when it is removed; the same numbers cannot mean other revisions."""
+    before = [loads(row[0]) for row in tx.run("wf_added_before", subject=f"archive/{name}", line=name)]
+    if before and before[0].get("uuid", uuid) != uuid:
+        raise Refused(
+            f"{name} was another repository before ({before[0]['location']}), and its revisions are on record",
+            code="archive.name", where=name, hint="give this one another name",
+        )  # fmt: skip

@@ -4,8 +4,8 @@ git names commits by hash, which says nothing about order. So updates are counte
 (`journal.py`). A push of ten commits is one update, as it is one act of its author. A forced push is an
 update like any other; its parent is wherever its history meets what was recorded before.
 
-The journal is kept by whoever plans (it is not in the repository, which may belong to somebody else), and
-repairs itself: `youngest` compares the branches with it, so a lost hook costs nothing.
+The journal repairs itself: `youngest` compares the branches with it, so a lost hook costs nothing but that pushes
+which came in between are counted as one.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import subprocess
 import tempfile
 import uuid
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from custody.model.errors import CustodyError, NotFound, Unavailable
@@ -21,9 +22,11 @@ from custody.workflows import git_commit
 from custody.workflows.archive import ADDED, CHANGED, DELETED, Change, Entry, Meta
 from custody.workflows.calling import Failed, call
 from custody.workflows.draft import Draft
+from custody.workflows.hooks import spooled
 from custody.workflows.journal import Journal, Update, Writer, is_nothing
 
 BRANCHES = "refs/heads/"
+NOTHING = "0" * 40
 _EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 _ACTIONS = {"A": ADDED, "M": CHANGED, "T": CHANGED, "D": DELETED}
 _ENV = {"PATH": "/usr/local/bin:/usr/bin:/bin", "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": "/dev/null"}
@@ -63,12 +66,13 @@ class GitArchive:
             return self.git(ask).decode().strip()
 
     def youngest(self) -> int:
-        """Looks at the branches first, and counts what had not been told."""
-        branches = dict(self._branches())
+        """Counts what hooks have left word of, each push by itself; then whatever the branches show besides."""
         with self._journal.writing() as journal:
+            self._count_told(journal)
+            branches = dict(self._branches())
             known = {update.ref: update.new for update in journal.updates}
             for ref in sorted(branches.keys() | known.keys()):
-                old, new = known.get(ref, "0" * 40), branches.get(ref, "0" * 40)
+                old, new = known.get(ref, NOTHING), branches.get(ref, NOTHING)
                 if old != new:
                     journal.add(ref, old, new)
             return journal.youngest()
@@ -78,13 +82,36 @@ class GitArchive:
 
         Hooks come late and twice. An update that is known, or contained in a later one, is not counted again.
         """
-        if not ref.startswith(BRANCHES) or is_nothing(new):
-            return None
         with self._journal.writing() as journal:
-            known = self._known(journal, ref, old, new)
-            if known is None and not self._has(new):
-                raise NotFound(f"there is no commit {new}", code="archive.revision", where=str(self.repository))
-            return (known or journal.add(ref, old, new)).number
+            return self._record(journal, ref, old, new)
+
+    def _record(self, journal: Writer, ref: str, old: str, new: str) -> int | None:
+        if not ref.startswith(BRANCHES):
+            return None
+        if is_nothing(new):
+            if (last := journal.last(ref)) and last.new == old:
+                journal.add(ref, old, new)
+            return None
+        known = self._known(journal, ref, old, new)
+        if known is None and not self._has(new):
+            raise NotFound(f"there is no commit {new}", code="archive.revision", where=str(self.repository))
+        return (known or journal.add(ref, old, new)).number
+
+    def _count_told(self, journal: Writer) -> None:
+        """A note is forgotten when it is counted: told again after the branch went back, it would look new."""
+        notes = spooled(self.repository)
+        told = [
+            words for note in notes for words in zip(note.words[2::3], note.words[::3], note.words[1::3], strict=False)
+        ]
+        while told:
+            tips = {update.ref: update.new for update in journal.updates}
+            following = (update for update in told if tips.get(update[0], NOTHING) == update[1])
+            update = next(following, told[0])  # in the order of the pushes, whatever that of the notes
+            told.remove(update)
+            with suppress(NotFound):  # pushed away and cleared away meanwhile
+                self._record(journal, *update)
+        for note in notes:
+            note.forget()
 
     def _known(self, journal: Writer, ref: str, old: str, new: str) -> Update | None:
         last = journal.last(ref)

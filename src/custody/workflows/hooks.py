@@ -3,7 +3,7 @@ listens.
 
 A hook runs as the repository's server, with an empty environment, while a committer waits. So it does nothing
 but put a note on disk and start the command that passes it on, in the background with every descriptor
-closed; it never fails a commit and never delays one. The note is removed when the command has succeeded;
+closed; it never fails a commit and never waits for anyone. The note is removed when the command has succeeded;
 otherwise `spooled` finds it. Even a lost note costs only time: revisions are found by looking
 (`Archive.youngest`).
 
@@ -19,6 +19,7 @@ import stat
 import tempfile
 import urllib.parse
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,6 +28,7 @@ from custody.model.errors import BadInput, NotFound, Refused
 MARK = "# custody hook: written by `custody archive add`, removed by `custody archive remove`"
 SPOOL = "custody-spool"
 API = "custody-api"  # in the repository: where to tell, and the token
+STORE = "custody-store"  # in the repository: the store's address, which may have a password in it
 _BEFORE = ".before-custody"
 
 _HEAD = """#!/bin/sh
@@ -36,16 +38,19 @@ PATH=/usr/local/bin:/usr/bin:/bin
 here={hooks}
 spool={spool}
 """
-# The note comes first, so that it is there whatever happens to the rest.
+# The note comes first, so that it is there whatever happens to the rest, and before the committer goes on, so that
+# notes are in the order of commits. Where it cannot be written (a full disk), nothing of it is left.
 _TELL = """
 tell() {{
+    note="$spool/$1.$$"
+    (
+        umask 077
+        mkdir -p "$spool"
+        {{ printf '%s\\n' "$@" > "$note.new" && mv "$note.new" "$note"; }} || rm -f "$note.new"
+    ) </dev/null >/dev/null 2>&1
     (
         trap '' HUP
-        umask 077
         cd /
-        mkdir -p "$spool"
-        note="$spool/$1.$$"
-        printf '%s\\n' "$@" > "$note.new" && mv "$note.new" "$note"
         env -i PATH="$PATH" {command} "$@" && rm -f "$note"
     ) </dev/null >/dev/null 2>&1 &
 }}
@@ -55,6 +60,7 @@ _POST = (
     'settings=$1; shift; [ $# -eq 1 ] && said="{\\"revision\\": $1}" || said="{}"; '
     'exec curl --config "$settings" --data "$said" --output /dev/null'
 )
+_NAME_STORE = 'CUSTODY_STORE=$(cat "$1") && export CUSTODY_STORE && shift && exec "$@"'
 _SUBVERSION = """
 code=0
 [ ! -x "$here/post-commit{before}" ] || "$here/post-commit{before}" "$@" || code=$?
@@ -152,11 +158,19 @@ def install_for_api(repository: Path, api: str, archive: str, token: str) -> Pat
         f'header = "Authorization: Bearer {secret}"',
         'header = "Content-Type: application/json"',
     ]
-    _write(settings, "\n".join([*lines, "fail", "silent", "max-time = 20", ""]), mode=0o600)
-    owner = repository.stat()
-    if os.geteuid() == 0:
-        os.chown(settings, owner.st_uid, owner.st_gid)
+    _write_for_owner(settings, "\n".join([*lines, "fail", "silent", "max-time = 20", ""]))
     return install(repository, ["/bin/sh", "-c", _POST, "custody-notify", str(settings)])
+
+
+def install_for_store(repository: Path, program: Path, archive: str, store: str) -> Path:
+    """A hook that tells a store on this machine, or one that can be reached from it. Like a token, its address is in
+    a file of the repository's owner: hooks can be read by anyone, and so can command lines."""
+    repository = repository.absolute()
+    kind_of(repository)
+    settings = repository / STORE
+    _write_for_owner(settings, f"{store}\n")
+    command = ["/bin/sh", "-c", _NAME_STORE, "custody-notify", str(settings), str(program.resolve())]
+    return install(repository, [*command, "archive", "notify", archive])
 
 
 def uninstall(repository: Path) -> None:
@@ -171,7 +185,8 @@ def uninstall(repository: Path) -> None:
         os.replace(before, hook)
     else:
         hook.unlink(missing_ok=True)
-    (repository / API).unlink(missing_ok=True)
+    for settings in (API, STORE):
+        (repository / settings).unlink(missing_ok=True)
 
 
 def is_installed(repository: Path) -> bool:
@@ -182,11 +197,16 @@ def is_installed(repository: Path) -> bool:
 def spooled(repository: Path) -> list[Note]:
     """Notes that could not be passed on, oldest first."""
     folder = repository / SPOOL
-    if not folder.is_dir():
-        return []
-    files = [file for file in folder.iterdir() if not file.name.endswith(".new")]
-    files.sort(key=lambda file: file.stat().st_mtime_ns)
-    return [Note(tuple(file.read_text(errors="replace").splitlines()), file) for file in files]
+    notes: list[tuple[int, Note]] = []
+    try:
+        files = [file for file in folder.iterdir() if not file.name.endswith(".new")] if folder.is_dir() else []
+    except PermissionError:
+        return []  # they are the server's own business; revisions are found by looking
+    for file in files:
+        with suppress(FileNotFoundError):  # passed on just now
+            note = Note(tuple(file.read_text(errors="replace").splitlines()), file)
+            notes.append((file.stat().st_mtime_ns, note))
+    return [note for _, note in sorted(notes, key=lambda found: found[0])]
 
 
 def _exists(path: Path) -> bool:
@@ -198,6 +218,13 @@ def _is_ours(hook: Path) -> bool:
         return MARK.partition(":")[0] in hook.read_text(errors="replace")[:400]
     except OSError:
         return False
+
+
+def _write_for_owner(file: Path, content: str) -> None:
+    _write(file, content, mode=0o600)
+    owner = file.parent.stat()
+    if os.geteuid() == 0:
+        os.chown(file, owner.st_uid, owner.st_gid)
 
 
 def _write(hook: Path, content: str, mode: int = 0o755) -> None:

@@ -1,13 +1,14 @@
 """Notices of new revisions. That revision N exists proves that every one before it does.
 
-Under the archive's row, a notice inserts the commit jobs of all revisions that have none yet, each needing the one
-before, and answers. So planning happens strictly in order whatever order the hooks come in, and a late or repeated
-notice has nothing left to do.
+A hook says so only when it is true; a person may mistype, so a notice of more than the next revision is held against
+the repository, if that answers. Under the archive's row, a notice inserts the commit jobs of all revisions that have
+none yet, each needing the one before, and answers. So planning happens strictly in order whatever order the hooks
+come in, and a late or repeated notice has nothing left to do.
 """
 
 from __future__ import annotations
 
-from custody.model.errors import BadInput, NotFound
+from custody.model.errors import BadInput, NotFound, Unavailable
 from custody.model.graph import Edge
 from custody.model.job import NewJob
 from custody.stores import Store
@@ -17,6 +18,7 @@ from custody.workflows.archives import Archives, Kept
 
 COMMIT_KIND = "workflow/commit"
 MOST_AT_ONCE = 500
+MOST_TRUSTED = 1000  # revisions that a notice may bring while the repository does not answer
 
 
 def notify(store: Store, archive: str, revision: int, agent: str = "hook") -> int:
@@ -26,6 +28,26 @@ def notify(store: Store, archive: str, revision: int, agent: str = "hook") -> in
     known = Archives(store).get(archive)
     if known.frozen or known.last >= revision:
         return 0  # late or repeated: nothing is written, so nothing has to reach the disk
+    if revision > known.last + 1:
+        _must_be_there(known, revision)
+    return _take_in_upto(store, archive, revision, agent)
+
+
+def _must_be_there(known: Kept, revision: int) -> None:
+    try:
+        youngest = known.open().youngest()
+    except Unavailable:
+        if revision > known.last + MOST_TRUSTED:
+            raise
+        return
+    if revision > youngest:
+        raise NotFound(
+            f"{known.name} has no revision {revision}", code="archive.revision", where=known.location,
+            hint=f"its youngest is {youngest}",
+        )  # fmt: skip
+
+
+def _take_in_upto(store: Store, archive: str, revision: int, agent: str) -> int:
     new, last = 0, 0
     while last < revision:
         made, last = store.db.write(lambda tx: _take_in(tx, archive, revision, agent))
@@ -78,8 +100,11 @@ def reconcile(store: Store, kept: Kept, agent: str = "reconciler") -> int:
     if uuid != kept.uuid:
         why = f"the repository at {kept.location} is another one now ({uuid}, not {kept.uuid})"
     elif youngest < kept.last:
+        next_one = store.queue.by_key(COMMIT_KIND, commit_key(kept.name, youngest + 1))
+        if next_one is not None and next_one.ended is None:
+            return 0  # it never was there: its commit job waits for it, and says so
         why = f"the repository went back to revision {youngest}; {kept.last} was there before"
     else:
-        return notify(store, kept.name, youngest, agent) if youngest > kept.last else 0
+        return _take_in_upto(store, kept.name, youngest, agent) if youngest > kept.last else 0
     Archives(store).freeze(kept.name, why, kept.uuid, agent)
     return 0

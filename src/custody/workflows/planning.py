@@ -13,12 +13,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from custody.engine.work import Work
+from custody.model.errors import NotFound
 from custody.model.event import NewEvent
 from custody.model.graph import Edge, Otherwise, Wants, satisfied
 from custody.model.item import NewItem
 from custody.model.job import Job, NewJob
 from custody.model.outcome import Outcome, Passed, Wait
 from custody.stores import Store
+from custody.stores.rows import loads
 from custody.workflows.archive import LINEAGE, Archive, Meta, read_workflows
 from custody.workflows.archives import Archives
 from custody.workflows.definition import read
@@ -31,6 +33,7 @@ from custody.workflows.task import COMMIT, ON_COMMIT, QUICK, Task
 TASK_KIND = "workflow/task"
 QUICK_KIND = "workflow/quick"  # the same, for which every worker keeps a thread free: never behind long tasks
 FAULTY = "(definition)"
+PATIENCE = 10.0  # seconds between looks for a revision that was told of and is not there
 WANTS: dict[str, Wants] = {"success": "success", "finished": "finished", "failure": "failure", "prev": "passable"}
 
 
@@ -43,12 +46,18 @@ def commit(work: Work, store: Store) -> Outcome:
     name, revision = str(work.payload["archive"]), int(work.payload["revision"])
     kept = Archives(store).get(name)
     archive = kept.open()
-    planned, meta = plan_revision(store, archive, name, revision)
-    blocked = list(_blocked_by(store, name, planned))
+    try:
+        outlook = plan_revision(store, archive, name, revision)
+    except NotFound as error:
+        if error.code != "archive.revision":
+            raise
+        return Wait(PATIENCE, f"{error.message}: whoever told of it was wrong, or the repository went back")
+    planned, meta = outlook.plan, outlook.meta
+    blocked = list(_blocked_by(store, name, outlook))
     if blocked:
         return Wait(0, "a task of an earlier revision holds this one up", needs=blocked)
     by_commit = Run(job=work.job.id, also=lambda task: waits_for_the_spared(store, name, revision, task))
-    last = begin(work, store, name, planned, by_commit).last
+    last = begin(work, store, name, planned, by_commit, outlook.earlier).last
     if revision == kept.last and not planned.faults:  # a later revision says for itself
         keep_time(store, name, planned.schedules)
     item = NewItem(
@@ -67,17 +76,26 @@ def commit(work: Work, store: Store) -> Outcome:
     return Passed(told, keep=facts, then=list(last.values()), items=[item], events=[event])
 
 
-def _blocked_by(store: Store, name: str, planned: Plan) -> Iterator[Edge]:
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """What a revision adds, what is known of it, and the jobs of earlier revisions that were met on the way."""
+
+    plan: Plan
+    meta: Meta
+    earlier: Mapping[Ref, int]
+
+
+def _blocked_by(store: Store, name: str, outlook: Outlook) -> Iterator[Edge]:
     """Blocking tasks of earlier revisions that have not ended as they must."""
-    blocking = [edge for edge in planned.edges if edge.task == COMMIT and edge.on.task != COMMIT]
-    targets = _targets(store, name, [edge.on for edge in blocking]) if blocking else {}
+    blocking = [edge for edge in outlook.plan.edges if edge.task == COMMIT and edge.on.task != COMMIT]
+    targets = _targets(store, name, {edge.on for edge in blocking}, outlook.earlier)
     for edge in blocking:
         target = targets.get(edge.on)
         if target is not None and not satisfied(WANTS[edge.wants], store.queue.get(target).ended):
             yield Edge(target, WANTS[edge.wants])
 
 
-def plan_revision(store: Store, archive: Archive, name: str, revision: int) -> tuple[Plan, Meta]:
+def plan_revision(store: Store, archive: Archive, name: str, revision: int) -> Outlook:
     """What this revision adds, without adding it."""
     files, _ = read_workflows(archive, revision)
     definitions = read(files)
@@ -86,7 +104,8 @@ def plan_revision(store: Store, archive: Archive, name: str, revision: int) -> t
     lineage = Lineage(tuple(part for part in meta.properties.get(LINEAGE, "").split(",") if part))
     parents = archive.parents(revision, lines)
     past = StorePast(store, archive, name, revision, parents, lines, definitions.earlier)
-    return plan(definitions, revision, past, previous=parents, lineage=lineage, message=meta.message), meta
+    planned = plan(definitions, revision, past, previous=parents, lineage=lineage, message=meta.message)
+    return Outlook(planned, meta, past.jobs)
 
 
 def preview(store: Store, archive: Archive, name: str, files: Mapping[str, bytes], last: int) -> Plan:
@@ -104,17 +123,21 @@ class StorePast:
         self, store: Store, archive: Archive, name: str, revision: int, parents: Collection[int], lines: Sequence[str],
         tasks: Collection[str] = (),
     ) -> None:  # fmt: skip
-        """`tasks` are those that will be asked for: they are looked up all in one go."""
+        """`tasks` are those that will be asked for: on an archive with one line of revisions, all in one go."""
         self._store, self._archive, self._name, self._revision = store, archive, name, revision
         self._parents, self._lines = tuple(parents), lines
+        self._is_one_line = self._parents == (revision - 1,)
         self._known: dict[str, Collection[int]] = {}
-        if self._parents == (revision - 1,):
-            self._look_up(tasks)
+        self._blocking: dict[int, Sequence[str]] = {}  # by revision
+        self.jobs: dict[Ref, int] = {}
+        """Those that were met on the way."""
+        if self._is_one_line:
+            self._look_up({COMMIT, *tasks})
 
     def nearest(self, task: str) -> Collection[int]:
-        if self._parents == (self._revision - 1,):
+        if self._is_one_line:
             if task not in self._known:
-                self._look_up([task])
+                self._look_up({task})
             return self._known[task]
         return nearest(
             self._parents, lambda number: self._archive.parents(number, self._lines), lambda n: self._has(task, n)
@@ -122,25 +145,36 @@ class StorePast:
 
     def blocking(self) -> Iterable[Ref]:
         for parent in self._parents:
-            job = self._store.queue.by_key(COMMIT_KIND, commit_key(self._name, parent))
-            for task in job.facts.get("blocking", []) if job else []:
-                yield Ref(parent, task)
+            if parent not in self._blocking:
+                job = self._store.queue.by_key(COMMIT_KIND, commit_key(self._name, parent))
+                self._blocking[parent] = job.facts.get("blocking", []) if job else []
+            yield from (Ref(parent, task) for task in self._blocking[parent])
 
     def _look_up(self, tasks: Collection[str]) -> None:
-        """On an archive with one line of revisions."""
-
-        if tasks:
-            self._known |= nearest_revisions(self._store, self._name, tasks, self._revision)
+        self._known |= dict.fromkeys(tasks, ())
+        for found in nearest_jobs(self._store, self._name, tasks, self._revision):
+            self._known[found.task] = (found.revision,)
+            self.jobs[Ref(found.revision, found.task)] = found.job
+            if found.commit is not None:
+                self._blocking[found.revision] = found.commit.get("blocking", [])
 
     def _has(self, task: str, revision: int) -> bool:
         return bool(self._store.db.read(lambda tx: tx.run("wf_has", line=self._name, task=task, position=revision)))
 
 
-def nearest_revisions(store: Store, name: str, tasks: Collection[str], before: int) -> dict[str, Collection[int]]:
-    """The newest revision before this one that has each of these tasks, if any does; looked up all in one go."""
-    asked = {"line": name, "position": before, "tasks": json.dumps(list(tasks))}
-    rows = store.db.glance(lambda tx: tx.run("wf_nearest", **asked))
-    return {task: [] if found is None else [found] for task, found in rows}
+@dataclass(frozen=True, slots=True)
+class Nearest:
+    task: str
+    revision: int
+    job: int
+    commit: Mapping[str, Any] | None  # what a commit job has kept
+
+
+def nearest_jobs(store: Store, name: str, tasks: Collection[str], before: int) -> Iterator[Nearest]:
+    """Each of these tasks in the newest revision before this one that has it; looked up all in one go."""
+    asked = {"line": name, "position": before, "tasks": json.dumps(sorted(tasks)), "commit": COMMIT_KIND}
+    for task, revision, job, facts in store.db.glance(lambda tx: tx.run("wf_nearest", **asked)):
+        yield Nearest(task, revision, job, None if facts is None else loads(facts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,8 +200,10 @@ def submit(work: Work, store: Store, name: str, planned: Plan, run: Run) -> dict
     return begun.made | dict(zip(begun.last, work.spawn(list(begun.last.values())), strict=True))
 
 
-def begin(work: Work, store: Store, name: str, planned: Plan, run: Run) -> Begun:
-    """The jobs of a plan, level by level, but for the last."""
+def begin(
+    work: Work, store: Store, name: str, planned: Plan, run: Run, known: Mapping[Ref, int] | None = None
+) -> Begun:
+    """The jobs of a plan, level by level, but for the last. `known` are jobs that need not be looked up again."""
     if planned.faults:
         return Begun({}, {FAULTY: _faulty(name, planned)})
     made: dict[str, int] = {}
@@ -175,14 +211,15 @@ def begin(work: Work, store: Store, name: str, planned: Plan, run: Run) -> Begun
     edges: dict[str, list[PlannedEdge]] = {task: [] for task in waiting}
     for edge in planned.edges:
         edges.get(edge.task, []).append(edge)
-    earlier = _targets(store, name, {edge.on for edge in planned.edges if _is_earlier(edge.on, planned.revision, run)})
+    wanted = {edge.on for task in edges.values() for edge in task if _is_earlier(edge.on, planned.revision, run)}
+    earlier = _targets(store, name, wanted, known or {})
     while True:
         level: dict[str, NewJob] = {}
         for task in waiting.values():
             if _known(edges[task.name], planned.revision, run, made):
                 needs = list(_edges(planned, edges[task.name], made, run, earlier))
-                known = {edge.on for edge in needs}
-                needs += [edge for edge in run.also(task.definition) if edge.on not in known]
+                ahead = {edge.on for edge in needs}
+                needs += [edge for edge in run.also(task.definition) if edge.on not in ahead]
                 level[task.name] = task_job(name, planned, task, needs, run)
         waiting = {task: planned for task, planned in waiting.items() if task not in level}
         if not waiting:
@@ -212,14 +249,13 @@ def _edges(
             yield Edge(target, WANTS[edge.wants], otherwise)
 
 
-def _targets(store: Store, archive: str, refs: Iterable[Ref]) -> dict[Ref, int]:
+def _targets(store: Store, archive: str, refs: Iterable[Ref], known: Mapping[Ref, int]) -> Mapping[Ref, int]:
     """The jobs of tasks that were planned before, as far as there are any; looked up all in one go."""
-
-    names = {name: ref for ref in refs for name in _names(archive, ref)}
+    names = {name: ref for ref in refs if ref not in known for name in _names(archive, ref)}
     if not names:
-        return {}
+        return known
     rows = store.db.glance(lambda tx: tx.run("wf_by_keys", names=json.dumps(list(names))))
-    return {names[kind, key]: job for kind, key, job in rows}
+    return {**known, **{names[kind, key]: job for kind, key, job in rows}}
 
 
 def _names(archive: str, ref: Ref) -> Sequence[tuple[str, str]]:

@@ -25,7 +25,7 @@ from custody.workflows.definition import read
 from custody.workflows.notify import COMMIT_KIND, commit_key
 from custody.workflows.plan import PREVIOUS, Plan, Ref
 from custody.workflows.plan import run as plan_run
-from custody.workflows.planning import Run, nearest_revisions, revision_item, runs_line, submit
+from custody.workflows.planning import Run, nearest_jobs, revision_item, runs_line, submit
 from custody.workflows.schedules import RUN_KIND
 from custody.workflows.task import COMMIT, FINISHED, Definitions, Task, Workflow
 
@@ -134,7 +134,7 @@ class _CommitsUpTo:
         self._store, self._name, self._revision = store, name, revision
 
     def nearest(self, task: str) -> Collection[int]:
-        return nearest_revisions(self._store, self._name, [task], self._revision + 1)[task]
+        return [found.revision for found in nearest_jobs(self._store, self._name, [task], self._revision + 1)]
 
     def blocking(self) -> Iterable[Ref]:
         return ()

@@ -18,7 +18,7 @@ from custody.model.errors import CustodyError
 from custody.stores import Store
 from custody.workflows import inside
 from custody.workflows.archives import Archives, Kept
-from custody.workflows.hooks import spooled
+from custody.workflows.hooks import Note, spooled
 from custody.workflows.notify import COMMIT_KIND, reconcile
 from custody.workflows.planning import QUICK_KIND, TASK_KIND, commit
 from custody.workflows.runs import run
@@ -96,19 +96,21 @@ def chores(store: Store, every: float = RECONCILE_SECONDS) -> Sequence[Chore]:
 
 def reconcile_all(store: Store) -> int:
     """Ask every repository for its youngest revision; one that does not answer does not stop the others."""
-    new = 0
-    for kept in Archives(store).list():
+    new, archives = 0, Archives(store)
+    for kept in archives.list():
+        why = ""
         try:
+            notes = _spooled(kept)
             new += reconcile(store, kept)
-            _forget_spooled(kept)
-        except CustodyError as error:
-            store.records.note(f"archive/{kept.name}", "unreachable", "reconciler", why=str(error))
+            for note in notes:  # answered by what the repository itself said after they were written
+                note.forget()
+        except (CustodyError, OSError) as error:
+            why = str(error)
+        archives.note_reach(kept.name, why, "reconciler")
     return new
 
 
-def _forget_spooled(kept: Kept) -> None:
-    """Notes that a hook could not pass on are answered by what the repository itself said."""
+def _spooled(kept: Kept) -> Sequence[Note]:
+    """What a hook could not pass on."""
     location = Path(kept.location.removeprefix("file://"))
-    if location.is_dir():
-        for note in spooled(location):
-            note.forget()
+    return spooled(location) if location.is_dir() else ()

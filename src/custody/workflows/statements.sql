@@ -26,11 +26,23 @@ update archive set frozen = :frozen, uuid = :uuid where name = :name
 -- name: wf_drop_archive
 delete from archive where name = :name returning name
 
+-- name: wf_last_word
+-- The newest that was noted about an archive.
+select type, detail from event where subject = :subject order by seq desc limit 1
+
+-- name: wf_added_before
+-- How an archive of this name was added last time, if any of its revisions was taken in.
+select detail from event where subject = :subject and type = 'added'
+  and exists (select 1 from job where line = :line)
+order by seq desc limit 1
+
 -- name: wf_nearest
--- For each of these tasks, the newest earlier revision that has it, on an archive with one line of revisions.
-select one.value, (
-    select max(position) from job where line = :line and task = one.value and position < :position)
-from json_each(:tasks) as one
+-- For each of these tasks, the newest earlier revision that has it and its job there, on an archive with one line of
+-- revisions; and what the commit before has to say about its blocking tasks.
+select one.value, job.position, job.id, case when job.kind = :commit then job.facts end
+from json_each(:tasks) as one join job on job.id = (
+    select id from job as older where line = :line and task = one.value and position < :position
+    order by position desc limit 1)
 
 -- name: wf_by_keys
 -- The jobs of these kinds and keys, as far as there are any.
@@ -43,6 +55,10 @@ select 1 from job where line = :line and task = :task and position = :position l
 -- name: wf_of_line
 -- The jobs of the last revisions of an archive, for its grid.
 select {job_columns} from job where line = :line and position >= :first and position <= :last order by position, id
+
+-- name: wf_lanes
+-- Where the unfinished jobs of an archive stand.
+select distinct lane from job where collection = :collection and ended is null
 
 -- name: wf_older
 select {job_columns} from job

@@ -40,6 +40,8 @@ REASONS = {
 
 def run_task(work: Work, shop: Shop) -> Outcome:
     """One attempt at one task."""
+    if faults := work.payload.get("faults"):  # retried, though what is wrong is written in the revision itself
+        return Failed("workflow.faults", f"{faults[0]}; a later commit has to mend it")
     recipe = work.payload["recipe"]
     hindered = obstacle(work, shop, recipe)
     if hindered:

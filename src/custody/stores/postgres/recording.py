@@ -12,21 +12,20 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from custody.model.errors import KeyConflict, NotFound
 from custody.model.event import NewEvent, item_subject
 from custody.model.item import Item, Latest, NewItem
-from custody.model.trigger import STOPPED, Trigger, admits
+from custody.model.trigger import STOPPED, admits
 from custody.stores import items
-from custody.stores.items import Look, concerns, missed_change, read_robot, ready_job, subscriptions, told_with
+from custody.stores.items import Look, Robot, concerns, missed_change, read_robot, ready_job, subscriptions, told_with
 from custody.stores.postgres.submitting import Order, submit_many
 from custody.stores.postgres.transaction import PostgresTx
 from custody.stores.rows import Row, Tx, event_text, item_from, latest_from
 from custody.stores.submit import columns, first_detail
 
 Record: TypeAlias = tuple[Sequence[NewItem], Sequence[NewEvent], str]
-Robot: TypeAlias = tuple[str, Trigger, dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)

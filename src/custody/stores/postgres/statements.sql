@@ -399,9 +399,10 @@ order by id
 
 -- name: wf_nearest
 -- JSON is taken apart in words of its own.
-select one.task, (
-    select max(position) from job where line = :line and job.task = one.task collate "C" and position < :position)
-from json_array_elements_text(:tasks::json) as one (task)
+select one.task, job.position, job.id, case when job.kind = :commit then job.facts end
+from json_array_elements_text(:tasks::json) as one (task) cross join lateral (
+    select position, id, kind, facts from job where line = :line and task = one.task collate "C" and position < :position
+    order by position desc limit 1) as job
 
 -- name: wf_by_keys
 select job.kind, job.key, job.id from json_array_elements(:names::json) as one (name)

@@ -1,0 +1,51 @@
+"""A repository that has whatever revision it is asked for, and answers at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from custody.workflows.archive import Change, Entry, Meta
+from custody.workflows.draft import Draft
+
+TASKS = 20
+WORKFLOW = "".join(f"- name: task{n}\n  depends: [PREV]\n  command: 'true'\n" for n in range(TASKS)).encode()
+
+
+class StandIn:
+    """Every revision has the same twenty tasks, each of which waits for its predecessor."""
+
+    def uuid(self) -> str:
+        return "stand-in"
+
+    def youngest(self) -> int:
+        return 2**53
+
+    def parents(self, revision: int, lines: Sequence[str] = ()) -> tuple[int, ...]:
+        return (revision - 1,) if revision > 1 else ()
+
+    def list(self, revision: int, folder: str) -> Sequence[Entry]:
+        return [Entry("_workflows/a.yaml", False)] if folder else [Entry("_workflows", True)]
+
+    def tree(self, revision: int, path: str) -> Sequence[Entry]:
+        return []
+
+    def properties(self, revision: int, path: str) -> Mapping[str, str]:
+        return {}
+
+    def read(self, revision: int, path: str) -> bytes:
+        return WORKFLOW
+
+    def export(self, revision: int, into: Path) -> None: ...
+
+    def meta(self, revision: int) -> Meta:
+        return Meta(revision, str(revision), "ann", "2026-01-01T00:00:00Z", "more")
+
+    def changed(self, revision: int) -> Sequence[Change]:
+        return []
+
+    def commit(self, draft: Draft, seconds: float) -> int:
+        return 0
+
+    def committed(self, key: str, since: int) -> int | None:
+        return None

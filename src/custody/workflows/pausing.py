@@ -1,0 +1,34 @@
+"""Pausing an archive: nothing new of it starts, what is under way goes on.
+
+Its tasks are in several lanes, and each is held. No lane is missed that comes later: planning is in the archive's own
+lane, so while it is paused no revision brings new tasks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from custody.stores import Store
+from custody.workflows.archives import Archives
+
+
+def pause(store: Store, archive: str, who: str, why: str) -> bool:
+    """False when it was paused already."""
+    name = Archives(store).get(archive).name
+    rows = store.db.read(lambda tx: tx.run("wf_lanes", collection=name))
+    others = {str(row[0]) for row in rows} - {name}
+    new = store.queue.hold("lane", name, who, why)
+    for lane in sorted(others):
+        store.queue.hold("lane", lane, who, why)
+    return new
+
+
+def go_on(store: Store, archive: str, who: str, why: str = "") -> bool:
+    """False when it was not paused."""
+    return any([store.queue.lift("lane", lane, who, why) for lane in paused_lanes(store, archive)])
+
+
+def paused_lanes(store: Store, archive: str) -> Sequence[str]:
+    name = Archives(store).get(archive).name
+    held = [hold.name for hold in store.queue.holds() if hold.scope == "lane"]
+    return [lane for lane in held if lane == name or lane.startswith(f"{name}/")]

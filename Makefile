@@ -1,10 +1,13 @@
 # Two commands are enough for a newcomer: `make demo` and `make test`.
 PYTHON ?= python3
 BIN := .venv/bin
+# Two processes share the tests: file by file, or, of the few long ones of a proof, one by one.
+SHARED := -n 2 --dist loadfile --no-loadscope-reorder
+SHARED_PROOF := -n 2 --dist load --maxschedchunk 1
 SUBJECTS := engine ingest tree workflows robots channels web
 export PYTHONDONTWRITEBYTECODE = 1
 
-.PHONY: help demo test check format prove prove-long bench bench-long docs reference lock clean services
+.PHONY: help demo test check format prove prove-long bench bench-long docs reference lock clean services compiled
 
 help:            ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -12,8 +15,8 @@ help:            ## what can be made
 demo: .venv/run  ## the main job on this machine: no root, no services
 	@$(BIN)/custody demo $(ARGS)
 
-test: .venv/dev services  ## install what is missing, then run every test
-	$(BIN)/python -m pytest $(ARGS)
+test: .venv/dev services compiled  ## install what is missing, then run every test; some: make test ARGS=tests/engine
+	$(BIN)/python -m pytest $(or $(ARGS),$(SHARED))
 
 check: .venv/dev ## format, lint, types, import arrows
 	$(BIN)/ruff format --check src tests bench
@@ -28,11 +31,14 @@ format: .venv/dev
 services:        ## the real servers that the tests talk to (root installs them, others are told what to install)
 	@$(PYTHON) tests/rig/install.py
 
-prove: .venv/dev services       ## every claim at its quick figure, as a table; one row: make prove ROW=G5
-	$(BIN)/python -m pytest --prove=$(or $(ROW),all) --figures=proof.json $(ARGS)
+compiled: .venv/run  # once, or each of the thousand processes that the tests start would compile all it imports
+	@$(BIN)/python -m compileall -q src
 
-prove-long: .venv/dev services  ## the same for as long as it takes
-	$(BIN)/python -m pytest --prove=$(or $(ROW),all) --long --figures=proof.json $(ARGS)
+prove: .venv/dev services compiled       ## every claim at its quick figure, as a table; one row: make prove ROW=G5
+	$(BIN)/python -m pytest $(SHARED_PROOF) --prove=$(or $(ROW),all) --figures=proof.json $(ARGS)
+
+prove-long: .venv/dev services compiled  ## the same for as long as it takes
+	$(BIN)/python -m pytest $(SHARED_PROOF) --prove=$(or $(ROW),all) --long --figures=proof.json $(ARGS)
 
 bench: .venv/dev ## quick benchmarks, ours and others side by side; ratios count
 	@short=0; for subject in $(SUBJECTS); do $(BIN)/python -m bench.$$subject --quick || short=1; done; exit $$short
@@ -60,10 +66,10 @@ clean:
 	@touch $@
 
 .venv/run: .venv/build requirements/run.txt pyproject.toml
-	$(BIN)/uv pip install -q --python $(BIN)/python --require-hashes -r requirements/run.txt
+	$(BIN)/uv pip install -q --compile-bytecode --python $(BIN)/python --require-hashes -r requirements/run.txt
 	$(BIN)/uv pip install -q --python $(BIN)/python --no-deps --no-build-isolation -e .
 	@touch $@
 
 .venv/dev: .venv/run requirements/dev.txt
-	$(BIN)/uv pip install -q --python $(BIN)/python --require-hashes -r requirements/dev.txt
+	$(BIN)/uv pip install -q --compile-bytecode --python $(BIN)/python --require-hashes -r requirements/dev.txt
 	@touch $@

@@ -1,15 +1,18 @@
 """The servers as fixtures: started when the first test asks for one, ended with the test run.
 
-A service that is not installed skips the tests that ask for it, and fails them in CI (`rig.need`).
+A service that is not installed skips the tests that ask for it, and fails them in CI (`rig.need`). Where several processes
+share the tests (`-n 2`), each has servers of its own, and takes one file after the other.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from rig.alone import turn
 from rig.need import need
 
 pytest_plugins = ["prove.plugin"]
@@ -25,6 +28,46 @@ if TYPE_CHECKING:
     from rig.svn import Repository, Subversion
     from rig.temporal import Temporal
     from rig.zookeeper import ZooKeeper
+
+HEAVIEST = (
+    "faults/test_kills.py",
+    "web/test_browser.py",
+    "stores/test_postgres_batches.py",
+    "ingest/test_two_hundred.py",
+    "border/test_fuzz.py",
+    "docs/test_transcripts.py",
+    "workflows/test_rootless.py",
+    "channels/test_temporal.py",
+    "channels/test_kills.py",
+    "ingest/test_end_to_end.py",
+    "channels/test_crashes.py",
+    "workflows/test_story.py",
+    "faults/test_crashes_of_deposits.py",
+    "workflows/test_commits.py",
+    "stateful/test_comparison.py",
+    "robots/test_confined.py",
+    "ingest/test_kills.py",
+    "robots/test_locks.py",
+    "robots/test_robots.py",
+    "faults/test_crash_points.py",
+)
+"""Begun first, so that no process is left with a long file when the others have ended."""
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    place = {Path(__file__).parent / name: number for number, name in enumerate(HEAVIEST)}
+    items.sort(key=lambda item: place.get(item.path, len(place)))
+
+
+@pytest.fixture(autouse=True)
+def own_turn(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A test that is marked `alone` runs while the processes that share the run hold still."""
+    if not hasattr(request.config, "workerinput"):
+        yield
+        return
+    with turn(tmp_path_factory.getbasetemp().parent, alone=request.node.get_closest_marker("alone") is not None):
+        yield
 
 
 @pytest.fixture(scope="session")

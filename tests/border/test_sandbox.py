@@ -8,7 +8,7 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -236,6 +236,20 @@ def test_a_name_is_used_once(here: Box) -> None:
     assert here.start("true", name="once").wait(10) == here.sandboxes.find("once").end()  # type: ignore[union-attr]
 
 
+@pytest.mark.parametrize("ask", [Running.end, Running.stop, Running.wait, Running.remove])
+def test_whoever_asks_for_a_sandbox_that_another_has_removed_is_told_so(
+    here: Box, ask: Callable[[Running], object]
+) -> None:
+    here.run("true", name="twice")
+    kept, also = here.sandboxes.find("twice"), here.sandboxes.find("twice")
+    assert kept is not None
+    assert also is not None
+    kept.remove()
+    with pytest.raises(NotFound) as caught:
+        ask(also)
+    assert caught.value.code == "sandbox.missing"
+
+
 def test_a_running_sandbox_cannot_be_removed(here: Box) -> None:
     running = here.start("sleep 60")
     with pytest.raises(Refused) as caught:
@@ -363,7 +377,7 @@ _AS_NOBODY = r"""
 import json, sys, os
 from pathlib import Path
 from custody.border import processes
-from custody.border.launch import MARK
+from custody.border.launch import MARK, mark_of
 from custody.border.sandbox import Limits, Sandboxes, Spec
 here = Path(sys.argv[1])
 (here / "work").mkdir()
@@ -379,7 +393,8 @@ with Sandboxes(here / "state") as sandboxes:
     bomb += '$n++ } '
     bomb += 'print $n < 30 ? "stopped at the limit\n" : "made $n\n"'
     limited, tried = run("c", bomb, shell=("perl",), limits=Limits(processes=20))
-left = [p.pid for p in processes.all_processes() if f"{MARK}=".encode() in processes.environment(p.pid)]
+mark = f"{MARK}={mark_of(here / 'state')}-".encode()
+left = [p.pid for p in processes.all_processes() if mark in processes.environment(p.pid)]
 print(json.dumps({"ok": [ok.ok, said], "host": host.ok, "bomb": [limited.ok, tried], "left": left}))
 """
 

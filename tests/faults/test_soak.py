@@ -59,6 +59,7 @@ def open_files() -> int:
 
 
 @pytest.mark.proves("G21")
+@pytest.mark.alone
 def test_nothing_grows_while_it_runs(tmp_path: Path, scaled: Scaled[int], tell: Tell) -> None:
     waves = scaled(4, 100, 5_000)
     with open_store(f"sqlite:///{tmp_path}/custody.db") as store, at_work(store) as wave:
@@ -82,6 +83,7 @@ def test_nothing_grows_while_it_runs(tmp_path: Path, scaled: Scaled[int], tell: 
 
 
 @pytest.mark.proves("G16")
+@pytest.mark.alone
 def test_a_transaction_that_stays_open_elsewhere_does_not_slow_claims_down(
     postgres_url: str, scaled: Scaled[int], tell: Tell
 ) -> None:

@@ -86,6 +86,7 @@ def test_a_changed_event_is_found(tmp_path: Path, signer: Signer) -> None:
         assert "job/3" in str(report.faults[0])
 
 
+@pytest.mark.proves("H11")
 def test_a_history_put_back_to_an_older_backup_is_found_by_its_witness(
     store: Store, signer: Signer, tmp_path: Path
 ) -> None:

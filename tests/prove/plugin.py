@@ -2,6 +2,9 @@
 
 python -m pytest --prove=all          every row, quick
 python -m pytest --prove=G5,G6 --long --figures=proof.json
+
+What a test tells travels with its report, and reports are added up where they arrive: so it does not matter whether
+one process runs all tests or several share them (`-n 2`).
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ import platform
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -67,6 +70,7 @@ class Proof:
 
 
 PROOF = pytest.StashKey[Proof]()
+PROVES, TOLD = "proves", "told"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -87,8 +91,15 @@ def pytest_configure(config: pytest.Config) -> None:
     scale: Scale = "test" if not asked else "long" if config.getoption("--long") else "quick"
     os.environ["CUSTODY_SCALE"] = scale  # for what is decided when a test file is read
     config.stash[PROOF] = Proof(scale, frozenset(ROWS if "all" in asked else asked))
+    if not shared_with(config):
+        config.pluginmanager.register(Listener(config.stash[PROOF]))
     if asked:
         config.option.timeout = 24 * 3600 if scale == "long" else 1200  # before pytest-timeout looks
+
+
+def shared_with(config: pytest.Config) -> bool:
+    """Is this one of several processes that run the tests for another, which hears of all?"""
+    return hasattr(config, "workerinput")
 
 
 def rows_of(item: pytest.Item) -> list[str]:
@@ -100,6 +111,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for row in rows_of(item):
             if row not in ROWS:
                 raise pytest.UsageError(f"{item.nodeid} proves {row}, which is no row of tests/prove/rows.py")
+        if rows_of(item):
+            item.user_properties.append((PROVES, rows_of(item)))
     wanted = config.stash[PROOF].rows
     if wanted:
         chosen = [item for item in items if wanted & set(rows_of(item))]
@@ -123,31 +136,34 @@ def seed(request: pytest.FixtureRequest) -> int:
 @pytest.fixture
 def tell(request: pytest.FixtureRequest) -> Tell:
     """Say what a reader of the test run should see, and the figures that count for the rows of this test."""
-    proof = request.config.stash[PROOF]
 
     def say(text: str, **figures: float) -> None:
-        if text:
-            proof.texts.append(text)
-        for row in rows_of(request.node):
-            for name, figure in figures.items():
-                if name.replace("_", " ") in ROWS[row].targets:
-                    proof.of(row).add(name.replace("_", " "), figure)
+        request.node.user_properties.append((TOLD, [text, figures]))
 
     return say
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    report = yield
-    proof = item.config.stash[PROOF]
-    for row in rows_of(item):
-        standing = proof.of(row)
-        standing.seconds += report.duration
-        if report.failed:
-            standing.failed.append(item.nodeid)
-        standing.skipped += report.skipped
-        standing.passed += report.passed and report.when == "call"
-    return report
+class Listener:
+    """Adds up what the reports bring; they come from this process or from those that share the tests."""
+
+    def __init__(self, proof: Proof) -> None:
+        self.proof = proof
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        rows = [row for name, rows in report.user_properties if name == PROVES for row in rows]
+        told = [said for name, said in report.user_properties if name == TOLD]
+        last = report.when == "teardown"  # each report repeats what those before it said
+        self.proof.texts += [text for text, _ in told if text and last]
+        for row in rows:
+            standing = self.proof.of(row)
+            standing.seconds += report.duration
+            if report.failed:
+                standing.failed.append(report.nodeid)
+            standing.skipped += report.skipped
+            standing.passed += report.passed and report.when == "call"
+            for name, figure in ((name, figure) for _, figures in told if last for name, figure in figures.items()):
+                if name.replace("_", " ") in standing.row.targets:
+                    standing.add(name.replace("_", " "), figure)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
@@ -163,7 +179,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     proof = session.config.stash.get(PROOF, None)
-    if proof is not None and any(not proof.of(row).stands(proof.scale) for row in proof.rows):
+    if proof is None or shared_with(session.config):
+        return
+    if any(not proof.of(row).stands(proof.scale) for row in proof.rows):
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from prove.plugin import Standing
+from prove.plugin import PROVES, TOLD, Listener, Proof, Standing
 from prove.rows import ROWS, Row, least, most
 
 TESTS = Path(__file__).parents[1]
@@ -52,3 +52,19 @@ def test_sums_have_to_be_reached_the_worst_has_to_be_within_and_nothing_may_fail
         for figure in figures:
             standing.add(name, figure)
     assert standing.stands("quick") is stands
+
+
+def test_what_is_told_counts_once_whichever_process_ran_the_test() -> None:
+    proof = Proof("quick", frozenset({"G4", "G8"}))
+    told = [(PROVES, ["G4"]), (TOLD, ["six killed", {"kills": 6, "database_crashes": 2}]), (TOLD, ["", {"kills": 1}])]
+    for test in ("one", "another"):
+        for when in ("setup", "call", "teardown"):
+            report = pytest.TestReport(
+                test, ("file", 1, ""), {}, "passed", None, when, duration=2, user_properties=told
+            )
+            Listener(proof).pytest_runtest_logreport(report)
+    standing = proof.of("G4")
+    assert standing.figures == {"kills": 14, "database crashes": 4}
+    assert (standing.passed, standing.failed, standing.seconds) == (2, [], 12)
+    assert proof.texts == ["six killed", "six killed"]
+    assert not proof.of("G8").passed

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import pytest
 
 from custody.border import processes
 from custody.engine import Serving, Settings, Worker
-from custody.model.errors import BadInput, Unavailable
+from custody.model.errors import BadInput, NotFound, Unavailable
 from custody.model.item import NewItem
 from custody.robots import Item, Report, Robot
 from custody.robots.confined import Interrupted, TimedOut, Turn, Yard
@@ -127,14 +128,19 @@ def test_what_it_tries_and_does_not_get(abuse: str, home: Path, yard: Yard, monk
     assert (home / "map-1" / "page.txt").read_text() == "the page of map-1\n"
 
 
+NAP = f"sleep {700_000 + os.getpid()}"  # no other test run's
 OUTLIVING = {
-    "a child": "sleep 7654 &", "a session of its own": "setsid sleep 7654 </dev/null >/dev/null 2>&1 &",
-    "forked twice": "(setsid sh -c 'sleep 7654 &' &)", "one that ignores signals": "(trap '' TERM HUP; sleep 7654) &",
+    "a child": f"{NAP} &", "a session of its own": f"setsid {NAP} </dev/null >/dev/null 2>&1 &",
+    "forked twice": f"(setsid sh -c '{NAP} &' &)", "one that ignores signals": f"(trap '' TERM HUP; {NAP}) &",
 }  # fmt: skip
 
 
 def sleepers() -> list[int]:
-    return [each.pid for each in processes.all_processes() if b"7654" in command_line(each.pid)]
+    return [
+        each.pid
+        for each in processes.all_processes()
+        if command_line(each.pid) == f"{NAP}\0".replace(" ", "\0").encode()
+    ]
 
 
 def command_line(pid: int) -> bytes:
@@ -150,7 +156,7 @@ def test_nothing_outlives_it(how: str, home: Path, yard: Yard) -> None:
     assert tried(home, yard, f"{OUTLIVING[how]}\necho done").facts == {"output": "done\n"}
     assert sleepers() == before
     with pytest.raises(TimedOut):
-        tried(home, yard, f"{OUTLIVING[how]}\nsleep 7654", timeout=0.5)
+        tried(home, yard, f"{OUTLIVING[how]}\n{NAP}", timeout=0.5)
     assert sleepers() == before, "and when its time is over everything of it is dead"
 
 
@@ -167,7 +173,7 @@ def test_it_is_given_what_its_label_names(home: Path, yard: Yard, monkeypatch: p
 TROUBLES = {
     "exit.9": ("echo no >&2; exit 9", "no"),
     f"exit.-{signal.SIGSEGV}": ("kill -SEGV $$", "SIGSEGV"),
-    "robot.disk": ("dd if=/dev/zero of=much bs=1M count=64; sleep 7654", "wrote more"),
+    "robot.disk": (f"dd if=/dev/zero of=much bs=1M count=64; {NAP}", "wrote more"),
 }
 
 
@@ -214,7 +220,7 @@ def test_an_item_cannot_choose_where_its_files_go(name: str) -> None:
 
 
 def test_an_item_that_takes_too_long_is_told_so_and_the_others_go_on(home: Path, yard: Yard) -> None:
-    path = label(home, 'case "$CUSTODY_ITEM" in slow) sleep 7654;; esac', "timeout = 6.0\nat_once = 3")
+    path = label(home, f'case "$CUSTODY_ITEM" in slow) {NAP};; esac', "timeout = 6.0\nat_once = 3")
     with open_store(f"sqlite:///{home / 'custody.db'}") as store:
         store.records.put([NewItem(name, frozenset({"object"})) for name in ("a", "b", "slow")])
         _, tally = watched(store, [read_label(path)], yard=yard)
@@ -224,7 +230,7 @@ def test_an_item_that_takes_too_long_is_told_so_and_the_others_go_on(home: Path,
 
 
 def test_one_that_is_ended_because_its_lease_was_in_doubt_is_not_to_blame(home: Path, yard: Yard) -> None:
-    path = label(home, "test -e /inputs/item/go || sleep 7654")  # one try
+    path = label(home, f"test -e /inputs/item/go || {NAP}")  # one try
     with open_store(f"sqlite:///{home / 'custody.db'}") as store:
         robot = read_label(path)
         with pytest.raises(Interrupted):
@@ -240,7 +246,8 @@ def test_one_that_is_ended_because_its_lease_was_in_doubt_is_not_to_blame(home: 
             (name,) = yard.open().names()
             running = yard.open().find(name)
             assert running
-            running.stop(0)
+            with suppress(NotFound):  # its worker may take it away as soon as it has ended
+                running.stop(0)
             (home / "map-1" / "go").touch()
             wait_until(lambda: counted(store))
         finally:
@@ -258,18 +265,15 @@ def test_a_worker_that_is_killed_leaves_nothing_that_its_successor_does_not_end(
 ) -> None:
     monkeypatch.setenv("TMPDIR", str(home))
     url = f"sqlite:///{home / 'custody.db'}"
-    label(home, "test -e /inputs/item/go && exit 0; sleep 7653 & setsid sleep 7653 & wait")
+    label(home, f"test -e /inputs/item/go && exit 0; {NAP} & setsid {NAP} & wait")
     command = [sys.executable, "-m", "custody", "robot", "run", "pages.robot.toml", "--lease", "3", "--store", url]
-
-    def inside() -> list[int]:
-        return [each.pid for each in processes.all_processes() if b"7653" in command_line(each.pid).split(b"\0")]
 
     started: list[subprocess.Popen[bytes]] = []
     with open_store(url) as store:
         store.records.put([NewItem("map-1", frozenset({"object"}), detail={"folder": str(home / "map-1")})])
         try:
             started.append(subprocess.Popen(command, cwd=home))
-            wait_until(inside)
+            wait_until(sleepers)
             started[0].kill()
             started[0].wait()
             (home / "map-1" / "go").touch()
@@ -281,7 +285,7 @@ def test_a_worker_that_is_killed_leaves_nothing_that_its_successor_does_not_end(
                 return counted(store)
 
             wait_until(done)
-            assert inside() == []
+            assert sleepers() == []
         finally:
             for process in started:
                 process.terminate()

@@ -48,7 +48,8 @@ def without_root() -> Iterator[tuple[Path, list[str], dict[str, str]]]:
         "CONTAINERS_CONF": str(folder / "containers.conf"), "CONTAINERS_STORAGE_CONF": str(folder / "storage.conf"),
     }  # fmt: skip
     words = as_user(user)
-    for command in (["import", str(root), IMAGE], ["run", "--rm", "--pull=never", IMAGE, "true"]):
+    try_it = ["run", "--detach", "--pull=never", IMAGE, "true"]  # its end podman sees late, 20 s on some machines
+    for command in (["import", str(root), IMAGE], try_it, ["rm", "--all", "--force"]):
         done = subprocess.run(
             [*words, tool("podman"), *command], env=environ, cwd="/", capture_output=True, timeout=120
         )
@@ -56,7 +57,11 @@ def without_root() -> Iterator[tuple[Path, list[str], dict[str, str]]]:
             shutil.rmtree(folder, ignore_errors=True)
             pytest.skip(f"podman runs no container without root here: {done.stderr.decode().strip()[-300:]}")
     yield folder, words, environ
-    subprocess.run([*words, tool("podman"), "rm", "--all", "--force"], env=environ, cwd="/", capture_output=True)
+    for command in (
+        ["rm", "--all", "--force"],
+        ["system", "migrate"],
+    ):  # which ends the process that holds the namespace
+        subprocess.run([*words, tool("podman"), *command], env=environ, cwd="/", capture_output=True)
     shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -21,6 +21,8 @@ from custody.workflows.planning import FAULTY
 from rig.svn import Repository
 from workflows.desk import PUBLISH, Desk, alive, until
 
+NAP = f"sleep {300_000 + os.getpid()}"  # no other test run's
+
 
 def test_the_hook_of_revision_three_before_that_of_two_changes_nothing(desk: Desk) -> None:
     for _ in range(3):
@@ -39,7 +41,7 @@ def test_the_hook_of_revision_three_before_that_of_two_changes_nothing(desk: Des
 def test_an_older_build_is_dead_before_the_newer_one_starts(desk: Desk) -> None:
     marks = desk.home / "marks"
     marks.mkdir(mode=0o777)
-    slow = "trap '' TERM; setsid sleep 300 & echo started; sleep 300"
+    slow = f"trap '' TERM; setsid {NAP} & echo started; {NAP}"
     first = desk.publish(slow)
     desk.notify(first)
     worker = desk.worker()
@@ -57,7 +59,7 @@ def test_an_older_build_is_dead_before_the_newer_one_starts(desk: Desk) -> None:
     assert desk.states("build-PDF", first, second) == ["superseded", "done"]
     order = [(revision, how) for revision, task, how in desk.ends() if task == "build-PDF"]
     assert order == [(first, "superseded"), (second, "passed")], "its death was confirmed first"
-    assert not alive("sleep 300")
+    assert not alive(NAP)
     assert "started" in (desk.shop.kept / desk.task(first, "build-PDF").facts["log"]).read_text(), (
         "output of superseded tasks is kept"
     )
@@ -209,24 +211,24 @@ def test_the_installed_hook_takes_a_commit_in_and_never_fails_the_committer(
 
 @pytest.mark.kills
 def test_a_killed_worker_leaves_no_process_behind_and_the_task_runs_again(desk: Desk) -> None:
-    first = desk.commit({"_workflows/a.yaml": "- name: long\n  script: |\n    echo begun\n    sleep 1234\n"})
+    first = desk.commit({"_workflows/a.yaml": f"- name: long\n  script: |\n    echo begun\n    {NAP}\n"})
     desk.notify(first)
     (desk.home / "custody.toml").write_text("")
     (desk.home / "profiles").mkdir()
     command = [sys.executable, "-m", "custody", "worker", "run", "--lease", "2", "--no-log"]
     environment = {**os.environ, "CUSTODY_STORE": desk.store.url, "CUSTODY_CONFIG": str(desk.home / "custody.toml")}
     process = subprocess.Popen(command, env=environment, cwd=desk.home)
-    until(lambda: alive("sleep 1234"))
+    until(lambda: alive(NAP))
     process.send_signal(signal.SIGKILL)
     process.wait()
-    until(lambda: not alive("sleep 1234"))
+    until(lambda: not alive(NAP))
     second = subprocess.Popen(command, env=environment, cwd=desk.home)
     try:
-        until(lambda: alive("sleep 1234"))
+        until(lambda: alive(NAP))
         assert desk.task(first, "long").attempts >= 2  # more if the machine was too busy to keep a lease
         desk.operator.cancel(desk.task(first, "long").id, "enough")
         until(lambda: desk.task(first, "long").ended == "cancelled")
-        assert not alive("sleep 1234"), "cancelled is recorded only when the work is dead"
+        assert not alive(NAP), "cancelled is recorded only when the work is dead"
     finally:
         second.terminate()
         second.wait()

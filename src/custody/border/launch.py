@@ -7,6 +7,10 @@ reads one line. Should the deadman die at any moment, both doors fall open with 
 lets bwrap go on, the second makes the shell end without running anything. So no command ever runs that would
 outlive its deadman.
 
+One moment is bwrap's own: its first process waits for a word of bwrap's before it comes to the first door, and a
+bwrap that is killed (because its deadman was) before it says so leaves it waiting. It has run nothing and never
+will; its mark lets whoever looks next find and kill it (`Running.end`).
+
 If the worker is root, the sandbox belongs to a user of its own, without rights. Otherwise bwrap runs as the
 same user, which is what unprivileged user namespaces are for.
 """

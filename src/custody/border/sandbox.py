@@ -210,7 +210,10 @@ class Running:
     @contextmanager
     def _lock(self, wait: float) -> Iterator[bool]:
         """The deadman holds this lock as long as it lives; True if we have it now."""
-        file = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            file = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except FileNotFoundError:
+            raise self._missing() from None
         until = time.monotonic() + wait
         try:
             while not (held := _locked(file)) and time.monotonic() < until:
@@ -250,7 +253,7 @@ class Running:
         try:
             folder = os.open(self.folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         except FileNotFoundError:
-            raise NotFound(f"there is no sandbox named {self.name}", code="sandbox.missing") from None
+            raise self._missing() from None
         wire = socket.socket(socket.AF_UNIX)
         try:
             wire.settimeout(_ANSWER_WITHIN)
@@ -261,6 +264,9 @@ class Running:
             return None
         finally:
             os.close(folder)
+
+    def _missing(self) -> NotFound:
+        return NotFound(f"there is no sandbox named {self.name}", code="sandbox.missing")
 
     def _read(self, name: str) -> dict[str, Any] | None:
         try:

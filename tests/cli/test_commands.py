@@ -5,7 +5,10 @@ from __future__ import annotations
 import errno
 import io
 import json
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
@@ -61,7 +64,7 @@ def test_help_names_every_noun_that_is_there(custody: Run) -> None:
 def test_an_unknown_noun_is_named_and_the_known_ones_are_listed(custody: Run) -> None:
     said = custody("jobb")
     assert said.code == 2
-    assert "'jobb'" in said.err
+    assert "'jobb': did you mean `custody job`?" in said.err
     assert "job " in said.err
 
 
@@ -285,3 +288,34 @@ def test_a_full_disk_is_said_in_words(custody: Run, monkeypatch: pytest.MonkeyPa
     assert said.code == 2
     assert "no space left on device" in said.err
     assert "make room" in said.err
+
+
+def test_a_log_that_nobody_reads_keeps_nobody_from_working(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'custody.db'}"
+    with open_store(url) as store:
+        jobs = [store.queue.submit_one(NewJob("parcel")).id for _ in range(5)]
+    ear, mouth = os.pipe()
+    os.close(ear)  # as after `custody worker run | head -1`
+    words = [sys.executable, "-m", "custody", "worker", "run", "--exec", "parcel=true", "--until-idle", "--store", url]
+    ended = subprocess.run(words, stderr=mouth, timeout=120, check=False)
+    os.close(mouth)
+    assert ended.returncode == 0
+    with open_store(url) as store:
+        assert {store.queue.get(job).state for job in jobs} == {"done"}
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("archive", "add", "book", "nowhere.git"), "there is no repository nowhere.git"),
+        (("archive", "add", "book", "file:///nowhere/book"), "svnadmin create /nowhere/book"),
+        (("archive", "why", "book", "1", "build"), "there is no archive book"),
+        (("serve", "--port", "99999"), "65535"),
+    ],
+    ids=lambda each: " ".join(each) if isinstance(each, tuple) else "",
+)
+def test_a_slip_is_answered_in_words(custody: Run, words: tuple[str, ...], said: str) -> None:
+    answer = custody(*words)
+    assert answer.code == 2
+    assert said in answer.err
+    assert "Traceback" not in answer.err

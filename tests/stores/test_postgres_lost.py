@@ -15,6 +15,7 @@ from custody.model.errors import Unavailable
 from custody.model.event import NewEvent
 from custody.model.item import NewItem
 from custody.model.job import Claim, NewJob
+from custody.model.trigger import Trigger
 from custody.stores import Store, open_store
 from custody.stores.history import write_note
 from custody.stores.postgres import lost
@@ -27,7 +28,7 @@ from custody.stores.submit import submit as submit_in
 from rig.need import need
 from rig.postgres import Postgres
 from rig.proxy import Proxy
-from stores.acts import moved, submit, take, take_one, worked
+from stores.acts import moved, submit, subscribe, take, take_one, worked
 from stores.test_postgres import ask, until
 
 
@@ -113,6 +114,14 @@ def records(far: Store, claim: Claim) -> None:
     assert [event.seq for event in far.records.events("item/map")] == [1, 2]
 
 
+def appends(far: Store, claim: Claim) -> None:
+    event = far.records.append(NewEvent("atlas", "scanned"))
+    assert [(each.seq, each.id) for each in far.records.events("item/atlas")][1:] == [(2, event)]
+    assert ask(far.url, "select kind, key, state, payload from job where kind like 'robot/%'") == [
+        ("robot/reader", "atlas", "queued", '{"item":"atlas"}')
+    ]
+
+
 def renews(far: Store, claim: Claim) -> None:
     assert far.queue.renew([claim], 60) == {}
     assert far.queue.get(claim.id).until > claim.job.until
@@ -124,8 +133,17 @@ LAST_WORDS = {
     submits_with_a_key: b"letter",
     claims: b"parcel|queued",
     renews: b"set until",
+    appends: b"numbered",
 }
-VERBS = [submits, submits_with_a_key, claims, settles, keeps, moves, deletes, holds, takes_a_lease, records, renews]
+VERBS = [
+    submits, submits_with_a_key, claims, settles, keeps, moves, deletes, holds, takes_a_lease, records, appends, renews,
+]  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def waits_for_a_scan(near: Store) -> None:
+    subscribe(near, "reader", Trigger(past=frozenset({"scanned"}), items=frozenset({"atlas"})))
+    near.records.put([NewItem("atlas")])
 
 
 @pytest.mark.parametrize("verb", VERBS)

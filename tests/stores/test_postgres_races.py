@@ -11,16 +11,19 @@ from typing import Any
 import pytest
 
 from custody.model.errors import KeyConflict
+from custody.model.event import NewEvent
 from custody.model.graph import Edge
+from custody.model.item import NewItem
 from custody.model.job import NewJob
-from custody.stores import Store, open_store
+from custody.model.trigger import Trigger
+from custody.stores import Store, items, open_store
 from custody.stores.postgres.many import PostgresMany
 from custody.stores.recount import recount
 from custody.stores.rows import Tx
 from custody.stores.settling import settle_many
 from custody.stores.submit import submit as submit_in
 from rig.postgres import Postgres
-from stores.acts import PARCEL, new_move, queue_of, submit, take, worked
+from stores.acts import PARCEL, new_move, queue_of, submit, subscribe, take, worked
 from stores.test_postgres import ask, until
 
 WAITING = "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
@@ -219,3 +222,18 @@ def test_a_change_whose_follow_up_is_refused_leaves_its_neighbours_alone(pair: t
     answers = one.queue.settle(changes)
     assert [(answer.done, answer.code) for answer in answers] == [(True, ""), (False, "key.conflict"), (True, "")]
     assert one.queue.get(claims[1].id).holder == "ann"
+
+
+def test_an_event_that_finds_its_item_moved_on_is_judged_by_how_the_item_stands_then(pair: tuple[Store, Store]) -> None:
+    """Its look says: no robot is ready. While it waits for the row, the other half of the trigger arrives."""
+    one, other = pair
+    subscribe(one, "reader", Trigger(past=frozenset({"scanned", "approved"})))
+    one.records.put([NewItem("map")])
+    with ThreadPoolExecutor(1) as pool:
+        with held_open(one, lambda tx: items.append(tx, NewEvent("map", "approved"), "ann")):
+            second = pool.submit(other.records.append, NewEvent("map", "scanned"))
+            blocked(one)
+        event = second.result()
+    assert [(each.seq, each.type) for each in one.records.events("item/map")][1:] == [(2, "approved"), (3, "scanned")]
+    assert one.records.events("item/map")[-1].id == event
+    assert one.queue.by_key("robot/reader", "map") is not None

@@ -45,6 +45,16 @@ def append(store: Store, detail: Mapping[str, Any]) -> None:
     store.records.put([NewItem("map")], [NewEvent("map", "scanned", detail=detail)], "ann")
 
 
+def append_one(store: Store, detail: Mapping[str, Any]) -> None:
+    store.records.put([NewItem("print")])
+    store.records.append(NewEvent("print", "scanned", detail=detail))
+
+
+def append_many(store: Store, detail: Mapping[str, Any]) -> None:
+    store.records.put([NewItem("book"), NewItem("page")])
+    store.records.put([], [NewEvent(item, "scanned", detail=detail) for item in ("book", "page")], "ann")
+
+
 def note(store: Store, detail: Mapping[str, Any]) -> None:
     store.records.note("store", "checked", "ann", **detail)
 
@@ -59,7 +69,7 @@ def keep(store: Store, detail: Mapping[str, Any]) -> None:
     store.queue.keep(claim, detail, detail, (), "ann")
 
 
-DOORS: list[Callable[[Store, Mapping[str, Any]], None]] = [append, note, facts, keep]
+DOORS: list[Callable[[Store, Mapping[str, Any]], None]] = [append, append_one, append_many, note, facts, keep]
 
 
 @pytest.mark.parametrize("door", DOORS)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import apsw
@@ -11,6 +14,8 @@ import pytest
 from custody.model.errors import BadInput, Unavailable, Unsafe
 from custody.model.job import NewJob
 from custody.stores import open_store
+from custody.stores.rows import Tx
+from custody.stores.sqlite import readers
 from custody.stores.sqlite.connection import check_file_system, check_version, connect, file_of, file_system_of
 from stores.acts import state, submit, take, take_one
 from stores.clock import HandClock
@@ -143,6 +148,80 @@ def test_readers_do_not_wait_for_the_writer(quick_folder: Path) -> None:
         assert state(store, job) == "queued"
         done.set()
         writer.join()
+
+
+def test_a_store_closes_when_the_looks_under_way_are_over_and_refuses_new_ones(quick_folder: Path) -> None:
+    store = open_store(f"sqlite:///{quick_folder / 'custody.db'}", HandClock())
+    job = submit(store)
+    inside, go_on = threading.Event(), threading.Event()
+
+    def slow(tx: Tx) -> str:
+        inside.set()
+        assert go_on.wait(60)
+        return str(tx.run("job", id=job)[0][3])
+
+    with ThreadPoolExecutor(2) as pool:
+        looking = pool.submit(store.db.read, slow)
+        assert inside.wait(60)
+        closing = pool.submit(store.close)
+        while not store.db._readers._closed:  # type: ignore[attr-defined]
+            time.sleep(0.001)
+        for late in (lambda: state(store, job), store.heard):
+            with pytest.raises(Unavailable) as refusal:
+                late()
+            assert refusal.value.code == "store.closed"
+        assert not closing.done()
+        go_on.set()
+        assert looking.result(60) == "queued"
+        closing.result(60)
+    assert [file.name for file in quick_folder.iterdir()] == ["custody.db"]
+
+
+def test_a_look_that_outlasts_the_closing_still_ends_well(quick_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(readers, "CLOSE_SECONDS", 0.0)
+    store = open_store(f"sqlite:///{quick_folder / 'custody.db'}", HandClock())
+    job = submit(store)
+
+    def slow(tx: Tx) -> str:
+        store.close()
+        return str(tx.run("job", id=job)[0][3])
+
+    assert store.db.read(slow) == "queued"
+    assert not store.db._readers._lent  # type: ignore[attr-defined]
+
+
+def test_whoever_writes_while_it_closes_is_served_or_refused_but_never_left_waiting(quick_folder: Path) -> None:
+    store = open_store(f"sqlite:///{quick_folder / 'custody.db'}", HandClock())
+    ready = threading.Barrier(5)
+
+    def write() -> int:
+        ready.wait(60)
+        for count in range(100_000):
+            try:
+                submit(store)
+            except Unavailable:
+                return count
+        raise AssertionError("it was never closed")
+
+    with ThreadPoolExecutor(4) as pool:
+        writing = [pool.submit(write) for _ in range(4)]
+        ready.wait(60)
+        store.close()
+        served = sum(each.result(60) for each in writing)
+    with open_store(store.url, HandClock()) as again:
+        assert len(again.queue.list(limit=100_000)) == served
+
+
+def test_threads_that_come_and_go_leave_no_connections_behind(quick_folder: Path) -> None:
+    with open_store(f"sqlite:///{quick_folder / 'custody.db'}", HandClock()) as store:
+        job = submit(store)
+        state(store, job)
+        before = len(os.listdir("/proc/self/fd"))
+        for _ in range(20):
+            thread = threading.Thread(target=state, args=(store, job))
+            thread.start()
+            thread.join()
+        assert len(os.listdir("/proc/self/fd")) < before + 20
 
 
 def test_another_process_is_noticed_by_its_commits(quick_folder: Path) -> None:

@@ -146,6 +146,25 @@ def test_a_held_batch_is_released_a_mended_one_reports_again_and_an_ended_one_is
 # Jobs
 
 
+def test_a_job_of_an_open_batch_is_deleted_only_if_that_is_meant(own: House, api: TestClient) -> None:
+    queue = own.archive.store.queue
+    batch = queue.submit_one(NewJob("parcel")).id
+    first, second = (queue.submit_one(NewJob("parcel", parent=batch)).id for _ in range(2))
+    for job in (first, second):
+        api.post(f"/api/v1/jobs/{job}/hold", json={"why": "wait"})
+    for asked in (
+        api.delete(f"/api/v1/jobs/{first}", params={"why": "tidy"}),
+        api.post(f"/api/v1/jobs/{first}/delete", json={"why": "tidy"}),
+    ):
+        assert (asked.status_code, asked.json()["code"]) == (409, "batch.open")
+        assert f"batch {batch} is still open" in asked.json()["detail"]
+        assert "force" in asked.json()["hint"]
+    assert queue.get(first).state == "held"
+    assert api.delete(f"/api/v1/jobs/{first}", params={"why": "tidy", "force": True}).status_code == 200
+    assert api.post(f"/api/v1/jobs/{second}/delete", json={"why": "tidy", "force": True}).status_code == 200
+    assert api.get(f"/api/v1/jobs/{first}").status_code == 404
+
+
 def test_the_operators_moves_move_and_are_recorded_with_their_reason(own: House, api: TestClient) -> None:
     job = submit(api)
 

@@ -282,7 +282,12 @@ def test_narrow_and_enlarged_pages_do_not_scroll_sideways(served: tuple[House, s
     for address in (*(addresses(house)[name][0] for name in NAMES), *(f"/jobs/{job.id}" for job in failed)):
         page.goto(url + address)
         assert page.evaluate("document.documentElement.scrollWidth") <= 320, address
+        assert page.evaluate(CUT_OFF) == [], address
     context.close()
+
+
+CUT_OFF = """[...document.querySelectorAll("table:not(.grid) td, table:not(.grid) tbody th")]
+    .filter(cell => cell.getBoundingClientRect().right > innerWidth).map(cell => cell.textContent)"""
 
 
 def test_a_thousand_rows_are_shown_quickly(served: tuple[House, str], browser: Browser) -> None:

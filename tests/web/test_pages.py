@@ -7,6 +7,7 @@ import hashlib
 import io
 import json
 import re
+from html.parser import HTMLParser
 from importlib import resources
 
 import pytest
@@ -253,3 +254,42 @@ def test_the_overview_says_what_became_of_things_since_yesterday(house: House, o
     assert by_kind["ingest/job"] == (ends.count("passed"), ends.count("failed"))
     assert ends.count("failed") == 2
     assert "Nothing has ended." in own.client("reader", Accept="text/html").get("/").text
+
+
+class Tables(HTMLParser):
+    """Every cell of every table that is no grid: what it calls itself, and what its column is called."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.columns: list[str] = []
+        self.cells: list[tuple[str | None, str]] = []
+        self.place, self.in_head, self.in_grid = 0, False, False
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        if tag == "table":
+            self.columns, self.in_grid = [], given.get("class") == "grid"
+        elif tag == "thead":
+            self.in_head = True
+        elif tag == "tr":
+            self.place = 0
+        elif tag in ("td", "th") and self.in_head:
+            self.columns.append("")
+        elif tag in ("td", "th"):
+            if tag == "td" and "colspan" not in given and not self.in_grid:
+                self.cells.append((given.get("data-label"), self.columns[self.place]))
+            self.place += 1
+
+    def handle_endtag(self, tag: str) -> None:
+        self.in_head = self.in_head and tag != "thead"
+
+    def handle_data(self, data: str) -> None:
+        if self.in_head and self.columns:
+            self.columns[-1] += data.strip()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_cell_knows_its_columns_name_for_screens_too_narrow_for_columns(house: House, name: str) -> None:
+    tables = Tables()
+    tables.feed(house.client("admin").get(addresses(house)[name][0], headers=HTML).text)
+    assert [cell for cell in tables.cells if cell[0] != cell[1]] == []

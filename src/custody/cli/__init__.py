@@ -41,11 +41,18 @@ def main(arguments: list[str] | None = None) -> None:
         print(f"custody {__version__}")
         raise SystemExit(0)
     if given[0] not in available():
-        print(f"custody: there is no noun {given[0]!r}\n\n{help_text()}", file=sys.stderr)
+        print(f"custody: there is no noun {given[0]!r}{_perhaps(given[0])}\n\n{help_text()}", file=sys.stderr)
         raise SystemExit(2)
     from custody.cli.running import run
 
     run(import_module(f"custody.cli.{given[0]}").app, given)
+
+
+def _perhaps(word: str) -> str:
+    from difflib import get_close_matches
+
+    meant = get_close_matches(word, available(), 1)
+    return f": did you mean `custody {meant[0]}`?" if meant else ""
 
 
 def available() -> list[str]:

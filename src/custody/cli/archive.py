@@ -46,6 +46,11 @@ def add(
     with opened(store) as handle:
         path = Path(location.removeprefix("file://"))
         local = path.is_dir()
+        if not local and (location.startswith("file://") or "://" not in location):
+            raise NotFound(
+                f"there is no repository {path}", code="archive.location", where="location",
+                hint=f"`git init --bare {path}` or `svnadmin create {path}` makes one",
+            )  # fmt: skip
         if credentials is not None:
             location = with_credentials(location, credentials)
         system = _system_of(path) if local else "svn"

@@ -145,7 +145,7 @@ def _greet(folder: Path, stories: Stories, dashboard: str = "") -> None:
              an object's page shows the whole of its history.
 
 Try, in another terminal:
-  {path}cd {here}
+  {path}cd {folder.resolve()}
   custody job list                        where everything stands
   custody job failures                    what went wrong, by cause
   custody job why 1                       why something waits

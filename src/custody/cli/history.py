@@ -170,7 +170,7 @@ def import_premis(
         opened.records.put(items, events, agent or running.me())
     for problem in found.problems:
         print(f"warning: {problem}", file=sys.stderr)
-    print(f"{len(events)} events of {len(items)} items")
+    print(f"{running.counted(len(events), 'event')} of {running.counted(len(items), 'item')}")
 
 
 @app.command()

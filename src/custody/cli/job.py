@@ -13,7 +13,7 @@ from custody.cli.opening import label, number, open_store
 from custody.cli.running import AsJson, StoreUrl, Why
 from custody.cli.when import ago, moment
 from custody.engine.commands import Operator
-from custody.model.errors import BadInput, NotFound, Refused
+from custody.model.errors import BadInput, Refused
 from custody.model.graph import Edge
 from custody.model.job import Filter, Job, NewJob
 from custody.stores import Store
@@ -182,9 +182,10 @@ def delete(
 ) -> None:
     """Remove a job that has ended or is held. Its history stays. Asks first while its batch is open."""
     with open_store(store) as opened:
+        operator = _operator(opened)
         if not yes:
-            _ask_while_batch_is_open(opened, job)
-        deleted = _operator(opened).delete(job, why)
+            _ask_while_batch_is_open(operator, job)
+        deleted = operator.delete(job, why)
     told = "is deleted; its history stays" if deleted else "is not there: nothing to do"
     print(f"job {label(job)} {told}")
 
@@ -225,14 +226,10 @@ def failures(store: StoreUrl = running.DEFAULT_STORE, json: AsJson = False) -> N
     running.table(columns, groups, "nothing has failed")
 
 
-def _ask_while_batch_is_open(store: Store, job: int) -> None:
+def _ask_while_batch_is_open(operator: Operator, job: int) -> None:
     """A job that is gone cannot be resumed, and its batch will tell the depositor that it was deleted."""
-    try:
-        parent = store.queue.get(job).parent
-        batch = store.queue.get(parent) if parent else None
-    except NotFound:
-        return  # nothing to do, or nobody is left to be told
-    if batch is None or batch.ended is not None:
+    batch = operator.reported_by(job)
+    if batch is None:
         return
     meant = f"batch {batch.id} is still open, and will report job {label(job)} as deleted"
     if not sys.stdin.isatty():

@@ -192,7 +192,7 @@ def dry_run(robot: str, load: Load = None, limit: int = 50, store: StoreUrl = ru
         for item in islice(ready_items(opened, trigger), limit):
             print(item.id)
             shown += 1
-    print(f"{shown} items" + (" (there may be more)" if shown == limit else ""), file=sys.stderr)
+    print(running.counted(shown, "item") + (" (there may be more)" if shown == limit else ""), file=sys.stderr)
 
 
 @app.command()
@@ -208,7 +208,7 @@ def lint(
     remarks += look_over([*found, *(each.robot for each in read if each.robot)], BEGINNINGS | frozenset(known or ()))
     for remark in remarks:
         print(remark)
-    print(f"{len(remarks)} remarks", file=sys.stderr)
+    print(running.counted(len(remarks), "remark"), file=sys.stderr)
     raise typer.Exit(1 if remarks else 0)
 
 

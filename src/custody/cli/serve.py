@@ -23,7 +23,7 @@ PORT = 7337
 @app.command()
 def serve(
     host: Annotated[str, typer.Option(help="the address to listen at")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="0: any free one")] = PORT,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0: any free one")] = PORT,
     workers: Annotated[bool, typer.Option(help="also work, and turn due schedules into jobs")] = True,
     threads: Annotated[int, typer.Option(help="how many jobs at once")] = 4,
     demo: Annotated[bool, typer.Option("--demo", help="this machine only, without login")] = False,

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import sys
+from contextlib import suppress
+from typing import TextIO, cast
 
 import structlog
 
@@ -10,11 +13,24 @@ from custody.model.errors import CustodyError
 from custody.model.job import Answer, Change, Job
 
 
+class _StandardError(io.TextIOBase):
+    """When nobody reads it any more (`… | head`, a full disk), the work goes on all the same."""
+
+    def write(self, text: str) -> int:
+        with suppress(OSError):
+            sys.stderr.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with suppress(OSError):
+            sys.stderr.flush()
+
+
 class Logging:
     def __init__(self) -> None:
         plain = structlog.dev.ConsoleRenderer() if sys.stderr.isatty() else structlog.processors.JSONRenderer()
         self._log = structlog.wrap_logger(
-            structlog.PrintLogger(sys.stderr),
+            structlog.PrintLogger(cast(TextIO, _StandardError())),
             processors=[
                 structlog.processors.add_log_level,
                 structlog.processors.TimeStamper(fmt="iso", utc=True),

@@ -48,6 +48,15 @@ class Operator:
             return Answer(job_id, True, code="asked", why=f"{job.holder or 'its worker'} was asked to stop")
         return _must(self._try_signal(self.store.queue.get(job_id), "cancel", "cancelled", {"why": why}))
 
+    def reported_by(self, job_id: int) -> Job | None:
+        """The open batch that would report this job as deleted: who deletes it is asked first whether that is meant."""
+        try:
+            parent = self.store.queue.get(job_id).parent
+            batch = self.store.queue.get(parent) if parent else None
+        except NotFound:
+            return None  # nothing to do, or nobody is left to be told
+        return batch if batch and batch.ended is None else None
+
     def delete(self, job_id: int, why: str) -> bool:
         """Remove a job that has ended or is held. Its history stays. Again: nothing to do."""
         try:

@@ -64,10 +64,18 @@ def read_label(path: Path) -> Robot:
     return robot_of(given, path.parent.resolve(), str(path))
 
 
+NEEDED_AS = {
+    "name": 'name = "counter"', "version": 'version = "1.0"', "event": 'event = "counted", which it records',
+    "command": 'command = ["./counter"], beside this file', "when": '[when], with past, absent, old, failed or types',
+}  # fmt: skip
+
+
 def robot_of(given: dict[str, Any], folder: Path, where: str) -> Robot:
     for key, kind in NEEDED.items():
         if not isinstance(given.get(key), kind) or not given[key]:
-            raise BadInput(f"{key} is missing, or not what it must be", code="robot.label", where=where)
+            raise BadInput(
+                f"{key} is missing, or not what it must be", code="robot.label", where=where, hint=NEEDED_AS[key]
+            )
     for key, value in given.items():
         if key in NEEDED:
             continue

@@ -152,11 +152,11 @@ def ready_job(robot: str, item: Item, facts: Mapping[str, Any]) -> NewJob:
 
 
 def subscriptions(tx: Tx) -> list[Robot]:
-    return [(robot, *_read(trigger, facts)) for robot, trigger, facts, _ in tx.run("subscriptions")]
+    return [(robot, *read_robot(trigger, facts)) for robot, trigger, facts, _ in tx.run("subscriptions")]
 
 
 @lru_cache(maxsize=1024)
-def _read(trigger: str, facts: str) -> tuple[Trigger, dict[str, Any]]:
+def read_robot(trigger: str, facts: str) -> tuple[Trigger, dict[str, Any]]:
     """Kept by its text, so that a robot that is new or has changed is seen at once and others are read only once."""
     return Trigger.from_dict(loads(trigger)), loads(facts)
 

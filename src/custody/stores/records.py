@@ -24,7 +24,7 @@ class SqlRecords:
 
     def append(self, event: NewEvent) -> int:
         """Append one event to an item; answers its id."""
-        event_id = self._db.write(lambda tx: items.append(tx, event, event.agent))
+        event_id = self._db.append(event, event.agent)
         self._db.bell.ring()
         return event_id
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from custody.engine.commands import Operator
-from custody.model.errors import BadInput
+from custody.model.errors import BadInput, Refused
 from custody.model.job import Job
 from custody.model.machine import Machine
 
@@ -89,6 +89,16 @@ def action_of(name: str) -> Action:
 
 def possible(job: Job, machine: Machine) -> Sequence[Action]:
     return [action for action in ACTIONS.values() if action.fits(job, machine)]
+
+
+def must_be_meant(operator: Operator, action: Action, job: int, force: bool) -> None:
+    """Programs are asked back, as people are: an open batch tells its depositor what was deleted."""
+    batch = None if force or action.name != "delete" else operator.reported_by(job)
+    if batch:
+        raise Refused(
+            f"batch {batch.id} is still open, and will report job {job} as deleted", code="batch.open",
+            hint="repeat it with force=true if that is meant", job=job, batch=batch.id,
+        )  # fmt: skip
 
 
 def act(operator: Operator, name: str, job: int, why: str, priority: int = 50) -> Action:

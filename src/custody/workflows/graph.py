@@ -199,10 +199,14 @@ def _line(arrow: Arrow, spots: Mapping[Ref, tuple[int, int]]) -> str:
     elif x1 == x2:  # around the boxes in between
         y1, y2 = y1 + middle, y2 + middle
         path = f"M{x1} {y1}C{x1 - 24} {y1} {x1 - 24} {y2} {x1} {y2}"
+    elif y1 == y2 and abs(x1 - x2) > _STEP_X:  # below them
+        start, end = (x1 + _BOX_X - 12, x2 + 12) if x1 < x2 else (x1 + 12, x2 + _BOX_X - 12)
+        path = f"M{start} {y1 + _BOX_Y}C{start} {y1 + _BOX_Y + 24} {end} {y2 + _BOX_Y + 24} {end} {y2 + _BOX_Y}"
     else:
         start, end = (x1 + _BOX_X, x2) if x1 < x2 else (x1, x2 + _BOX_X)
         bend = 30 if start < end else -30
-        y1, y2 = y1 + middle, y2 + middle
+        beside = middle + 7 if cancels else middle  # there may be one each way
+        y1, y2 = y1 + beside, y2 + beside
         path = f"M{start} {y1}C{start + bend} {y1} {end - bend} {y2} {end} {y2}"
     said = f"{first} {'cancels' if cancels else 'comes before'} {second}"
     kind = "cancels" if cancels else "waits"

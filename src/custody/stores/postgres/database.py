@@ -9,7 +9,7 @@ from custody.model.errors import BadInput, NotFound, Refused
 from custody.model.event import NewEvent
 from custody.model.item import NewItem
 from custody.model.job import Answer, Change, Claim, NewJob
-from custody.stores import moves
+from custody.stores import items, moves
 from custody.stores.clock import Clock
 from custody.stores.items import Look
 from custody.stores.postgres import claiming, submitting
@@ -19,7 +19,7 @@ from custody.stores.postgres.many import PostgresMany
 from custody.stores.postgres.migrating import migrate
 from custody.stores.postgres.notify import Messenger
 from custody.stores.postgres.pool import Pool
-from custody.stores.postgres.recording import looked, record_many
+from custody.stores.postgres.recording import Lone, looked, record_many
 from custody.stores.postgres.single import is_plain, submit_single
 from custody.stores.postgres.submitting import Order, is_one_statement, submit_at_once, submit_many
 from custody.stores.postgres.together import Together
@@ -102,7 +102,18 @@ class PostgresDatabase:
             # What one of them brings with it cannot be saved; one by one, only that one is refused.
             return self.write(lambda tx: moves.settle_each(tx, changes))
 
+    def append(self, event: NewEvent, agent: str) -> int:
+        lone = Lone(event, agent, self.new_move())
+        if seen := self._transactions.glance(lambda tx: tx.run("look_at_one", **lone.question)):
+            written = self._transactions.at_once(lambda tx: lone.write(tx, seen[0]), lone.found_again)
+            if written:
+                return written[0]
+        return self._transactions.write(lambda tx: items.append(tx, event, agent))
+
     def record(self, new: Sequence[NewItem], events: Sequence[NewEvent], agent: str) -> None:
+        if len(events) == 1 and not new:
+            self.append(events[0], agent)
+            return
         self._transactions.write(lambda tx: record_many(tx, [(new, events, agent)]))
 
     def look(self, ids: Sequence[str], types: Iterable[str]) -> dict[str, Look]:

@@ -1,4 +1,5 @@
-"""Recording many events: a few statements for all of them, where the common way takes some for each.
+"""Recording many events: a few statements for all of them, where the common way takes some for each. And recording
+one: a look and a statement, which is the whole transaction.
 
 The rules are those of `items.append`, in the same order for each item; only the travelling differs. A second event
 for an item waits for the next round, so that each sees what the one before it left.
@@ -6,6 +7,7 @@ for an item waits for the next round, so that each sees what the one before it l
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,14 +15,15 @@ from itertools import groupby
 from typing import TypeAlias
 
 from custody.model.errors import KeyConflict, NotFound
-from custody.model.event import NewEvent
+from custody.model.event import NewEvent, item_subject
 from custody.model.item import Item, Latest, NewItem
-from custody.model.trigger import admits
+from custody.model.trigger import STOPPED, admits
 from custody.stores import items
-from custody.stores.items import Look, Robot, concerns, missed_change, ready_job, subscriptions, told_with
+from custody.stores.items import Look, Robot, concerns, missed_change, read_robot, ready_job, subscriptions, told_with
 from custody.stores.postgres.submitting import Order, submit_many
 from custody.stores.postgres.transaction import PostgresTx
-from custody.stores.rows import Row, dumps, item_from, latest_from
+from custody.stores.rows import Row, Tx, event_text, item_from, latest_from
+from custody.stores.submit import columns, first_detail
 
 Record: TypeAlias = tuple[Sequence[NewItem], Sequence[NewEvent], str]
 
@@ -68,7 +71,7 @@ def _append(tx: PostgresTx, told: Sequence[tuple[_Told, Item]]) -> None:
         "append_many", items=[item.id for _, item in told], seqs=[item.seq + 1 for _, item in told],
         types=[each.event.type for each, _ in told], outcomes=[each.event.outcome for each, _ in told],
         agents=[each.event.agent or each.agent for each, _ in told],
-        details=[dumps(told_with(each.event, seen)) for (each, _), seen in zip(told, missed, strict=True)],
+        details=[event_text(told_with(each.event, seen)) for (each, _), seen in zip(told, missed, strict=True)],
         seens=[item.seq + 1 if seen is None else seen for (_, item), seen in zip(told, missed, strict=True)],
     )  # fmt: skip
 
@@ -103,6 +106,51 @@ def _others(robots: Sequence[Robot], event: NewEvent, item: Item) -> list[Robot]
     if missed_change(event, item, None) is not None:
         return list(robots)
     return [robot for robot in robots if robot[0] != event.robot]
+
+
+@dataclass(frozen=True, slots=True)
+class Lone:
+    """One event by itself: its item is looked at first, and then nothing may have happened to it since."""
+
+    event: NewEvent
+    agent: str
+    move: str
+
+    @property
+    def question(self) -> dict[str, str]:
+        """For `look_at_one`: a trigger's text names what it minds in the words in which it was written."""
+        return {
+            "id": self.event.item,
+            "word": "" if self.event.type == STOPPED else json.dumps(self.event.type, ensure_ascii=False),
+        }
+
+    def write(self, tx: PostgresTx, seen: Row) -> list[int]:
+        """The event's id; none if the item has moved on."""
+        item, latest = item_from(seen[:7]), latest_from(seen[7] or ())
+        missed = missed_change(self.event, item, None)
+        number = item.seq + 1
+        latest[self.event.type] = Latest(
+            self.event.type, number, self.event.outcome, number if missed is None else missed
+        )
+        robots = [(name, *read_robot(trigger, facts)) for name, trigger, facts in seen[8] or ()]
+        minding = [robot for robot in robots if concerns(robot[1], self.event.type)]
+        jobs = [
+            ready_job(name, item, facts)
+            for name, trigger, facts in _others(minding, self.event, item)
+            if admits(trigger, item, latest)
+        ]
+        own = {
+            "item": item.id, "seq": item.seq, "type": self.event.type, "outcome": self.event.outcome,
+            "agent": self.event.agent or self.agent, "detail": event_text(told_with(self.event, missed)),
+            "seen": missed, "kinds": [job.kind for job in jobs], "priorities": [job.priority for job in jobs],
+            "details": [event_text(first_detail(job)) for job in jobs],
+        }  # fmt: skip
+        rows = tx.run("append_one", **columns(ready_job("", item, {}), 0, self.move) | own)
+        return [event_id for (event_id,) in rows]
+
+    def found_again(self, tx: Tx) -> list[int] | None:
+        rows = tx.run("appended_by_move", subject=item_subject(self.event.item), move=self.move)
+        return [event_id for (event_id,) in rows] or None
 
 
 def looked(rows: Sequence[Row]) -> dict[str, Look]:

@@ -250,6 +250,45 @@ told as (
 insert into latest (item, type, seq, outcome, seen) select item, type, seq, outcome, seen from given
 on conflict (item, type) do update set seq = excluded.seq, outcome = excluded.outcome, seen = excluded.seen
 
+-- name: look_at_one
+-- An item, its newest events and the robots that may be interested (their triggers are texts: each that mentions the
+-- word, and all when it is one for all), as they stand at one moment; nothing is locked.
+select id, types, collection, seq, changed, fingerprint, detail,
+    (select json_agg(json_build_array(latest.type, latest.seq, latest.outcome, latest.seen))
+     from latest where latest.item = item.id),
+    (select json_agg(json_build_array(robot, trigger, facts)) from subscription where strpos(trigger, :word) > 0)
+from item where id = :id
+
+-- name: append_one
+-- One event and the jobs that it makes ready, if the item still stands where it was looked at: whatever happens to an
+-- item takes a number of its sequence. Whoever comes second waits for the row and then finds another number there.
+with numbered as (update item set seq = seq + 1 where id = :item and seq = :seq returning seq),
+told as (
+    insert into event (subject, seq, type, outcome, agent, at, detail, token, move)
+    select 'item/' || :item, seq, :type, :outcome, :agent, :now, :detail, 0, :move from numbered
+    returning id),
+newest as (
+    insert into latest (item, type, seq, outcome, seen)
+    select :item, :type, seq, :outcome, coalesce(:seen::bigint, seq) from numbered
+    on conflict (item, type) do update set seq = excluded.seq, outcome = excluded.outcome, seen = excluded.seen),
+robot as (select * from unnest(:kinds::text[], :priorities::bigint[], :details::text[]) as one (kind, priority, detail)),
+made as (
+    insert into job (kind, key, state, runnable, lane, place, collection, priority, unmet, payload, facts, token, seq,
+        move, created, changed)
+    select robot.kind, :key, :state, :runnable, :lane, :place, :collection, robot.priority, 0, :payload, :facts, 1, 1,
+        :move, :now, :now
+    from numbered cross join robot order by robot.kind
+    on conflict (kind, key) where key is not null do nothing
+    returning id, kind),
+begun as (
+    insert into event (subject, seq, type, outcome, agent, at, detail, token, move)
+    select 'job/' || made.id, 1, 'submitted', 'none', 'engine', :now, robot.detail, 1, :move
+    from made join robot on robot.kind = made.kind)
+select id from told
+
+-- name: appended_by_move
+select id from event where subject = :subject and move = :move order by seq limit 1
+
 -- name: latest_many
 -- Only what somebody asks about: an item may have had many more events.
 select item, type, seq, outcome, seen from latest where item = any(:ids::text[]) and type = any(:types::text[])

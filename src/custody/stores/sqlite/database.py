@@ -19,6 +19,7 @@ from custody.stores.rows import Tx
 from custody.stores.settling import settle_many
 from custody.stores.sqlite.connection import SqliteTx, closed, connect, translate
 from custody.stores.sqlite.many import SqliteMany
+from custody.stores.sqlite.readers import Readers
 from custody.stores.sqlite.writer import InlineWriter, Writer
 from custody.stores.submit import Submitted, submit
 from custody.stores.wake import Bell
@@ -35,8 +36,9 @@ class SqliteDatabase:
         db = connect(path)
         self._migrate(db)
         self._writer = (InlineWriter if self.in_memory else Writer)(db, clock, new_move)
-        self._readers = threading.local()
-        self._open_readers: list[apsw.Connection] = []
+        self._readers = Readers(path)
+        self._watch: apsw.Connection | None = None
+        self._watching = threading.Lock()
         self._closed = False
         self.bell = Bell()
 
@@ -47,14 +49,14 @@ class SqliteDatabase:
         """One consistent look. In memory there is one connection; on a file, readers never wait for the writer."""
         if self.in_memory:
             return self._writer.write(work)
-        db = self._reader()
-        db.execute("begin")
-        try:
-            return work(SqliteTx(db, self.clock.now(), self.new_move))
-        except apsw.Error as error:
-            raise translate(error) from error
-        finally:
-            db.execute("rollback")
+        with self._readers.lend() as db:
+            db.execute("begin")
+            try:
+                return work(SqliteTx(db, self.clock.now(), self.new_move))
+            except apsw.Error as error:
+                raise translate(error) from error
+            finally:
+                db.execute("rollback")
 
     def glance(self, work: Callable[[Tx], T]) -> T:
         return self.read(work)
@@ -87,6 +89,9 @@ class SqliteDatabase:
             # What one of them brings with it cannot be saved; one by one, only that one is refused.
             return self.write(lambda tx: moves.settle_each(tx, changes))
 
+    def append(self, event: NewEvent, agent: str) -> int:
+        return self.write(lambda tx: items.append(tx, event, agent))
+
     def record(self, new: Sequence[NewItem], events: Sequence[NewEvent], agent: str) -> None:
         self.write(lambda tx: items.record(tx, new, events, agent))
 
@@ -98,27 +103,25 @@ class SqliteDatabase:
         """A number that moves when another process has committed: a cheap wake-up between processes."""
         if self.in_memory:
             return 0
-        number: int = self._reader().pragma("data_version")
-        return number
+        with self._watching:  # one connection for all who ask: its numbers mean nothing to another
+            if self._closed:
+                raise closed()
+            if self._watch is None:
+                self._watch = connect(self.path, read_only=True)
+            number: int = self._watch.pragma("data_version")
+            return number
 
     def listen(self) -> None:
         """Nothing to do: the bell is rung in this process, and `changed_elsewhere` asks about others."""
 
     def close(self) -> None:
-        self._closed = True
-        for db in self._open_readers:
-            db.close()
+        """Looks and writes that are under way are finished first; whoever comes later is told that it is closed."""
+        with self._watching:
+            self._closed = True
+            if self._watch is not None:
+                self._watch.close()
+        self._readers.close()
         self._writer.close()  # last, as only a writer can fold the log back into the file
-
-    def _reader(self) -> apsw.Connection:
-        if self._closed:
-            raise closed()
-        db: apsw.Connection | None = getattr(self._readers, "db", None)
-        if db is None:
-            db = connect(self.path, read_only=True)
-            self._readers.db = db
-            self._open_readers.append(db)
-        return db
 
     def _migrate(self, db: apsw.Connection) -> None:
         for number, _, script in pending("sqlite", _version_of(db)):

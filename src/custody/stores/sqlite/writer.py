@@ -31,20 +31,23 @@ class Writer:
         self._db, self._clock, self._new_move = db, clock, new_move
         self._inbox: queue.SimpleQueue[tuple[Work, Reply[Any]] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._loop, name="custody-writer", daemon=True)
+        self._door = threading.Lock()  # whoever was let in is served, though it is closed behind him
         self._closed = False
         self._thread.start()
 
     def write(self, work: Callable[[SqliteTx], T]) -> T:
         """Run `work` in a transaction and return its value once that is on disk."""
-        if self._closed:
-            raise closed()
         reply: Reply[T] = Reply()
-        self._inbox.put((work, reply))
+        with self._door:
+            if self._closed:
+                raise closed()
+            self._inbox.put((work, reply))
         return reply.wait()
 
     def close(self) -> None:
-        self._closed = True
-        self._inbox.put(None)
+        with self._door:
+            self._closed = True
+            self._inbox.put(None)
         self._thread.join()
         self._db.close()
 
@@ -124,5 +127,6 @@ class InlineWriter:
             return value
 
     def close(self) -> None:
-        self._closed = True
-        self._db.close()
+        with self._lock:
+            self._closed = True
+            self._db.close()

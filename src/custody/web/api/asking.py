@@ -36,6 +36,7 @@ class Why(Asking):
 
 class Move(Why):
     priority: int = Field(50, ge=0, le=99, description="for prioritise: low goes first")
+    force: bool = Field(False, description="for delete: also while its batch is open, which will report it")
 
 
 class DepositRow(Asking):

@@ -89,19 +89,18 @@ def act(request: Request, job: Number, action: str, given: Move) -> Response:
     site, caller = site_of(request), caller_of(request)
     chosen = acting.action_of(action)
     found = get(request, job)
-    acting.act(site.operator(caller), chosen.name, found.id, given.why, given.priority)
+    operator = site.operator(caller)
+    acting.must_be_meant(operator, chosen, found.id, given.force)
+    acting.act(operator, chosen.name, found.id, given.why, given.priority)
     site.glance.forget()
     now = None if chosen.name == "delete" else site.store.queue.get(found.id)
     return formats.as_json({"job": now, "said": f"job {job} {chosen.told}"})
 
 
 @router.delete("/api/v1/jobs/{job}")
-def delete(request: Request, job: Number, why: Text = "") -> Response:
-    """Remove a job that has ended or is held. Its history stays."""
-    site, caller = site_of(request), caller_of(request)
-    acting.act(site.operator(caller), "delete", get(request, job).id, why)
-    site.glance.forget()
-    return formats.as_json({"job": None, "said": f"job {job} {acting.ACTIONS['delete'].told}"})
+def delete(request: Request, job: Number, why: Text = "", force: bool = False) -> Response:
+    """Remove a job that has ended or is held. Its history stays. `force`: also while its batch is open."""
+    return act(request, job, "delete", Move(why=why, priority=50, force=force))
 
 
 @router.get("/api/v1/failures")

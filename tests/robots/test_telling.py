@@ -32,7 +32,7 @@ def test_a_line_can_be_tried_with_nothing_but_the_command_line(
     assert told("item", "add", "map-1", "map-2", "--type", "map", "--detail", '{"folder": "/srv/maps"}') == 0
     assert told("event", "add", "map-1", "received", "--why", "on tape 12") == 0
     assert "one that has never run: --load" in custody("dry-run", "pages", code=2)
-    assert "map-1\n1 items" in custody("dry-run", "pages", "--load", "pages.py")
+    assert "map-1\n1 item\n" in custody("dry-run", "pages", "--load", "pages.py")
     assert "received never happened" in custody("why", "pages", "map-2", "--load", "pages.py")
     assert "there are pages" in custody("why", "paegs", "map-2", "--load", "pages.py", code=2)
     assert custody("run", "pages.py", "--once") == "pages: 1 went well\n"

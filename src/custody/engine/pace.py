@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 BUFFER_SECONDS = 0.05  # of work kept at hand
-MOST_BUFFERED = 1000
+MOST_BUFFERED = 2000
 MOST_HELD = 3 * MOST_BUFFERED  # those at hand, and those whose end is being written
 
 

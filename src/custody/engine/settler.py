@@ -21,7 +21,7 @@ from custody.model.job import Answer, Change
 from custody.model.outcome import Failed
 from custody.ports import Store
 
-MOST = 500
+MOST = 1000
 RETRY_SECONDS = 0.2
 OUTDATED = frozenset({"lease.lost", "state.conflict", "not-found", "leased"})
 """Refusals of a late word. Any other is about the words themselves."""

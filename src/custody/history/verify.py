@@ -209,23 +209,26 @@ class _Pass:
 
     def unchanged(self, leaf: Leaf, event: Event, previous: Hash | None) -> None:
         """The event is the one its leaf was made from. After a missing leaf, only the body can be checked."""
-        place = place_name(leaf.subject, leaf.seq)
         try:
-            if leaf.salt is None:
-                self.erased.append((leaf.subject, leaf.seq))
-                if not looks_erased(event):
-                    self.fault("written-over", place, FAULTS["written-over"])
-            elif body_hash(event, leaf.salt) != leaf.body:
-                self.fault("edited", place, "its agent or its detail was changed")
-                return
-            if previous is not None and leaf_hash(event, previous, leaf.body) != leaf.hash:
-                self.fault("edited", place, "its type, outcome, time, token or move was changed, or its leaf")
-                return
+            wrong = self.changes(leaf, event, previous)
         except BadInput as refusal:
-            self.fault("edited", place, str(refusal))
-            return
-        if event.type == ERASED:
+            wrong = str(refusal)
+        if wrong:
+            self.fault("edited", place_name(leaf.subject, leaf.seq), wrong)
+        elif event.type == ERASED:
             self.note_erasures(event)
+
+    def changes(self, leaf: Leaf, event: Event, previous: Hash | None) -> str:
+        """What was changed, in words; nothing if nothing was."""
+        if leaf.salt is None:
+            self.erased.append((leaf.subject, leaf.seq))
+            if not looks_erased(event):
+                self.fault("written-over", place_name(leaf.subject, leaf.seq), FAULTS["written-over"])
+        elif body_hash(event, leaf.salt) != leaf.body:
+            return "its agent or its detail was changed"
+        if previous is not None and leaf_hash(event, previous, leaf.body) != leaf.hash:
+            return "its type, outcome, time, token or move was changed, or its leaf"
+        return ""
 
     def note_erasures(self, event: Event) -> None:
         for erased in erased_places(event):

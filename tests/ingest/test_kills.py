@@ -18,6 +18,8 @@ from ingest.bench import Archive
 from ingest.test_end_to_end import ocfl_is_valid
 
 LEASE = 1.0
+KILLS = 6
+"""Few enough, and far enough apart, that no job is among the dead four times: then it would be put aside, as it should."""
 
 
 def how_many(home: Archive) -> int:
@@ -51,8 +53,8 @@ def test_killed_workers_lose_nothing_and_do_nothing_twice(home: Archive) -> None
     try:
         while home.batch(batch).ended is None:
             assert time.monotonic() < end, f"stuck: {home.store.queue.children(batch)}"
-            time.sleep(chance.uniform(0.2, 0.7))
-            if kills < 12:
+            time.sleep(chance.uniform(0.5, 1.1))
+            if kills < KILLS:
                 victim = chance.randrange(2)
                 workers[victim].send_signal(signal.SIGKILL)
                 workers[victim].wait()
@@ -80,7 +82,7 @@ def test_killed_workers_lose_nothing_and_do_nothing_twice(home: Archive) -> None
         ingested = [event for event in home.store.records.events(f"item/{ark}") if event.type == "ingested"]
         assert len(ingested) == 1
     assert ocfl_is_valid(home.home / "storage")
-    assert kills >= 3
+    assert kills >= 2
     assert not list(home.world.disk.folders()), "no working folder is left behind"
     deliver(home)
     assert home.mails() == [f"batch-{batch}-report-1@localhost.eml"]

@@ -111,7 +111,6 @@ ROWS: dict[str, Row] = {
     "G22": Row(
         "A line of robots gives each item exactly one event of each",
         {CASES: least(2), "items": least(20_000, 60_000), "troubles": least(6)},
-        short="SQLite whole; PostgreSQL with ZooKeeper was cut off after 20 minutes, half done, at a load of 25 on 2 cores",
     ),
     "H1": Row("Bad input gets the expected answer", {CASES: least(400)}),
     "H2": Row("Parsers raise typed errors only", {"inputs": least(1_000_000, 100_000_000)}),

@@ -35,13 +35,7 @@ class Queue(Protocol):
     def claim(self, queues: Sequence[str], holder: str, seconds: float, limit: int = 1) -> list[Claim]: ...
 
     def claim_expired(
-        self,
-        serves: Sequence[str],
-        holder: str,
-        seconds: float,
-        place: str | None = None,
-        most: int = 1,
-        alone: bool = True,
+        self, serves: Sequence[str], holder: str, seconds: float, place: str | None = None, most: int = 1
     ) -> list[Claim]: ...
 
     def claim_jobs(self, ids: Sequence[int], holder: str, seconds: float) -> list[Claim]: ...
@@ -50,7 +44,7 @@ class Queue(Protocol):
 
     def release(self, claims: Sequence[Claim]) -> int: ...
 
-    def excuse(self, claim: Claim) -> bool: ...
+    def suspect(self, claims: Sequence[Claim], mark: int) -> int: ...
 
     def settle(self, changes: Sequence[Change]) -> list[Answer]: ...
 

@@ -210,7 +210,7 @@ def test_a_job_whose_worker_dies_alone_with_it_is_put_aside_and_its_neighbours_a
         except Dies:
             deaths += 1
     assert (bench.job(poison).state, bench.job(poison).code) == ("failed", "poison")
-    assert deaths == 3, "one in company and two alone; with the first of all, four"
+    assert deaths == 2, "one in company and one alone; with the first of all, three"
     assert sorted(ran) == others
     assert {bench.job(other).crashes for other in others} == {0}
 
@@ -235,7 +235,7 @@ def test_what_was_taken_over_is_worked_on_although_the_next_look_fails(
     worker._next.clear()  # it is time to look again
     worker.run_until_idle()
     assert (bench.job(parcel).state, bench.job(letter).state) == ("done", "done")
-    assert not worker._takeover.busy
+    assert not worker._suspects.busy
 
 
 @pytest.mark.parametrize("kind", ["parcel", "par*"])

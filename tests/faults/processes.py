@@ -15,6 +15,7 @@ from types import TracebackType
 from custody.model.errors import Unavailable
 from custody.model.job import NewJob
 from custody.stores import Store, open_store
+from custody.stores.moves import Left, expired
 from faults.checker import Entry, Final, Log, check, final_state, read_log, read_worker_log
 from rig.program import as_user
 
@@ -136,23 +137,38 @@ class Fleet:
 
 
 class Watchman(threading.Thread):
-    """Looks all the time for the lease that ended longest ago and that nobody has taken over."""
+    """Looks all the time for leases that have ended, and notes for each how long nobody had taken the job over.
+
+    What is taken over between two looks is not seen at all: those who wait are told too long, never too short.
+    """
 
     def __init__(self, store: Store) -> None:
         super().__init__(daemon=True)
         self._store, self._over = store, threading.Event()
-        self.overdue = 0.0
+        self._left: dict[Left, int] = {}  # with the time of the last look
+        self.late: list[tuple[float, int]] = []  # seconds, and how suspect the job was
 
     def run(self) -> None:
         while not self._over.wait(0.02):
-            try:
-                until_, now = self._store.db.read(lambda tx: (tx.run("next_expiry")[0][0], tx.now))
-            except Unavailable:
-                continue
-            if until_ is not None:
-                self.overdue = max(self.overdue, (now - until_) / 1e6)
+            self.look()
 
-    def stop(self) -> float:
+    def look(self) -> None:
+        try:
+            left, now = self._store.db.read(lambda tx: (expired(tx, [""], None, 10_000), tx.now))
+        except Unavailable:
+            return
+        for gone in self._left.keys() - set(left):
+            self.late.append(((now - gone[0]) / 1e6, gone[2]))
+        self._left = dict.fromkeys(left, now)
+
+    def stop(self) -> list[float]:
+        """How long each waited, the shortest first; those who wait still among them."""
         self._over.set()
         self.join()
-        return self.overdue
+        waiting = [((now - left[0]) / 1e6, left[2]) for left, now in self._left.items()]
+        return sorted(seconds for seconds, _ in [*self.late, *waiting])
+
+
+def share(ordered: list[float], part: float) -> float:
+    """The value below which this part of them lies; 0 if there are none."""
+    return ordered[min(len(ordered) - 1, int(part * len(ordered)))] if ordered else 0.0

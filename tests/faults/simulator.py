@@ -155,7 +155,7 @@ class Simulation:
                 break
             self._pass_time(LEASE + 1)
             while self._whole_cycle(self.desks[0]):
-                pass  # one that was left behind is taken over at a time, and it may cost the worker its life
+                pass  # what was left behind may cost the worker its life
         self.check(recounted=True)
         if stuck := self._restless():
             self._fail(f"E5 after {ROUNDS} rounds of calm: {stuck[:3]}")
@@ -165,12 +165,14 @@ class Simulation:
         self._beat(desk)
         self._claim(desk)
         self.check()
-        busy = bool(desk.ready or desk.finished)
-        while desk.ready:
+        busy = bool(desk.ready or desk.finished or desk.worker._suspects.busy)
+        while desk.ready or desk.finished or desk.worker._suspects.busy:  # until it is done with them, or dead
             self._work(desk)
-        while desk.finished:
-            self._settle(desk)
-            self.check()
+            if desk not in self.desks:
+                break
+            while desk.finished:
+                self._settle(desk)
+                self.check()
         return busy
 
     def _restless(self) -> list[str]:
@@ -197,12 +199,14 @@ class Simulation:
         worker._housekeeping()
         worker._claim(self.rng.randrange(1, 5))
         worker._take_over(self.rng.randrange(1, 5))
+        worker._begin_suspects()
 
     def _work(self, desk: Desk) -> None:
-        if not desk.ready:
+        desk.worker._begin_suspects()
+        desk.ready.rotate(self.rng.randrange(max(1, len(desk.ready))))
+        work = desk.worker._hands.next_one()
+        if work is None:
             return
-        desk.ready.rotate(self.rng.randrange(len(desk.ready)))
-        work = desk.ready.popleft()
         kind = desk.worker.serving.of(work.job)
         try:
             change = run(kind, work, self.rng.random(), self.store.new_move())
@@ -235,8 +239,9 @@ class Simulation:
 
     def _leave(self, desk: Desk) -> None:
         """SIGTERM: what was not begun is given back, what was finished is said; then the next process starts."""
-        before = {work.job.id: work.claim for work in desk.ready if not work.stopped}
-        desk.worker._give_back(list(desk.ready))
+        works = [*desk.worker._hands.stop(), *desk.worker._suspects.give_back()]
+        before = {work.job.id: work.claim for work in works if not work.stopped}
+        desk.worker._give_back(works)
         for job in self.truth.queue.every():
             claim = before.get(job.id)
             given = claim is not None and job.holder is None and job.token == claim.token + 1

@@ -77,7 +77,7 @@ MUTANTS: dict[str, tuple[str, str, str]] = {  # statements, what they say, and w
     "a token that does not rise at a claim": ("claim", "token = token + 1,", ""),
     "a token that does not rise at a settle": ("settle settle_many", "token = job.token + 1", "token = job.token"),
     "taking over leases that have not ended": ("expired claim_expired", "and job.until <= :now", ""),
-    "deaths that are not counted": ("claim_expired", "case suspect when 2 then 1 else 0 end", "0"),
+    "deaths that are not counted": ("claim_expired", "case suspect when 4 then 2 when 3 then 1 else 0 end", "0"),
     "an attempt charged for a graceful stop": ("release", "attempts = attempts - 1", "attempts = attempts"),
     "a wake-up lost": (
         "count_down count_down_many",

@@ -15,6 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from custody.model.errors import Refused
 from custody.model.graph import Edge
 from custody.model.job import Change, Claim, NewJob
+from custody.model.suspicion import ALONE, CLEAN, NEAR, ONLY
 from custody.stores import Store
 from custody.stores.recount import recount
 from stateful.model import Queue, Row, seen, stored
@@ -102,14 +103,17 @@ class Comparison(RuleBasedStateMachine):
         self.claims += claims
 
     @precondition(lambda self: any(row.holder for row in self.model.rows.values()))
-    @rule(late=st.booleans(), most=st.integers(1, 3), alone=st.booleans())
-    def take_over(self, late: bool, most: int, alone: bool) -> None:
+    @rule(late=st.booleans(), most=st.integers(1, 3), mark=st.sampled_from((ALONE, ONLY, NEAR, CLEAN)))
+    def take_over(self, late: bool, most: int, mark: int) -> None:
         if late:
             self.wait(31)
         holder = self._holder()
-        claims = self.store.queue.claim_expired([f"{PARCEL}|"], holder, SECONDS, None, most, alone)
-        assert [claim.id for claim in claims] == self.model.take_over(holder, SECONDS, most, alone)
+        claims = self.store.queue.claim_expired([f"{PARCEL}|"], holder, SECONDS, None, most)
+        assert [claim.id for claim in claims] == self.model.take_over(holder, SECONDS, most)
         self.claims += claims
+        if self.claims:
+            claim = self.claims[-1]
+            assert self.store.queue.suspect([claim], mark) == self.model.suspect(claim.id, claim.token, mark)
 
     @precondition(lambda self: self.claims)
     @rule(at=recent)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from custody.model.graph import Edge, satisfied
 from custody.model.job import Job
 from custody.model.machine import WORK
+from custody.model.suspicion import after_death
 
 STATE_OF_END = {"passed": "done"}  # others are called as they ended
 
@@ -86,25 +87,27 @@ class Queue:
         chosen = sorted(ready, key=lambda row: (row.priority, row.id))[:limit]
         for row in chosen:
             self._lease(row, holder, seconds)
-            row.suspect = min(row.suspect, 1)
+            row.suspect = min(row.suspect, 2)
         return [row.id for row in chosen]
 
     def expired(self) -> list[int]:
         lost = [row for row in self.rows.values() if row.holder is not None and row.until <= self.now]
         return [row.id for row in sorted(lost, key=lambda row: (row.until, row.id))]
 
-    def take_over(self, holder: str, seconds: float, most: int, alone: bool) -> list[int]:
-        left = self.expired()
-        if left and self.rows[left[0]].suspect and alone:
-            chosen = left[:1]
-        else:
-            chosen = [job for job in left if not self.rows[job].suspect][:most]
+    def take_over(self, holder: str, seconds: float, most: int) -> list[int]:
+        chosen = self.expired()[:most]
         for job in chosen:
             row = self.rows[job]
-            row.crashes += row.suspect == 2
-            row.suspect = min(row.suspect + 1, 2)
+            row.suspect, points = after_death(row.suspect)
+            row.crashes += points
             self._lease(row, holder, seconds)
         return chosen
+
+    def suspect(self, job: int, token: int, mark: int) -> bool:
+        if not self._holds(job, token):
+            return False
+        self.rows[job].suspect = mark
+        return True
 
     def renew(self, job: int, token: int, seconds: float) -> str | None:
         if not self._holds(job, token):

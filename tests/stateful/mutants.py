@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from custody.model import trigger
+from custody.model.suspicion import ALONE, NEAR
 from custody.stores import Store, graph, moves, submit, timetable
 from custody.stores.sqlite import connection
 from custody.stores.statements import load
@@ -218,16 +219,16 @@ MUTANTS: dict[str, Mutant] = {
     ),
     "neighbours are charged for a crash": Mutant(
         "batch consumers: one poison message sends its whole batch to the dead letters",
-        sql("claim_expired", "case suspect when 2 then 1 else 0 end", "1"),
+        sql("claim_expired", "case suspect when 4 then 2 when 3 then 1 else 0 end", "1"),
         (
             by(test_expiry.test_in_a_batch_of_a_hundred_only_the_poison_is_charged),
-            by(test_expiry.test_crashes_in_company_are_not_counted),
+            by(test_expiry.test_what_a_death_says_depends_on_what_was_said_before, mark=NEAR, becomes=NEAR, points=0),
         ),
     ),
     "a crash alone is not counted": Mutant(
         "poison jobs that are tried for ever",
-        sql("claim_expired", "suspect = case suspect when 0 then 1 else 2 end", "suspect = 1"),
-        (by(test_expiry.test_crashes_in_company_are_not_counted),),
+        sql("claim_expired", "when 4 then 2 when 3 then 1", "when 4 then 0 when 3 then 0"),
+        (by(test_expiry.test_what_a_death_says_depends_on_what_was_said_before, mark=ALONE, becomes=NEAR, points=2),),
     ),
     "a place means nothing to those who take over": Mutant(
         "a pinned job's files are on one machine: elsewhere it would fetch everything again, or find nothing",
@@ -246,9 +247,7 @@ MUTANTS: dict[str, Mutant] = {
     ),
     "the poison goes first again and again": Mutant(
         "head-of-line blocking by a job that keeps dying",
-        function(
-            moves, "expired", lambda tx, serves, place, limit: [(0, j, s) for _, j, s in expired(tx, serves, place, limit)]
-        ),
+        sql("expired", "order by until, id", "order by id"),
         (by(test_expiry.test_in_a_batch_of_a_hundred_only_the_poison_is_charged),),
     ),
     # revoking

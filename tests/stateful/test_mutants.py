@@ -83,7 +83,7 @@ FOUND_BY_THE_MACHINE = (
 def test_the_machine_finds_mutants_by_itself(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     MUTANTS[name].patch(monkeypatch)
     found = settings(
-        max_examples=120, stateful_step_count=40, deadline=None, database=None, derandomize=True,
+        max_examples=400, stateful_step_count=40, deadline=None, database=None, derandomize=True,
         phases=[Phase.generate], suppress_health_check=list(HealthCheck), report_multiple_bugs=False,
     )  # fmt: skip
     with pytest.raises(AssertionError):

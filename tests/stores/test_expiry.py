@@ -1,10 +1,11 @@
-"""Vanished workers: their jobs come back, first together, then alone; only what a job did alone counts against it."""
+"""Vanished workers: their jobs come back at once; only what was done with care, and killed again, is charged."""
 
 from __future__ import annotations
 
 import pytest
 
-from custody.model.job import NewJob
+from custody.model.job import Claim, NewJob
+from custody.model.suspicion import ALONE, CLEAN, LEFT, NEAR, ONLY, after_death
 from custody.stores import Store
 from stores.acts import PARCEL, queue_of, settle, state, submit, take, take_one, take_over, types
 from stores.clock import HandClock
@@ -47,47 +48,54 @@ def test_what_was_left_behind_is_taken_over_by_one_only(store: Store, clock: Han
     assert taken[3] is None
 
 
-def test_what_vanished_once_is_taken_over_in_company_and_what_vanished_twice_alone(
+def test_what_was_left_behind_is_taken_over_together_whatever_is_suspected_of_it(
     store: Store, clock: HandClock
 ) -> None:
     jobs = [one.id for one in store.queue.submit([NewJob("parcel") for _ in range(5)])]
 
-    def taken(most: int, alone: bool = True) -> list[int]:
-        return [claim.id for claim in store.queue.claim_expired(["parcel|"], "bo", 30, None, most, alone)]
+    def taken(most: int) -> list[Claim]:
+        return store.queue.claim_expired(["parcel|"], "bo", 30, None, most)
 
-    take(store, limit=5, seconds=30)
+    held = take(store, limit=5, seconds=30)
+    for mark in (CLEAN, LEFT, NEAR, ONLY, ALONE):
+        assert store.queue.suspect([held[mark]], mark) == 1
     clock.advance(seconds=31)
-    assert (taken(3), taken(3), taken(3)) == (jobs[:3], jobs[3:], [])
+    assert [[claim.id for claim in taken(3)] for _ in range(3)] == [jobs[:3], jobs[3:], []]
+
+
+@pytest.mark.parametrize(
+    ("mark", "becomes", "points"),
+    [(CLEAN, LEFT, 0), (LEFT, LEFT, 0), (NEAR, NEAR, 0), (ONLY, NEAR, 1), (ALONE, NEAR, 2)],
+)
+def test_what_a_death_says_depends_on_what_was_said_before(
+    store: Store, clock: HandClock, mark: int, becomes: int, points: int
+) -> None:
+    submit(store)
+    store.queue.suspect([take_one(store, seconds=30)], mark)
     clock.advance(seconds=31)
-    assert taken(3, alone=False) == [], "not beside others that are suspect"
-    assert [taken(3) for _ in range(6)] == [[job] for job in jobs] + [[]]
+    claim = take_over(store, seconds=30)
+    assert claim is not None
+    assert (claim.job.suspect, claim.job.crashes) == (becomes, points) == after_death(mark)
 
 
-def test_what_vanished_once_does_not_wait_for_one_that_has_to_be_alone(store: Store, clock: HandClock) -> None:
-    first = submit(store)
-    take_one(store, seconds=30)
+def test_only_the_holder_may_say_what_is_to_be_thought_of_a_job(store: Store, clock: HandClock) -> None:
+    job = submit(store)
+    late = take_one(store, seconds=30)
     clock.advance(seconds=31)
     take_over(store, seconds=30)
-    others = [one.id for one in store.queue.submit([NewJob("parcel") for _ in range(2)])]
-    take(store, limit=2, seconds=30)
-    clock.advance(seconds=31)
-
-    beside = store.queue.claim_expired(["parcel|"], "bo", 30, None, 9, False)
-    assert [claim.id for claim in beside] == others
-    assert [claim.id for claim in store.queue.claim_expired(["parcel|"], "cy", 30, None, 9)] == [first]
+    assert store.queue.suspect([late], ALONE) == 0
+    assert store.queue.get(job).suspect == LEFT
 
 
-def test_a_suspect_that_is_given_back_unworked_stays_one(store: Store, clock: HandClock) -> None:
+@pytest.mark.parametrize(("mark", "stays"), [(LEFT, LEFT), (NEAR, NEAR), (ONLY, NEAR), (ALONE, NEAR)])
+def test_a_suspect_that_is_given_back_stays_one(store: Store, clock: HandClock, mark: int, stays: int) -> None:
     job = submit(store)
-    take_one(store, seconds=30)
-    for _ in range(2):
-        clock.advance(seconds=31)
-        claim = take_over(store, seconds=30)
-    assert claim is not None
+    claim = take_one(store, seconds=30)
+    store.queue.suspect([claim], mark)
     store.queue.release([claim])
 
     again = take_one(store)
-    assert (again.id, again.job.suspect) == (job, 1), "what an earlier holder started may still run"
+    assert (again.id, again.job.suspect) == (job, stays), "what an earlier holder started may still run"
 
 
 def test_a_worker_takes_over_only_what_it_serves(store: Store, clock: HandClock) -> None:
@@ -142,24 +150,13 @@ def test_in_a_batch_of_a_hundred_only_the_poison_is_charged(store: Store, clock:
         claim = take_over(store, seconds=30)
         if claim is None or claim.job.crashes >= 3:
             break
+        store.queue.suspect([claim], ALONE)
         if claim.id != poison:
             assert claim.job.crashes == 0
             settle(store, claim)
 
-    assert store.queue.get(poison).crashes == 3
+    assert store.queue.get(poison).crashes == 4
     assert {state(store, job) for job in jobs if job != poison} == {"done"}, "nobody waited for the poison"
-
-
-def test_crashes_in_company_are_not_counted(store: Store, clock: HandClock) -> None:
-    submit(store)
-    take_one(store, seconds=30)
-    counted = []
-    for _ in range(4):
-        clock.advance(seconds=31)
-        claim = take_over(store, seconds=30)
-        assert claim is not None
-        counted.append(claim.job.crashes)
-    assert counted == [0, 0, 1, 2]
 
 
 def test_a_settle_clears_the_suspicion(store: Store, clock: HandClock) -> None:
@@ -182,10 +179,11 @@ def test_a_settle_clears_the_suspicion(store: Store, clock: HandClock) -> None:
 def test_a_crash_is_forgotten_once_the_job_has_moved_on(store: Store, clock: HandClock) -> None:
     job = submit(store)
     take_one(store, seconds=30)
-    for _ in range(4):
+    for _ in range(2):
         clock.advance(seconds=31)
         claim = take_over(store, seconds=30)
-    assert claim is not None
+        assert claim is not None
+        store.queue.suspect([claim], ALONE)
     assert claim.job.crashes == 2
 
     settle(store, claim, "fail")

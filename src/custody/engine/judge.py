@@ -48,7 +48,7 @@ def surprise(error: BaseException) -> Failed:
 def poison(claim: Claim) -> Failed:
     return Failed(
         "poison",
-        f"{claim.job.crashes} workers died while working on this alone; it will not be tried again by itself",
+        "its workers die of it, the last while it was tried with special care; it will not be tried again by itself",
         detail={"crashes": claim.job.crashes},
     )
 

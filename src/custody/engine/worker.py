@@ -24,11 +24,13 @@ from custody.engine.pace import MOST_BUFFERED, Pace
 from custody.engine.passes import run_pass
 from custody.engine.run import NOT_DEAD, run
 from custody.engine.settler import Finished, Heard, Settler
+from custody.engine.suspects import Suspects
 from custody.engine.takeover import Takeover
 from custody.engine.watch import NOTHING, Watch
 from custody.engine.work import Work
 from custody.model.errors import CustodyError
 from custody.model.job import Claim
+from custody.model.suspicion import CLEAN
 from custody.ports import Store
 
 TICK_SECONDS = 0.1  # between looks for what has come due
@@ -71,6 +73,7 @@ class Worker:
         self._taken: Counter[str] = Counter()  # claimed so far
         self._pace = Pace()
         self._stopping = False
+        self._suspects = Suspects(store.queue, serving, self._hands, clock)
         self._takeover = Takeover(store.queue, serving, self.settings.lease, self.settings.place)
         self._lookout = Lookout(store.queue, self.settings.place, clock)
         self._next: dict[str, float] = {}
@@ -85,13 +88,11 @@ class Worker:
             while not self._stopping:
                 heard = self.store.heard()
                 try:
-                    claimed = self._cycle()
+                    if not self._cycle():
+                        self._wait(heard)
                 except Exception as error:  # the next look may find better times; nothing is lost by waiting
                     self._trouble(error, "the worker's loop")
-                    claimed = 0
                     time.sleep(min(1.0, self.settings.poll))
-                if not claimed:
-                    self._wait(heard)
         finally:
             self.shut_down()
 
@@ -109,7 +110,7 @@ class Worker:
 
     def shut_down(self) -> None:
         self._stopping = True
-        self._give_back(self._hands.stop())
+        self._give_back(self._hands.stop() + self._suspects.give_back())
         deadline = time.monotonic() + self.settings.grace
         while (running := self._with_a_say()) and time.monotonic() < deadline:
             self._hands.wait(0.05)
@@ -131,8 +132,10 @@ class Worker:
             claimed = self._claim(room) + self._take_over(room)
             if not claimed and not self._passes(now=True):
                 break
+            self._begin_suspects()
             while work := self._hands.next_one():
                 self._work(work, inline=True)
+                self._begin_suspects()
             count += claimed
         return self.settled_count - before
 
@@ -155,13 +158,17 @@ class Worker:
     def _cycle(self) -> int:
         self._housekeeping()
         self._hands.hungry.clear()
-        room, wanted = self._pace.room(self.settings.threads, self._keeper.count(), self._settler.waiting)
+        room, wanted = self._room()
         claimed = self._take_over(room)
+        self._begin_suspects()
         claimed += self._claim(room - claimed) if room - claimed >= wanted else 0
         if not claimed and room < wanted:
             self._hands.hungry.wait(0.01)
             return 1  # there may be more: look again at once
         return claimed
+
+    def _room(self) -> tuple[int, int]:
+        return self._pace.room(self.settings.threads, self._keeper.count(), self._settler.waiting)
 
     def _claim(self, room: int) -> int:
         claimed = 0
@@ -184,7 +191,9 @@ class Worker:
 
     def _take_over(self, room: int) -> int:
         """Jobs whose holders vanished."""
-        if self._takeover.waits(room) or not self._is_time("expiry", EXPIRY_SECONDS):
+        if room < 1:
+            room = 0 if self._suspects.busy else 1  # however busy we are: it has waited for a lease already
+        if not room or not self._is_time("expiry", EXPIRY_SECONDS):
             return 0
         asked_at = self._clock()
         taken = self._takeover.claim(
@@ -212,8 +221,11 @@ class Worker:
         with self._hands.change:
             self._busy.update(prefixes)
             self._taken.update(prefixes)
-        self._hands.put(works, first)
+        self._hands.put(self._suspects.pick(works), first)
         return len(works)
+
+    def _begin_suspects(self) -> None:
+        self._suspects.begin(self._pace.buffer(self.settings.threads))
 
     def _prepare(self, prepare: Callable[[Sequence[Work]], None], works: list[Work]) -> None:
         try:
@@ -259,13 +271,13 @@ class Worker:
 
     def _excuse(self, work: Work) -> None:
         try:
-            self.store.queue.excuse(work.claim)
+            self.store.queue.suspect([work.claim], CLEAN)
         except CustodyError as error:
             self.watch.trouble(error)  # then it counts as a crash, which is the safe mistake
 
     def _leave(self, works: Sequence[Work]) -> None:
         self._keeper.drop(works)
-        self._takeover.leave(works)
+        self._suspects.leave(works)
         with self._hands.change:
             self._busy.subtract(self.serving.of(work.job).prefix for work in works)
             self._hands.change.notify_all()
@@ -320,12 +332,16 @@ class Worker:
         return True
 
     def _wait(self, heard: tuple[int, int]) -> None:
-        """Until something may have changed, here or in another process, or the poll interval is over."""
+        """Until something may have changed, here or in another process, or the poll interval is over.
+
+        However long that is, leases that end meanwhile are seen.
+        """
         until = time.monotonic() + self.settings.poll
         while not self._stopping and (left := until - time.monotonic()) > 0:
             pause = min(LISTEN_SECONDS, left)
-            if not self._takeover.busy and self._next.get("expiry") == 0.0:
-                return  # the last one that was left behind is done with, and there may be more
+            self._begin_suspects()
+            if self._take_over(self._room()[0]):
+                return
             if not self.settings.wake:
                 self._hands.wait(pause)
             elif self.store.wait(heard, pause):

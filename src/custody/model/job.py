@@ -98,7 +98,7 @@ class Job:
     payload: Mapping[str, Any]
     facts: Mapping[str, Any]  # what its steps have kept
     attempts: int  # claims that were not given back
-    crashes: int  # claims, alone, whose worker vanished
+    crashes: int  # what the deaths of its workers say against it: see model/suspicion.py
     retries: int  # resumes by people
     last_passed: str | None
     parent: int | None
@@ -113,7 +113,7 @@ class Job:
     move: str
     holder: str | None
     until: int
-    suspect: int  # leases that ended without a word: after one it was claimed with others, after two (or more) alone
+    suspect: int  # what is to be thought of it if its lease ends without a word: see model/suspicion.py
     revoked: str | None  # "cancel" or "supersede", while its holder has not confirmed the end
     code: str | None  # why it failed
     created: int

@@ -50,23 +50,16 @@ def _is_open(tx: Tx, queue: str) -> bool:
 
 
 def claim_expired(
-    tx: Tx, serves: Sequence[str], place: str | None, holder: str, lease: int, most: int, alone: bool, move: str
+    tx: Tx, serves: Sequence[str], place: str | None, holder: str, lease: int, most: int, move: str
 ) -> list[Claim]:
-    """Jobs whose holder vanished: many together, or one alone."""
-    left = sorted(expired(tx, serves, place, limit=most + 20))
+    """Jobs whose holder vanished, those left behind first going first."""
+    left = sorted(expired(tx, serves, place, limit=most))
     rows = [
         row
-        for job_id in _together(left, most, alone)
+        for _, job_id, _ in left[:most]
         for row in tx.run("claim_expired", id=job_id, holder=holder, lease=lease, move=move)
     ]
     return as_claims(tx, rows, holder)
-
-
-def _together(left: Sequence[Left], most: int, alone: bool) -> list[int]:
-    """The one that was left behind first, alone, if that was not the first time; otherwise all for which it was."""
-    if left and left[0][2] and alone:
-        return [left[0][1]]
-    return [job_id for _, job_id, suspect in left if not suspect][:most]
 
 
 def expired(tx: Tx, serves: Sequence[str], place: str | None, limit: int) -> list[Left]:

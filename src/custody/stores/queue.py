@@ -54,22 +54,13 @@ class SqlQueue:
         return self._db.claim(list(queues), holder, int(seconds * MICROSECONDS), limit, self._db.new_move())
 
     def claim_expired(
-        self,
-        serves: Sequence[str],
-        holder: str,
-        seconds: float,
-        place: str | None = None,
-        most: int = 1,
-        alone: bool = True,
+        self, serves: Sequence[str], holder: str, seconds: float, place: str | None = None, most: int = 1
     ) -> list[Claim]:
-        """Jobs whose holder vanished: several that did so once, or, if `alone`, one that did so before.
-
-        With a place, none that is pinned elsewhere.
-        """
+        """Jobs whose holder vanished. With a place, none that is pinned elsewhere."""
         lease, move = int(seconds * MICROSECONDS), self._db.new_move()
         if not self._db.glance(lambda tx: moves.expired(tx, serves, place, limit=1)):
             return []
-        return self._db.write(lambda tx: moves.claim_expired(tx, serves, place, holder, lease, most, alone, move))
+        return self._db.write(lambda tx: moves.claim_expired(tx, serves, place, holder, lease, most, move))
 
     def claim_jobs(self, ids: Sequence[int], holder: str, seconds: float) -> list[Claim]:
         """These very jobs, as far as they are ready."""
@@ -92,10 +83,16 @@ class SqlQueue:
         self._db.bell.ring()
         return count
 
-    def excuse(self, claim: Claim) -> bool:
-        """Let a lease end without its holder having died: whoever takes over must ask again, and counts no crash."""
-        found = self._db.write(lambda tx: tx.run("excuse", id=claim.id, token=claim.token, holder=claim.holder))
-        return bool(found)
+    def suspect(self, claims: Sequence[Claim], mark: int) -> int:
+        """Say what is to be thought of them if their leases end without a word (model/suspicion.py)."""
+
+        def work(tx: Tx) -> int:
+            said = [
+                tx.run("suspect", id=claim.id, token=claim.token, holder=claim.holder, suspect=mark) for claim in claims
+            ]
+            return sum(map(len, said))
+
+        return self._db.write(work) if claims else 0
 
     # settle
 

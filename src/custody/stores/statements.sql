@@ -64,7 +64,7 @@ select {kind_open} and {lane_open} from job where {ready} and queue = :queue lim
 -- Take the first ready jobs of a queue. At most one holder has a token.
 update job
 set holder = :holder, until = :now + :lease, token = token + 1, move = :move,
-    attempts = attempts + 1, suspect = case suspect when 0 then 0 else 1 end
+    attempts = attempts + 1, suspect = case when suspect > 2 then 2 else suspect end
 where id in (
     select job.id from job
     where {ready} and queue = :queue and {kind_open} and {lane_open}
@@ -79,12 +79,12 @@ select until, id, suspect from job where {expired} and queue >= :prefix and queu
 order by until, id limit :limit
 
 -- name: claim_expired
--- Take over a job whose holder vanished: the first time in company, then alone. Only a crash while alone counts
--- against the job itself: in a batch of a hundred, ninety-nine were only neighbours.
+-- Take over a job whose holder vanished. What that says against the job itself depends on its mark (model/suspicion.py):
+-- in a batch of a hundred, ninety-nine were only neighbours.
 update job
 set holder = :holder, until = :now + :lease, token = token + 1, move = :move,
-    attempts = attempts + 1, crashes = crashes + case suspect when 2 then 1 else 0 end,
-    suspect = case suspect when 0 then 1 else 2 end
+    attempts = attempts + 1, crashes = crashes + case suspect when 4 then 2 when 3 then 1 else 0 end,
+    suspect = case when suspect < 2 then 1 else 2 end
 where id = :id and {expired}
 returning {job_columns}
 
@@ -92,7 +92,7 @@ returning {job_columns}
 -- Take this very job, if it is ready: for passes, which choose for themselves.
 update job
 set holder = :holder, until = :now + :lease, token = token + 1, move = :move,
-    attempts = attempts + 1, suspect = case suspect when 0 then 0 else 1 end
+    attempts = attempts + 1, suspect = case when suspect > 2 then 2 else suspect end
 where id = :id and {ready} and {kind_open} and {lane_open}
 returning {job_columns}
 
@@ -123,9 +123,9 @@ set holder = null, until = 0, token = token + 1, attempts = attempts - 1
 where id = :id and token = :token and holder = :holder and revoked is null
 returning id
 
--- name: excuse
--- Its holder lives, but may not begin: when this lease has ended, that is no crash.
-update job set suspect = 0 where id = :id and token = :token and holder = :holder
+-- name: suspect
+-- What is to be thought of the job if this lease ends without a word.
+update job set suspect = :suspect where id = :id and token = :token and holder = :holder
 returning id
 
 -- fragment: settled

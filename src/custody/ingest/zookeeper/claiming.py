@@ -1,7 +1,8 @@
 """Claiming in the tree: one `multi` that takes the deployed lock, raises our token, and checks that nothing changed.
 
 Other services see the lock they know. That they live is ZooKeeper's own judgement, by their session; a job whose
-record still names a holder but whose lock is gone was left behind, and is taken over alone.
+record still names a holder but whose lock is gone was left behind, and is taken over. What is to be thought of it then
+is written into the entry of the claim: writing the record would raise the token.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from custody.ingest.zookeeper.reading import Listed, Seen, Tree, as_job, read, r
 from custody.ingest.zookeeper.record import Record
 from custody.ingest.zookeeper.why import blockers, hold_on
 from custody.model.job import Claim
+from custody.model.suspicion import after_death
 
 SOON, LATER = 0.2, 1.0  # seconds before something that cannot be claimed is worth another look
 LONG = 30.0
@@ -56,16 +58,25 @@ def claim_these(at: Tree, names: Sequence[str], holder: str, move: str) -> list[
     return take(at, free, holds, holder, move)
 
 
-def claim_vanished(
-    at: Tree, serves: Callable[[Seen], bool], holder: str, most: int, alone: bool, move: str
-) -> list[Claim]:
-    """Those whose holder vanished once, together; or one for which it was not the first time, alone."""
-    left = [seen for seen in _left_behind(at) if serves(seen)]
-    if left and left[0].record.suspect and alone:
-        chosen = left[:1]
-    else:
-        chosen = [seen for seen in left if not seen.record.suspect][:most]
-    return take(at, chosen, read_holds(at.session), holder, move, vanished=True) if chosen else []
+def claim_vanished(at: Tree, serves: Callable[[Seen], bool], holder: str, most: int, move: str) -> list[Claim]:
+    """Those whose holder vanished."""
+    left = [seen for seen in _left_behind(at) if serves(seen)][:most]
+    return take(at, _as_marked(at, left), read_holds(at.session), holder, move, vanished=True) if left else []
+
+
+def _as_marked(at: Tree, left: Sequence[Seen]) -> list[Seen]:
+    """With what their holders said last about them."""
+    entries = at.session.get_many([tree.held(seen.name, seen.token or 0) for seen in left])
+    return [
+        replace(seen, record=replace(seen.record, suspect=int(entry.data))) if entry and entry.data else seen
+        for seen, entry in zip(left, entries, strict=True)
+    ]
+
+
+def suspect(at: Tree, claims: Sequence[Claim], mark: int) -> int:
+    """Into the entry of the claim, which is there as long as it is ours."""
+    said = [[Set(tree.held(tree.name_of(claim.id), claim.token), str(mark).encode())] for claim in claims]
+    return sum(verdict.done for verdict in at.session.commit_many(said)) if said else 0
 
 
 def _left_behind(at: Tree) -> list[Seen]:
@@ -106,9 +117,8 @@ def take(at: Tree, wanted: Sequence[Seen], holds: Holds, holder: str, move: str,
 def _record(seen: Seen, holder: str, now: int, move: str, vanished: bool) -> Record:
     was = seen.record
     if vanished:
-        was = replace(was, crashes=was.crashes + (was.suspect == 2), suspect=min(was.suspect + 1, 2))
-    else:
-        was = replace(was, suspect=min(was.suspect, 1))
+        mark, points = after_death(was.suspect)
+        was = replace(was, crashes=was.crashes + points, suspect=mark)
     return replace(
         was, holder=holder, since=now, attempts=was.attempts + 1, due=None, move=move, status=seen.version
     )  # fmt: skip

@@ -83,18 +83,12 @@ class TreeQueue:
         return claims
 
     def claim_expired(
-        self,
-        serves: Sequence[str],
-        holder: str,
-        seconds: float,
-        place: str | None = None,
-        most: int = 1,
-        alone: bool = True,
+        self, serves: Sequence[str], holder: str, seconds: float, place: str | None = None, most: int = 1
     ) -> list[Claim]:
-        """Jobs whose holder vanished: several that did so once, or, if `alone`, one that did so before."""
+        """Jobs whose holder vanished."""
         mine = tuple(prefix for prefix in serves if prefix.partition("|")[0] in KINDS)
         others = [prefix for prefix in serves if prefix not in mine]
-        found = self._sql.claim_expired(others, holder, seconds, place, most, alone) if others else []
+        found = self._sql.claim_expired(others, holder, seconds, place, most) if others else []
         if found or not mine:
             return found
 
@@ -103,7 +97,7 @@ class TreeQueue:
             here = place is None or seen.record.place in ("", place)
             return here and f"{kind}|{seen.status.state}|{seen.record.place}|".startswith(mine)
 
-        return claiming.claim_vanished(self._at, is_served, holder, most, alone, self._at.db.new_move())
+        return claiming.claim_vanished(self._at, is_served, holder, most, self._at.db.new_move())
 
     def claim_jobs(self, ids: Sequence[int], holder: str, seconds: float) -> list[Claim]:
         """These very jobs, as far as they are ready."""
@@ -125,9 +119,11 @@ class TreeQueue:
 
     # settle
 
-    def excuse(self, claim: Claim) -> bool:
-        """Only tasks of sandboxes are ever excused, and none of them is in the tree."""
-        return not tree.in_tree(claim.id) and self._sql.excuse(claim)
+    def suspect(self, claims: Sequence[Claim], mark: int) -> int:
+        """Say what is to be thought of them if their leases end without a word; how many are ours."""
+        mine = [claim for claim in claims if tree.in_tree(claim.id)]
+        count = self._sql.suspect([claim for claim in claims if not tree.in_tree(claim.id)], mark)
+        return count + claiming.suspect(self._at, mine, mark)
 
     def settle(self, changes: Sequence[Change]) -> list[Answer]:
         """Each is done or refused by itself; what one brings with it is saved with it."""

@@ -14,7 +14,7 @@ class Record:
     since: int = 0  # when it was claimed
     attempts: int = 0
     crashes: int = 0
-    suspect: int = 0  # its last holder vanished: once it is claimed with others, then alone
+    suspect: int = 0  # as it was claimed; what was said since is in the entry of the claim: see model/suspicion.py
     due: int | None = None  # not before
     place: str = ""
     lane: str = ""  # once it is another than its collection's: that of a storage node

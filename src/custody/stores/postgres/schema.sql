@@ -36,7 +36,7 @@ create table job (
     move text collate "C" not null default '',  -- id of the last move or claim
     holder text collate "C",
     until bigint not null default 0,            -- in no index, so that a renewal stays within its page
-    suspect smallint not null default 0,        -- 1: its last lease ended without a word; 2: twice
+    suspect smallint not null default 0,        -- if its lease ends without a word: see model/suspicion.py
     revoked text,                               -- cancel or supersede, until its holder confirms the end
     code text collate "C",                      -- why it failed, as a code
     created bigint not null,

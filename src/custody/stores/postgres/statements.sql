@@ -7,7 +7,7 @@
 -- one that expects many rows would read the whole table.
 update job
 set holder = :holder, until = :now + :lease, token = token + 1, move = :move,
-    attempts = attempts + 1, suspect = case suspect when 0 then 0 else 1 end
+    attempts = attempts + 1, suspect = case when suspect > 2 then 2 else suspect end
 where id = any (array (
     select job.id from job
     where {ready} and queue = :queue and {kind_open} and {lane_open}
@@ -165,7 +165,7 @@ with wanted as materialized (
     where {kind_open} and {lane_open})
 update job
 set holder = :holder, until = :now + :lease, token = token + 1, move = :move,
-    attempts = attempts + 1, suspect = case suspect when 0 then 0 else 1 end
+    attempts = attempts + 1, suspect = case when suspect > 2 then 2 else suspect end
 where id = any (array (
     select taken.id from wanted cross join lateral (
         select job.id from job

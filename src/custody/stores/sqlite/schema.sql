@@ -34,7 +34,7 @@ create table job (
     move text not null default '',              -- id of the last move or claim
     holder text,
     until integer not null default 0,
-    suspect integer not null default 0,         -- 1: its last lease ended without a word; 2: twice
+    suspect integer not null default 0,         -- if its lease ends without a word: see model/suspicion.py
     revoked text,                               -- cancel or supersede, until its holder confirms the end
     code text,                                  -- why it failed, as a code
     created integer not null,

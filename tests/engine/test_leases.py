@@ -235,7 +235,7 @@ def test_what_was_taken_over_is_worked_on_although_the_next_look_fails(
     worker._next.clear()  # it is time to look again
     worker.run_until_idle()
     assert (bench.job(parcel).state, bench.job(letter).state) == ("done", "done")
-    assert not worker._suspects.busy
+    assert not worker._suspects.count
 
 
 @pytest.mark.parametrize("kind", ["parcel", "par*"])

@@ -6,6 +6,7 @@ from custody.engine import Kind
 from custody.engine.lookout import FULL_SECONDS, Lookout
 from custody.engine.pace import MOST_HELD, Pace
 from custody.model.job import NewJob
+from custody.model.outcome import Passed
 from engine.conftest import Bench
 
 PARCEL = Kind("parcel")
@@ -75,9 +76,37 @@ def test_what_is_pinned_elsewhere_is_not_asked_for(bench: Bench) -> None:
 
 
 def test_slow_work_is_claimed_one_at_a_time_and_quick_work_in_heaps() -> None:
-    slow, quick = Pace(10.0, 1), Pace(1e-6, 1)
+    slow, quick = Pace(10.0), Pace(1e-6)
     assert slow.room(threads=4, held=3, finished=0) == (1, 1), "a free hand is never left waiting for company"
     assert slow.room(threads=4, held=4, finished=0)[0] == 0
     room, wanted = quick.room(threads=4, held=500, finished=500)
     assert room > wanted > 300, "what is being written does not keep others from being claimed"
     assert quick.room(threads=4, held=MOST_HELD, finished=MOST_HELD)[0] == 0, "but there is an end to it"
+
+
+def test_a_few_quick_ones_do_not_tempt_a_worker_to_claim_hundreds() -> None:
+    pace = Pace()
+    for _ in range(3):
+        pace.add(0.00001)
+    assert pace.buffer(2) < 20
+    for _ in range(300):
+        pace.add(0.00001)
+    assert pace.buffer(2) > 1000, "many quick ones do"
+
+
+def test_what_would_lie_at_hand_for_long_is_given_back(bench: Bench) -> None:
+    jobs = [bench.submit() for _ in range(300)]
+    worker = bench.worker(Kind("parcel", lambda work: Passed()), threads=2)
+    worker._pace.seconds = 1e-6  # as if the work had been quick so far
+    worker._claim(300)
+    assert worker._keeper.count() == 300
+    for _ in range(20):
+        worker._pace.add(1.0)
+    worker._cycle()
+    assert worker._keeper.count() == len(worker._hands.ready) == worker._pace.buffer(2)
+    assert [work.job.id for work in worker._hands.ready] == jobs[: worker._pace.buffer(2)], "those that are next stay"
+    left = [bench.job(job) for job in jobs if bench.job(job).holder is None]
+    assert len(left) == 300 - worker._pace.buffer(2)
+    assert {job.attempts for job in left} == {0}
+    worker._claim(300)
+    assert worker._keeper.count() == 300, "they can be claimed again"

@@ -156,7 +156,7 @@ GRACE = 2_000_000
 
 
 def _deaths_are_counted(log: Sequence[Entry], final: Final) -> Iterator[str]:
-    """A body that began and never ended, again and again, is put aside: once in company, three times alone."""
+    """A body that began and never ended, again and again, is put aside: after three times, and one for bad luck."""
     begun = Counter(entry.job for entry in log if entry.act == "begin")
     ended = Counter(entry.job for entry in log if entry.act == "end")
     for job, times in begun.items():

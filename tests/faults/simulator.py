@@ -165,8 +165,8 @@ class Simulation:
         self._beat(desk)
         self._claim(desk)
         self.check()
-        busy = bool(desk.ready or desk.finished or desk.worker._suspects.busy)
-        while desk.ready or desk.finished or desk.worker._suspects.busy:  # until it is done with them, or dead
+        busy = bool(desk.ready or desk.finished or desk.worker._suspects.count)
+        while desk.ready or desk.finished or desk.worker._suspects.count:  # until it is done with them, or dead
             self._work(desk)
             if desk not in self.desks:
                 break

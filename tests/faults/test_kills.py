@@ -10,6 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from statistics import median
 
 import pytest
 
@@ -17,7 +18,7 @@ from custody.model.graph import Edge
 from custody.model.job import NewJob
 from faults.audit import audit
 from faults.checker import Entry, check
-from faults.processes import PATIENCE, Fleet, Watchman, until
+from faults.processes import PATIENCE, Fleet, Watchman, share, until
 from prove.plugin import Scaled, Tell
 from rig.postgres import Postgres
 from rig.program import CannotStart
@@ -106,17 +107,19 @@ def test_workers_killed_at_random_lose_nothing_and_settle_nothing_twice(
         fleet.start(threads=2)
     client.join()
     until(fleet.is_done, PATIENCE + count * seconds, why="everything is done")
-    overdue = watchman.stop()
+    late_ones = watchman.stop()
+    half, most, nearly_all = (share(late_ones, part) for part in (0.5, 0.9, 0.99))
     begun = fleet.begun()
     tell(
         f"{kills} kills on {fleet.store.db.dialect}: {count} jobs, {len(begun) - len(set(begun))} bodies run again, "
-        f"taken over {overdue:.2f} s after the lease ended",
+        f"{len(late_ones)} times taken over: half within {half:.2f} s of the end of the lease, 90 % within {most:.2f} s, "
+        f"99 % within {nearly_all:.2f} s, the last after {max(late_ones, default=0.0):.2f} s",
         kills=kills,
         jobs=count,
-        seconds_late=overdue,
+        seconds_late=nearly_all,
     )
     check_all(fleet, count + count // 50 + 3 * count // 50)
-    assert overdue <= late()
+    assert nearly_all <= late()
 
 
 @pytest.mark.proves("G4")
@@ -254,42 +257,61 @@ def test_what_cannot_finish_within_the_grace_is_killed_and_given_back_and_has_no
 
 
 def work_off(fleet: Fleet) -> tuple[float, int]:
-    """With workers that are started again when they die: seconds until everything is done, and deaths."""
-    began, deaths = time.monotonic(), 0
-    workers = [fleet.start() for _ in range(WORKERS)]
+    """With workers that are started again when they die: seconds from when all work until all is done, and deaths."""
+    deaths, workers = 0, [fleet.start() for _ in range(WORKERS)]
+    until(lambda: len(fleet.alive()) == WORKERS or any(worker.poll() is not None for worker in workers))
+    began = time.monotonic()
     while not fleet.is_done():
         dead = [worker for worker in workers if worker.poll() is not None]
         deaths += sum(worker.returncode == -signal.SIGKILL for worker in dead)
         workers = [worker for worker in workers if worker not in dead] + [fleet.start() for _ in dead]
-        time.sleep(0.01)
+        time.sleep(0.05)
     return time.monotonic() - began, deaths
+
+
+def without_poison(folder: Path, count: int) -> float:
+    folder.mkdir()
+    with Fleet(f"sqlite:///{folder}/custody.db", folder, lease=1.0) as fleet:
+        fleet.submit(*parcels(count, 0.02))
+        return work_off(fleet)[0]
+
+
+def with_poison(folder: Path, count: int) -> tuple[float, int]:
+    """Seconds, and how many workers died; all that must be true of the others is looked at here."""
+    folder.mkdir()
+    with Fleet(f"sqlite:///{folder}/custody.db", folder, lease=1.0) as fleet:
+        (poison,) = fleet.submit(NewJob("poison", key="poison", priority=40))
+        others = fleet.submit(*parcels(count, 0.02))
+        seconds, deaths = work_off(fleet)
+        final = fleet.final()
+        assert (final.jobs[poison].state, final.jobs[poison].code) == ("failed", "poison")
+        assert {final.jobs[job].state for job in others} == {"done"}
+        assert max(final.jobs[job].crashes for job in others) == 0
+        assert fleet.wrong() == []
+        assert audit(fleet.store) == []
+    return seconds, deaths
 
 
 @pytest.mark.proves("G12")
 @pytest.mark.alone
 def test_a_job_that_kills_its_workers_is_put_aside_and_the_others_are_done(
-    tmp_path: Path, tell: Tell, scaled: Scaled[int]
+    tmp_path: Path, tell: Tell, scaled: Scaled[tuple[int, int]]
 ) -> None:
-    count = scaled(60, 6_000, 600_000)
-    for name in ("plain", "poisoned"):
-        (tmp_path / name).mkdir()
-    with Fleet(f"sqlite:///{tmp_path}/plain/custody.db", tmp_path / "plain", lease=1.0) as fleet:
-        fleet.submit(*parcels(count, 0.02))
-        plain, _ = work_off(fleet)
-    with Fleet(f"sqlite:///{tmp_path}/poisoned/custody.db", tmp_path / "poisoned", lease=1.0) as fleet:
-        (poison,) = fleet.submit(NewJob("poison", key="poison", priority=40))
-        others = fleet.submit(*parcels(count, 0.02))
-        seconds, deaths = work_off(fleet)
-        final = fleet.final()
-        tell(f"a job that kills its worker: put aside after {deaths} deaths; {count} others in {seconds:.1f} s, "
-             f"without it in {plain:.1f} s", deaths=deaths, slower=max(0.0, seconds / plain - 1))  # fmt: skip
-        assert (final.jobs[poison].state, final.jobs[poison].code) == ("failed", "poison")
-        # A worker too slow to keep its lease is taken for a dead one: on a busy machine fewer need to die.
-        assert 2 <= deaths <= 2 + 2, "twice in company, which proves nothing, then twice alone"
-        assert {final.jobs[job].state for job in others} == {"done"}
-        assert max(final.jobs[job].crashes for job in others) == 0
-        assert fleet.wrong() == []
-        assert audit(fleet.store) == []
+    rounds, count = scaled((1, 60), (3, 20_000), (9, 200_000))
+    plain, poisoned = list[float](), list[tuple[float, int]]()
+    for number in range(rounds):  # in turns: what else the machine does in the meantime befalls both
+        plain.append(without_poison(tmp_path / f"plain-{number}", count))
+        poisoned.append(with_poison(tmp_path / f"poisoned-{number}", count))
+    seconds, deaths = median(seconds for seconds, _ in poisoned), max(deaths for _, deaths in poisoned)
+    slower = max(0.0, seconds / median(plain) - 1)
+    tell(
+        f"a job that kills its worker: put aside after {deaths} deaths; {count} others in {seconds:.1f} s, without it "
+        f"in {median(plain):.1f} s (median of {rounds}): {seconds - median(plain):.1f} s for {deaths} new workers",
+        deaths=deaths,
+        slower=slower,
+    )
+    # A worker too slow to keep its lease is taken for a dead one: on a busy machine fewer need to die.
+    assert 1 <= deaths <= 3, "among many, among few, alone"
 
 
 @pytest.mark.proves("G13")

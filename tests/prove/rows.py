@@ -88,7 +88,6 @@ ROWS: dict[str, Row] = {
     "G12": Row(
         "A job that kills its workers is put aside, and the others go on",
         {"deaths": most(3), "slower": most(0.10)},
-        short="four deaths: with three, work that was only near others' deaths is put aside now and then",
     ),
     "G13": Row("Without wake-ups everything is done all the same", {"jobs": least(1_000, 100_000)}),
     "G14": Row("Every store does what the model does", {"examples": least(2_000, 100_000)}),

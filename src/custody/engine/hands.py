@@ -47,6 +47,16 @@ class Hands:
             self.change.notify_all()
         return works
 
+    def take_back(self, count: int) -> list[Work]:
+        """Of those that are ready, so many that would be begun last."""
+        works = []
+        for _ in range(count):
+            try:
+                works.append(self.ready.pop())
+            except IndexError:
+                break
+        return works
+
     # One by itself
 
     def pause(self) -> None:

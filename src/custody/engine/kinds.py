@@ -59,6 +59,11 @@ class Kind:
         prefix = self.kind[:-1] if self.kind.endswith("*") else f"{self.kind}|{self.state}|"
         object.__setattr__(self, "prefix", prefix)
 
+    @property
+    def may_survive(self) -> bool:
+        """Something of it may still run when its worker is gone."""
+        return self.confirm_dead is not _nothing_to_kill
+
     def serves(self, job: Job) -> bool:
         return f"{job.kind}|{job.state}|".startswith(self.prefix) and job.state == self.state
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 BUFFER_SECONDS = 0.05  # of work kept at hand
+HOARD_SECONDS = 1.0  # of work at hand is too much: jobs turned out to take longer than those before them
 MOST_BUFFERED = 2000
 MOST_HELD = 3 * MOST_BUFFERED  # those at hand, and those whose end is being written
+WEIGHT = 0.05  # of one job in the mean: a few quick ones must not tempt a worker to claim hundreds
 
 
 @dataclass(slots=True)
@@ -14,11 +16,9 @@ class Pace:
     """How long a job takes, as a running mean: decides how many are kept at hand."""
 
     seconds: float = 0.01
-    samples: int = 0
 
     def add(self, seconds: float) -> None:
-        self.samples += 1
-        self.seconds += (seconds - self.seconds) * max(0.05, 1 / self.samples)
+        self.seconds += (seconds - self.seconds) * WEIGHT
 
     def buffer(self, threads: int) -> int:
         return threads + min(MOST_BUFFERED, int(BUFFER_SECONDS * threads / max(self.seconds, 1e-6)))
@@ -28,3 +28,7 @@ class Pace:
         most = self.buffer(threads)
         room = min(most - held + finished, MOST_HELD - held)
         return room, max(1, min(most // 2, most - threads))
+
+    def excess(self, threads: int, ready: int) -> int:
+        """How many of those at hand others should have instead."""
+        return max(0, ready - self.buffer(threads)) if ready * self.seconds > HOARD_SECONDS * threads else 0

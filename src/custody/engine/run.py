@@ -41,6 +41,7 @@ def _is_dead(kind: Kind, work: Work) -> bool:
     except Exception as error:
         work.stop(f"{NOT_DEAD}: {error}")  # whoever claims it next has to ask again
         return False
+    work.confirmed = True
     return True
 
 

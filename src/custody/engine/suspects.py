@@ -42,8 +42,8 @@ class Suspects:
         self._turn_of_near = False
 
     @property
-    def busy(self) -> bool:
-        return bool(self._left or self._near or self._company or self._lone)
+    def count(self) -> int:
+        return len(self._left) + len(self._near) + len(self._company) + (self._lone is not None)
 
     def pick(self, works: list[Work]) -> list[Work]:
         """Those among them that may be begun without care; the others are kept here."""

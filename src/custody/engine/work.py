@@ -15,7 +15,7 @@ class Work:
     """One claim being worked on."""
 
     __slots__ = (
-        "_facts", "_on_stop", "_queue", "_unsure", "claim", "job", "prepared", "stop_reason", "stopped",
+        "_facts", "_on_stop", "_queue", "_unsure", "claim", "confirmed", "job", "prepared", "stop_reason", "stopped",
         "trusted_until",
     )  # fmt: skip
     _stopping = threading.Lock()  # one for all: few are ever stopped, and a lock for each would cost each
@@ -29,6 +29,7 @@ class Work:
         self._on_stop: list[Callable[[], None]] | None = None
         self.stopped = False  # asked for by the keeper, obeyed by the handler, or by whatever `on_stop` kills
         self.stop_reason = ""
+        self.confirmed = False  # nothing of an earlier attempt is alive
         self.prepared: Any = None  # what `Kind.prepare` found for it
         self.trusted_until = 0.0  # on the monotonic clock: how long the lease is known to be ours; set by the keeper
 

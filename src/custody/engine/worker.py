@@ -158,6 +158,8 @@ class Worker:
     def _cycle(self) -> int:
         self._housekeeping()
         self._hands.hungry.clear()
+        if excess := self._pace.excess(self.settings.threads, len(self._hands.ready)):
+            self._lay_down(self._hands.take_back(excess))
         room, wanted = self._room()
         claimed = self._take_over(room)
         self._begin_suspects()
@@ -166,6 +168,11 @@ class Worker:
             self._hands.hungry.wait(0.01)
             return 1  # there may be more: look again at once
         return claimed
+
+    def _lay_down(self, works: list[Work]) -> None:
+        """More was claimed than is soon begun: others may have it, and it does not count."""
+        self._taken.subtract(self.serving.of(work.job).prefix for work in works)
+        self._give_back(works)
 
     def _room(self) -> tuple[int, int]:
         return self._pace.room(self.settings.threads, self._keeper.count(), self._settler.waiting)
@@ -191,9 +198,8 @@ class Worker:
 
     def _take_over(self, room: int) -> int:
         """Jobs whose holders vanished."""
-        if room < 1:
-            room = 0 if self._suspects.busy else 1  # however busy we are: it has waited for a lease already
-        if not room or not self._is_time("expiry", EXPIRY_SECONDS):
+        room = max(room, self.settings.threads - self._suspects.count)  # it has waited for a lease already
+        if room < 1 or not self._is_time("expiry", EXPIRY_SECONDS):
             return 0
         asked_at = self._clock()
         taken = self._takeover.claim(
@@ -351,10 +357,14 @@ class Worker:
 
     def _give_back(self, works: list[Work]) -> None:
         try:
-            self.store.queue.release([work.claim for work in works])
+            self.store.queue.release([work.claim for work in works if not self._may_live(work)])
         except CustodyError as error:
             self.watch.trouble(error)  # then their leases simply end
         self._leave(works)
+
+    def _may_live(self, work: Work) -> bool:
+        """Given back, it could be cancelled while an earlier attempt still runs: its lease ends, and someone asks."""
+        return bool(work.job.suspect) and not work.confirmed and self.serving.of(work.job).may_survive
 
     def _settle_last_words(self) -> None:
         patience = time.monotonic() + 2.0

@@ -1,0 +1,242 @@
+"""With what care that is begun which others left behind, and what its neighbours notice of it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from custody.engine import Kind, Serving, Settings, Work, Worker, suspects
+from custody.engine.commands import Operator
+from custody.model.errors import Unavailable
+from custody.model.job import Job
+from custody.model.machine import PLAIN
+from custody.model.outcome import Outcome, Passed
+from custody.model.suspicion import ALONE, CLEAN, LEFT, NEAR, ONLY
+from custody.stores import open_store
+from engine.conftest import Bench, HandClock
+from engine.test_leases import until
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Bench]:
+    """As `bench`, for workers with threads."""
+    clock = HandClock()
+    with open_store(f"sqlite:///{tmp_path}/custody.db", clock) as store:
+        yield Bench(store, clock)
+
+
+def leave_behind(bench: Bench, mark: int, count: int = 1, **payload: object) -> list[int]:
+    """Jobs whose holder vanished when this was thought of them."""
+    jobs = [bench.submit(payload=payload) for _ in range(count)]
+    claims = bench.store.queue.claim_jobs(jobs, "vanished", 1)
+    bench.store.queue.suspect(claims, mark)
+    bench.clock.advance(1)
+    return jobs
+
+
+@contextmanager
+def at_work(bench: Bench, *kinds: Kind, threads: int = 4, **settings: float) -> Iterator[Worker]:
+    worker = Worker(bench.store, Serving(kinds), Settings(threads=threads, **settings))  # type: ignore[arg-type]
+    thread = threading.Thread(target=worker.run_forever)
+    thread.start()
+    try:
+        yield worker
+    finally:
+        worker.stop()
+        thread.join()
+
+
+class Diary:
+    """What ran beside what, and what the store would have thought of a death."""
+
+    def __init__(self, bench: Bench) -> None:
+        self.bench, self._lock = bench, threading.Lock()
+        self.running: set[int] = set()
+        self.beside: dict[int, set[int]] = {}
+        self.marks: dict[int, int] = {}
+
+    @contextmanager
+    def writing(self, work: Work) -> Iterator[None]:
+        me = work.job.id
+        mark = self.bench.job(me).suspect
+        with self._lock:
+            for other in self.running:
+                self.beside[other].add(me)
+            self.beside[me], self.marks[me] = set(self.running), mark
+            self.running.add(me)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self.running.remove(me)
+
+    def quick(self, work: Work) -> Outcome:
+        with self.writing(work):
+            time.sleep(0.005)
+        return Passed()
+
+    def until_told(self, told: threading.Event) -> Kind:
+        """Work that takes long."""
+
+        def long(work: Work) -> Outcome:
+            with self.writing(work):
+                told.wait(60)
+            return Passed()
+
+        return Kind("long", long)
+
+
+@pytest.mark.parametrize(("left", "thought"), [(CLEAN, NEAR), (LEFT, NEAR), (NEAR, ALONE), (ONLY, ALONE)])
+def test_before_it_is_begun_the_store_knows_what_a_death_would_mean(bench: Bench, left: int, thought: int) -> None:
+    jobs, diary = leave_behind(bench, left, 3), Diary(bench)
+    bench.run(diary.quick)
+    assert diary.marks == dict.fromkeys(jobs, thought)
+    assert {bench.job(job).state for job in jobs} == {"done"}
+    assert {bench.job(job).suspect for job in jobs} == {CLEAN}
+
+
+def test_what_was_near_a_death_before_runs_with_nothing_beside_it_and_the_others_go_on(desk: Bench) -> None:
+    near, diary = leave_behind(desk, NEAR, 5), Diary(desk)
+    left = leave_behind(desk, CLEAN, 20)
+    fresh = [desk.submit() for _ in range(100)]
+    with at_work(desk, Kind("parcel", diary.quick)):
+        until(lambda: all(desk.job(job).ended for job in (*near, *left, *fresh)), 60)
+    assert {job: diary.beside[job] for job in near} == {job: set() for job in near}
+    assert {diary.marks[job] for job in near} == {ALONE}
+    assert any(diary.beside[job] for job in fresh), "otherwise several hands work at once"
+
+
+def test_long_work_keeps_a_lone_one_waiting_for_a_moment_only(desk: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(suspects, "PAUSE_SECONDS", 0.05)
+    diary, told = Diary(desk), threading.Event()
+    long = desk.submit(kind="long")
+    with at_work(desk, Kind("parcel", diary.quick), diary.until_told(told)):
+        until(lambda: diary.running, 60)
+        (job,) = leave_behind(desk, NEAR)
+        until(lambda: desk.job(job).ended, 60)
+        told.set()
+    assert (diary.marks[job], diary.beside[job]) == (ONLY, {long}), "if the worker dies, the other may be to blame"
+
+
+def test_a_lone_one_that_takes_long_lets_the_others_go_on(desk: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(suspects, "ALONE_SECONDS", 0.05)
+    diary, told = Diary(desk), threading.Event()
+    long = desk.submit(kind="long")
+    desk.store.queue.suspect(desk.store.queue.claim_jobs([long], "vanished", 1), NEAR)
+    desk.clock.advance(1)
+    with at_work(desk, Kind("parcel", diary.quick), diary.until_told(told)):
+        until(lambda: diary.running, 60)
+        assert diary.marks[long] == ALONE
+        fresh = desk.submit()
+        until(lambda: desk.job(fresh).ended, 60)
+        assert desk.job(long).suspect == ONLY, "it was said before anything else was begun"
+        (next_one,) = leave_behind(desk, NEAR)
+        until(lambda: desk.job(next_one).ended, 60)
+        told.set()
+        until(lambda: desk.job(long).ended, 60)
+
+
+def test_many_suspects_do_not_keep_each_other_from_being_taken_over(desk: Bench) -> None:
+    diary, told = Diary(desk), threading.Event()
+    desk.submit(kind="long")
+    with at_work(desk, Kind("parcel", diary.quick), diary.until_told(told), threads=2) as worker:
+        until(lambda: diary.running, 60)
+        leave_behind(desk, CLEAN, 3)
+        jobs = leave_behind(desk, NEAR, 5)
+        until(lambda: all(desk.job(job).holder == worker.holder or desk.job(job).ended for job in jobs), 60)
+        told.set()
+        until(lambda: all(desk.job(job).ended for job in jobs), 60)
+
+
+def test_a_suspect_that_was_given_back_is_begun_with_the_same_care(bench: Bench) -> None:
+    (job,) = leave_behind(bench, NEAR)
+    bench.store.queue.release(bench.store.queue.claim_expired(["parcel|"], "leaving", 30))
+    diary = Diary(bench)
+    bench.run(diary.quick)
+    assert diary.marks == {job: ALONE}
+
+
+def test_neighbours_of_many_killers_are_never_charged(bench: Bench) -> None:
+    """Five that kill among a hundred, all held by one worker after the other; workers die until all are put aside."""
+
+    class Dies(BaseException):
+        pass
+
+    def handler(work: Work) -> Outcome:
+        if work.payload.get("kills"):
+            raise Dies
+        return Passed()
+
+    jobs = [bench.submit(payload={"kills": True} if number % 20 == 3 else {}) for number in range(100)]
+    deaths = 0
+    for _ in range(200):
+        try:
+            if bench.run(handler) == 0 and all(bench.job(job).ended for job in jobs):
+                break
+        except Dies:
+            deaths += 1
+        bench.clock.advance(31)
+    killers = [job for job in jobs if bench.job(job).state != "done"]
+    assert [bench.job(job).code for job in killers] == ["poison"] * 5
+    assert [(job - jobs[0]) % 20 for job in killers] == [3] * 5
+    assert deaths <= 3 * 5
+
+
+def test_a_long_poll_does_not_delay_taking_over(desk: Bench) -> None:
+    with at_work(desk, Kind("parcel", lambda work: Passed()), poll=3600.0, wake=False) as worker:
+        until(lambda: worker._next.get("expiry"), 60)
+        time.sleep(0.1)  # it has looked, found nothing, and waits
+        (job,) = leave_behind(desk, CLEAN)
+        until(lambda: desk.job(job).ended, 60)
+
+
+@pytest.mark.parametrize("dead", [True, False])
+def test_a_worker_that_leaves_gives_back_no_suspect_whose_death_nobody_has_confirmed(desk: Bench, dead: bool) -> None:
+    """Given back, it could be cancelled at once, while an earlier attempt of it still runs somewhere."""
+    diary, told, asked = Diary(desk), threading.Event(), list[int]()
+
+    def confirm_dead(job: Job) -> None:
+        asked.append(job.id)
+
+    long = desk.submit(kind="long")
+    parcel = Kind("parcel", diary.quick, confirm_dead=confirm_dead) if not dead else Kind("parcel", diary.quick)
+    with at_work(desk, parcel, diary.until_told(told), threads=1, grace=0.0) as worker:
+        until(lambda: diary.running, 60)
+        (job,) = leave_behind(desk, CLEAN)
+        until(lambda: desk.job(job).holder == worker.holder, 60)
+        worker.stop()
+        until(lambda: desk.job(long).holder is None, 60)
+        told.set()
+    assert (desk.job(job).holder is None) == dead
+    answer = Operator(desk.store, PLAIN, "ada").cancel(job, "not wanted")
+    assert (desk.job(job).state == "cancelled") == dead == (answer.code != "asked")
+    desk.clock.advance(31)
+    desk.run(diary.quick, confirm_dead=confirm_dead)
+    assert desk.job(job).state == "cancelled"
+    assert asked == ([] if dead else [job])
+
+
+def test_trouble_while_the_store_is_told_delays_and_loses_nothing(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs, diary = leave_behind(bench, NEAR, 2), Diary(bench)
+    worker = bench.worker(Kind("parcel", diary.quick))
+    suspect, troubles = bench.store.queue.suspect, [Unavailable("away", code="store.down")]
+
+    def fails_once(*given: object) -> int:
+        if troubles:
+            raise troubles.pop()
+        return suspect(*given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(bench.store.queue, "suspect", fails_once)
+    with pytest.raises(Unavailable):
+        worker.run_until_idle()
+    bench.submit()
+    worker.run_until_idle()
+    assert {bench.job(job).state for job in jobs} == {"done"}
+    assert {diary.marks[job] for job in jobs} == {ALONE}

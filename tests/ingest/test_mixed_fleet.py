@@ -29,6 +29,7 @@ from custody.ingest.zookeeper.reading import Limits
 from custody.model.errors import LeaseLost, Refused
 from custody.model.job import Change, Claim, FanOut, Job
 from custody.model.outcome import Passed
+from custody.model.suspicion import ALONE, CLEAN, NEAR
 from ingest import peer as other_service
 from ingest.bench import CONFIG, Archive, archive
 from ingest.peer import Peer
@@ -241,6 +242,23 @@ def test_what_a_vanished_worker_left_is_taken_over_alone_and_its_late_word_is_re
         assert not queue.settle([late])[0].done
         assert queue.settle([passed(home, taken)])[0].done
         assert queue.get(taken.id).state == "notify"
+
+
+def test_what_its_holder_said_of_it_is_known_to_whoever_takes_it_over(zookeeper_hosts: str, tmp_path: Path) -> None:
+    with archive(tmp_path, tree_url(zookeeper_hosts, tmp_path)) as home, peers(zookeeper_hosts) as service:
+        plant_job(service)
+        queue = home.store.queue
+        claim = claim_one(home, "recording")
+        assert queue.suspect([claim], ALONE) == 1
+        assert queue.renew([claim], 10) == {}, "its token is as good as before"
+        expire(home)
+        (taken,) = queue.claim_expired([f"{JOB_KIND}|recording||"], "other", 10)
+        assert (taken.job.suspect, taken.job.crashes) == (NEAR, 2)
+        assert queue.suspect([claim], CLEAN) == 0, "the first has no say any more"
+        queue.release([taken])
+        (again,) = queue.claim([f"{JOB_KIND}|recording||"], "third", 10)
+        assert (again.job.suspect, again.job.crashes) == (NEAR, 2)
+        assert queue.settle([passed(home, again)])[0].done
 
 
 def test_a_lost_answer_is_found_out_by_the_moves_own_mark(zookeeper_hosts: str, tmp_path: Path) -> None:

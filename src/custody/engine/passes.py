@@ -19,6 +19,40 @@ from custody.model.outcome import Hold, Outcome
 from custody.ports import Store
 
 MOST_JOBS = 10_000
+REST = 4  # times as long as a pass took, nothing is passed over again
+
+
+class Rounds:
+    """Each kind that has a pass, when its time has come."""
+
+    def __init__(
+        self,
+        store: Store,
+        serving: Serving,
+        chance: Callable[[], float],
+        clock: Callable[[], float],
+        trouble: Callable[[Exception, str], None],
+    ) -> None:
+        self._store, self._serving, self._chance, self._clock, self._trouble = store, serving, chance, clock, trouble
+        self._next: dict[str, float] = {}
+
+    def run(self, holder: str, lease: float, at_once: bool) -> int:
+        """Those whose time has come, or all; answers how many jobs moved."""
+        kinds = [
+            kind for kind in self._serving.passes() if at_once or self._next.get(kind.prefix, 0.0) <= self._clock()
+        ]
+        return sum(self._pass(kind, holder, lease) for kind in kinds)
+
+    def _pass(self, kind: Kind, holder: str, lease: float) -> int:
+        began = self._clock()
+        try:
+            return run_pass(self._store, kind, holder, lease, self._chance)
+        except Exception as error:  # one kind's trouble is not that of the others
+            self._trouble(error, f"the pass over {kind.kind} in state {kind.state}")
+            return 0
+        finally:  # one that looks at very many jobs takes its time, and must not take all of ours
+            now = self._clock()
+            self._next[kind.prefix] = max(began + kind.every, now + REST * (now - began))
 
 
 def run_pass(store: Store, kind: Kind, holder: str, seconds: float, chance: Callable[[], float]) -> int:

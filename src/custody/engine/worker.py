@@ -21,7 +21,7 @@ from custody.engine.keeper import Keeper
 from custody.engine.kinds import Kind, Serving
 from custody.engine.lookout import Lookout
 from custody.engine.pace import MOST_BUFFERED, Pace
-from custody.engine.passes import run_pass
+from custody.engine.passes import Rounds
 from custody.engine.run import NOT_DEAD, run
 from custody.engine.settler import Finished, Heard, Settler
 from custody.engine.suspects import Suspects
@@ -36,7 +36,6 @@ from custody.ports import Store
 TICK_SECONDS = 0.1  # between looks for what has come due
 EXPIRY_SECONDS = 0.5  # between looks for vanished holders
 BEAT_SECONDS = 5.0  # between signs of life, which only people read
-PASS_REST = 4  # times as long as a pass took, nothing is passed over again
 LISTEN_SECONDS = 0.02  # between looks for commits of other processes
 
 
@@ -76,6 +75,7 @@ class Worker:
         self._suspects = Suspects(store.queue, serving, self._hands, clock)
         self._takeover = Takeover(store.queue, serving, self.settings.lease, self.settings.place)
         self._lookout = Lookout(store.queue, self.settings.place, clock)
+        self._rounds = Rounds(store, serving, self._rng.random, clock, self._trouble)
         self._next: dict[str, float] = {}
         self.settled_count = 0
 
@@ -303,23 +303,7 @@ class Worker:
 
     def _passes(self, now: bool) -> int:
         """Let kinds that look at all their jobs at once do so, when it is time or at once; how many jobs moved."""
-        return sum(
-            self._pass(kind)
-            for kind in self.serving.passes()
-            if self._is_time(f"pass {kind.prefix}", kind.every) or now
-        )
-
-    def _pass(self, kind: Kind) -> int:
-        began = self._clock()
-        try:
-            return run_pass(self.store, kind, self.holder, self.settings.lease, self._rng.random)
-        except Exception as error:  # one kind's trouble is not that of the others
-            self._trouble(error, f"the pass over {kind.kind} in state {kind.state}")
-            return 0
-        finally:  # one that looks at very many jobs takes its time, and must not take all of ours
-            now = self._clock()
-            soonest = now + PASS_REST * (now - began)
-            self._next[f"pass {kind.prefix}"] = max(soonest, self._next.get(f"pass {kind.prefix}", soonest))
+        return self._rounds.run(self.holder, self.settings.lease, now)
 
     def _trouble(self, error: Exception, where: str) -> None:
         if not isinstance(error, CustodyError):

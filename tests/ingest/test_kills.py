@@ -19,7 +19,7 @@ from ingest.test_end_to_end import ocfl_is_valid
 
 LEASE = 1.0
 KILLS = 6
-"""Few enough, and far enough apart, that no job is among the dead four times: then it would be put aside, as it should."""
+"""Few enough, and far enough apart, that no job is among the dead three times: then it would be put aside, as it should."""
 
 
 def how_many(home: Archive) -> int:

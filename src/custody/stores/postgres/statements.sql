@@ -103,7 +103,13 @@ select 'job/' || given.id, 1, 'submitted', 'none', shape.agent, :now, coalesce(g
     coalesce(given.move, :move)
 from given join shape on shape.number = given.number
 
+-- name: keys_known
+select 1 from job
+join unnest(:kinds::text[], :keys::text[]) as wanted (kind, key) on wanted.kind = job.kind and wanted.key = job.key
+limit 1
+
 -- name: submit_many
+-- All are new: a key that is known refuses the whole statement.
 {orders}, made as ({new_jobs}), told as ({first_events})
 select id, true from given
 

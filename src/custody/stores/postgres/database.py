@@ -24,7 +24,14 @@ from custody.stores.postgres.notify import Messenger
 from custody.stores.postgres.pool import Pool
 from custody.stores.postgres.recording import Lone, looked, record_many
 from custody.stores.postgres.single import is_plain, submit_single
-from custody.stores.postgres.submitting import Order, is_one_statement, look_new, submit_at_once, submit_many
+from custody.stores.postgres.submitting import (
+    Order,
+    is_one_statement,
+    look_new,
+    new_order,
+    submit_at_once,
+    submit_many,
+)
 from custody.stores.postgres.together import Together
 from custody.stores.postgres.transaction import PostgresTx, Transactions
 from custody.stores.rows import Row, Tx
@@ -60,7 +67,7 @@ class PostgresDatabase:
         return self._transactions.now()
 
     def submit(self, jobs: list[NewJob], move: str, agent: str) -> list[Submitted]:
-        return self._submits.do([Order(job, move, agent) for job in jobs])
+        return self._submits.do([new_order(job, move, agent) for job in jobs])
 
     def submit_in(self, tx: Tx, jobs: Sequence[NewJob], move: str, agent: str) -> list[Submitted]:
         assert isinstance(tx, PostgresTx)

@@ -20,6 +20,7 @@ from custody.model.graph import Edge, satisfied
 from custody.model.job import Job, NewJob
 from custody.model.json_text import json_text
 from custody.model.machine import End
+from custody.model.quick import quick
 from custody.stores import graph
 from custody.stores.postgres.transaction import PostgresTx
 from custody.stores.postgres.wire import column, fits, numbers
@@ -39,6 +40,10 @@ class Order:
     job: NewJob
     move: str
     agent: str
+
+
+new_order = quick(Order)
+_submitted = quick(Submitted)
 
 
 def is_one_statement(orders: Sequence[Order]) -> bool:
@@ -110,7 +115,7 @@ def _submit_together(tx: PostgresTx, orders: Sequence[Order], new: bool) -> list
     )
     # While the server writes one part, the next is put together here.
     rows = tx.stream(statement, parts) if len(orders) > MOST else tx.run(statement, **next(parts))
-    answers = [Submitted(job_id, is_new) for job_id, is_new in rows]
+    answers = [_submitted(job_id, is_new) for job_id, is_new in rows]
     if not all(_is_plain(order.job) for order in orders):
         _take_their_places(tx, orders, answers, waits)
     return answers if all(answer.new for answer in answers) else _with_earlier(tx, orders, answers)

@@ -260,13 +260,16 @@ def work_off(fleet: Fleet) -> tuple[float, int]:
     """With workers that are started again when they die: seconds from when all work until all is done, and deaths."""
     deaths, workers = 0, [fleet.start() for _ in range(WORKERS)]
     until(lambda: len(fleet.alive()) == WORKERS or any(worker.poll() is not None for worker in workers))
-    began = time.monotonic()
-    while not fleet.is_done():
+    began = looked = time.monotonic()
+    while True:
         dead = [worker for worker in workers if worker.poll() is not None]
         deaths += sum(worker.returncode == -signal.SIGKILL for worker in dead)
         workers = [worker for worker in workers if worker not in dead] + [fleet.start() for _ in dead]
-        time.sleep(0.05)
-    return time.monotonic() - began, deaths
+        if time.monotonic() - looked > 0.2:  # all jobs are counted for it, which would slow down what is measured
+            if fleet.is_done():
+                return time.monotonic() - began, deaths
+            looked = time.monotonic()
+        time.sleep(0.01)
 
 
 def without_poison(folder: Path, count: int) -> float:
@@ -297,7 +300,7 @@ def with_poison(folder: Path, count: int) -> tuple[float, int]:
 def test_a_job_that_kills_its_workers_is_put_aside_and_the_others_are_done(
     tmp_path: Path, tell: Tell, scaled: Scaled[tuple[int, int]]
 ) -> None:
-    rounds, count = scaled((1, 60), (3, 20_000), (9, 200_000))
+    rounds, count = scaled((1, 60), (3, 15_000), (9, 200_000))
     plain, poisoned = list[float](), list[tuple[float, int]]()
     for number in range(rounds):  # in turns: what else the machine does in the meantime befalls both
         plain.append(without_poison(tmp_path / f"plain-{number}", count))

@@ -153,6 +153,15 @@ def test_many_suspects_do_not_keep_each_other_from_being_taken_over(desk: Bench)
         until(lambda: all(desk.job(job).ended for job in jobs), 60)
 
 
+def test_suspects_are_not_given_back_because_work_turns_out_to_be_slow(bench: Bench) -> None:
+    jobs = leave_behind(bench, CLEAN, 3)
+    worker = bench.worker(Kind("parcel", lambda work: Passed()), threads=1)
+    worker._take_over(3)
+    worker._begin_suspects()
+    assert worker._hands.take_back(9) == []
+    assert [work.job.id for work in worker._hands.ready] == jobs
+
+
 def test_a_suspect_that_was_given_back_is_begun_with_the_same_care(bench: Bench) -> None:
     (job,) = leave_behind(bench, NEAR)
     bench.store.queue.release(bench.store.queue.claim_expired(["parcel|"], "leaving", 30))

@@ -48,13 +48,13 @@ class Hands:
         return works
 
     def take_back(self, count: int) -> list[Work]:
-        """Of those that are ready, so many that would be begun last."""
-        works = []
-        for _ in range(count):
-            try:
+        """Of those that are ready, so many that would be begun last; no suspects: they have waited for a lease already."""
+        works: list[Work] = []
+        try:
+            while len(works) < count and not self.ready[-1].job.suspect:
                 works.append(self.ready.pop())
-            except IndexError:
-                break
+        except IndexError:
+            pass  # all the others were begun meanwhile
         return works
 
     # One by itself

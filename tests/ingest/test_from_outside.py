@@ -126,6 +126,7 @@ def test_a_mail_server_that_asks_who_we_are_is_told_from_a_file(home: Archive) -
         ({"notification": "a@b.example, nobody"}, "mail.address", "notification"),
         ({"notification": ";".join(["a@b.example"] * 51)}, "mail.recipients", "notification"),
         ({"payload": "https://files.example/"}, "submission.filename", "payload"),
+        ({"payload": "https://ada:secret@files.example/a"}, "url.credentials", "payload"),
         ({"payload": "https://files.example/?a=b", "type": "container"}, "submission.filename", "payload"),
     ],
 )
@@ -133,6 +134,7 @@ def test_what_could_only_fail_later_is_refused_at_once(given: dict[str, str], co
     with pytest.raises(BadInput) as refused:
         Submission(**{"profile": "papers", "payload": "https://files.example/a", **given}).checked()  # type: ignore[arg-type]
     assert (refused.value.code, refused.value.where) == (code, where)
+    assert "secret" not in str(refused.value)
 
 
 def test_addresses_are_divided_by_commas_or_semicolons() -> None:

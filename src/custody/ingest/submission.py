@@ -70,6 +70,11 @@ class Submission:
             )
         if not self.payload:
             raise BadInput("a submission needs a payload", code="submission.payload", where="payload")
+        if "@" in self.payload.partition("://")[2].partition("/")[0]:
+            raise BadInput(
+                "the URL carries a user name or password", code="url.credentials", where="payload",
+                hint="what is handed in is written down for good; give the archive access in another way",
+            )  # fmt: skip
         if bool(self.digest_type) != bool(self.digest_value):
             raise BadInput("a digest needs its type and its value", code="submission.digest", where="digestValue")
         if self.type in ONE_FILE and not (self.filename or name_in(self.payload)):

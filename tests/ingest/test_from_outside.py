@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -265,6 +266,37 @@ def test_the_whole_queue_and_a_single_job_are_held_and_let_go(tmp_path: Path, cu
     assert "it is held" in custody("job", "why", "2").out
     assert custody("hold", "lift", "job", "2").code == 0
     assert "it is held" not in custody("job", "why", "2").out
+
+
+# -- a folder is one object ---------------------------------------------------------------------------
+
+
+def test_every_file_of_a_folder_is_stored_and_a_bag_in_it_is_checked(tmp_path: Path, custody: Run) -> None:
+    assert custody("init").code == 0
+    bag = tmp_path / "box"
+    (bag / "data").mkdir(parents=True)
+    (bag / "data" / "one.txt").write_text("one")
+    (bag / "bagit.txt").write_text("BagIt-Version: 1.0\nTag-File-Character-Encoding: UTF-8\n")
+    (bag / "manifest-sha256.txt").write_text(f"{sha256(b'one').hexdigest()}  data/one.txt\n")
+    assert custody("batch", "submit", "box", "--profile", "example").out == "batch 1\n"
+    assert custody("worker", "run", "--until-idle").code == 0
+    stored = {path.name: path.read_bytes() for path in (tmp_path / "storage").rglob("*") if path.is_file()}
+    assert stored["one.txt"] == b"one"
+    assert {"bagit.txt", "manifest-sha256.txt"} <= stored.keys()
+
+    (bag / "data" / "one.txt").write_text("two")
+    assert custody("batch", "submit", "box", "--profile", "example").code == 0
+    assert custody("worker", "run", "--until-idle").code == 0
+    assert "bag" in custody("job", "failures").out
+
+
+def test_a_folder_with_nothing_or_with_a_link_in_it_is_refused(tmp_path: Path, custody: Run) -> None:
+    assert custody("init").code == 0
+    (tmp_path / "box" / "empty").mkdir(parents=True)
+    assert "there are no files in box" in custody("batch", "submit", "box", "--profile", "example").err
+    (tmp_path / "box" / "link").symlink_to("/etc/passwd")
+    assert "is neither a file nor a folder" in custody("batch", "submit", "box", "--profile", "example").err
+    assert custody("batch", "list").out == "no batches match\n"
 
 
 # -- with ZooKeeper as the queue ----------------------------------------------------------------------

@@ -101,10 +101,14 @@ def _stage(payload: str, settings: Config) -> tuple[str, str]:
         return payload, name_in(payload)
     path, staging = Path(payload), Staging(settings.home / settings.ingest.staging)
     if path.is_dir():
+        name = f"{path.resolve().name}.tar"
         with tempfile.NamedTemporaryFile(suffix=".tar") as box:
             with tarfile.open(box.name, "w") as tar:
-                tar.add(path, arcname=".", filter=_only_files)
-            return staging.put_file(Path(box.name)).url.rsplit("/", 1)[0] + f"/{path.name}.tar", f"{path.name}.tar"
+                for each in sorted(path.iterdir()):
+                    tar.add(each, arcname=each.name, filter=_only_files)
+                if not any(member.isfile() for member in tar):
+                    raise BadInput(f"there are no files in {payload}", where="payload", code="submission.payload")
+            return staging.put_file(Path(box.name)).url.rsplit("/", 1)[0] + f"/{name}", name
     if not path.is_file():
         raise BadInput(
             f"there is no file or folder {payload}", where="payload", code="submission.payload",
@@ -113,11 +117,10 @@ def _stage(payload: str, settings: Config) -> tuple[str, str]:
     return staging.put_file(path).url, path.name
 
 
-def _only_files(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
+def _only_files(member: tarfile.TarInfo) -> tarfile.TarInfo:
     if not (member.isfile() or member.isdir()):
         raise BadInput(f"{member.name} is neither a file nor a folder", where="payload", hint="leave links out")
-    member.name = member.name.removeprefix("./")
-    return None if member.name in ("", ".") else member
+    return member
 
 
 @app.command()

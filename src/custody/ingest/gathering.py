@@ -125,8 +125,11 @@ def unpack_container(work: Work, world: World, folder: Path, producer: Path) -> 
     with Folder(producer) as target:
         target.clear()
         unpack(box / row.name, target, _unpack_limits(profile), cancel=lambda: work.stopped)
-    for path in _files_below(producer):
-        check_name(path.relative_to(producer).as_posix())
+    names = [path.relative_to(producer).as_posix() for path in _files_below(producer)]
+    if not names:
+        return Failed("container.empty", f"there are no files in {row.name}")
+    for name in names:
+        check_name(name)
     unsound = _bag_faults(producer)
     if unsound:
         return unsound

@@ -59,7 +59,7 @@ def why_no_room(job: Job, store: Store, disk: WorkingDisk) -> Reason | None:
     kept = int(room.total * room.threshold)
     return Reason(
         "space",
-        f"there is no room for it: {wanted}, {max(0, room.free)} are free on the working disk, {kept} of them are kept",
+        f"there is no room for it: {wanted}, {max(0, room.free)} are free on the working disk, {kept} must stay free",
         "jobs ahead of it end and give back their room, or someone makes room on the working disk",
         job.changed,
     )

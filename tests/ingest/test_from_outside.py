@@ -21,6 +21,7 @@ from custody.ingest.states import BATCH, JOB
 from custody.ingest.submission import Submission, batch_job
 from custody.model.errors import BadInput, StateConflict
 from ingest.bench import PROFILE, Archive, archive, quick
+from ingest.test_end_to_end import tar_of
 
 EZID = """
 [identifier]
@@ -266,6 +267,29 @@ def test_the_whole_queue_and_a_single_job_are_held_and_let_go(tmp_path: Path, cu
     assert "it is held" in custody("job", "why", "2").out
     assert custody("hold", "lift", "job", "2").code == 0
     assert "it is held" not in custody("job", "why", "2").out
+
+
+def test_a_version_made_by_an_update_has_all_its_files_in_the_inventory(home: Archive) -> None:
+    given = {"filename": "box.tar.gz", "local_id": "box"}
+    home.submit(home.put("1.tar.gz", tar_of({"a.txt": b"a", "b.txt": b"b"})), **given)
+    home.run()
+    changes = tar_of({"c.txt": b"c", "mrt-delete.txt": b"a.txt\n"})
+    batch = home.submit(home.put("2.tar.gz", changes), update=True, **given)
+    home.run()
+    home.submit(home.put("3.tar.gz", tar_of({"d.txt": b"d"})), update=True, **given)
+    home.run()
+    ark = home.jobs(batch)[0].facts["primary"]
+
+    def names(version: int) -> set[str]:
+        files = [file.name for file in home.world.inventory.files(ark, version)]
+        return {name.removeprefix("producer/") for name in files if name.startswith("producer/")}
+
+    assert names(1) == {"a.txt", "b.txt"}
+    assert names(2) == {"b.txt", "c.txt", "mrt-delete.txt"}
+    assert names(3) == {"b.txt", "c.txt", "d.txt", "mrt-delete.txt"}
+    root = home.world.nodes["main"]
+    for file in home.world.inventory.files(ark, 3):
+        assert sha256(root.file(ark, file.name).read_bytes()).hexdigest() == file.sha256  # type: ignore[attr-defined]
 
 
 # -- a folder is one object ---------------------------------------------------------------------------

@@ -149,8 +149,9 @@ def recording(work: Work, world: World) -> Outcome:
     profile, ark = world.profile(work.payload["profile"]), work.facts["primary"]
     folder = world.disk.folder(work.job)
     about = describing.description(work, folder)
-    files = [File(row.name, row.digest, row.size or 0, row.mime) for row in describing.stored_rows(folder)]
     version = work.facts["version"]
+    given = {row.name: File(row.name, row.digest, row.size or 0, row.mime) for row in describing.stored_rows(folder)}
+    files = list({**_carried_over(work, world, ark, version, folder), **given}.values())
     world.inventory.record(
         Entry(
             ark,
@@ -174,6 +175,16 @@ def recording(work: Work, world: World) -> Outcome:
     )  # fmt: skip
     told = {"version": version, "job": work.job.id, "batch": work.job.parent, "files": len(files)}
     return Passed(told, items=[item], events=[NewEvent(ark, "ingested", detail=told)])
+
+
+def _carried_over(work: Work, world: World, ark: str, version: int, folder: Path) -> dict[str, File]:
+    """What an update leaves as it was: a version is all of its files, not only those that came with it."""
+    if not work.payload.get("update"):
+        return {}
+    recorded = [each.version for each in world.inventory.versions(ark) if each.version <= version]
+    gone = frozenset(describing.deletes(folder))
+    before = world.inventory.files(ark, max(recorded, default=0))  # or itself, recorded by a try that died after it
+    return {file.name: file for file in before if file.name not in gone}
 
 
 def notify(work: Work, world: World) -> Outcome:

@@ -48,7 +48,7 @@ class Hands:
         return works
 
     def take_back(self, count: int) -> list[Work]:
-        """Of those that are ready, so many that would be begun last; no suspects: they have waited for a lease already."""
+        """Of those that are ready, so many that would be begun last; suspects have waited long enough already."""
         works: list[Work] = []
         try:
             while len(works) < count and not self.ready[-1].job.suspect:

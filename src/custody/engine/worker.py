@@ -37,6 +37,7 @@ TICK_SECONDS = 0.1  # between looks for what has come due
 EXPIRY_SECONDS = 0.5  # between looks for vanished holders
 BEAT_SECONDS = 5.0  # between signs of life, which only people read
 LISTEN_SECONDS = 0.02  # between looks for commits of other processes
+SETTLED_SECONDS = 0.02  # between looks of a worker that waits for its own hands
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,8 +149,8 @@ class Worker:
                 claimed = self._cycle()
                 busy = claimed or self._keeper.count() or self._passes(now=True)
                 nothing = 0 if busy else nothing + 1
-                if not claimed:
-                    time.sleep(0.002)
+                if not claimed:  # while hands are at work, what comes of it is what there can be to claim
+                    self._hands.hungry.wait(SETTLED_SECONDS if self._keeper.count() else 0.002)
         finally:
             self.shut_down()
 

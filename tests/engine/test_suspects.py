@@ -153,6 +153,18 @@ def test_many_suspects_do_not_keep_each_other_from_being_taken_over(desk: Bench)
         until(lambda: all(desk.job(job).ended for job in jobs), 60)
 
 
+def test_a_worker_that_has_no_room_takes_over_as_many_as_it_has_hands(desk: Bench) -> None:
+    diary, told = Diary(desk), threading.Event()
+    desk.submit(kind="long")
+    with at_work(desk, Kind("parcel", diary.quick), diary.until_told(told), threads=1) as worker:
+        worker._pace.seconds = 100.0  # as if all work took long: nothing is kept at hand
+        until(lambda: diary.running, 60)
+        (job,) = leave_behind(desk, CLEAN)
+        until(lambda: desk.job(job).holder == worker.holder, 60)
+        told.set()
+        until(lambda: desk.job(job).ended, 60)
+
+
 def test_suspects_are_not_given_back_because_work_turns_out_to_be_slow(bench: Bench) -> None:
     jobs = leave_behind(bench, CLEAN, 3)
     worker = bench.worker(Kind("parcel", lambda work: Passed()), threads=1)

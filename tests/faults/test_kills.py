@@ -300,7 +300,7 @@ def with_poison(folder: Path, count: int) -> tuple[float, int]:
 def test_a_job_that_kills_its_workers_is_put_aside_and_the_others_are_done(
     tmp_path: Path, tell: Tell, scaled: Scaled[tuple[int, int]]
 ) -> None:
-    rounds, count = scaled((1, 60), (3, 15_000), (9, 200_000))
+    rounds, count = scaled((1, 60), (3, 10_000), (9, 200_000))
     plain, poisoned = list[float](), list[tuple[float, int]]()
     for number in range(rounds):  # in turns: what else the machine does in the meantime befalls both
         plain.append(without_poison(tmp_path / f"plain-{number}", count))

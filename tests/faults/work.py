@@ -47,8 +47,8 @@ def poison(work: Work) -> Outcome:
 
 
 KINDS = [
+    Kind("poison", poison),  # first: kinds are served in this order, and it is to be begun while there is other work
     # Whoever kills here does so at random: no parcel is to blame, however often its worker dies.
     Kind("parcel", parcel, backoff=Backoff(first=0.05), crashes=1000),
     Kind("sleeper", sleeper),
-    Kind("poison", poison),
 ]

@@ -209,24 +209,27 @@ def lull_and_wake(fleet: Fleet, size: int) -> None:
 
 @pytest.mark.proves("G11")
 def test_asked_to_leave_a_worker_finishes_what_it_began_and_charges_nobody(
-    fleet: Fleet, scaled: Scaled[int], tell: Tell
+    fleet: Fleet, scaled: Scaled[tuple[int, int]], tell: Tell
 ) -> None:
-    stops = scaled(1, 100, 2_500)
+    rounds, crew = scaled((1, 1), (10, 10), (250, 10))
     jobs = fleet.submit(
-        *(NewJob("parcel", {"seconds": 0.3}, key=f"parcel {number}") for number in range(26 + 4 * stops))
+        *(NewJob("parcel", {"seconds": 0.3}, key=f"parcel {number}") for number in range(26 + 8 * rounds * crew))
     )
-    for _ in range(stops):
-        leave_under_work(fleet, set(jobs))
-    tell("", stops=stops)
+    for _ in range(rounds):
+        leave_under_work(fleet, crew, set(jobs))
+    tell(f"{rounds * crew} workers left when asked, {crew} at a time", stops=rounds * crew)
 
 
-def leave_under_work(fleet: Fleet, jobs: set[int]) -> None:
+def leave_under_work(fleet: Fleet, crew: int, jobs: set[int]) -> None:
     known = len(fleet.begun())
-    worker = fleet.start()
-    until(lambda: len(fleet.begun()) >= known + 4)
-    fleet.signal(worker, signal.SIGTERM)
-    assert worker.wait(60) == 0, fleet.last_words()
-    fleet.running.remove(worker)
+    workers = [fleet.start() for _ in range(crew)]
+    names = {f"worker-{worker.pid}" for worker in workers}
+    until(lambda: names <= {who for who, _ in fleet.begun_by()} and len(fleet.begun()) >= known + 4)
+    for worker in workers:
+        fleet.signal(worker, signal.SIGTERM)
+    for worker in workers:
+        assert worker.wait(60) == 0, fleet.last_words()
+        fleet.running.remove(worker)
     final = fleet.final()
     begun = set(fleet.begun())
     assert len(begun) == len(fleet.begun()), "nothing was begun twice"

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from prove.order import LONGEST
 from prove.plugin import PROVES, TOLD, Listener, Proof, Standing
 from prove.rows import ROWS, Row, least, most
 
@@ -31,6 +32,11 @@ def test_the_documentation_lists_every_claim() -> None:
     text = (TESTS.parent / "docs" / "proof.md").read_text()
     for name, row in ROWS.items():
         assert f"| {name} | {row.claim}" in text, name
+
+
+def test_what_is_said_to_be_long_is_there() -> None:
+    texts = "\n".join(file.read_text() for file in TESTS.rglob("test_*.py"))
+    assert [name for name in LONGEST if f"def {name}(" not in texts] == []
 
 
 @pytest.mark.parametrize(

@@ -212,19 +212,27 @@ def test_asked_to_leave_a_worker_finishes_what_it_began_and_charges_nobody(
     fleet: Fleet, scaled: Scaled[tuple[int, int]], tell: Tell
 ) -> None:
     rounds, crew = scaled((1, 1), (10, 10), (250, 10))
-    jobs = fleet.submit(
-        *(NewJob("parcel", {"seconds": 0.3}, key=f"parcel {number}") for number in range(26 + 8 * rounds * crew))
-    )
+    fleet.lease = 60.0  # none is to be taken for dead because forty hands are slow on a small machine
+    jobs = set[int]()
     for _ in range(rounds):
-        leave_under_work(fleet, crew, set(jobs))
+        leave_under_work(fleet, crew, jobs)
     tell(f"{rounds * crew} workers left when asked, {crew} at a time", stops=rounds * crew)
 
 
 def leave_under_work(fleet: Fleet, crew: int, jobs: set[int]) -> None:
-    known = len(fleet.begun())
     workers = [fleet.start() for _ in range(crew)]
     names = {f"worker-{worker.pid}" for worker in workers}
-    until(lambda: names <= {who for who, _ in fleet.begun_by()} and len(fleet.begun()) >= known + 4)
+    until(lambda: len(fleet.alive()) == crew)
+
+    def are_at_work() -> bool:
+        return names <= {who for who, _ in fleet.begun_by()}
+
+    while True:
+        known = len(jobs)
+        jobs |= set(fleet.submit(*(NewJob("parcel", {"seconds": 0.3}, key=f"{known} {n}") for n in range(40 * crew))))
+        until(lambda: are_at_work() or fleet.is_done())
+        if are_at_work():
+            break
     for worker in workers:
         fleet.signal(worker, signal.SIGTERM)
     for worker in workers:

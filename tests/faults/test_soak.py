@@ -21,6 +21,7 @@ from custody.engine import Kind, Serving, Settings, Work, Worker
 from custody.model.job import NewJob
 from custody.model.outcome import Outcome, Passed
 from custody.stores import Store, open_store
+from custody.stores.sqlite.database import SqliteDatabase
 from custody.stores.sqlite.readers import MOST_SPARE
 from faults.processes import until
 from faults.troubled import in_thread
@@ -70,11 +71,20 @@ def at_work(store: Store) -> Iterator[Callable[[int], None]]:
         thread.join()
 
 
-def open_every_reader(store: Store) -> None:
-    """As many connections for looking as are kept: opened when many look at once, which may be late."""
-    meeting = threading.Barrier(MOST_SPARE)
+def use_every_reader(store: Store) -> None:
+    """As many connections for looking as are kept, each with a full cache: they would come when many look at once, and
+    fill when they do, which may be late."""
+    assert isinstance(store.db, SqliteDatabase)
+    readers, meeting = store.db._readers, threading.Barrier(MOST_SPARE)
+
+    def look(_: int) -> None:
+        with readers.lend() as db:
+            meeting.wait(60)
+            db.execute("select sum(length(payload)) from job").fetchall()
+            db.execute("select sum(length(detail)) from event").fetchall()
+
     with ThreadPoolExecutor(MOST_SPARE) as many:
-        list(many.map(lambda _: store.db.read(lambda tx: meeting.wait(60)), range(MOST_SPARE)))
+        list(many.map(look, range(MOST_SPARE)))
 
 
 def memory() -> int:
@@ -92,8 +102,8 @@ def test_nothing_grows_while_it_runs(tmp_path: Path, scaled: Scaled[int], tell: 
     waves = scaled(4, 100, 5_000)
     with open_store(f"sqlite:///{tmp_path}/custody.db") as store, at_work(store) as work_off:
         warm = max(2, waves // 4)  # until every cache has its size
-        open_every_reader(store)
         work_off(warm)
+        use_every_reader(store)
         before, files = memory(), open_files()
         work_off(waves - warm)
         grown = (memory() - before) / before

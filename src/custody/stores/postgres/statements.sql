@@ -250,6 +250,24 @@ told as (
 insert into latest (item, type, seq, outcome, seen) select item, type, seq, outcome, seen from given
 on conflict (item, type) do update set seq = excluded.seq, outcome = excluded.outcome, seen = excluded.seen
 
+-- name: make_item
+-- A new item and its first two events, the second of which is the newest of its type. Nothing if it is there already.
+with made as (
+    insert into item (id, types, collection, seq, changed, fingerprint, detail, created)
+    values (:id, :types, :collection, 2, :changed, :fingerprint, :detail, :now)
+    on conflict (id) do nothing
+    returning id),
+told as (
+    insert into event (subject, seq, type, outcome, agent, at, detail, token, move)
+    select 'item/' || made.id, one.seq, one.type, one.outcome, one.agent, :now, one.detail, 0, ''
+    from made cross join (values
+        (1, :how, 'none', :by, :told), (2, :type, :outcome, :agent, :event_detail)
+    ) as one (seq, type, outcome, agent, detail)
+    order by one.seq),
+newest as (
+    insert into latest (item, type, seq, outcome, seen) select made.id, :type, 2, :outcome, 2 from made)
+select id from made
+
 -- name: look_at_one
 -- An item, its newest events and the robots that may be interested (their triggers are texts: each that mentions the
 -- word, and all when it is one for all), as they stand at one moment; nothing is locked.

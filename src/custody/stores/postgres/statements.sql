@@ -225,10 +225,17 @@ where edge.target = any(:targets::bigint[]) and met = 0 and otherwise = 'skip'
   and not exists (select 1 from satisfies where satisfies.wants = edge.wants and satisfies.ended = :ended)
 
 -- name: count_down_many
-update job set unmet = unmet - its_by
-from unnest(:ids::bigint[], :bys::int[]) as given (its_id, its_by)
-where job.id = its_id and job.id = any(:ids::bigint[])
-returning job.id, job.unmet, job.ended, job.line
+-- And `lock_lines` for those that are ready now: what asks who is contested is a statement of its own in any case.
+with counted as (
+    update job set unmet = unmet - its_by
+    from unnest(:ids::bigint[], :bys::int[]) as given (its_id, its_by)
+    where job.id = its_id and job.id = any(:ids::bigint[])
+    returning job.id, job.unmet, job.ended, job.line, job.task),
+locked as materialized (
+    select pg_advisory_xact_lock(name) from (
+        select distinct hashtextextended(line || '|' || task, 0) as name from counted
+        where line is not null and unmet = 0 and ended is null order by name) as locks)
+select id, unmet, ended, line, (select count(*) from locked) from counted
 
 -- name: forget_many
 with gone as (delete from edge where job = any(:ids::bigint[]))

@@ -174,18 +174,19 @@ def _draw_edges(tx: PostgresTx, new: Sequence[_Made]) -> None:
 
 def _settle_in(tx: PostgresTx, new: Sequence[_Made]) -> None:
     """Those of which something comes at once."""
-    moved = set(contested(tx, [made.answer.id for made in new if made.is_ready_on_a_line]))
+    ready = [made.answer.id for made in new if made.is_ready_on_a_line]
+    if ready:
+        tx.run("lock_lines", ids=numbers(ready))
+    moved = set(contested(tx, ready))
     for made in new:
         if made.is_in_vain or made.answer.id in moved:
             settle_in(tx, made.answer.id, made.order.job, [(wait.edge, wait.met) for wait in made.waits])
 
 
 def contested(tx: PostgresTx, ids: Sequence[int]) -> list[int]:
-    """Of jobs on lines that have just become ready: those that supersede others, or are superseded already."""
-    if not ids:
-        return []
-    tx.run("lock_lines", ids=numbers(ids))
-    return [row[0] for row in tx.run("contested", ids=numbers(ids))]
+    """Of jobs that have just become ready on lines, which are locked: those that supersede others, or are superseded
+    already."""
+    return [row[0] for row in tx.run("contested", ids=numbers(ids))] if ids else []
 
 
 def _statement(orders: Sequence[Order]) -> str:

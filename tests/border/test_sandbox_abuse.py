@@ -190,7 +190,7 @@ def test_abuse(abuse: Abuse, here: Box, host: dict[str, str]) -> None:
     assert "escaped" not in said
     assert abuse.says in said
     assert end.reason == abuse.reason
-    assert end.seconds < abuse.more.get("timeout", 20.0) + 0.2 + 1.0  # the grace, and one second
+    assert end.seconds < abuse.more.get("timeout", 20.0) + 0.2 + 5.0  # the grace, and what a busy machine takes
     assert here.left_behind() == {"processes": [], "groups": [], "mounts": []}
     assert (here.work.parent / "canary").read_text() == "untouched"
 

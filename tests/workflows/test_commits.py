@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -266,6 +267,14 @@ def told(window: Window, line: bytes) -> Any:
 def test_nonsense_through_the_window_is_answered_and_the_next_question_too(window: Window, line: bytes) -> None:
     assert told(window, line)["ok"] is False
     assert told(window, b'{"do": "commit"}\n') == {"ok": True, "echo": {"do": "commit"}}
+
+
+def test_a_window_is_closed_at_once_when_nobody_is_at_it(tmp_path: Path) -> None:
+    begun = time.monotonic()
+    for number in range(40):
+        with Window(tmp_path / f"socket{number}", lambda asked: {}):
+            pass
+    assert time.monotonic() - begun < 6, "it was a fifth of a second for each task"
 
 
 def test_outside_a_task_nothing_is_committed_this_way(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -38,7 +38,7 @@ BATCH = {1: 100, 2: 500}  # pgqueuer's best, for one and for two processes
 
 
 def on_postgres(options: Options) -> list[Row]:
-    count = 20_000 if options.quick else 100_000
+    count = 40_000 if options.quick else 100_000
     peers = present([CUSTODY, PGQUEUER, GRAPHILE, PG_BOSS, PROCRASTINATE, DBOS, CELERY, TEMPORAL])
     with servers(peers) as there:
         contest: dict[str, Measure] = {}

@@ -37,7 +37,7 @@ BULK = {"pgqueuer": 2.0, "graphile-worker": 1.2, "pg-boss": 1.2, "procrastinate"
 
 
 def measure(options: Options) -> Sequence[Row]:
-    few, many = (1_500, 20_000) if options.quick else (3_000, 100_000)
+    few, many = (1_500, 50_000) if options.quick else (3_000, 100_000)
     peers = present([CUSTODY, PGQUEUER, GRAPHILE, PG_BOSS, PROCRASTINATE, DBOS, CELERY, TEMPORAL])
     with servers(peers) as there:
         contest: dict[str, Measure] = {}

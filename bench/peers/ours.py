@@ -21,7 +21,8 @@ BULK = 10_000
 
 
 def jobs(count: int, kind: str = "parcel", keyed: bool = False) -> list[NewJob]:
-    return [NewJob(kind, {"n": n}, key=f"{store.new_move()}" if keyed else None) for n in range(count)]
+    stamp = time.monotonic_ns()  # keys as the peers' are: alike at first, then counted
+    return [NewJob(kind, {"n": n}, key=f"k{stamp}-{n}" if keyed else None) for n in range(count)]
 
 
 def submit_one(count: int) -> float:

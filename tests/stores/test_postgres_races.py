@@ -161,6 +161,18 @@ def test_a_key_submitted_twice_at_once_is_one_job(pair: tuple[Store, Store]) -> 
     assert len(one.queue.list()) == 50
 
 
+def test_a_key_committed_after_it_was_looked_for_is_still_one_job(pair: tuple[Store, Store]) -> None:
+    one, other = pair
+    jobs = [NewJob(PARCEL, {"n": n}, key=f"k{n}") for n in range(50)]
+    with ThreadPoolExecutor(1) as pool:
+        with held_open(one, lambda tx: submit_in(tx, jobs[20:21], new_move())):
+            again = pool.submit(other.queue.submit, jobs)
+            blocked(one)
+        made = again.result()
+    assert [n for n, each in enumerate(made) if not each.new] == [20]
+    assert len(one.queue.list()) == 50
+
+
 def test_a_keyed_job_deleted_while_it_is_submitted_again_is_made_anew(pair: tuple[Store, Store]) -> None:
     one, other = pair
     old = submit(one, key="k")

@@ -93,6 +93,19 @@ def test_a_large_submit_may_repeat_an_earlier_one_in_part(store: Store) -> None:
     assert len(list(store.queue.every())) == 600
 
 
+@pytest.mark.parametrize("size", [100, 1500])
+@pytest.mark.parametrize("place", [0, 1, 57, -1])
+def test_a_single_known_key_is_found_among_new_ones_wherever_it_stands(store: Store, size: int, place: int) -> None:
+    keys = [f"k{n}" for n in range(size)]
+    known = submit(store, key=keys[place])
+
+    made = store.queue.submit([NewJob("parcel", key=key) for key in keys])
+
+    assert [key for key, one in zip(keys, made, strict=True) if not one.new] == [keys[place]]
+    assert made[place].id == known
+    assert len({one.id for one in made}) == len(list(store.queue.every())) == size
+
+
 @pytest.mark.parametrize("size", [2, 600])
 def test_one_refused_job_refuses_the_whole_submit(store: Store, size: int) -> None:
     submit(store, payload={"n": 0}, key="taken")

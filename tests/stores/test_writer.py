@@ -104,11 +104,11 @@ def together(store: Store, threads: ThreadPoolExecutor, *works: Callable[[Any], 
 
     first = threads.submit(store.db.write, hold_up)
     assert busy.wait(SOON)
-    inbox = store.db._writer._inbox  # type: ignore[attr-defined]
+    line = store.db._writer._line  # type: ignore[attr-defined]
     waiting = []
     for count, work in enumerate(works, start=1):
         waiting.append(threads.submit(store.db.write, work))
-        while inbox.qsize() < count:
+        while len(line) < count:
             pass
     time.sleep(2 * MOST_SECONDS)  # the time for its group is up: what waits goes into the next
     go.set()
@@ -288,3 +288,41 @@ def test_claims_of_many_threads_share_commits_and_no_job(store: Store, threads: 
     claims = [threads.submit(take, store, limit=5, holder=f"w{number}") for number in range(40)]
     taken = [claim.id for future in claims for claim in future.result(SOON)]
     assert len(taken) == len(set(taken)) == 200
+
+
+def test_whoever_is_interrupted_while_writing_for_others_leaves_their_work_to_the_next(
+    store: Store, threads: ThreadPoolExecutor
+) -> None:
+    interrupts = iter([KeyboardInterrupt])
+
+    def once_interrupted(tx: Any) -> int:
+        for interrupt in interrupts:
+            raise interrupt
+        return making("c")(tx)
+
+    leader, one, two, three = together(store, threads, making("a"), making("b"), once_interrupted, making("d"))
+    with pytest.raises(KeyboardInterrupt):
+        leader.result(SOON)
+    assert len({future.result(SOON) for future in (one, two, three)}) == 3
+    assert keys(store) == ["b", "c", "d"]
+    submit(store, key="later")
+
+
+def test_an_interrupt_after_the_commit_does_nothing_twice(
+    store: Store, threads: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from custody.stores.sqlite import writer
+
+    give, interrupts = writer._give, iter([KeyboardInterrupt])
+
+    def interrupted(*told: Any) -> None:
+        for interrupt in interrupts if len(told[1]) > 1 else ():
+            raise interrupt
+        give(*told)
+
+    monkeypatch.setattr(writer, "_give", interrupted)
+    leader, one, two = together(store, threads, making("a"), making("b"), making("c"))
+    with pytest.raises(KeyboardInterrupt):
+        leader.result(SOON)
+    assert one.result(SOON) != two.result(SOON)
+    assert keys(store) == ["a", "b", "c"]

@@ -192,12 +192,15 @@ update job set facts = :facts, seq = seq + 1, changed = :now, open = open + :ope
 where id = :id and token = :token and holder is not null and revoked is null
 returning seq
 
--- fragment: new_job
+-- fragment: one_job
 insert into job (kind, key, state, runnable, ended, lane, place, collection, priority, unmet, due, payload, facts,
     parent, open, when_empty, line, task, position, supersedes, token, seq, move, created, changed)
 values (:kind, :key, :state, :runnable, :ended, :lane, :place, :collection, :priority, :unmet,
     case when :delay > 0 then :now + :delay end, :payload, :facts,
     :parent, :open, :when_empty, :line, :task, :position, :supersedes, 1, 1, :move, :now, :now)
+
+-- fragment: new_job
+{one_job}
 on conflict (kind, key) where key is not null do nothing
 returning id
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from typing import Any, TypeVar
+
+from psycopg import errors
 
 from custody.model.errors import BadInput, NotFound, Refused
 from custody.model.event import NewEvent
@@ -21,7 +24,14 @@ from custody.stores.postgres.notify import Messenger
 from custody.stores.postgres.pool import Pool
 from custody.stores.postgres.recording import Lone, looked, record_many
 from custody.stores.postgres.single import is_plain, submit_single
-from custody.stores.postgres.submitting import Order, is_one_statement, submit_at_once, submit_many
+from custody.stores.postgres.submitting import (
+    Order,
+    is_one_statement,
+    look_new,
+    new_order,
+    submit_at_once,
+    submit_many,
+)
 from custody.stores.postgres.together import Together
 from custody.stores.postgres.transaction import PostgresTx, Transactions
 from custody.stores.rows import Row, Tx
@@ -57,7 +67,7 @@ class PostgresDatabase:
         return self._transactions.now()
 
     def submit(self, jobs: list[NewJob], move: str, agent: str) -> list[Submitted]:
-        return self._submits.do([Order(job, move, agent) for job in jobs])
+        return self._submits.do([new_order(job, move, agent) for job in jobs])
 
     def submit_in(self, tx: Tx, jobs: Sequence[NewJob], move: str, agent: str) -> list[Submitted]:
         assert isinstance(tx, PostgresTx)
@@ -69,13 +79,17 @@ class PostgresDatabase:
                 lambda tx: submit_single(tx, orders[0]), lambda tx: submitting.found_again(tx, orders)
             )
             return alone or self._transactions.write(lambda tx: submit_many(tx, orders))
+        if self._transactions.glance(lambda tx: look_new(tx, orders)):
+            with suppress(errors.UniqueViolation):  # one of their keys is known all the same
+                return self._submit_new(orders)
+        return self._transactions.write(lambda tx: submit_many(tx, orders))
+
+    def _submit_new(self, orders: list[Order]) -> list[Submitted]:
         if is_one_statement(orders):
-            made = self._transactions.at_once(
+            return self._transactions.at_once(
                 lambda tx: submit_at_once(tx, orders), lambda tx: submitting.found_again(tx, orders)
             )
-            if all(each.new for each in made):
-                return made
-        return self._transactions.write(lambda tx: submit_many(tx, orders))
+        return self._transactions.write(lambda tx: submit_many(tx, orders, new=True))
 
     def claim(self, queues: list[str], holder: str, lease: int, limit: int, move: str) -> list[Claim]:
         first = iter([move])

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import select
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 from psycopg.pq import TransactionStatus
 
@@ -24,13 +22,8 @@ class Pool:
         self._spare: list[Connection] = []
         self._closed = False
 
-    @contextmanager
-    def connection(self) -> Iterator[Connection]:
-        db = self._take()
-        try:
-            yield db
-        finally:
-            self._give_back(db)
+    def connection(self) -> _Lent:
+        return _Lent(self)
 
     def drop_spare(self) -> None:
         """The server went away: what is left in the pool is as dead as the one that found out."""
@@ -43,7 +36,7 @@ class Pool:
         self._closed = True
         self.drop_spare()
 
-    def _take(self) -> Connection:
+    def take(self) -> Connection:
         with self._lock:
             if self._closed:
                 raise Unavailable("the store is closed", code="store.closed")
@@ -54,13 +47,29 @@ class Pool:
                 db.close()
         return connect(self.address)
 
-    def _give_back(self, db: Connection) -> None:
-        if not broken(db) and db.info.transaction_status == TransactionStatus.IDLE:
+    def give_back(self, db: Connection) -> None:
+        if not broken(db) and db.pgconn.transaction_status == TransactionStatus.IDLE:
             with self._lock:
                 if not self._closed and len(self._spare) < MOST_SPARE:
                     self._spare.append(db)
                     return
         db.close()
+
+
+class _Lent:
+    """A connection for the length of a `with`; a class, because a generator costs more than all it would do here."""
+
+    __slots__ = ("_db", "_pool")
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+
+    def __enter__(self) -> Connection:
+        self._db = self._pool.take()
+        return self._db
+
+    def __exit__(self, *trouble: object) -> None:
+        self._pool.give_back(self._db)
 
 
 def _has_ended(db: Connection) -> bool:

@@ -103,7 +103,13 @@ select 'job/' || given.id, 1, 'submitted', 'none', shape.agent, :now, coalesce(g
     coalesce(given.move, :move)
 from given join shape on shape.number = given.number
 
+-- name: keys_known
+select 1 from job
+join unnest(:kinds::text[], :keys::text[]) as wanted (kind, key) on wanted.kind = job.kind and wanted.key = job.key
+limit 1
+
 -- name: submit_many
+-- All are new: a key that is known refuses the whole statement.
 {orders}, made as ({new_jobs}), told as ({first_events})
 select id, true from given
 
@@ -118,12 +124,18 @@ made as (
 told as ({first_events} join made on made.id = given.id order by given.id)
 select given.id, made.id is not null from given left join made on made.id = given.id order by given.id
 
--- name: submit_single
--- One job and its first event: what carries many costs more than one of them does.
-with made as ({new_job})
+-- fragment: its_event
 insert into event (subject, seq, type, outcome, agent, at, detail, token, move)
 select 'job/' || made.id, 1, 'submitted', 'none', :agent, :now, :detail, 1, :move from made
 returning substr(subject, 5)::bigint
+
+-- name: submit_single
+-- One job and its first event: what carries many costs more than one of them does.
+with made as ({new_job}) {its_event}
+
+-- name: submit_keyless
+-- The same for a job that has no key, so that no index is asked for it first.
+with made as ({one_job} returning id) {its_event}
 
 -- name: share_jobs
 -- As `share_job`, for many.

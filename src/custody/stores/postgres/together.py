@@ -1,34 +1,21 @@
-"""Small requests that arrive while one is under way go into the next transaction together.
+"""Small requests that arrive while one is under way go into the next transaction together (stores/line.py).
 
-No thread of its own: whoever comes alone is served at once, and whoever comes while another is being served waits
-for that commit, which costs a disk's turn anyway, and then shares the next one with all who came meanwhile.
 If what they share is refused, each is served again by itself, so that nobody suffers for a neighbour.
 """
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from custody.model.errors import BadInput, NotFound, Refused
-from custody.stores.reply import Reply
+from custody.stores.line import Line, Wish
 
 T = TypeVar("T")
 R = TypeVar("R")
 
 MOST = 1000
 """Things in one transaction; a request of more than half of it does not wait for company."""
-RETURN_SECONDS = 0.0005
-"""So long at most is a crowd waited for; a commit takes as long."""
-
-
-@dataclass(eq=False, slots=True)
-class _Request(Generic[T, R]):
-    things: list[T]
-    reply: Reply[list[R] | None] = field(default_factory=Reply)  # None: it is your turn to serve
 
 
 class Together(Generic[T, R]):
@@ -36,79 +23,41 @@ class Together(Generic[T, R]):
 
     def __init__(self, serve: Callable[[list[T]], list[R]]) -> None:
         self._serve = serve
-        self._lock = threading.Lock()
-        self._busy = False
-        self._crowd = 0  # so many were served together last time
-        self._waiting: list[_Request[T, R]] = []
+        self._line: Line[list[T], list[R]] = Line(self._lead)
 
     def do(self, things: list[T]) -> list[R]:
-        if len(things) * 2 > MOST:
-            return self._serve(things)
-        mine = self._wait_in_line(things)
-        answer = mine.reply.wait() if mine else None
-        return self._lead(things) if answer is None else answer
+        return self._serve(things) if len(things) * 2 > MOST else self._line.do(things)
 
-    def _wait_in_line(self, things: list[T]) -> _Request[T, R] | None:
-        """None when nobody is being served: then there is nothing to wait for."""
-        with self._lock:
-            if not self._busy:
-                self._busy = True
-                return None
-            mine: _Request[T, R] = _Request(things)
-            self._waiting.append(mine)
-            return mine
+    def _lead(self, mine: Wish[list[T], list[R]]) -> list[R]:
+        self._line.let_the_crowd_return()
+        return self._serve_all(mine.thing, self._company(len(mine.thing)))
 
-    def _lead(self, things: list[T]) -> list[R]:
-        """Serve our own request and those that wait, then let the next one lead."""
-        company: list[_Request[T, R]] = []
-        try:
-            self._let_the_crowd_return()
-            company += self._company(len(things))
-            return self._serve_all(things, company)
-        except BaseException as error:
-            for request in company:
-                if not request.reply.given:
-                    request.reply.fail(error)
-            raise
-        finally:
-            with self._lock:
-                self._busy = bool(self._waiting)
-                if self._waiting:
-                    self._waiting.pop(0).reply.give(None)
-
-    def _let_the_crowd_return(self) -> None:
-        """Those just served together are about to ask again: without them we would commit for one, then for all."""
-        until = time.monotonic() + RETURN_SECONDS
-        while len(self._waiting) * 2 < self._crowd and time.monotonic() < until:
-            time.sleep(0)  # lets other threads run
-
-    def _company(self, size: int) -> list[_Request[T, R]]:
-        company: list[_Request[T, R]] = []
-        with self._lock:
-            while self._waiting and size + len(self._waiting[0].things) <= MOST:
-                company.append(self._waiting.pop(0))
-                size += len(company[-1].things)
-            self._crowd = len(company)
+    def _company(self, size: int) -> list[Wish[list[T], list[R]]]:
+        company: list[Wish[list[T], list[R]]] = []
+        room = MOST - size
+        while one := self._line.take(lambda things, room=room: len(things) <= room):  # type: ignore[misc]
+            company.append(one)
+            room -= len(one.thing)
         return company
 
-    def _serve_all(self, things: list[T], company: list[_Request[T, R]]) -> list[R]:
-        shared = things + [thing for request in company for thing in request.things]
+    def _serve_all(self, things: list[T], company: list[Wish[list[T], list[R]]]) -> list[R]:
+        shared = things + [thing for one in company for thing in one.thing]
         try:
             answers = self._serve(shared)
         except (BadInput, Refused, NotFound):
             if not company:
                 raise
-            for request in company:
-                self._serve_alone(request)
+            for one in company:
+                self._serve_alone(one)
             return self._serve(things)
         at = len(things)
-        for request in company:
-            request.reply.give(answers[at : at + len(request.things)])
-            at += len(request.things)
+        for one in company:
+            one.reply.give(answers[at : at + len(one.thing)])
+            at += len(one.thing)
         return answers[: len(things)]
 
-    def _serve_alone(self, request: _Request[T, R]) -> None:
+    def _serve_alone(self, one: Wish[list[T], list[R]]) -> None:
         try:
-            request.reply.give(self._serve(request.things))
+            one.reply.give(self._serve(one.thing))
         except Exception as error:
-            request.reply.fail(error)
+            one.reply.fail(error)

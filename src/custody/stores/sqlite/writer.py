@@ -1,26 +1,26 @@
-"""One writer thread with group commit.
+"""One write at a time, with group commit.
 
-Moves that arrive while a commit is under way go into the next one together: no timer, and one that is alone
-is committed at once. Each move has a savepoint of its own, so one refusal never undoes a neighbour, and
-nothing is answered before the commit that carries it is on disk.
+Moves that arrive while a commit is under way go into the next one together (stores/line.py): no timer, no thread,
+and one that is alone is committed at once, by whoever asks for it. Each move has a savepoint of its own, so one
+refusal never undoes a neighbour, and nothing is answered before the commit that carries it is on disk.
 """
 
 from __future__ import annotations
 
-import queue
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import apsw
 
 from custody.stores.clock import Clock
-from custody.stores.reply import Reply
+from custody.stores.line import Line, Wish
 from custody.stores.sqlite.connection import SqliteTx, closed, translate
 
 T = TypeVar("T")
 Work = Callable[[SqliteTx], Any]
+Done = tuple[Any, Exception | None]
 
 MOST_MOVES = 256
 MOST_SECONDS = 0.005  # then other processes get their turn
@@ -29,59 +29,58 @@ MOST_SECONDS = 0.005  # then other processes get their turn
 class Writer:
     def __init__(self, db: apsw.Connection, clock: Clock, new_move: Callable[[], str]) -> None:
         self._db, self._clock, self._new_move = db, clock, new_move
-        self._inbox: queue.SimpleQueue[tuple[Work, Reply[Any]] | None] = queue.SimpleQueue()
-        self._thread = threading.Thread(target=self._loop, name="custody-writer", daemon=True)
-        self._door = threading.Lock()  # whoever was let in is served, though it is closed behind him
+        self._line: Line[Work, Done] = Line(self._commit_group)
         self._closed = False
-        self._thread.start()
 
     def write(self, work: Callable[[SqliteTx], T]) -> T:
         """Run `work` in a transaction and return its value once that is on disk."""
-        reply: Reply[T] = Reply()
-        with self._door:
-            if self._closed:
-                raise closed()
-            self._inbox.put((work, reply))
-        return reply.wait()
+        value, failure = self._line.do(work)
+        if failure is not None:
+            raise failure
+        return value  # type: ignore[no-any-return]
 
     def close(self) -> None:
-        with self._door:
+        """Whoever stands in line already is served first."""
+        self._line.do(_CLOSE)
+
+    def _commit_group(self, first: Wish[Work, Done]) -> Done:
+        if self._closed:
+            return None, closed()
+        if first.thing is _CLOSE:
             self._closed = True
-            self._inbox.put(None)
-        self._thread.join()
-        self._db.close()
-
-    def _loop(self) -> None:
-        while (first := self._inbox.get()) is not None:
-            self._commit_group(first)
-
-    def _commit_group(self, first: tuple[Work, Reply[Any]]) -> None:
-        taken: list[Reply[Any]] = []
-        answers: list[tuple[Any, Exception | None]] = []
+            self._db.close()
+            return None, None
+        company: list[Wish[Work, Done]] = []
+        answers: list[Done] = []
+        self._line.let_the_crowd_return()
         stop_at = time.monotonic() + MOST_SECONDS
-        entry: tuple[Work, Reply[Any]] | None = first
         try:
             self._db.execute("begin immediate")
             tx = SqliteTx(self._db, self._clock.now(), self._new_move)
-            while entry is not None:
-                taken.append(entry[1])
-                answers.append(self._run(entry[0], tx))
-                more = len(answers) < MOST_MOVES and time.monotonic() < stop_at
-                entry = self._next_waiting() if more else None
+            answers.append(self._run(first.thing, tx))
+            while len(answers) < MOST_MOVES and time.monotonic() < stop_at and (one := self._line.take(_is_work)):
+                company.append(one)
+                answers.append(self._run(one.thing, tx))
             self._db.execute("commit")
+            _give(company, answers)
         except Exception as error:
-            if self._db.in_transaction:
-                self._db.execute("rollback")
-            for reply in taken or [first[1]]:
-                reply.fail(translate(error))
-            return
-        for reply, (value, failure) in zip(taken, answers, strict=True):
-            if failure is None:
-                reply.give(value)
+            self._roll_back()
+            raise translate(error) from error
+        except BaseException:  # an interrupt, which is nothing to the others
+            if self._roll_back():
+                self._line.put_back(company)
             else:
-                reply.fail(failure)
+                _give(company, answers)
+            raise
+        return answers[0]
 
-    def _run(self, work: Work, tx: SqliteTx) -> tuple[Any, Exception | None]:
+    def _roll_back(self) -> bool:
+        if self._db.in_transaction:
+            self._db.execute("rollback")
+            return True
+        return False
+
+    def _run(self, work: Work, tx: SqliteTx) -> Done:
         self._db.execute("savepoint move")
         try:
             value = work(tx)
@@ -94,14 +93,19 @@ class Writer:
         self._db.execute("release move")
         return value, None
 
-    def _next_waiting(self) -> tuple[Work, Reply[Any]] | None:
-        try:
-            entry = self._inbox.get_nowait()
-        except queue.Empty:
-            return None
-        if entry is None:
-            self._inbox.put(None)  # closing: finish this commit first
-        return entry
+
+def _CLOSE(tx: SqliteTx) -> None:
+    """Stands in line for the end."""
+
+
+def _give(company: Sequence[Wish[Work, Done]], answers: Sequence[Done]) -> None:
+    for one, answer in zip(company, answers[1:], strict=True):
+        if not one.reply.given:
+            one.reply.give(answer)
+
+
+def _is_work(work: Work) -> bool:
+    return work is not _CLOSE
 
 
 class InlineWriter:

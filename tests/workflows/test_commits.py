@@ -17,7 +17,8 @@ import pytest
 from typer.testing import CliRunner
 
 from custody.cli.archive import app
-from custody.model.errors import CustodyError
+from custody.model.errors import CustodyError, Refused
+from custody.model.job import NewJob
 from custody.stores import open_store
 from custody.workflows import inside
 from custody.workflows.archive import LINEAGE, Archive
@@ -275,6 +276,20 @@ def test_a_window_is_closed_at_once_when_nobody_is_at_it(tmp_path: Path) -> None
         with Window(tmp_path / f"socket{number}", lambda asked: {}):
             pass
     assert time.monotonic() - begun < 6, "it was a fifth of a second for each task"
+
+
+@pytest.mark.parametrize(("state", "told"), [("", "has not ended"), ("done", "has passed")])
+def test_a_task_that_did_not_fail_is_not_retried(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, state: str, told: str
+) -> None:
+    monkeypatch.setenv("CUSTODY_STORE", f"sqlite:///{tmp_path / 'custody.db'}")
+    key = task_key("proj", 1, "commit", "index")
+    with open_store(f"sqlite:///{tmp_path / 'custody.db'}") as store:
+        store.queue.submit_one(NewJob(TASK_KIND, key=key, state=state, line="proj", task="index", position=1))
+    done = CliRunner().invoke(app, ["retry", "proj", "1", "index"])
+    assert isinstance(done.exception, Refused)
+    assert told in done.exception.message
+    assert done.exception.hint.startswith("`custody archive ")
 
 
 def test_outside_a_task_nothing_is_committed_this_way(monkeypatch: pytest.MonkeyPatch) -> None:

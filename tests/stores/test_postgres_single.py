@@ -8,9 +8,10 @@ from dataclasses import replace
 import pytest
 
 from custody.model.errors import BadInput
+from custody.model.graph import Edge
 from custody.model.job import NewJob
 from custody.stores import Store, open_store
-from custody.stores.postgres.submitting import with_key
+from custody.stores.postgres.submitting import with_key, with_needs
 from custody.stores.rows import event_text
 from custody.stores.submit import first_detail
 from rig.postgres import Postgres
@@ -62,3 +63,16 @@ def test_a_number_that_does_not_fit_is_refused(store: Store) -> None:
 def test_a_key_is_told_where_the_long_way_would_tell_it(key: str) -> None:
     job = NewJob('odd "kind":', key=key, lane='"kind":', priority=1)
     assert with_key(event_text(first_detail(replace(job, key=None))), key) == event_text(first_detail(job))
+
+
+@pytest.mark.parametrize("needs", [[1], [7, 12, 10**15 - 1]])
+@pytest.mark.parametrize("parent", [None, 3])
+@pytest.mark.parametrize("key", [None, '"last_passed":null,'])
+def test_needs_are_told_where_the_long_way_would_tell_them(
+    needs: list[int], parent: int | None, key: str | None
+) -> None:
+    job = NewJob(
+        'odd "last_passed":null,', key=key, lane='"last_passed":null,', parent=parent, needs=[Edge(on) for on in needs]
+    )
+    plain = with_needs(event_text(first_detail(replace(job, key=None, needs=()))), needs)
+    assert (with_key(plain, key) if key else plain) == event_text(first_detail(job))

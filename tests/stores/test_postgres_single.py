@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import pytest
@@ -34,6 +34,24 @@ def test_after_a_rollback_the_statement_is_prepared_again(store: Store) -> None:
     store.queue.submit(two)  # now the driver has the server forget what it had prepared
     second = store.queue.submit_one(NewJob("part", {"n": 4}))
     assert [store.queue.get(one.id).payload for one in (first, second)] == [{"n": 1}, {"n": 4}]
+
+
+def test_statements_that_were_forgotten_are_prepared_again(store: Store) -> None:
+    job = store.queue.submit_one(NewJob("part", {"n": 1}))
+    verbs: list[Callable[[], object]] = [
+        lambda: store.queue.submit_one(NewJob("part", {"n": 2})),
+        lambda: store.queue.get(job.id),
+        lambda: store.queue.list(),
+        lambda: store.queue.hold("kind", "part", "ann", "no stamps"),
+        lambda: store.queue.lift("kind", "part", "ann"),
+        lambda: store.queue.claim(["part|queued||"], "ann", 30),
+    ]
+    for _ in range(2):
+        for verb in verbs:
+            verb()
+            with store.db._pool.connection() as db:  # type: ignore[attr-defined]
+                db.pgconn.exec_(b"deallocate all")
+    assert len(store.queue.list()) == 3
 
 
 def test_every_field_arrives(store: Store) -> None:

@@ -27,7 +27,7 @@ from custody.stores.rows import Row
 
 WHOLE_NUMBER = 20  # the server's number for the type bigint; all other types it finds out by itself
 GONE = "26000"
-"""The statement is prepared no longer: after a rollback the driver has the server forget all of them."""
+"""The statement is prepared no longer: somebody between us and the server has had all of them forgotten."""
 
 _PLACE = re.compile(r"%\((\w+)\)s")
 
@@ -46,6 +46,8 @@ def run(db: Connection, text: str, values: Mapping[str, Any]) -> list[Row]:
         db.plans[asked] = name
     db.pgconn.send_query_prepared(name, sent, adapting.formats)
     result = _answer(db)
+    if _state(result) == GONE:
+        db.plans.clear()  # and whatever this is part of is done again
     _checked(result)
     if result.status == ExecStatus.COMMAND_OK:
         return []

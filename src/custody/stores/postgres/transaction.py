@@ -27,7 +27,8 @@ T = TypeVar("T")
 ATTEMPTS = 20
 """Runs of one verb that others' locks or a lost connection may cost it."""
 
-AGAIN = (errors.DeadlockDetected, errors.SerializationFailure)
+AGAIN = (errors.DeadlockDetected, errors.SerializationFailure, errors.InvalidSqlStatementName)
+"""Locked crosswise; or what was prepared is forgotten (direct.py)."""
 _BEGIN = f"begin; select pg_current_xact_id()::text, {SERVER_TIME}".encode()
 _LOOK = "; set local ".join(
     (
@@ -166,6 +167,8 @@ class Transactions:
         own = self._clock.now() if self._clock else None
         try:
             return work(PostgresTx(db, texts(own is not None, False), self._new_move, own, own))
+        except AGAIN:
+            raise
         except psycopg.Error as error:
             raise (_Vanished() if broken(db) else translate(error)) from error
 

@@ -175,7 +175,7 @@ def stepping(options: Options) -> list[Row]:
         "eight steps": lambda: through_eight_steps(count),
         "an eighth of one state": lambda: through_one_state(8 * count) / 8,  # as many moves, so as long a round
     }
-    return [in_turns(contest, 5).against("eight-steps.engine-times-8", "eight steps", "an eighth of one state", 1.0)]
+    return [in_turns(contest, 9).even("eight-steps.engine-times-8", "eight steps", "an eighth of one state")]
 
 
 # -- downloads ---------------------------------------------------------------------------------------

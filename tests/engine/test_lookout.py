@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from custody.engine import Kind
+import time
+
+import pytest
+
+from custody.engine import Kind, Serving, Settings, Work, Worker
 from custody.engine.lookout import FULL_SECONDS, Lookout
 from custody.engine.pace import MOST_HELD, Pace
 from custody.model.job import NewJob
+from custody.model.outcome import Outcome, Passed
 from engine.conftest import Bench
 
 PARCEL = Kind("parcel")
@@ -81,3 +86,24 @@ def test_slow_work_is_claimed_one_at_a_time_and_quick_work_in_heaps() -> None:
     room, wanted = quick.room(threads=4, held=500, finished=500)
     assert room > wanted > 300, "what is being written does not keep others from being claimed"
     assert quick.room(threads=4, held=MOST_HELD, finished=MOST_HELD)[0] == 0, "but there is an end to it"
+
+
+def test_a_worker_that_waits_for_its_own_hands_looks_when_they_are_done_and_rarely_before(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue, looks = bench.store.queue, list[str]()
+    look = queue.ready_queues
+
+    def counted(prefix: str, after: str = "", limit: int = 64) -> list[str]:
+        looks.append(prefix)
+        return look(prefix, after, limit)
+
+    def slow(work: Work) -> Outcome:
+        time.sleep(0.4)
+        return Passed()
+
+    monkeypatch.setattr(queue, "ready_queues", counted)
+    queue.submit([NewJob("parcel")])
+    Worker(bench.store, Serving((Kind("parcel", slow),)), Settings(threads=1, schedules=False)).run_until_quiet()
+    assert [job.state for job in queue.list()] == ["done"]
+    assert len(looks) < 100, "a look every two milliseconds would be two hundred"

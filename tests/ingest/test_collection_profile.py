@@ -26,7 +26,6 @@ ezid_password_file = "/etc/custody/ezid"
 
 [storage]
 node = "7777"
-recording = "external"
 
 [notification]
 addresses = ["letters@archive.example", "x@localhost"]

@@ -235,6 +235,7 @@ CONTAINERS: dict[str, tuple[str, bytes, str]] = {
     "a hard link": ("x.tar", raw_tar(block(b"x", kind=b"1", link=b"/etc/passwd")), "container.unsafe"),
     "a device": ("x.tar", raw_tar(block(b"x", kind=b"3")), "container.unsafe"),
     "a pipe": ("x.tar", raw_tar(block(b"x", kind=b"6")), "container.unsafe"),
+    "no files in it": ("x.tar", raw_tar(), "container.empty"),
     "7z": ("x.zip", b"7z\xbc\xaf\x27\x1c" + bytes(600), "container.unsupported"),
     "no container at all": ("x.tar", b"just text", "container.unsupported"),
     "a name of ours": ("x.tar.gz", tar_of({"a": b"a", "mrt-mom.txt": b"x"}), "name.reserved"),

@@ -60,7 +60,7 @@ def test_a_deposit_from_the_first_word_to_the_last(custody, tmp_path: Path) -> N
 
     assert custody("batch", "delete", "bid0000000001", "--why", "tidy", "--yes")[0] == 0
     code, said = custody("batch", "show", "bid0000000001")
-    assert (code, "there is no bid0000000001" in said) == (2, True)
+    assert (code, "there is no batch bid0000000001" in said) == (2, True)
     code, said = custody("job", "why", "jid1")
     assert (code, "jid0000000012" in said) == (2, True), "the right form is shown"
 

@@ -108,9 +108,7 @@ def vouched(
 
 def forbidden_address(host: str, address: str) -> Refused:
     return Refused(
-        f"{host} leads to {address}, which is not a public address"
-        if host != address
-        else f"{address} is not a public address",
+        "not a public address" if host == address else f"it leads to {address}, which is not a public address",
         code="url.forbidden_address",
         where=host,
         hint="an administrator can allow a network for a collection",

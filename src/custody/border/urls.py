@@ -15,7 +15,6 @@ from ipaddress import AddressValueError, IPv4Address, IPv6Address
 from urllib.parse import quote, urljoin
 
 from custody.border import names
-from custody.border.addresses import forbidden_address
 from custody.border.policy import Policy
 from custody.model.errors import BadInput, Refused
 
@@ -159,7 +158,11 @@ def _read_host(host: str, text: str) -> tuple[str, str | None]:
         try:
             return str(IPv4Address(host)), str(IPv4Address(host))
         except AddressValueError as error:
-            raise forbidden_address(names.shown(host), names.shown(host)) from error
+            raise Refused(
+                "a number in place of a host's name: what one program takes for a name is an address to another",
+                code="url.forbidden_address", where=names.shown(host), address=names.shown(host),
+                hint="write the host's name",
+            ) from error  # fmt: skip
     if len(host) > 253 or not all(_LABEL.fullmatch(label) for label in labels):
         hint = "a name in another script is written in its xn-- form" if not host.isascii() else _HINT
         raise _syntax(text, "has no readable host name", hint)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import tarfile
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
@@ -19,8 +19,8 @@ from custody.cli.opening import number as read_number
 from custody.cli.running import AsJson, Why
 from custody.cli.when import ago, moment
 from custody.ingest import manifest
-from custody.ingest.staging import Staging
-from custody.ingest.states import BATCH_KIND
+from custody.ingest.staging import Staging, name_in
+from custody.ingest.states import BATCH_KIND, JOB, JOB_KIND
 from custody.ingest.submission import TYPES, Submission
 from custody.ingest.submission import submit as submit_batch
 from custody.model.errors import BadInput, NotFound
@@ -98,23 +98,29 @@ def _check_profile(settings: Config, name: str) -> None:
 def _stage(payload: str, settings: Config) -> tuple[str, str]:
     """The payload's URL and file name; what lies on this machine is uploaded."""
     if payload.startswith(("http://", "https://")):
-        return payload, payload.rsplit("/", 1)[-1]
+        return payload, name_in(payload)
     path, staging = Path(payload), Staging(settings.home / settings.ingest.staging)
     if path.is_dir():
+        name = f"{path.resolve().name}.tar"
         with tempfile.NamedTemporaryFile(suffix=".tar") as box:
             with tarfile.open(box.name, "w") as tar:
-                tar.add(path, arcname=".", filter=_only_files)
-            return staging.put_file(Path(box.name)).url.rsplit("/", 1)[0] + f"/{path.name}.tar", f"{path.name}.tar"
+                for each in sorted(path.iterdir()):
+                    tar.add(each, arcname=each.name, filter=_only_files)
+                if not any(member.isfile() for member in tar):
+                    raise BadInput(f"there are no files in {payload}", where="payload", code="submission.payload")
+            return staging.put_file(Path(box.name)).url.rsplit("/", 1)[0] + f"/{name}", name
     if not path.is_file():
-        raise BadInput(f"there is no file or folder {payload}", where="payload", code="submission.payload")
+        raise BadInput(
+            f"there is no file or folder {payload}", where="payload", code="submission.payload",
+            hint="a payload is a file or a folder here, or an http:// or https:// URL",
+        )  # fmt: skip
     return staging.put_file(path).url, path.name
 
 
-def _only_files(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
+def _only_files(member: tarfile.TarInfo) -> tarfile.TarInfo:
     if not (member.isfile() or member.isdir()):
         raise BadInput(f"{member.name} is neither a file nor a folder", where="payload", hint="leave links out")
-    member.name = member.name.removeprefix("./")
-    return None if member.name in ("", ".") else member
+    return member
 
 
 @app.command()
@@ -131,8 +137,12 @@ def check(file: Annotated[Path, typer.Argument(help="a checkm manifest")], json:
     else:
         for fault in found.faults:
             print(f"{'warning: ' if fault.warning else ''}{fault}")
-        what = "is fine" if found.ok else f"has {sum(not fault.warning for fault in found.faults)} faults"
-        print(f"{file} {what}: {found.kind.profile or 'no profile'}, {found.rows} rows can be read")
+        faults = sum(not fault.warning for fault in found.faults) + found.unlisted
+        if found.unlisted:
+            print(f"… and {found.unlisted} more")
+        what = "is fine" if found.ok else f"has {running.counted(faults, 'fault')}"
+        rows = running.counted(found.rows, "row")
+        print(f"{file} {what}: {found.kind.profile or 'no known profile'}, {rows} can be read")
     raise typer.Exit(0 if found.ok else 1)
 
 
@@ -156,7 +166,7 @@ def list_(
     columns = {
         "batch": lambda job: label(job.id), "state": lambda job: job.state, "profile": lambda job: job.collection,
         "jobs": lambda job: job.facts.get("jobs"), "open": lambda job: job.open or None,
-        "changed": lambda job: ago(job.changed, now) + " ago", "file": lambda job: job.payload.get("filename"),
+        "changed": lambda job: ago(job.changed, now) + " ago", "file": _file,
         "by": lambda job: job.payload.get("submitter"),
     }  # fmt: skip
     running.table(columns, batches, "no batches match")
@@ -178,7 +188,7 @@ def show(batch: Number, config: ConfigFile = None, store: StoreUrl = "", json: A
     running.show(
         [
             ("batch", label(found.id)), ("state", found.state), ("profile", found.collection),
-            ("file", found.payload.get("filename")), ("submitted", moment(found.created) + " UTC"),
+            ("file", _file(found)), ("submitted", moment(found.created) + " UTC"),
             ("by", found.payload.get("submitter")), ("why", why),
         ]
     )  # fmt: skip
@@ -192,16 +202,33 @@ def show(batch: Number, config: ConfigFile = None, store: StoreUrl = "", json: A
             "reason": lambda job: reasons[job.id],
         }  # fmt: skip
         running.table(columns, failed, "")
-        codes = sorted({job.code or "" for job in failed})
-        print(f"\nwhen the cause is mended: custody job resume --cause {codes[0]}")
+        print()
+        for line in _what_now(failed):
+            print(line)
+
+
+def _what_now(failed: Sequence[Job]) -> Iterator[str]:
+    """What can be resumed, by cause; and what cannot, because what was handed in is itself at fault."""
+    for code in sorted({job.code or "" for job in failed if JOB.allows(job.state, "resume")}):
+        yield f"when the cause is mended: custody job resume --cause {code}"
+    if any(not JOB.allows(job.state, "resume") for job in failed):
+        yield "rejected is for good: the depositor has to hand in a corrected one"
 
 
 def _reason(handle: Store, job: Job) -> str:
     return handle.queue.reason(job)
 
 
+def _file(batch: Job) -> str:
+    return str(batch.payload.get("filename") or name_in(str(batch.payload.get("payload", ""))))
+
+
 def _get(handle: Store, number: int) -> Job:
-    job = handle.queue.get(number)
+    try:
+        job = handle.queue.get(number)
+    except NotFound:
+        missing = f"there is no batch {label(number)}"
+        raise NotFound(missing, code="batch.unknown", hint="`custody batch list` shows what there is") from None
     if job.kind != BATCH_KIND:
         raise NotFound(f"{number} is a {job.kind} job, not a batch", hint="`custody batch list` shows the batches")
     return job
@@ -246,8 +273,7 @@ def why(batch: Number, config: ConfigFile = None, store: StoreUrl = "", json: As
     for reason in reasons:
         running.tell_reason(f"batch {label(batch)}", reason, now)
     for each in waiting:
-        what = "1 job" if each.count == 1 else f"{each.count} jobs"
-        running.tell_reason(f"{what}, such as {label(each.example)}", each.reason, now)
+        running.tell_reason(f"{running.counted(each.count, 'job')}, such as {label(each.example)}", each.reason, now)
 
 
 @app.command()
@@ -276,13 +302,23 @@ def link(
 
 @app.command()
 def release(batch: Number, why: Why = "", config: ConfigFile = None, store: StoreUrl = "") -> None:
-    """Let a held batch go on."""
+    """Let a held batch go on; one that has become jobs, with all of them that are held."""
     from custody.cli.applications import machines
     from custody.engine.commands import Operator
 
     with opened(config, store) as (handle, _):
-        Operator(handle, machines(), running.me()).release(_get(handle, batch).id, why)
-    print(f"batch {label(batch)} is released")
+        operator, found = Operator(handle, machines(), running.me()), _get(handle, batch)
+        if found.state in ("held", "pending"):
+            operator.release(found.id, why)
+            print(f"batch {label(batch)} is released")
+            return
+        held = Filter(kind=JOB_KIND, parent=batch, state="held")
+        done = list(operator.every(held, lambda job: operator.release(job, why)))
+    refused = [(job, problem) for job, problem in done if problem]
+    for job, problem in refused:
+        print(f"job {label(job)}: {problem}")
+    print(f"batch {label(batch)}: {running.counted(len(done) - len(refused), 'job')} released")
+    raise typer.Exit(1 if refused else 0)
 
 
 @app.command()
@@ -298,9 +334,15 @@ def delete(
     from custody.ingest.setup import open_world
 
     with opened(config, store) as (handle, settings):
-        found = _get(handle, batch)
+        try:
+            found = _get(handle, batch)
+        except NotFound as missing:
+            if missing.code != "batch.unknown":
+                raise
+            print(f"batch {label(batch)} is not there: nothing to do")
+            return
         if not yes and found.state != "completed":
             typer.confirm(f"The depositor will not be told. Delete batch {label(batch)} ({found.state})?", abort=True)
         world = open_world(handle, settings.ingest, settings.home)
         count = delete_batch(handle, found, running.me(), why, world)
-    print(f"batch {label(batch)} and its {count} jobs are deleted; their history stays")
+    print(f"batch {label(batch)} is deleted, with {running.counted(count, 'job')}; the history stays")

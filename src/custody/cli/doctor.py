@@ -16,9 +16,10 @@ import typer
 
 from custody.cli import running
 from custody.cli.config import Config, find
+from custody.cli.opening import open_store
 from custody.cli.running import AsJson, counted
 from custody.model.errors import CustodyError
-from custody.stores import Store, open_store
+from custody.stores import Store
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 SLACK_SECONDS = 2
@@ -36,14 +37,14 @@ class Finding:
 def doctor(
     config: Annotated[Path | None, typer.Option(envvar="CUSTODY_CONFIG", help="custody.toml")] = None,
     store: Annotated[str, typer.Option(envvar="CUSTODY_STORE", help="instead of the configuration's store")] = "",
-    zookeeper: Annotated[str, typer.Option(help="zookeeper://host:port/root: look at ingest's tree instead")] = "",
-    repair: Annotated[bool, typer.Option("--repair", help="with --zookeeper: put right what was found")] = False,
+    zookeeper: Annotated[str, typer.Option(help="zookeeper://host:port/root: look at this tree only")] = "",
+    repair: Annotated[bool, typer.Option("--repair", help="put right what was found in the tree")] = False,
     json: AsJson = False,
 ) -> None:
     """Look at settings, versions, clocks and disks, and count everything again that is derived."""
     found = find(config)
     url = store or (found.store if found else running.DEFAULT_STORE)
-    findings = list(examine_tree(zookeeper, repair) if zookeeper else examine(url, found))
+    findings = list(examine_tree(zookeeper, repair) if zookeeper else examine(url, found, repair))
     if json:
         running.emit(findings)
     else:
@@ -54,12 +55,14 @@ def doctor(
     raise typer.Exit(1 if any(finding.grade == "unsafe" for finding in findings) else 0)
 
 
-def examine(url: str, config: Config | None) -> Iterator[Finding]:
+def examine(url: str, config: Config | None, repair: bool = False) -> Iterator[Finding]:
     yield Finding("fine", f"Python {platform.python_version()} on {sys.platform}")
     try:
-        with open_store(url) as store:
+        with open_store(url, config) as store:
             yield from _store_findings(store)
             yield from _history_findings(store, config)
+        if url.startswith("zookeeper:"):
+            yield from examine_tree(url, repair)
     except CustodyError as error:
         yield Finding("unsafe", f"the store: {error.message}", error.hint)
         return
@@ -71,10 +74,16 @@ def examine(url: str, config: Config | None) -> Iterator[Finding]:
 
 def examine_tree(url: str, repair: bool) -> Iterator[Finding]:
     """Every orphan in the tree: jobs in no queue or in two, entries of jobs that are gone, locks of nobody."""
+    from custody.ingest import tree
     from custody.ingest.zookeeper import mending
     from custody.ingest.zookeeper.opening import open_session, read_address
 
     with open_session(read_address(url)) as session:
+        if session.get(tree.BATCHES) is None:
+            yield Finding(
+                "warning", f"there are no batches at {url.partition('?')[0]}", "is the root of the tree right?"
+            )
+            return
         found = mending.find_twice(session)
         left = mending.mend(session, found) if repair else found
     if not found:

@@ -1,18 +1,25 @@
-"""custody hold: pause a collection, a batch, a kind of work, a lane or a storage node, and say why."""
+"""custody hold: pause a collection, a batch, a storage node, the queue, a job, a kind of work or a lane, with a why."""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import Annotated
 
 import typer
 
 from custody.cli import running
-from custody.cli.opening import open_store
+from custody.cli.config import find
+from custody.cli.opening import number, open_store
 from custody.cli.running import AsJson, StoreUrl, Why
 from custody.cli.when import ago
+from custody.engine.commands import Operator
+from custody.model.errors import BadInput
+from custody.model.job import Filter
+from custody.stores import Store
 
-app = running.noun("Pause a collection, a batch, a kind of work, a lane or a storage node, and say why.")
+app = running.noun("Pause a collection, a batch, a storage node, the queue, a job, a kind of work or a lane.")
 
 
 class Scope(StrEnum):
@@ -21,6 +28,8 @@ class Scope(StrEnum):
     kind = "kind"
     lane = "lane"
     node = "node"  # a storage node: the lane of jobs that are to be stored there
+    queue = "queue"  # all of an application's work: its kinds
+    job = "job"  # one job, which becomes held
 
 
 Name = Annotated[str, typer.Argument(help="its name")]
@@ -30,26 +39,85 @@ Name = Annotated[str, typer.Argument(help="its name")]
 def set_(scope: Scope, name: Name, why: Why, store: StoreUrl = running.DEFAULT_STORE) -> None:
     """Pause it. Work that is under way goes on; nothing new starts."""
     with open_store(store) as opened:
-        new = opened.queue.hold(*_held(scope, name), running.me(), why)
+        if scope is Scope.job:
+            _operator(opened).hold(number(name), why)
+            new, nothing = True, ""
+        else:
+            nothing = _matches_nothing(opened, scope, name)
+            new = any([opened.queue.hold(*each, running.me(), why) for each in _held(scope, name)])
     print(f"{scope.value} {name} is held" if new else f"{scope.value} {name} was held already")
+    if nothing:
+        print(f"  {nothing}: is the name right?", file=sys.stderr)
 
 
 @app.command()
 def lift(scope: Scope, name: Name, why: Why = "", store: StoreUrl = running.DEFAULT_STORE) -> None:
     """End the pause. Jobs that became held stay so until they are released."""
     with open_store(store) as opened:
-        lifted = opened.queue.lift(*_held(scope, name), running.me(), why)
+        if scope is Scope.job:
+            _operator(opened).release(number(name), why)
+            lifted = True
+        else:
+            lifted = any([opened.queue.lift(*each, running.me(), why) for each in _held(scope, name)])
     print(
         f"{scope.value} {name} is no longer held" if lifted else f"{scope.value} {name}: nothing to do, it is not held"
     )
-    if lifted and scope is Scope.collection:
-        print(f"its held jobs: custody job release --collection {name}")
+    release = {Scope.collection: "job release --collection", Scope.batch: "batch release"}
+    if lifted and scope in release:
+        print(f"its held jobs: custody {release[scope]} {name}")
 
 
-def _held(scope: Scope, name: str) -> tuple[str, str]:
+def _held(scope: Scope, name: str) -> Sequence[tuple[str, str]]:
+    """What the store knows of it."""
     from custody.ingest.nodes import lane_of
+    from custody.ingest.states import QUEUE, QUEUE_KINDS
 
-    return ("lane", lane_of(name)) if scope is Scope.node else (scope.value, name)
+    if scope is Scope.node:
+        return [("lane", lane_of(name))]
+    if scope is not Scope.queue:
+        return [(scope.value, str(number(name)) if scope is Scope.batch else name)]
+    if name != QUEUE:
+        raise BadInput(
+            f"there is no queue {name!r}", code="hold.name", where="name",
+            hint=f"{QUEUE} is one; other work is paused by its kind: custody hold set kind NAME",
+        )  # fmt: skip
+    return [("kind", kind) for kind in QUEUE_KINDS]
+
+
+def _matches_nothing(store: Store, scope: Scope, name: str) -> str:
+    """A slip of the pen would pause nothing, and look as if it did."""
+    if scope is Scope.batch:
+        store.queue.get(number(name))
+        return ""
+    if scope is Scope.collection:
+        known = [*_profiles(), *(archive.collection for archive in store.queue.list(Filter(collection=name), 0, 1))]
+        return "" if name in known else f"nothing here is of this collection (profiles: {', '.join(known) or 'none'})"
+    if scope is Scope.node:
+        nodes = _nodes()
+        return "" if not nodes or name in nodes else f"no collection is stored there (nodes: {', '.join(nodes)})"
+    return ""
+
+
+def _profiles() -> Sequence[str]:
+    found = find(None)
+    folder = found.home / found.ingest.profiles if found else None
+    return sorted(path.stem for path in folder.glob("*.toml")) if folder else ()
+
+
+def _nodes() -> Sequence[str]:
+    from custody.ingest.setup import read_profiles
+
+    found = find(None)
+    folder = found.home / found.ingest.profiles if found else None
+    if found is None or folder is None or not folder.is_dir():
+        return ()
+    return sorted({*found.ingest.nodes, *(each.storage.node for each in read_profiles(folder).values())})
+
+
+def _operator(store: Store) -> Operator:
+    from custody.cli.applications import machines
+
+    return Operator(store, machines(), running.me())
 
 
 @app.command("list")

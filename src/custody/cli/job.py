@@ -170,7 +170,7 @@ def cancel(job: Id, why: Why, store: StoreUrl = running.DEFAULT_STORE) -> None:
     """End a job; a worker that has it is asked to stop and to confirm."""
     with open_store(store) as opened:
         answer = _operator(opened).cancel(job, why)
-    print(f"job {job}: {answer.why or 'cancelled'}")
+    print(f"job {label(job)}: {answer.why or 'cancelled'}")
 
 
 @app.command()
@@ -195,7 +195,7 @@ def accept(job: Id, why: Why, store: StoreUrl = running.DEFAULT_STORE) -> None:
     """Let those who wait for a failed job go on all the same."""
     with open_store(store) as opened:
         _operator(opened).accept(job, why)
-    print(f"job {job} is accepted")
+    print(f"job {label(job)} is accepted")
 
 
 @app.command()
@@ -221,7 +221,8 @@ def failures(store: StoreUrl = running.DEFAULT_STORE, json: AsJson = False) -> N
         return
     columns = {
         "jobs": lambda group: group.count, "code": lambda group: group.code, "kind": lambda group: group.kind,
-        "such as": lambda group: f"job {label(group.newest)}", "newest": lambda group: ago(group.at, now) + " ago",
+        "state": lambda group: group.state, "such as": lambda group: f"job {label(group.newest)}",
+        "newest": lambda group: ago(group.at, now) + " ago",
     }  # fmt: skip
     running.table(columns, groups, "nothing has failed")
 
@@ -231,7 +232,7 @@ def _ask_while_batch_is_open(operator: Operator, job: int) -> None:
     batch = operator.reported_by(job)
     if batch is None:
         return
-    meant = f"batch {batch.id} is still open, and will report job {label(job)} as deleted"
+    meant = f"batch {label(batch.id)} is still open, and will report job {label(job)} as deleted"
     if not sys.stdin.isatty():
         raise Refused(meant, code="batch.open", hint="repeat it with --yes if that is meant")
     if not typer.confirm(f"{meant}. Delete it?", err=True):

@@ -36,6 +36,7 @@ EXPIRY_SECONDS = 0.5  # between looks for vanished holders
 BEAT_SECONDS = 5.0  # between signs of life, which only people read
 PASS_REST = 4  # times as long as a pass took, nothing is passed over again
 LISTEN_SECONDS = 0.02  # between looks for commits of other processes
+SETTLED_SECONDS = 0.02  # between looks of a worker that waits for its own hands
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,8 +150,10 @@ class Worker:
                 claimed = self._cycle()
                 busy = claimed or self._keeper.count() or self._passes(now=True)
                 nothing = 0 if busy else nothing + 1
-                if not claimed:
-                    time.sleep(0.002)
+                if (
+                    not claimed
+                ):  # while hands are at work, what comes of it is what there can be to claim: wait for that
+                    self._hands.hungry.wait(SETTLED_SECONDS if self._keeper.count() else 0.002)
         finally:
             self.shut_down()
 

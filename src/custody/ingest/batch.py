@@ -18,7 +18,7 @@ from custody.ingest.manifest.form import BATCHES, KINDS, Kind
 from custody.ingest.staging import is_staged, name_in
 from custody.ingest.submission import PROFILE_OF, first_priority, guess_type, parts_of, row_jobs, single_job
 from custody.ingest.world import World
-from custody.model.errors import CustodyError, LeaseLost, Unavailable
+from custody.model.errors import BadInput, CustodyError, LeaseLost, Unavailable
 from custody.model.job import NewJob
 from custody.model.outcome import Failed, Outcome, Passed, Wait
 
@@ -48,11 +48,13 @@ def pending(work: Work, world: World) -> Outcome:
 
 def _fan_out(work: Work, world: World) -> Outcome:
     submission = work.payload
-    profile = world.profile(submission["profile"])
+    profile = world.profile(str(submission.get("profile", "")))
+    if not submission.get("payload"):  # made by another service: ours are checked when they are handed in
+        raise BadInput("the submission names no payload", code="submission.payload", hint="payload_url is its address")
     payload = work.facts.get("payload") or _fixed(work, world)
     type_ = submission.get("type") or _guess(work, world, payload)
     if type_ not in PROFILE_OF or type_ == "object-manifest":
-        return _one_object(work, type_, payload, profile.priority)
+        return _one_object(work, world, type_, payload, profile.priority)
     kind = next(kind for kind in BATCHES if kind.profile == PROFILE_OF[type_])
     count = _counted(work, world, payload, kind)
     if isinstance(count, Failed):
@@ -87,11 +89,11 @@ def update_reporting(work: Work, world: World) -> Outcome:
     return notices.report(work, world, update=True)
 
 
-def _one_object(work: Work, type_: str, payload: str, priority: int | None) -> Outcome:
+def _one_object(work: Work, world: World, type_: str, payload: str, priority: int | None) -> Outcome:
     job = single_job(work.job.id, work.payload, type_, payload, 5 if priority is None else priority)
     if not work.facts.get("fanned"):
         work.spawn([job], fanned=1)
-    return Passed({"jobs": 1}, keep={"jobs": 1})
+    return Passed({"jobs": 1}, keep={"jobs": 1}, then=notices.queued(work, world, 1))
 
 
 def _share(work: Work, world: World, type_: str, payload: str, rows: int) -> range:

@@ -13,6 +13,7 @@ import shutil
 from custody.engine.work import Work
 from custody.ingest import keys, notices
 from custody.ingest.states import BATCH_KIND
+from custody.ingest.tree import shown
 from custody.ingest.world import World
 from custody.model.errors import Refused
 from custody.model.job import Filter, Job
@@ -49,7 +50,7 @@ def delete_batch(store: Store, batch: Job, who: str, why: str, world: World | No
     """A batch and all its jobs; answers how many jobs went with it."""
     if batch.ended is None and batch.state != "held":
         raise Refused(
-            f"batch {batch.id} is {batch.state}: it can be deleted when it has ended or is held",
+            f"batch {shown(batch.id)} is {batch.state}: it can be deleted when it has ended or is held",
             code="state.conflict",
         )
     count = 0

@@ -81,15 +81,17 @@ def _digests(row: Row) -> dict[str, str]:
     return {row.algorithm: row.digest} if row.algorithm else {}
 
 
-def failure(faults: list[tuple[Row, CustodyError]]) -> Failed:
+def failure(faults: list[tuple[Row, CustodyError]], listed_in_manifest: bool) -> Failed:
+    """Named by the line of the object's own manifest, if it has one; the row in the batch is known from elsewhere."""
     row, first = faults[0]
+    line = f"line {row.line}: " if listed_in_manifest else ""
     more = f", and {len(faults) - 1} more" if len(faults) > 1 else ""
     listed = [
         {"line": row.line, "file": row.name, "code": error.code, "why": str(error)} for row, error in faults[:100]
     ]
     return Failed(
         first.code,
-        f"line {row.line}: {row.name} could not be fetched: {first}{more}",
+        f"{line}{row.name} could not be fetched: {first}{more}",
         transient=all(isinstance(error, Unavailable) for _, error in faults),
         detail={"files": listed},
     )
@@ -119,12 +121,15 @@ def unpack_container(work: Work, world: World, folder: Path, producer: Path) -> 
     row = next(wanted_rows(work, world))
     faults = fetch([row], work, world, box)
     if faults:
-        return failure(faults)
+        return failure(faults, listed_in_manifest=False)
     with Folder(producer) as target:
         target.clear()
         unpack(box / row.name, target, _unpack_limits(profile), cancel=lambda: work.stopped)
-    for path in _files_below(producer):
-        check_name(path.relative_to(producer).as_posix())
+    names = [path.relative_to(producer).as_posix() for path in _files_below(producer)]
+    if not names:
+        return Failed("container.empty", f"there are no files in {row.name}")
+    for name in names:
+        check_name(name)
     unsound = _bag_faults(producer)
     if unsound:
         return unsound

@@ -1,4 +1,4 @@
-"""Depositors' keys: each stands for one deposit, for good.
+"""Keys that stand for one thing, for good: depositors' own, and ours at other services.
 
 A batch is cleaned away one day, and its row with it; a key that comes back after that must not deposit anything
 twice. So keys are kept apart from the queue, with a fingerprint of what was handed in. The key is taken before the
@@ -13,8 +13,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from custody.model.errors import KeyConflict
+from custody.model.job import Job
 from custody.stores import Store
 from custody.stores.rows import Tx
+
+
+def request_of(job: Job) -> str:
+    """What a job is called at storage, at the minter and in callbacks: the same however often it is tried. With the
+    moment it was made, because numbers come again, in a second installation or after a backup was put back."""
+    return f"job-{job.id}-{job.created}"
 
 
 def number_of(store: Store, key: str, facts: Mapping[str, Any]) -> int | None:

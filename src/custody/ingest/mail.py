@@ -41,6 +41,23 @@ def check_address(address: str) -> str:
     return address
 
 
+def check_addresses(text: str) -> Sequence[str]:
+    """The addresses that a depositor gave, separated by commas or semicolons; few, and each one right."""
+    found = [part.strip() for part in re.split("[,;]", text) if part.strip()]
+    if len(found) > MOST_RECIPIENTS:
+        raise BadInput(
+            f"{len(found)} addresses, and {MOST_RECIPIENTS} are allowed", code="mail.recipients", where="notification"
+        )
+    for each in found:
+        try:
+            check_address(each)
+        except BadInput as error:
+            raise BadInput(
+                error.message, code=error.code, where="notification", hint="such as ada@archive.example"
+            ) from error
+    return found
+
+
 def compose(
     *,
     sender: str,

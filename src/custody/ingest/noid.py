@@ -67,9 +67,9 @@ class Noid:
         """How many names the template has; None is no end."""
         return None if self._parts["order"] == "z" else self._total
 
-    def mint(self, request: str = "") -> str:
-        """The next identifier. The request is for minters that can be asked again; here the caller keeps
-        the answer under its token."""
+    def mint(self, request: str = "", description: object = None, target: str = "") -> str:
+        """The next identifier. What is said of it is for minters that can be asked again and tell others of it;
+        here the caller keeps the answer under its token."""
         return self.name(self.next_number())
 
     def name(self, number: int) -> str:

@@ -18,10 +18,13 @@ from custody.history.ledger import last_block
 from custody.ingest import mail, webhook
 from custody.ingest import report as reports
 from custody.ingest.describing import moment
+from custody.ingest.keys import request_of
 from custody.ingest.profile import Profile
 from custody.ingest.report import Batch, Delta, Report
 from custody.ingest.report import Outcome as Line
+from custody.ingest.tree import shown
 from custody.ingest.world import World
+from custody.model.errors import BadInput
 from custody.model.job import Filter, Job, NewJob
 from custody.model.outcome import Failed, Outcome, Passed
 
@@ -34,10 +37,11 @@ def queued(work: Work, world: World, jobs: int) -> Sequence[NewJob]:
     profile = world.profile(work.payload["profile"])
     if not profile.notification.confirm:
         return ()
-    text = f"Batch {work.job.id} was taken in: {jobs} object{'s' if jobs != 1 else ''} of {profile.name}.\n"
+    name = shown(work.job.id)
+    text = f"Batch {name} was taken in: {jobs} object{'s' if jobs != 1 else ''} of {profile.name}.\n"
     if link := world.links.url(work.job, world.store.now()):
         text += f"How it stands: {link}\n"
-    return _delivery(work, world, profile, "queued", f"Batch {work.job.id} was taken in", text, {})
+    return _delivery(work, world, profile, "queued", f"Batch {name} was taken in", text, {})
 
 
 def report(work: Work, world: World, update: bool) -> Outcome:
@@ -54,7 +58,7 @@ def report(work: Work, world: World, update: bool) -> Outcome:
     kept = {"told": told, "rounds": round_, "completed": made.count(reports.COMPLETED)}
     text = reports.as_text(made) if change is None else reports.update_as_text(change, made)
     attached = {"report.csv": reports.as_csv(made.outcomes), "report.json": reports.as_json(made, change)}
-    subject = f"{'OK' if made.ok else 'FAIL'}: batch {work.job.id} of {profile.name}"
+    subject = f"{'OK' if made.ok else 'FAIL'}: batch {shown(work.job.id)} of {profile.name}"
     if made.history_head:
         attached["history-head.txt"] = made.history_head
     kept["report"] = world.staging.put([attached["report.json"].encode()], "report.json").url
@@ -68,7 +72,7 @@ def report(work: Work, world: World, update: bool) -> Outcome:
 
 def refused(work: Work, world: World, outcome: Failed) -> Failed:
     """The batch failed before it had jobs: tell the depositor why, with all the faults that were found."""
-    profile = world.profiles.get(work.payload["profile"])
+    profile = world.profiles.get(work.payload.get("profile", ""))
     if profile is None:
         return outcome
     now = world.store.now()
@@ -78,7 +82,7 @@ def refused(work: Work, world: World, outcome: Failed) -> Failed:
     told = reports.as_json(made)
     faults = [str(each) for each in outcome.detail.get("faults", ())]
     attached = {"report.json": told} | ({"faults.txt": "".join(f"{each}\n" for each in faults)} if faults else {})
-    subject = f"FAIL: batch {work.job.id} of {profile.name} could not be read"
+    subject = f"FAIL: batch {shown(work.job.id)} of {profile.name} could not be read"
     mails = _delivery(work, world, profile, "refused", subject, reports.as_text(made), attached)
     kept = {"report": world.staging.put([told.encode()], "report.json").url}
     return replace(outcome, keep={**outcome.keep, **kept}, then=[*outcome.then, *mails])
@@ -93,7 +97,7 @@ def call_back(work: Work, world: World, profile: Profile) -> int:
     }  # fmt: skip
     now = world.store.now()
     body = webhook.body("object.ingested", moment(now), facts)
-    headers = webhook.sign(f"job-{work.job.id}", now // 1_000_000, body, world.secrets[profile.name])
+    headers = webhook.sign(request_of(work.job), now // 1_000_000, body, world.secrets[profile.name])
     fields = {**headers, "content-type": "application/json"}
     status, _ = world.fetchers[profile.name].post(profile.callback.url, body, fields, cancel=lambda: work.stopped)
     return status
@@ -172,8 +176,7 @@ def _message_id(world: World, batch: Job, what: str) -> str:
 def _delivery(
     work: Work, world: World, profile: Profile, what: str, subject: str, text: str, attached: dict[str, str]
 ) -> Sequence[NewJob]:
-    given = work.payload.get("notification", "")
-    addresses = [part.strip() for part in given.split(",") if part.strip()] or list(profile.notification.addresses)
+    addresses = _given(work) or list(profile.notification.addresses)
     if not addresses:
         return ()
     message_id = _message_id(world, work.job, what)
@@ -184,3 +187,12 @@ def _delivery(
     staged = world.staging.put([message.as_bytes()], "message.eml").url
     facts: dict[str, Any] = {"message": staged, "to": addresses, "message_id": message_id}
     return [NewJob(DELIVER, facts, key=message_id)]
+
+
+def _given(work: Work) -> Sequence[str]:
+    """The depositor's own addresses. A batch that another service made may have wrong ones: then the collection's
+    are written to, because a report that cannot be addressed must not undo what was deposited."""
+    try:
+        return mail.check_addresses(str(work.payload.get("notification", "")))
+    except BadInput:
+        return ()

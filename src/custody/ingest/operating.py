@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from custody.ingest.states import BATCH
+from custody.ingest.tree import shown
 from custody.model.errors import Refused
 from custody.model.job import Answer, Change, Job
 from custody.stores import Store
@@ -13,13 +14,13 @@ def ask_for_update(store: Store, batch: Job, who: str) -> Answer:
     to = BATCH.next(batch.state, "report")
     if batch.open:
         raise Refused(
-            f"{batch.open} resumed jobs of batch {batch.id} have not ended",
+            f"{batch.open} resumed jobs of batch {shown(batch.id)} have not ended",
             code="batch.open",
             hint="wait for them, or the report would be out of date when it arrives",
         )
     if "told" not in batch.facts:
         raise Refused(
-            f"batch {batch.id} failed before it had jobs: there is nothing to update", code="batch.unreported"
+            f"batch {shown(batch.id)} failed before it had jobs: there is nothing to update", code="batch.unreported"
         )
     answer = store.queue.move(
         Change(batch.id, batch.state, to, "asked", "none", who, True, None, None, store.new_move())

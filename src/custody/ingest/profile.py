@@ -74,9 +74,6 @@ class Storage:
     service: str = ""
     """an HTTP storage service; empty is the OCFL root of the node"""
     token_file: str = ""
-    storing: str = "own"
-    recording: str = "own"
-    """own, or external: left to another service on the ZooKeeper tree"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +111,6 @@ class Fetching:
     networks: tuple[str, ...] = ()
     """networks that are not public and yet allowed"""
     ca_file: str = ""
-    bags_may_fetch: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,8 +243,6 @@ def _problems(profile: Profile) -> list[str]:
         ("identifier.ezid_url", lambda: _ezid(identifier)),
         ("storage.node", lambda: _matches(_NAME, storage.node)),
         ("storage.service", lambda: storage.service and _url(storage.service)),
-        ("storage.storing", lambda: _one_of(storage.storing, "own", "external")),
-        ("storage.recording", lambda: _one_of(storage.recording, "own", "external")),
         ("notification.addresses", lambda: [check_address(each) for each in profile.notification.addresses]),
         ("callback.url", lambda: profile.callback.url and _url(profile.callback.url)),
         ("callback.secret_file", lambda: _together(profile.callback)),

@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
+from custody.ingest.tree import shown
 from custody.model.errors import BadInput
 
 COMPLETED, FAILED, DELETED = "completed", "failed", "deleted"
@@ -135,7 +136,7 @@ def update_as_text(change: Delta, report: Report) -> str:
 def _heading(report: Report) -> list[str]:
     batch = report.batch
     lines = [
-        f"Batch {_line(batch.id)}",
+        f"Batch {shown(int(batch.id)) if batch.id.isdecimal() else _line(batch.id)}",
         f"Collection {_line(batch.profile)}, submitted by {_line(batch.submitter)}"
         f" on {batch.submitted.isoformat(timespec='seconds', sep=' ')}",
     ]
@@ -167,7 +168,8 @@ def _section(title: str, outcomes: Iterable[Outcome]) -> list[str]:
 
 def _entry(each: Outcome) -> str:
     row = f"row {each.row}" if each.row is not None else each.job
-    parts = [row, each.name or each.title]
+    name = each.name or each.title
+    parts = [row] if each.reason.startswith(name) else [row, name]
     if each.ark:
         parts.append(f"{each.ark} version {each.version}" if each.version else each.ark)
     if each.state != COMPLETED:

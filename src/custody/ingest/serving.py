@@ -8,7 +8,7 @@ from custody.engine.kinds import Backoff, Chore, Kind
 from custody.engine.work import Work
 from custody.ingest import batch, cleaning, notices, steps
 from custody.ingest.nodes import look_after
-from custody.ingest.provisioning import provision
+from custody.ingest.provisioning import Provisioner
 from custody.ingest.states import BATCH, BATCH_KIND, JOB, JOB_KIND
 from custody.ingest.world import World
 from custody.model.machine import Machine
@@ -38,7 +38,7 @@ def kinds(world: World, backoff: Backoff = PATIENT) -> Sequence[Kind]:
             state="provisioning",
             machine=JOB,
             every=0.5,
-            decide=lambda jobs: provision(jobs, world.store, world.disk),
+            decide=Provisioner(world.store, world.disk).decide,
         ),
         *(_step(BATCH_KIND, BATCH, name, step, world, backoff) for name, step in BATCH_STEPS.items()),
         Kind(notices.DELIVER, lambda work: notices.deliver(work, world), tries=20, backoff=Backoff(most=3600)),

@@ -39,6 +39,8 @@ class IngestConfig:
     nodes: Mapping[str, Path] = field(default_factory=lambda: {"main": Path("storage")})
     outbox: Path = Path("outbox")
     smtp: str = ""  # host:port; empty: mail goes to the outbox folder
+    smtp_user: str = ""  # for a server that asks who we are; then the way to it is encrypted
+    smtp_password_file: str = ""
     sender: str = "custody@localhost"
     keep_days: int = 30  # completed batches are cleaned up after so many; 0: never
     external: Sequence[str] = ()  # of storing and recording, what another service on the same tree does
@@ -114,8 +116,9 @@ def policy_of(profile: Profile) -> Policy:
 def _minter(store: Store, profile: Profile, home: Path) -> Minter:
     identifier = profile.identifier
     if identifier.minter == "ezid":
-        password = (home / identifier.ezid_password_file).read_text().strip()
-        return Ezid(identifier.ezid_url, identifier.ezid_user, password, f"{identifier.naan}/{identifier.shoulder}")
+        password = _kept_apart(f"{profile.name}: identifier.ezid_password_file", home / identifier.ezid_password_file)
+        shoulder = f"ark:/{identifier.naan}/{identifier.shoulder}"
+        return Ezid(identifier.ezid_url, identifier.ezid_user, password.strip(), shoulder)
     counter = f"noid/{identifier.naan}/{identifier.shoulder}/{identifier.template}"
     return Noid(identifier.naan, identifier.shoulder, identifier.template, partial(_next_number, store, counter))
 
@@ -133,10 +136,27 @@ def _mail(config: IngestConfig, home: Path) -> Mail:
     if not config.smtp:
         return to_outbox(home / config.outbox)
     host, _, port = config.smtp.partition(":")
-    return by_smtp(host, int(port or 25))
+    if not (port or "25").isdigit():
+        raise BadInput(f"{config.smtp!r} is no mail server", code="config.smtp", where="ingest.smtp", hint="host:port")
+    user, password = config.smtp_user, ""
+    if user:
+        password = _kept_apart("ingest.smtp_password_file", home / config.smtp_password_file)
+    return by_smtp(host, int(port or 25), user=user, password=password.strip(), starttls=bool(user))
 
 
 def _secrets(profile: Profile, home: Path) -> Sequence[str]:
     if not profile.callback.secret_file:
         return ()
-    return [line.strip() for line in (home / profile.callback.secret_file).read_text().splitlines() if line.strip()]
+    text = _kept_apart(f"{profile.name}: callback.secret_file", home / profile.callback.secret_file)
+    return [line.strip() for line in text.splitlines() if line.strip()]
+
+
+def _kept_apart(key: str, file: Path) -> str:
+    """A secret that is named where it is needed, and stands in a file of its own."""
+    try:
+        return file.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInput(
+            f"the file cannot be read: {error}", code="profile.secret", where=key,
+            hint="put the secret into that file, readable for the workers' user only",
+        ) from error  # fmt: skip

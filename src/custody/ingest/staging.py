@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
+from urllib.parse import unquote
 
 from custody.ingest.digests import chunks_of
 from custody.model.errors import BadInput, NotFound
@@ -106,7 +107,9 @@ def is_staged(url: str) -> bool:
 
 
 def name_in(url: str) -> str:
-    return url.rsplit("/", 1)[-1]
+    """What the file at an address is called. A query is for the server, and may be somebody's key to it."""
+    path = url if is_staged(url) else unquote(url.partition("#")[0].partition("?")[0])
+    return path.rsplit("/", 1)[-1]
 
 
 def _sync_folder(folder: Path) -> None:

@@ -14,6 +14,10 @@ from custody.model.machine import AFTER_LAST_PASSED, Machine, Move
 JOB_KIND: Final = "ingest/job"
 BATCH_KIND: Final = "ingest/batch"
 
+QUEUE: Final = "ingest"
+QUEUE_KINDS: Final = (JOB_KIND, BATCH_KIND)
+"""The queue as people name it, and the kinds of work in it: paused together."""
+
 STEPS: Final = (
     "pending", "estimating", "provisioning", "downloading", "processing", "storing", "recording", "notify",
 )  # fmt: skip
@@ -45,6 +49,7 @@ JOB: Final = Machine(
         Move("notify",       "fail",    "failed"),
         Move("failed",       "resume",  AFTER_LAST_PASSED, by="admin"),
     ),
+    instead={("rejected", "resume"): "a new submission is required: what was handed in is itself at fault"},
 )  # fmt: skip
 
 BATCH: Final = Machine(
@@ -65,6 +70,13 @@ BATCH: Final = Machine(
         Move("update-reporting", "pass",    "completed"),
         Move("update-reporting", "fail",    "failed"),
     ),
+    instead={
+        ("failed", "resume"): "it is its jobs that are resumed; then `custody batch report … --update` tells of them",
+        ("update-reporting", "report"): "it was asked for before: a worker will see to it",
+        ("completed", "report"): "all of it is deposited and reported: there is nothing to tell",
+        ("processing", "report"): "its first report comes by itself when its last job has ended",
+        ("reporting", "report"): "its first report is being made",
+    },
 )  # fmt: skip
 
 MACHINES: Final = {JOB_KIND: JOB, BATCH_KIND: BATCH}

@@ -15,6 +15,7 @@ from custody.ingest import describing, gathering, manifest, nodes, notices
 from custody.ingest.digests import digest_file
 from custody.ingest.httpnode import DOWN
 from custody.ingest.inventory import Entry, File
+from custody.ingest.keys import request_of
 from custody.ingest.manifest.form import OBJECT
 from custody.ingest.ocfl.root import Change, Given
 from custody.ingest.staging import is_staged, name_in
@@ -84,7 +85,7 @@ def downloading(work: Work, world: World) -> Outcome:
         return excess
     faults = gathering.fetch(rows, work, world, producer)
     if faults:
-        return gathering.failure(faults)
+        return gathering.failure(faults, listed_in_manifest=kind == "object-manifest")
     size = gathering.size_below(folder)
     if size > profile.limits.object_size:  # of files whose size nobody had told
         return Failed("object.too_large", f"{size} bytes, and {profile.name} takes {profile.limits.object_size}")
@@ -122,7 +123,7 @@ def storing(work: Work, world: World) -> Outcome:
     update = bool(work.payload.get("update"))
     change = Change(
         files=files,
-        request=f"job-{work.job.id}",
+        request=request_of(work.job),
         created=describing.moment(work.job.created),
         message=f"batch {work.job.parent}, job {work.job.id}",
         update=update,
@@ -148,8 +149,9 @@ def recording(work: Work, world: World) -> Outcome:
     profile, ark = world.profile(work.payload["profile"]), work.facts["primary"]
     folder = world.disk.folder(work.job)
     about = describing.description(work, folder)
-    files = [File(row.name, row.digest, row.size or 0, row.mime) for row in describing.stored_rows(folder)]
     version = work.facts["version"]
+    given = {row.name: File(row.name, row.digest, row.size or 0, row.mime) for row in describing.stored_rows(folder)}
+    files = list({**_carried_over(work, world, ark, version, folder), **given}.values())
     world.inventory.record(
         Entry(
             ark,
@@ -173,6 +175,16 @@ def recording(work: Work, world: World) -> Outcome:
     )  # fmt: skip
     told = {"version": version, "job": work.job.id, "batch": work.job.parent, "files": len(files)}
     return Passed(told, items=[item], events=[NewEvent(ark, "ingested", detail=told)])
+
+
+def _carried_over(work: Work, world: World, ark: str, version: int, folder: Path) -> dict[str, File]:
+    """What an update leaves as it was: a version is all of its files, not only those that came with it."""
+    if not work.payload.get("update"):
+        return {}
+    recorded = [each.version for each in world.inventory.versions(ark) if each.version <= version]
+    gone = frozenset(describing.deletes(folder))
+    before = world.inventory.files(ark, max(recorded, default=0))  # or itself, recorded by a try that died after it
+    return {file.name: file for file in before if file.name not in gone}
 
 
 def notify(work: Work, world: World) -> Outcome:
@@ -248,7 +260,8 @@ def _identify(work: Work, world: World, names: list[str]) -> str | Failed:
         return Failed("identifier.forbidden", f"{supplied} is an object of another collection", detail=told)
     primary = work.facts.get("primary") or supplied or known
     if not primary:
-        primary = world.minters[profile.name].mint(request=f"job-{work.job.id}")
+        about = describing.description(work, world.disk.folder(work.job))
+        primary = world.minters[profile.name].mint(request_of(work.job), about, profile.identifier.target)
     if work.facts.get("primary") != primary:
         work.keep(primary=primary)
     world.inventory.reserve(profile.owner, names, primary)

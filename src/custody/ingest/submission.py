@@ -12,10 +12,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
-from custody.ingest import keys
+from custody.ingest import keys, mail
 from custody.ingest.digests import algorithm, digest_value
 from custody.ingest.identifiers import ark
 from custody.ingest.manifest.form import CONTAINERS, Row
+from custody.ingest.staging import name_in
 from custody.ingest.states import BATCH, BATCH_KIND, JOB, JOB_KIND
 from custody.model.errors import BadInput
 from custody.model.job import NewJob
@@ -30,6 +31,7 @@ TYPES: Final = {
     "container-batch-manifest": "a list of containers",
     "single-file-batch-manifest": "a list of files, each an object",
 }
+ONE_FILE: Final = frozenset({"", "file", "container"})
 BATCHES: Final = frozenset({"batch-manifest", "container-batch-manifest", "single-file-batch-manifest"})
 PROFILE_OF: Final = {
     "object-manifest": "mrt-ingest-manifest",
@@ -56,7 +58,7 @@ class Submission:
     date: str = ""
     local_id: str = ""  # several are separated by ;
     primary_id: str = ""
-    notification: str = ""  # overrides the profile's addresses
+    notification: str = ""  # overrides the profile's addresses; several are separated by , or ;
     note: str = ""
     user_agent: str = ""
     inline: bool = False  # the payload was made from a list in the request: its rows are numbered from 1
@@ -68,8 +70,19 @@ class Submission:
             )
         if not self.payload:
             raise BadInput("a submission needs a payload", code="submission.payload", where="payload")
+        if "@" in self.payload.partition("://")[2].partition("/")[0]:
+            raise BadInput(
+                "the URL carries a user name or password", code="url.credentials", where="payload",
+                hint="what is handed in is written down for good; give the archive access in another way",
+            )  # fmt: skip
         if bool(self.digest_type) != bool(self.digest_value):
             raise BadInput("a digest needs its type and its value", code="submission.digest", where="digestValue")
+        if self.type in ONE_FILE and not (self.filename or name_in(self.payload)):
+            raise BadInput(
+                f"{self.payload} ends without the name of a file", code="submission.filename", where="payload",
+                hint="say what the file is called: filename",
+            )  # fmt: skip
+        mail.check_addresses(self.notification)
         checked = replace(self, primary_id=ark(self.primary_id)) if self.primary_id else self
         if not self.digest_type:
             return checked

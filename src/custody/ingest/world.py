@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from custody.border.fetch import Fetcher
+from custody.ingest.describe import Description
 from custody.ingest.disk import WorkingDisk
 from custody.ingest.inventory import Inventory
 from custody.ingest.links import Links
@@ -22,8 +23,8 @@ from custody.stores import Store
 
 
 class Minter(Protocol):
-    def mint(self, request: str) -> str:
-        """A new identifier; the same request again may give the same one."""
+    def mint(self, request: str, description: Description, target: str) -> str:
+        """A new identifier for what is described; the same request again may give the same one."""
         ...
 
 

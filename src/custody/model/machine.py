@@ -8,7 +8,7 @@ only ingest needs tables of its own.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from custody.model.errors import BadInput, StateConflict
@@ -38,19 +38,24 @@ class Machine:
     moves: tuple[Move, ...]
     working: frozenset[str]  # states in which a worker has something to do
     ends: Mapping[str, End]  # states in which the job counts as ended, and how
+    instead: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    """what to do where a state does not allow a signal that people are likely to give"""
+    _to: dict[tuple[str, str], str] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        for move in reversed(self.moves):  # the first of two rows counts; asked for every move of every job
+            self._to[move.frm, move.signal] = move.to
 
     def next(self, state: str, signal: str, last_passed: str | None = None) -> str:
         """Where `signal` leads from `state`."""
-        for move in self.moves:
-            if move.frm == state and move.signal == signal:
-                return self._after(last_passed) if move.to == AFTER_LAST_PASSED else move.to
-        raise StateConflict(
-            f"a job that is {state} cannot {signal}",
-            hint=f"possible from {state}: {', '.join(self.signals(state)) or 'nothing'}",
-        )
+        to = self._to.get((state, signal))
+        if to is not None:
+            return self._after(last_passed) if to == AFTER_LAST_PASSED else to
+        possible = f"possible from {state}: {', '.join(self.signals(state)) or 'nothing'}"
+        raise StateConflict(f"a job that is {state} cannot {signal}", hint=self.instead.get((state, signal), possible))
 
     def allows(self, state: str, signal: str) -> bool:
-        return any(move.frm == state and move.signal == signal for move in self.moves)
+        return (state, signal) in self._to
 
     def signals(self, state: str) -> list[str]:
         return [move.signal for move in self.moves if move.frm == state]

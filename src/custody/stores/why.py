@@ -140,7 +140,7 @@ def _hold(tx: Tx, scope: str, name: str) -> Reason:
     return Reason(
         "paused",
         f"the {scope} {name} is paused by {hold.who}: {hold.why}",
-        f"the {scope} {name} is released",
+        f"the pause is over: custody hold lift {scope} {name}",
         hold.since,
     )
 

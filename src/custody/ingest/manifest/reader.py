@@ -102,7 +102,7 @@ def check(
             faults.append(found)
         else:
             unlisted += 1
-    return Checked(kind, rows, tuple(faults), unlisted)
+    return Checked(kind, rows, tuple(sorted(faults, key=lambda fault: (fault.line, fault.column))), unlisted)
 
 
 def scan(
@@ -219,11 +219,11 @@ def _clash(names: SeenNames, row: Row, kind: Kind) -> Fault | None:
     return Fault(row.line, 1, "manifest.duplicate", message, hint, warning=kind.batch)
 
 
-def _missing(header: _Header, kind: Kind | None, last: int, rows: int, ended: int) -> Iterator[Fault]:
+def _missing(header: _Header, kind: Kind | None, last: int, rows: int, ended: int) -> Iterator[Kind | Fault]:
     """What a manifest must have, said at its end."""
     if kind is None:
         told: list[Fault] = []
-        header.settle(max(last, 1), told)
+        yield header.settle(max(last, 1), told)
         yield from told
     if not rows:
         yield Fault(max(last, 1), 1, "manifest.empty", "the manifest has no rows")

@@ -43,7 +43,7 @@ def _waits(seen: Seen, holds: Holds, now: int, place: str, external: frozenset[s
     if pause := holds.pause(BATCH_KIND if seen.is_batch else JOB_KIND, seen.lane):
         yield Reason(
             "paused", f"the {pause.scope} {pause.name} is paused by {pause.who}: {pause.why}",
-            f"the {pause.scope} {pause.name} is released", pause.since,
+            f"the pause is over: custody hold lift {pause.scope} {pause.name}", pause.since,
         )  # fmt: skip
     if record.place not in ("", place):
         yield Reason(
@@ -64,9 +64,10 @@ def _resting(seen: Seen, holds: Holds) -> Reason:
         return Reason("open", f"{seen.open} of its jobs have not ended", "the last of them ends", seen.changed)
     hold = hold_on(seen, holds)
     if hold:
+        name = tree.shown(int(hold.name)) if hold.scope == "batch" else hold.name
         return Reason(
-            "held", f"{hold.scope} {hold.name} is held by {hold.who}: {hold.why}",
-            f"the hold on {hold.scope} {hold.name} is lifted and the job is released", hold.since,
+            "held", f"{hold.scope} {name} is held by {hold.who}: {hold.why}",
+            f"the hold on {hold.scope} {name} is lifted and the job is released", hold.since,
         )  # fmt: skip
     return Reason("held", f"it is {seen.status.state}", "an operator releases it", seen.changed)
 

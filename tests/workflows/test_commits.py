@@ -292,6 +292,18 @@ def test_a_task_that_did_not_fail_is_not_retried(
     assert done.exception.hint.startswith("`custody archive ")
 
 
+@pytest.mark.parametrize(("run", "option"), [("commit", ""), ("manual-1", " --run manual-1")])
+def test_why_of_a_failed_task_names_the_command_that_runs_it_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: str, option: str
+) -> None:
+    monkeypatch.setenv("CUSTODY_STORE", f"sqlite:///{tmp_path / 'custody.db'}")
+    key = task_key("proj", 1, run, "index")
+    with open_store(f"sqlite:///{tmp_path / 'custody.db'}") as store:
+        store.queue.submit_one(NewJob(TASK_KIND, key=key, state="failed", line="proj", task="index", position=1))
+    done = CliRunner().invoke(app, ["why", "proj", "1", "index", "--run", run])
+    assert f"until: `custody archive retry proj 1 index{option}`" in done.output
+
+
 def test_outside_a_task_nothing_is_committed_this_way(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CUSTODY_SOCKET", raising=False)
     done = CliRunner().invoke(app, ["commit", "-m", "x", "a.txt"])

@@ -61,7 +61,13 @@ def why(
         running.emit(reasons)
         return
     for reason in reasons:
-        print(running.harmless(f"{name} r{revision} {task}: {reason.text}\n  until: {reason.clears}"))
+        clears = _retry(name, revision, task, run) if job.ended in ("failed", "cancelled") else reason.clears
+        print(running.harmless(f"{name} r{revision} {task}: {reason.text}\n  until: {clears}"))
+
+
+def _retry(name: str, revision: int, task: str, run: str) -> str:
+    of_run = "" if run == "commit" else f" --run {run}"
+    return f"`custody archive retry {name} {revision} {task}{of_run}`"
 
 
 def log(name: Name, revision: Revision, task: TaskName, run: InRun = "commit", store: StoreUrl = "") -> None:

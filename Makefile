@@ -1,9 +1,10 @@
 # Two commands are enough for a newcomer: `make demo` and `make test`.
 PYTHON ?= python3
 BIN := .venv/bin
-# Two processes share the tests: file by file, or, of the few long ones of a proof, one by one.
+# Two processes share the tests file by file. Those of a proof, few and long, are shared one by one by three: they wait,
+# for leases and for servers that start again, as long as they work.
 SHARED := -n 2 --dist loadfile --no-loadscope-reorder
-SHARED_PROOF := -n 2 --dist load --maxschedchunk 1
+SHARED_PROOF := -n 3 --dist load --maxschedchunk 1
 SUBJECTS := engine ingest tree workflows robots channels web
 export PYTHONDONTWRITEBYTECODE = 1
 

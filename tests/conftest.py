@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
+from prove import order
 from rig.alone import turn
 from rig.need import need
 
@@ -60,7 +61,10 @@ HEAVIEST = (
 
 
 @pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--prove"):
+        items.sort(key=order.place)
+        return
     place = {Path(__file__).parent / name: number for number, name in enumerate(HEAVIEST)}
     items.sort(key=lambda item: place.get(item.path, len(place)))
 

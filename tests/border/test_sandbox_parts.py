@@ -141,6 +141,24 @@ def test_a_group_is_made_with_its_limits(tmp_path: Path, controller: str, expect
     assert (tmp_path / "custody-x/cgroup.procs").read_text() == "12"
 
 
+def test_a_process_can_enter_by_itself_where_the_interface_is_the_old_one(tmp_path: Path) -> None:
+    old, new = tmp_path / "old", tmp_path / "new"
+    for folder, files in ((old, ("tasks", "cgroup.procs")), (new, ("cgroup.procs",))):
+        folder.mkdir()
+        for file in files:
+            (folder / file).write_text("7\n12\n")
+    (entrance,) = cgroup.Group((old,)).entrances()
+    os.write(entrance, b"0")
+    os.close(entrance)
+    assert (old / "tasks").read_text().startswith("0")
+    assert cgroup.Group((new,)).entrances() == []
+    before = os.listdir("/proc/self/fd")
+    assert cgroup.Group((old, new)).entrances() == [], "all of them, or none"
+    assert os.listdir("/proc/self/fd") == before
+    assert cgroup.Group((old, new)).has(12)
+    assert not cgroup.Group((old, new)).has(1)
+
+
 def test_a_group_that_cannot_be_made_is_done_without(tmp_path: Path) -> None:
     assert cgroup.make("x", {"pids": tmp_path / "absent"}, memory=1, processes=1, processors=None) is None
     assert cgroup.make("x", {}, memory=1, processes=1, processors=None) is None

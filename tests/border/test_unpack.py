@@ -210,6 +210,11 @@ HOSTILE_ZIPS: dict[str, tuple[bytes, str]] = {
     "a zip64 end elsewhere": (zip_of(A, zip64={"where": 0}), CORRUPT),
     "a zip64 end with a gap": (zip_of(A, zip64={"record": 40}), UNSAFE),
     "a zip64 end past the end": (zip_of(A, zip64={"where": 1 << 50}), CORRUPT),
+    "a zip64 end where no file reaches": (zip_of(A, zip64={"where": (1 << 64) - 1}), CORRUPT),
+    "a zip64 offset where no file reaches": (
+        zip_of(Z(central={"offset": FULL}, extra=extra(1, struct.pack("<Q", (1 << 64) - 1)))),
+        UNSAFE,
+    ),
     "zip64 on several disks": (zip_of(A, zip64={"disks": 3}), UNSUPPORTED),
     "a zip64 count of a quintillion": (
         zip_of(A, zip64={"count": 1 << 60, "here": 1 << 60}, end={"here": FULL_SHORT, "count": FULL_SHORT}),

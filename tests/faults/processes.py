@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
+import json
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -17,7 +15,7 @@ from custody.model.job import NewJob
 from custody.stores import Store, open_store
 from custody.stores.moves import Left, expired
 from faults.checker import Entry, Final, Log, check, final_state, read_log, read_worker_log
-from rig.program import as_user
+from faults.nursery import Born
 
 TESTS = Path(__file__).parents[1]
 PATIENCE = 90.0
@@ -25,10 +23,12 @@ PATIENCE = 90.0
 
 
 def until(what: Callable[[], object], seconds: float = PATIENCE, why: str = "") -> None:
-    end = time.monotonic() + seconds
+    """Asks often at first; after a while less often: who is asked all the time, a store that counts, gets nothing done."""
+    began = time.monotonic()
     while not what():
-        assert time.monotonic() < end, f"waited too long: {why or what}"
-        time.sleep(0.005)
+        waited = time.monotonic() - began
+        assert waited < seconds, f"waited too long: {why or what}"
+        time.sleep(min(0.1, max(0.005, waited / 20)))
 
 
 class Fleet:
@@ -40,8 +40,10 @@ class Fleet:
         self.effects, self.go = folder / "effects", folder / "go"
         self.effects.touch()
         self.client = Log(folder / "client", "client")
-        self.running: list[subprocess.Popen[bytes]] = []
+        self.running: list[Born] = []
         self.started = 0
+        self._begun = list[tuple[str, int]]()
+        self._read = 0
 
     def __enter__(self) -> Fleet:
         return self
@@ -55,24 +57,22 @@ class Fleet:
 
     # Workers
 
-    def start(self, *options: str, threads: int = 4) -> subprocess.Popen[bytes]:
+    def start(self, *options: str, threads: int = 4) -> Born:
         self.started += 1
-        words = [sys.executable, "-m", "custody", "worker", "run", "--load", str(TESTS / "faults" / "work.py")]
-        words += ["--store", self.url, "--lease", str(self.lease), "--poll", "0.1", "--threads", str(threads), *options]
-        paths = [str(TESTS.parent / "src"), str(TESTS)]
-        environ = os.environ | {"PYTHONPATH": os.pathsep.join(paths), "EFFECTS": str(self.effects), "GO": str(self.go)}
-        with (self.folder / f"log-{self.started}").open("wb") as log:
-            process = subprocess.Popen([*as_user(""), *words], env=environ, stderr=log, stdin=subprocess.DEVNULL)
+        words = ["worker", "run", "--load", str(TESTS / "faults" / "work.py"), "--store", self.url]
+        words += ["--lease", str(self.lease), "--poll", "0.1", "--threads", str(threads), *options]
+        environ = {"EFFECTS": str(self.effects), "GO": str(self.go)}
+        process = Born(words, environ, self.folder / f"log-{self.started}")
         self.running.append(process)
         return process
 
-    def signal(self, process: subprocess.Popen[bytes], what: signal.Signals) -> None:
+    def signal(self, process: Born, what: signal.Signals) -> None:
         process.send_signal(what)
         if what is signal.SIGKILL:
             process.wait()
             self.running.remove(process)
 
-    def holder(self, process: subprocess.Popen[bytes]) -> str:
+    def holder(self, process: Born) -> str:
         """The name under which this process holds its leases; waits until it has said it."""
         found: list[str] = []
 
@@ -84,7 +84,7 @@ class Fleet:
         until(seen, why="the worker says that it lives")
         return found[0]
 
-    def alive(self) -> list[subprocess.Popen[bytes]]:
+    def alive(self) -> list[Born]:
         """Those that have begun to work."""
         seen = {worker.pid for worker in self.store.workers()}
         return [process for process in self.running if process.pid in seen]
@@ -133,7 +133,19 @@ class Fleet:
             yield from read_worker_log(log, log.name)
 
     def begun(self) -> list[int]:
-        return [entry.job for entry in read_log(self.effects) if entry.act == "begin"]
+        return [job for _, job in self.begun_by()]
+
+    def begun_by(self) -> list[tuple[str, int]]:
+        """Who has begun which job, again and again asked for: what was read once is not read again."""
+        with self.effects.open("rb") as log:
+            log.seek(self._read)
+            lines = log.read().splitlines(keepends=True)
+        for line in lines:
+            if line.endswith(b"\n"):
+                entry = json.loads(line)
+                self._read += len(line)
+                self._begun += [(entry["process"], entry["job"])] * (entry["act"] == "begin")
+        return self._begun
 
 
 class Watchman(threading.Thread):

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import gc
 import os
+import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from statistics import quantiles
 
@@ -17,6 +21,8 @@ from custody.engine import Kind, Serving, Settings, Work, Worker
 from custody.model.job import NewJob
 from custody.model.outcome import Outcome, Passed
 from custody.stores import Store, open_store
+from custody.stores.sqlite.database import SqliteDatabase
+from custody.stores.sqlite.readers import MOST_SPARE
 from faults.processes import until
 from faults.troubled import in_thread
 from prove.plugin import Scaled, Tell
@@ -26,26 +32,59 @@ pytestmark = pytest.mark.slow
 WAVE = 2_000
 
 
-def passes(work: Work) -> Outcome:
-    return Passed()
+@dataclass(slots=True)
+class Sum:
+    """How many have been done."""
+
+    done: int = 0
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def add(self, work: Work) -> Outcome:
+        with self.lock:
+            self.done += 1
+        return Passed()
+
+    def has(self, count: int) -> bool:
+        return self.done >= count
 
 
 @contextmanager
-def at_work(store: Store) -> Iterator[Callable[[], None]]:
-    """A worker that stays; what is yielded gives it a wave of jobs, and returns when they are done."""
-    worker = Worker(store, Serving((Kind("parcel", passes),)), Settings(threads=2))
+def at_work(store: Store) -> Iterator[Callable[[int], None]]:
+    """A worker that stays; what is yielded gives it so many waves of jobs, and returns when they are done."""
+    ran, given = Sum(), 0
+    worker = Worker(store, Serving((Kind("parcel", ran.add),)), Settings(threads=2))
     thread = in_thread(worker)
-    done = 0
 
-    def wave() -> None:
-        nonlocal done
-        store.queue.submit([NewJob("parcel", {"number": number}) for number in range(WAVE)])
-        done += WAVE
-        until(lambda: store.queue.counts() == [("parcel", "done", done)])
+    def waves(count: int) -> None:
+        nonlocal given
+        for _ in range(count):
+            store.queue.submit([NewJob("parcel", {"number": number}) for number in range(WAVE)])
+            given += WAVE
+            until(partial(ran.has, given))  # the store is not asked: it would count a million each time
+        until(lambda: store.queue.counts() == [("parcel", "done", given)])
+        assert ran.done == given
 
-    yield wave
-    worker.stop()
-    thread.join()
+    try:
+        yield waves
+    finally:
+        worker.stop()
+        thread.join()
+
+
+def use_every_reader(store: Store) -> None:
+    """As many connections for looking as are kept, each with a full cache: they would come when many look at once, and
+    fill when they do, which may be late."""
+    assert isinstance(store.db, SqliteDatabase)
+    readers, meeting = store.db._readers, threading.Barrier(MOST_SPARE)
+
+    def look(_: int) -> None:
+        with readers.lend() as db:
+            meeting.wait(60)
+            db.execute("select sum(length(payload)) from job").fetchall()
+            db.execute("select sum(length(detail)) from event").fetchall()
+
+    with ThreadPoolExecutor(MOST_SPARE) as many:
+        list(many.map(look, range(MOST_SPARE)))
 
 
 def memory() -> int:
@@ -59,16 +98,14 @@ def open_files() -> int:
 
 
 @pytest.mark.proves("G21")
-@pytest.mark.alone
 def test_nothing_grows_while_it_runs(tmp_path: Path, scaled: Scaled[int], tell: Tell) -> None:
     waves = scaled(4, 100, 5_000)
-    with open_store(f"sqlite:///{tmp_path}/custody.db") as store, at_work(store) as wave:
+    with open_store(f"sqlite:///{tmp_path}/custody.db") as store, at_work(store) as work_off:
         warm = max(2, waves // 4)  # until every cache has its size
-        for _ in range(warm):
-            wave()
+        work_off(warm)
+        use_every_reader(store)
         before, files = memory(), open_files()
-        for _ in range(waves - warm):
-            wave()
+        work_off(waves - warm)
         grown = (memory() - before) / before
         tell(
             f"{waves * WAVE} jobs: memory {before >> 20} MiB, grown by {grown:.2%}",
@@ -83,29 +120,34 @@ def test_nothing_grows_while_it_runs(tmp_path: Path, scaled: Scaled[int], tell: 
 
 
 @pytest.mark.proves("G16")
-@pytest.mark.alone
 def test_a_transaction_that_stays_open_elsewhere_does_not_slow_claims_down(
-    postgres_url: str, scaled: Scaled[int], tell: Tell
+    postgres_url: str, scaled: Scaled[tuple[int, float]], tell: Tell
 ) -> None:
-    waves = scaled(2, 500, 5_000)
+    """It ends after some minutes: what was claimed since it began cannot be cleared away until then, and whoever
+    claims from the same queue walks over it."""
+    waves, seconds = scaled((2, 60.0), (500, 120.0), (5_000, 300.0))
     with (
         open_store(postgres_url) as store,
-        at_work(store) as wave,
+        at_work(store) as work_off,
         psycopg.connect(postgres_url) as forgotten,
     ):
-        wave()
-        fresh = claim_p99(store)
+        work_off(1)
+        fresh, beside = claim_p99(store), 0
         forgotten.execute("set transaction isolation level repeatable read")
         seen = forgotten.execute("select count(*) from job").fetchone()
-        for _ in range(waves):
-            wave()
+        end = time.monotonic() + seconds
+        while beside < waves and time.monotonic() < end:
+            work_off(min(10, waves))
+            beside += min(10, waves)
         slower = claim_p99(store) / fresh
         again = forgotten.execute("select count(*) from job").fetchone()
         assert again == seen, "it was open all the time, and still sees what was there before"
         forgotten.rollback()
+        work_off(waves - beside)
         size = grown(postgres_url)
-        tell(f"{waves * WAVE} jobs beside an open transaction: claims {slower:.1f} times as slow, table {size:.1f} times "
-             "as large as need be", jobs=waves * WAVE, slower=slower, size=size)  # fmt: skip
+        tell(f"{waves * WAVE} jobs, {beside * WAVE} of them beside an open transaction: claims of another kind "
+             f"{slower:.1f} times as slow, table {size:.1f} times as large as need be",
+             jobs=waves * WAVE, slower=slower, size=size)  # fmt: skip
 
 
 def grown(url: str) -> float:
@@ -118,8 +160,12 @@ def grown(url: str) -> float:
     return float(before / after)
 
 
-def claim_p99(store: Store, times: int = 100) -> float:
-    """Seconds for a claim, nearly the worst of many."""
+def claim_p99(store: Store, times: int = 100, rounds: int = 5) -> float:
+    """Seconds for a claim, nearly the worst of many; of several rounds the best, as others use this machine, too."""
+    return min(quantiles(claim_seconds(store, times), n=100)[98] for _ in range(rounds))
+
+
+def claim_seconds(store: Store, times: int) -> list[float]:
     store.queue.submit([NewJob("probe") for _ in range(times)])
     took = []
     for _ in range(times):
@@ -128,4 +174,4 @@ def claim_p99(store: Store, times: int = 100) -> float:
         took.append(time.monotonic() - began)
         store.queue.release([claim])
         store.queue.delete(claim.job.id, "prober", "was only a probe")
-    return quantiles(took, n=100)[98]
+    return took

@@ -40,6 +40,13 @@ class Row:
     short: str = ""
     """Why it stands where it stands, if it does not reach its figure."""
 
+    def figures(self, scale: Scale) -> str:
+        """What is wanted, for a reader."""
+        signs = {True: "≤", False: "≥"}
+        return ", ".join(
+            f"{what} {signs[each.at_most]} {each.wanted(scale):,.7g}" for what, each in self.targets.items()
+        )
+
 
 def least(quick: float, long: float | None = None) -> Target:
     return Target(quick, quick if long is None else long)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from prove.order import LONGEST
 from prove.plugin import PROVES, TOLD, Listener, Proof, Standing
 from prove.rows import ROWS, Row, least, most
 
@@ -27,10 +28,15 @@ def test_every_claim_is_carried_by_a_test_or_says_why_not() -> None:
         assert name in carried() or row.short, f"{name} is claimed by nobody"
 
 
-def test_the_documentation_lists_every_claim() -> None:
+def test_the_documentation_lists_every_claim_and_its_figures() -> None:
     text = (TESTS.parent / "docs" / "proof.md").read_text()
     for name, row in ROWS.items():
-        assert f"| {name} | {row.claim}" in text, name
+        assert f"| {name} | {row.claim} | {row.figures('quick')} |" in text, name
+
+
+def test_what_is_said_to_be_long_is_there() -> None:
+    texts = "\n".join(file.read_text() for file in TESTS.rglob("test_*.py"))
+    assert [name for name in LONGEST if f"def {name}(" not in texts] == []
 
 
 @pytest.mark.parametrize(

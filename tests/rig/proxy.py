@@ -98,6 +98,12 @@ class Proxy:
     def resume(self) -> None:
         self._flowing.set()
 
+    def calm(self) -> None:
+        """No more trouble: what waits for its moment is called off."""
+        with self._lock:
+            self._cut = None
+        self.resume()
+
     def stop(self) -> None:
         self._listener.shutdown(socket.SHUT_RDWR)  # a close alone leaves the waiting accept one more client
         self._listener.close()

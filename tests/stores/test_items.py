@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
@@ -230,3 +231,40 @@ def test_all_events_of_many_who_append_at_once_survive(store: Store) -> None:
         events = store.records.events(f"item/{name}")
         assert [event.seq for event in events] == list(range(1, 42))
         assert Counter(event.type for event in events) == {"changed": 1, "S0": 10, "S1": 10, "S2": 10, "S3": 10}
+
+
+def test_a_new_item_and_the_first_thing_told_of_it_are_as_if_they_had_come_one_by_one(store: Store) -> None:
+    subscribe(store, "early", Trigger(types=frozenset({"map"}), absent=frozenset({"scanned"})))
+    subscribe(store, "later", Trigger(past=frozenset({"scanned"})))
+    new = NewItem("a", frozenset({"map"}), "atlas", "f1", {"title": "Øresund"})
+    event = NewEvent("a", "scanned", "warning", "bo", detail={"dpi": 300})
+    store.records.put([new], [event], "ann")
+    store.records.put([replace(new, id="b")], agent="ann")
+    store.records.append(replace(event, item="b"))
+
+    for name in "ab":
+        item = store.records.item(name)
+        assert (item.types, item.seq, item.changed) == ({"map"}, 2, 1)
+        assert (item.collection, item.fingerprint, item.detail) == ("atlas", "f1", {"title": "Øresund"})
+        first, second = store.records.events(f"item/{name}")
+        told_first = {"types": ["map"], "fingerprint": "f1", "title": "Øresund"}
+        assert (first.seq, first.type, first.outcome, first.agent, first.detail) == (
+            1, "changed", "none", "ann", told_first
+        )  # fmt: skip
+        assert (second.seq, second.type, second.outcome, second.agent) == (2, "scanned", "warning", "bo")
+        assert second.detail == {"dpi": 300}
+        assert first.id < second.id
+        latest = store.records.latest(name)["scanned"]
+        assert (latest.seq, latest.outcome, latest.seen) == (2, "warning", 2)
+    ready = [(job.kind, job.key, job.lane) for job in store.queue.every()]
+    assert sorted(ready) == [
+        ("robot/early", "a", "atlas"), ("robot/early", "b", "atlas"),
+        ("robot/later", "a", "atlas"), ("robot/later", "b", "atlas"),
+    ]  # fmt: skip
+
+
+def test_what_is_told_of_an_item_that_is_there_already_does_not_make_it_again(store: Store) -> None:
+    put(store, fingerprint="f1", detail={"title": "one"})
+    store.records.put([NewItem("a", fingerprint="f2")], [NewEvent("a", "scanned")], "ann")
+    assert told(store) == [(1, "changed"), (2, "changed"), (3, "scanned")]
+    assert store.records.item("a").detail == {"title": "one"}

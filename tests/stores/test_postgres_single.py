@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import pytest
 
 from custody.model.errors import BadInput
+from custody.model.graph import Edge
 from custody.model.job import NewJob
 from custody.stores import Store, open_store
-from custody.stores.postgres.submitting import with_key
+from custody.stores.postgres.submitting import with_key, with_needs
 from custody.stores.rows import event_text
 from custody.stores.submit import first_detail
 from rig.postgres import Postgres
@@ -33,6 +34,24 @@ def test_after_a_rollback_the_statement_is_prepared_again(store: Store) -> None:
     store.queue.submit(two)  # now the driver has the server forget what it had prepared
     second = store.queue.submit_one(NewJob("part", {"n": 4}))
     assert [store.queue.get(one.id).payload for one in (first, second)] == [{"n": 1}, {"n": 4}]
+
+
+def test_statements_that_were_forgotten_are_prepared_again(store: Store) -> None:
+    job = store.queue.submit_one(NewJob("part", {"n": 1}))
+    verbs: list[Callable[[], object]] = [
+        lambda: store.queue.submit_one(NewJob("part", {"n": 2})),
+        lambda: store.queue.get(job.id),
+        lambda: store.queue.list(),
+        lambda: store.queue.hold("kind", "part", "ann", "no stamps"),
+        lambda: store.queue.lift("kind", "part", "ann"),
+        lambda: store.queue.claim(["part|queued||"], "ann", 30),
+    ]
+    for _ in range(2):
+        for verb in verbs:
+            verb()
+            with store.db._pool.connection() as db:  # type: ignore[attr-defined]
+                db.pgconn.exec_(b"deallocate all")
+    assert len(store.queue.list()) == 3
 
 
 def test_every_field_arrives(store: Store) -> None:
@@ -62,3 +81,16 @@ def test_a_number_that_does_not_fit_is_refused(store: Store) -> None:
 def test_a_key_is_told_where_the_long_way_would_tell_it(key: str) -> None:
     job = NewJob('odd "kind":', key=key, lane='"kind":', priority=1)
     assert with_key(event_text(first_detail(replace(job, key=None))), key) == event_text(first_detail(job))
+
+
+@pytest.mark.parametrize("needs", [[1], [7, 12, 10**15 - 1]])
+@pytest.mark.parametrize("parent", [None, 3])
+@pytest.mark.parametrize("key", [None, '"last_passed":null,'])
+def test_needs_are_told_where_the_long_way_would_tell_them(
+    needs: list[int], parent: int | None, key: str | None
+) -> None:
+    job = NewJob(
+        'odd "last_passed":null,', key=key, lane='"last_passed":null,', parent=parent, needs=[Edge(on) for on in needs]
+    )
+    plain = with_needs(event_text(first_detail(replace(job, key=None, needs=()))), needs)
+    assert (with_key(plain, key) if key else plain) == event_text(first_detail(job))

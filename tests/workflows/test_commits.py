@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,8 @@ import pytest
 from typer.testing import CliRunner
 
 from custody.cli.archive import app
-from custody.model.errors import CustodyError
+from custody.model.errors import CustodyError, Refused
+from custody.model.job import NewJob
 from custody.stores import open_store
 from custody.workflows import inside
 from custody.workflows.archive import LINEAGE, Archive
@@ -266,6 +268,40 @@ def told(window: Window, line: bytes) -> Any:
 def test_nonsense_through_the_window_is_answered_and_the_next_question_too(window: Window, line: bytes) -> None:
     assert told(window, line)["ok"] is False
     assert told(window, b'{"do": "commit"}\n') == {"ok": True, "echo": {"do": "commit"}}
+
+
+def test_a_window_is_closed_at_once_when_nobody_is_at_it(tmp_path: Path) -> None:
+    begun = time.monotonic()
+    for number in range(40):
+        with Window(tmp_path / f"socket{number}", lambda asked: {}):
+            pass
+    assert time.monotonic() - begun < 6, "it was a fifth of a second for each task"
+
+
+@pytest.mark.parametrize(("state", "told"), [("", "has not ended"), ("done", "has passed")])
+def test_a_task_that_did_not_fail_is_not_retried(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, state: str, told: str
+) -> None:
+    monkeypatch.setenv("CUSTODY_STORE", f"sqlite:///{tmp_path / 'custody.db'}")
+    key = task_key("proj", 1, "commit", "index")
+    with open_store(f"sqlite:///{tmp_path / 'custody.db'}") as store:
+        store.queue.submit_one(NewJob(TASK_KIND, key=key, state=state, line="proj", task="index", position=1))
+    done = CliRunner().invoke(app, ["retry", "proj", "1", "index"])
+    assert isinstance(done.exception, Refused)
+    assert told in done.exception.message
+    assert done.exception.hint.startswith("`custody archive ")
+
+
+@pytest.mark.parametrize(("run", "option"), [("commit", ""), ("manual-1", " --run manual-1")])
+def test_why_of_a_failed_task_names_the_command_that_runs_it_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: str, option: str
+) -> None:
+    monkeypatch.setenv("CUSTODY_STORE", f"sqlite:///{tmp_path / 'custody.db'}")
+    key = task_key("proj", 1, run, "index")
+    with open_store(f"sqlite:///{tmp_path / 'custody.db'}") as store:
+        store.queue.submit_one(NewJob(TASK_KIND, key=key, state="failed", line="proj", task="index", position=1))
+    done = CliRunner().invoke(app, ["why", "proj", "1", "index", "--run", run])
+    assert f"until: `custody archive retry proj 1 index{option}`" in done.output
 
 
 def test_outside_a_task_nothing_is_committed_this_way(monkeypatch: pytest.MonkeyPatch) -> None:

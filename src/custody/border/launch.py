@@ -122,13 +122,20 @@ def launch(spec: Spec, parents: Mapping[str, Path], token: str) -> Launched:
     if rules := seccomp.program():
         made += ["--seccomp", str(_give(rules, given))]
     argv = ["bwrap", "--args", str(_give(bwrap.joined(made), given)), "--", *bwrap.command(spec)]
+    group = _group(spec, token, parents)
+    entrances = group.entrances() if group else []
     try:
-        process = _start(argv, given, (second_door[0], out[1], err[1]), token, spec.limits, uid)
-    finally:
-        for descriptor in given:
-            os.close(descriptor)
-    init, init_fd = _first_process(process, status[0], err[0])
-    group = _limited(spec, token, init, parents, uid)
+        try:
+            process = _start(argv, given, (second_door[0], out[1], err[1]), token, spec.limits, uid, entrances)
+        finally:
+            for descriptor in (*given, *entrances):
+                os.close(descriptor)
+        init, init_fd = _first_process(process, status[0], err[0])
+    except BaseException:
+        if group:
+            group.remove()
+        raise
+    _limit(spec, init, group, uid)
     return Launched(process, init, init_fd, out[0], err[0], status[0], door[1], second_door[1], group)
 
 
@@ -144,6 +151,7 @@ def _start(
     token: str,
     limits: Limits,
     uid: int | None,
+    entrances: list[int],
 ) -> subprocess.Popen[bytes]:
     try:
         return subprocess.Popen(
@@ -159,12 +167,19 @@ def _start(
             user=uid,
             group=uid,
             extra_groups=None if uid is None else [],
-            preexec_fn=lambda: _set_limits(limits, with_processes=uid is not None),  # noqa: PLW1509 -- a deadman has no threads
+            preexec_fn=lambda: _confine_me(limits, uid is not None, entrances),  # noqa: PLW1509 -- a deadman has no threads
         )
     except FileNotFoundError as error:
         raise Unavailable(
             "bwrap is not installed", code="sandbox.missing", hint="apt-get install bubblewrap"
         ) from error
+
+
+def _confine_me(limits: Limits, with_processes: bool, entrances: list[int]) -> None:
+    for descriptor in entrances:
+        with suppress(OSError):  # then it is moved from outside
+            os.write(descriptor, b"0")
+    _set_limits(limits, with_processes=with_processes)
 
 
 def _set_limits(limits: Limits, *, with_processes: bool) -> None:
@@ -222,25 +237,22 @@ def group_name(token: str) -> str:
     return f"custody-{token}"
 
 
-def _limited(
-    spec: Spec, token: str, init: processes.Process, parents: Mapping[str, Path], uid: int | None
-) -> cgroup.Group | None:
+def _group(spec: Spec, token: str, parents: Mapping[str, Path]) -> cgroup.Group | None:
+    """Made before bwrap is started, so that it can be born there. It counts itself and the namespace's first."""
+    limits = spec.limits
+    return cgroup.make(
+        group_name(token), parents, memory=limits.memory, processes=limits.processes + 2, processors=limits.processors
+    )
+
+
+def _limit(spec: Spec, init: processes.Process, group: cgroup.Group | None, uid: int | None) -> None:
     """Limits that count from the namespace's first process on."""
     if uid is None:
         # Set from outside and only now, so that the user's other processes do not count.
         _set_limit(init.pid, resource.RLIMIT_NPROC, spec.limits.processes + 1)
     Path(f"/proc/{init.pid}/oom_score_adj").write_text("500")  # rather the sandbox than the worker
-    limits = spec.limits
-    group = cgroup.make(
-        group_name(token),
-        parents,
-        memory=limits.memory,
-        processes=limits.processes + 1,
-        processors=limits.processors,
-    )
-    if group:
+    if group and not group.has(init.pid):
         group.add(init.pid)
-    return group
 
 
 def _give(data: bytes, given: list[int]) -> int:

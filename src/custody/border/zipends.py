@@ -127,9 +127,9 @@ def _read_locator(source: BinaryIO, end: int) -> int | None:
 def _read_end64(
     source: BinaryIO, end: int, offset: int, short: tuple[int, ...]
 ) -> tuple[int, tuple[int, int, int, int, int, int]]:
-    source.seek(offset)
+    source.seek(min(offset, end))  # there are places that no file has, and none can be sought
     data = source.read(_END64.size)
-    if len(data) < _END64.size or data[:4] != b"PK\x06\x06":
+    if offset > end or len(data) < _END64.size or data[:4] != b"PK\x06\x06":
         raise refusal("corrupt", "the zip64 end is not where it should be")
     _, length, _, _, disk, first_disk, here, count, size, start = _END64.unpack(data)
     if offset + 12 + length != end - _LOCATOR.size:

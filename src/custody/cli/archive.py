@@ -219,7 +219,7 @@ def allow(
     """Let the tasks of an archive have a secret that their definition names."""
     with opened(store) as handle:
         Secrets(handle, Path()).allow(name, secret, running.me(), why, branch)
-    print(f"tasks of {name} that ask for {secret} get it")
+    print(f"tasks of {name} that ask for {secret} find it in /run/secrets/{secret}")
 
 
 @app.command()

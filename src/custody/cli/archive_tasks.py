@@ -13,7 +13,7 @@ from custody.cli.config import find
 from custody.cli.running import AsJson, Why
 from custody.cli.when import ago
 from custody.engine.commands import Operator
-from custody.model.errors import NotFound
+from custody.model.errors import NotFound, Refused
 from custody.model.job import Filter, Job
 from custody.stores import Store, open_store
 from custody.stores.rows import job_from
@@ -61,7 +61,13 @@ def why(
         running.emit(reasons)
         return
     for reason in reasons:
-        print(running.harmless(f"{name} r{revision} {task}: {reason.text}\n  until: {reason.clears}"))
+        clears = _retry(name, revision, task, run) if job.ended in ("failed", "cancelled") else reason.clears
+        print(running.harmless(f"{name} r{revision} {task}: {reason.text}\n  until: {clears}"))
+
+
+def _retry(name: str, revision: int, task: str, run: str) -> str:
+    of_run = "" if run == "commit" else f" --run {run}"
+    return f"`custody archive retry {name} {revision} {task}{of_run}`"
 
 
 def log(name: Name, revision: Revision, task: TaskName, run: InRun = "commit", store: StoreUrl = "") -> None:
@@ -90,7 +96,15 @@ def retry(
 ) -> None:
     """Run a failed task again, as it was defined at its revision; what was skipped because of it comes back."""
     with opened(store) as handle:
-        _operator(handle).resume(_job(handle, name, revision, task, run).id, why)
+        job = _job(handle, name, revision, task, run)
+        if job.ended in (None, "passed"):
+            what = "has passed" if job.ended else "has not ended"
+            instead = f"run {name} {task}" if job.ended else f"why {name} {revision} {task}"
+            raise Refused(
+                f"{task} of revision {revision} {what}: there is nothing to retry", code="archive.retry",
+                hint=f"`custody archive {instead}`",
+            )  # fmt: skip
+        _operator(handle).resume(job.id, why)
     print(f"{task} of revision {revision} will run again")
 
 

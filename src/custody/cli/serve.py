@@ -78,7 +78,8 @@ def serve(
 
         signal.signal(signal.SIGTERM, stop)
         signal.signal(signal.SIGINT, stop)
-        _greet(server.url, demo, _can_log_in(site.state.site, opened.now()), workers, opened.url)
+        where = _workers(workers, configured=found is not None)
+        _greet(server.url, demo, _can_log_in(site.state.site, opened.now()), where, opened.url)
         worker.run_forever() if worker and not stopping.is_set() else stopping.wait()
         server.stop()
 
@@ -87,9 +88,16 @@ def _can_log_in(site: Site, now: int) -> bool:
     return any(token.revoked is None and token.expires > now for token in site.tokens.list())
 
 
-def _greet(url: str, demo: bool, has_tokens: bool, workers: bool, store: str) -> None:
+def _workers(here: bool, configured: bool) -> str:
+    """Who works, and on what: archives and deposits need to know where to put things."""
+    if not here:
+        return "elsewhere: custody worker run"
+    return "in this process" if configured else "in this process, but not on archives or deposits: first custody init"
+
+
+def _greet(url: str, demo: bool, has_tokens: bool, workers: str, store: str) -> None:
     print(f"dashboard  {url}/\nAPI        {url}/api/v1/openapi.json", flush=True)
-    print(f"workers    {'in this process' if workers else 'elsewhere: custody worker run'}", flush=True)
+    print(f"workers    {workers}", flush=True)
     if demo:
         print("login      none: only this machine is served", flush=True)
     elif not has_tokens:

@@ -126,14 +126,22 @@ class Worker:
 
     def run_until_idle(self, most: int = 1_000_000) -> int:
         """Work on everything that can be claimed now, in this thread; answers how many were settled."""
-        before, count = self.settled_count, 0
+        before, count, idle = self.settled_count, 0, True
         while count < most:
-            self._housekeeping(now=True)
+            self._housekeeping(now=idle)
             room = max(1, self.settings.threads)
             claimed = self._claim(room) + self._take_over(room)
             if not claimed and not self._passes(now=True):
+<<<<<<< HEAD
                 break
             self._begin_suspects()
+=======
+                if idle:
+                    break
+                idle = True  # something may have become due meanwhile: look once more
+                continue
+            idle = False
+>>>>>>> main
             while work := self._hands.next_one():
                 self._work(work, inline=True)
                 self._begin_suspects()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from custody.model.event import NewEvent
 from custody.model.item import NewItem
@@ -58,6 +58,12 @@ class Database(Protocol):
 
     def look(self, ids: Sequence[str], types: Iterable[str]) -> dict[str, Look]:
         """Items with at least those of their newest events that have these types, in as few trips as there can be."""
+        ...
+
+    def at_once(self, name: str, move: str, /, **values: Any) -> list[tuple[str, ...]] | None:
+        """A statement that writes and is a transaction by itself, in one trip; its rows as text. None where the
+        database has no such statement, or where it cannot be known what it answered: then it is done the common way,
+        which finds what is there already."""
         ...
 
     def changed_elsewhere(self) -> int: ...

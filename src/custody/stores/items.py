@@ -56,8 +56,8 @@ def put_item(tx: Tx, new: NewItem, agent: str, robots: Interested) -> int:
     """Make the item, or note that its content changed. An unchanged fingerprint is no change.
 
     Answers which change was the last one before."""
-    first = Item(new.id, new.types, 1, int(new.changed), new.collection, new.fingerprint, new.detail)
-    if tx.run("insert_item", **_columns(first)):
+    first = first_of(new)
+    if tx.run("insert_item", **columns_of(first)):
         _tell_change(tx, first, new, agent, robots)
         return 0
     old = _locked(tx, new.id)
@@ -69,12 +69,17 @@ def put_item(tx: Tx, new: NewItem, agent: str, robots: Interested) -> int:
     )  # fmt: skip
     if item == replace(old, seq=seq):
         return old.changed  # nothing is new about it
-    tx.run("change_item", **_columns(item))
+    tx.run("change_item", **columns_of(item))
     _tell_change(tx, item, new, agent, robots)
     return old.changed
 
 
-def _columns(item: Item) -> dict[str, Any]:
+def first_of(new: NewItem) -> Item:
+    """As it is when it comes into being."""
+    return Item(new.id, new.types, 1, int(new.changed), new.collection, new.fingerprint, new.detail)
+
+
+def columns_of(item: Item) -> dict[str, Any]:
     return {
         "id": item.id, "seq": item.seq, "changed": item.changed, "types": _types(item.types),
         "collection": item.collection, "fingerprint": item.fingerprint, "detail": dumps(item.detail),
@@ -82,10 +87,15 @@ def _columns(item: Item) -> dict[str, Any]:
 
 
 def _tell_change(tx: Tx, item: Item, new: NewItem, agent: str, robots: Interested) -> None:
-    told = {"types": sorted(item.types), "fingerprint": item.fingerprint, **new.detail}
-    how = CHANGED if item.changed == item.seq else "described"
+    how, told = change_told(item, new)
     write_event(tx, item_subject(item.id), item.seq, how, "none", agent, told)
     wake_robots(tx, item, None, robots=robots)
+
+
+def change_told(item: Item, new: NewItem) -> tuple[str, dict[str, Any]]:
+    """The event of a change: its type, and what it says."""
+    told = {"types": sorted(item.types), "fingerprint": item.fingerprint, **new.detail}
+    return CHANGED if item.changed == item.seq else "described", told
 
 
 def append(tx: Tx, event: NewEvent, agent: str, changed: int | None = None, robots: Interested | None = None) -> int:

@@ -51,7 +51,8 @@ class Many(Protocol):
         ...
 
     def count_down(self, met: Mapping[int, int]) -> Sequence[Row]:
-        """(id, unmet, ended, line) of the waiters after so many of their needs were met."""
+        """(id, unmet, ended, line) of the waiters after so many of their needs were met; those that are ready on a
+        line now have it locked, where rows are locked."""
         ...
 
     def contested(self, ids: Sequence[int]) -> Sequence[int]:

@@ -18,6 +18,7 @@ from custody.web.gate import must_be_complete, permit
 from custody.web.limits import Around
 from custody.web.rules import RULES, Rule
 from custody.web.sections import FIRST, LAST
+from custody.web.shortcut import Shortcut
 from custody.web.site import Options, Site
 
 __all__ = ["Options", "build_app", "routers_of"]
@@ -52,6 +53,7 @@ def build_app(store: Store, options: Options) -> FastAPI:
         app.include_router(router)
     app.mount(words.static_address(), _Kept(directory=Path(__file__).parent / "static"), "static")
     problems.install(app)
+    app.add_middleware(Shortcut, ways=api.SHORT)
     app.add_middleware(
         Around, small=options.small_body, large=options.upload, is_upload=lambda path: path in UPLOADS,
         surprise=problems.surprise, refused=problems.refused,

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Final
 
 from fastapi import HTTPException
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -30,6 +30,11 @@ SILENCE_SECONDS: Final = 30.0  # between two pieces of a body
 LONGEST_ADDRESS: Final = 16_384
 MOST_HEADERS: Final = 32_768  # bytes
 LEAST_RATE: Final = 1024  # bytes a second, in the long run: a byte now and then is no upload
+
+
+_UNLESS_GIVEN: Final = tuple(
+    (name.lower().encode(), value.encode()) for name, value in {**HEADERS, "Cache-Control": "no-store"}.items()
+)
 
 
 class Around:
@@ -99,7 +104,8 @@ def _limited(scope: Scope, receive: Receive, limit: int) -> Receive:
             raise HTTPException(413)
         late = began + SILENCE_SECONDS + taken / LEAST_RATE - time.monotonic()
         try:
-            message = await asyncio.wait_for(receive(), max(0.0, min(SILENCE_SECONDS, late)))
+            async with asyncio.timeout(max(0.0, min(SILENCE_SECONDS, late))):
+                message = await receive()
         except TimeoutError:
             raise HTTPException(408) from None
         taken += len(message.get("body", b""))
@@ -114,11 +120,10 @@ def _limited(scope: Scope, receive: Receive, limit: int) -> Receive:
 def _with_headers(scope: Scope, send: Send) -> Send:
     async def write(message: Message) -> None:
         if message["type"] == "http.response.start":
-            headers = MutableHeaders(scope=message)
-            for name, value in HEADERS.items():
-                headers.setdefault(name, value)
-            headers.setdefault("Cache-Control", "no-store")
-            headers["X-Request-Id"] = scope["custody.id"]
+            given = list(message.get("headers", ()))
+            known = {name.lower() for name, _ in given}
+            ours = (*_UNLESS_GIVEN, (b"x-request-id", scope["custody.id"].encode()))
+            message = {**message, "headers": [*given, *(each for each in ours if each[0] not in known)]}
         await send(message)
 
     return write

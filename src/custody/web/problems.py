@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import math
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -86,15 +86,6 @@ def wants_html(request: Request) -> bool:
     return "text/html" in request.headers.get("accept", "")
 
 
-def install(app: FastAPI) -> None:
-    app.add_exception_handler(CustodyError, _custody)
-    app.add_exception_handler(RequestValidationError, _validation)
-    app.add_exception_handler(HTTPException, _http)
-    app.add_exception_handler(Unknown, _unknown)
-    app.add_exception_handler(Forbidden, _forbidden)
-    app.add_exception_handler(TooMany, _too_many)
-
-
 async def _custody(request: Request, error: Exception) -> Response:
     assert isinstance(error, CustodyError)
     return problem(request, status_of(error), error.as_dict())
@@ -131,6 +122,27 @@ async def _too_many(request: Request, error: Exception) -> Response:
     assert isinstance(error, TooMany)
     facts = {"code": "rate", "message": "too many requests at once", "hint": f"wait {error.seconds} s"}
     return problem(request, 429, facts, {"Retry-After": str(error.seconds)})
+
+
+ANSWERS: Mapping[type[Exception], Callable[[Request, Exception], Awaitable[Response]]] = {
+    CustodyError: _custody,
+    RequestValidationError: _validation,
+    HTTPException: _http,
+    Unknown: _unknown,
+    Forbidden: _forbidden,
+    TooMany: _too_many,
+}
+FORESEEN = tuple(ANSWERS)
+
+
+def install(app: FastAPI) -> None:
+    for kind, handler in ANSWERS.items():
+        app.add_exception_handler(kind, handler)
+
+
+async def answer(request: Request, error: Exception) -> Response:
+    """For one of those that are foreseen."""
+    return await next(handler for kind, handler in ANSWERS.items() if isinstance(error, kind))(request, error)
 
 
 def surprise(request: Request, error: Exception) -> Response:

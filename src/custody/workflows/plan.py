@@ -16,6 +16,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from custody.model.quick import quick
 from custody.workflows.reading import Fault
 from custody.workflows.task import (
     COMMIT,
@@ -67,6 +68,9 @@ class PlannedEdge:
     on: Ref
     wants: str  # SUCCESS, FINISHED, FAILURE or PREVIOUS
     otherwise: str  # WAIT visibly, or SKIP
+
+
+_ref, _edge = quick(Ref), quick(PlannedEdge)  # several for each task of each revision
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,17 +211,17 @@ def _commit_edges(workflows: Iterable[Workflow], past: Past, previous: Iterable[
 
 
 def _task_edges(task: Task, revision: int, past: Past, run_: str) -> Iterator[PlannedEdge]:
-    yield PlannedEdge(task.name, Ref(revision, COMMIT), SUCCESS, WAIT)
+    yield _edge(task.name, _ref(revision, COMMIT), SUCCESS, WAIT)
     for wanted in task.depends:
         if wanted.earlier:
             yield from _earlier_edges(task.name, wanted, past)
         elif wanted.task != COMMIT:
-            yield PlannedEdge(task.name, Ref(revision, wanted.task, run_), *_SAME_REVISION[wanted.when])
+            yield _edge(task.name, _ref(revision, wanted.task, run_), *_SAME_REVISION[wanted.when])
 
 
 def _earlier_edges(task: str, wanted: Depends, past: Past) -> Iterator[PlannedEdge]:
     for earlier in sorted(set(past.nearest(wanted.task))):
-        yield PlannedEdge(task, Ref(earlier, wanted.task), *_EARLIER[wanted.when])
+        yield _edge(task, _ref(earlier, wanted.task), *_EARLIER[wanted.when])
 
 
 def _cancels(task: Task) -> Iterator[PlannedCancel]:

@@ -19,6 +19,7 @@ from custody.model.graph import Edge, Otherwise, Wants, satisfied
 from custody.model.item import NewItem
 from custody.model.job import Job, NewJob
 from custody.model.outcome import Outcome, Passed, Wait
+from custody.model.quick import quick
 from custody.stores import Store
 from custody.stores.rows import loads
 from custody.workflows.archive import LINEAGE, Archive, Meta, read_workflows
@@ -34,6 +35,7 @@ TASK_KIND = "workflow/task"
 QUICK_KIND = "workflow/quick"  # the same, for which every worker keeps a thread free: never behind long tasks
 FAULTY = "(definition)"
 PATIENCE = 10.0  # seconds between looks for a revision that was told of and is not there
+_edge, _new_job = quick(Edge), quick(NewJob)  # for each task of each revision
 WANTS: dict[str, Wants] = {"success": "success", "finished": "finished", "failure": "failure", "prev": "passable"}
 
 
@@ -246,7 +248,7 @@ def _edges(
         else:
             target = run.job if edge.on.task == COMMIT else made[edge.on.task]
         if target is not None:
-            yield Edge(target, WANTS[edge.wants], otherwise)
+            yield _edge(target, WANTS[edge.wants], otherwise)
 
 
 def _targets(store: Store, archive: str, refs: Iterable[Ref], known: Mapping[Ref, int]) -> Mapping[Ref, int]:
@@ -291,7 +293,7 @@ def task_job(name: str, planned: Plan, task: PlannedTask, needs: list[Edge], run
         payload["lineage"] = list(planned.lineage)
     by_commit = run.name == ON_COMMIT
     kind = QUICK_KIND if definition.ready or definition.lane == QUICK else TASK_KIND
-    return NewJob(
+    return _new_job(
         kind, payload, key=task_key(name, planned.revision, run.name, task.name),
         state="skipped" if task.skip else "", facts={"why": task.skip} if task.skip else {},
         lane=name if definition.lane == "main" else f"{name}/{definition.lane}", collection=name,

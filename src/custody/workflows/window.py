@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import socket
 import threading
 from collections.abc import Callable, Mapping
@@ -28,7 +29,7 @@ class Window:
         self.place = place
         self._answer = answer
         self._socket = socket.socket(socket.AF_UNIX)
-        self._closed = False
+        self._bell, self._ear = socket.socketpair()
         self._thread = threading.Thread(target=self._serve, name="custody-window", daemon=True)
 
     def __enter__(self) -> Window:
@@ -41,24 +42,32 @@ class Window:
             os.close(folder)
         self.place.chmod(0o666)
         self._socket.listen(4)
-        self._socket.settimeout(0.2)
+        self._socket.setblocking(False)
         self._thread.start()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         """Returns when nothing that was asked for is still being done."""
-        self._closed = True
+        self._bell.close()
         self._thread.join()
+        self._ear.close()
         self._socket.close()
         self.place.unlink(missing_ok=True)
 
     def _serve(self) -> None:
-        while not self._closed:
-            with suppress(TimeoutError):
+        while self._somebody_comes():
+            with suppress(BlockingIOError):  # he has left again
                 wire, _ = self._socket.accept()
                 with wire, suppress(OSError):
                     wire.settimeout(PATIENCE)
                     wire.sendall(json.dumps(self._reply(wire)).encode() + b"\n")
+
+    def _somebody_comes(self) -> bool:
+        """Wait for the next; False when the window is closed."""
+        waiting = select.poll()
+        waiting.register(self._socket, select.POLLIN)
+        waiting.register(self._ear, select.POLLIN)
+        return all(descriptor != self._ear.fileno() for descriptor, _ in waiting.poll())
 
     def _reply(self, wire: socket.socket) -> dict[str, Any]:
         with wire.makefile("rb") as lines:

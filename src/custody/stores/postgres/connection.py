@@ -15,6 +15,8 @@ from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
 import psycopg
 from psycopg import errors
+from psycopg.abc import Transformer
+from psycopg.adapt import Transformer as adapter_for
 from psycopg.types.numeric import Int8Dumper
 
 from custody.model.errors import BadInput, CustodyError, Unavailable, Unsafe
@@ -31,7 +33,10 @@ class Session:
 
 class Connection(psycopg.Connection[tuple[Any, ...]]):
     session = Session()
-    prepared: set[str]  # what direct.py has prepared on it
+    # What direct.py has prepared on it: by name, and by text and types.
+    prepared: set[str]
+    plans: dict[tuple[str, tuple[int, ...] | None], bytes]
+    adapting: Transformer
 
 
 CONNECT_SECONDS = 10
@@ -88,7 +93,7 @@ def connect(address: Address) -> Connection:
         settings = ", ".join(["set_config(%s, %s, false)"] * len(SETTINGS))
         db.execute(f"select {settings}", [word for setting in SETTINGS.items() for word in setting])
         check_server(db, address.unsafe)
-        db.prepared = set()
+        db.prepared, db.plans, db.adapting = set(), {}, adapter_for(db)
         db.session = Session(*db.execute(SESSION).fetchall()[0])
     except psycopg.Error as error:
         db.close()

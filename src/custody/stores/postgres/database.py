@@ -134,6 +134,10 @@ class PostgresDatabase:
         wanted = {"ids": list(ids), "types": sorted(types)}
         return looked(self._transactions.at_once(lambda tx: tx.run("get_many", **wanted), lambda _: None))
 
+    def at_once(self, name: str, move: str, /, **values: Any) -> list[tuple[str, ...]] | None:
+        nothing: list[tuple[str, ...]] = []
+        return self._transactions.at_once(lambda tx: tx.ask(name, move=move, **values), lambda _: nothing) or None
+
     def changed_elsewhere(self) -> int:
         """Always the same: other processes ring through `listen`."""
         return 0

@@ -1,7 +1,11 @@
-"""One small statement, sent past the driver's cursor: for the few that are asked for one at a time, by many.
+"""Statements sent past the driver's cursor.
 
-A cursor adapts values, keeps results and counts uses; for a statement of one row that takes longer than the rest of
-the way to the server. Here values travel as text, and the answer comes back as text.
+A cursor reads the statement's text, keeps results and counts uses; for a statement of a few rows, as nearly all are,
+that takes longer than the rest of the way to the server. `run` has the driver adapt values and rows as a cursor would.
+`ask` is for the few that are asked for one at a time, by many: values travel as text, and come back as text.
+
+Statements are prepared by us, at their first use. The driver has the server forget all that is prepared when it sees a
+rollback or a change of tables; so rollbacks do not go through it.
 """
 
 from __future__ import annotations
@@ -14,16 +18,51 @@ from typing import Any
 
 import psycopg
 from psycopg import errors
+from psycopg.adapt import PyFormat
 from psycopg.pq import DiagnosticField, ExecStatus
 from psycopg.pq.abc import PGresult
 
 from custody.stores.postgres.connection import Connection
+from custody.stores.rows import Row
 
 WHOLE_NUMBER = 20  # the server's number for the type bigint; all other types it finds out by itself
 GONE = "26000"
-"""The statement is prepared no longer: after a rollback the driver has the server forget all of them."""
+"""The statement is prepared no longer: somebody between us and the server has had all of them forgotten."""
 
 _PLACE = re.compile(r"%\((\w+)\)s")
+
+
+def run(db: Connection, text: str, values: Mapping[str, Any]) -> list[Row]:
+    """The rows of this statement. The text is the driver's."""
+    own_text, places = _numbered(text)
+    adapting = db.adapting
+    sent = adapting.dump_sequence([values[place] for place in places], [PyFormat.AUTO] * len(places))
+    asked = (text, adapting.types)
+    name = db.plans.get(asked)
+    if name is None:
+        name = f"statement {len(db.plans)}".encode()
+        db.pgconn.send_prepare(name, own_text, adapting.types)
+        _checked(_answer(db))
+        db.plans[asked] = name
+    db.pgconn.send_query_prepared(name, sent, adapting.formats)
+    result = _answer(db)
+    if _state(result) == GONE:
+        db.plans.clear()  # and whatever this is part of is done again
+    _checked(result)
+    if result.status == ExecStatus.COMMAND_OK:
+        return []
+    adapting.set_pgresult(result)
+    rows: list[Row] = adapting.load_rows(0, result.ntuples, tuple)
+    adapting.set_pgresult(None)
+    return rows
+
+
+def say(db: Connection, words: bytes) -> list[tuple[str, ...]]:
+    """Words that are not prepared; the rows of the last of them, as text."""
+    db.pgconn.send_query(words)
+    result = _answer(db)
+    _checked(result)
+    return _texts(result)
 
 
 def ask(db: Connection, name: str, text: str, values: Mapping[str, Any]) -> list[tuple[str, ...]]:
@@ -42,7 +81,7 @@ def ask(db: Connection, name: str, text: str, values: Mapping[str, Any]) -> list
             break
         db.prepared.clear()
     _checked(result)
-    return [tuple(_row(result, number)) for number in range(result.ntuples)]
+    return _texts(result)
 
 
 @cache
@@ -54,7 +93,7 @@ def _numbered(text: str) -> tuple[bytes, tuple[str, ...]]:
 
 
 def _answer(db: Connection) -> PGresult:
-    """The result, waited for so that a signal is heard meanwhile."""
+    """The (last) result, waited for so that a signal is heard meanwhile."""
     wire = db.pgconn
     ear = select.poll()
     while wire.flush():
@@ -66,8 +105,8 @@ def _answer(db: Connection) -> PGresult:
         ear.poll()
         wire.consume_input()
     result = wire.get_result()
-    while wire.get_result() is not None:
-        pass
+    while (another := wire.get_result()) is not None:
+        result = another
     if result is None:
         raise psycopg.OperationalError("the connection is lost")
     return result
@@ -81,6 +120,10 @@ def _checked(result: PGresult) -> None:
 
 def _state(result: PGresult) -> str:
     return (result.error_field(DiagnosticField.SQLSTATE) or b"").decode()
+
+
+def _texts(result: PGresult) -> list[tuple[str, ...]]:
+    return [tuple(_row(result, number)) for number in range(result.ntuples)]
 
 
 def _row(result: PGresult, number: int) -> Iterable[str]:

@@ -48,6 +48,8 @@ class Traces:
             self.moves.add(moves.split(CUT, 1)[0])
         elif name == "insert_event" and len(self.events) < MOST_TRACES:
             self.events.add((values["subject"], values["seq"]))
+        elif name == "make_item" and len(self.events) < MOST_TRACES:
+            self.events.add((item_subject(values["id"]), 1))
         elif name == "append_many" and len(self.events) < MOST_TRACES:
             self.events.add((item_subject(values["items"][0]), values["seqs"][0]))
 

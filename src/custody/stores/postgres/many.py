@@ -51,7 +51,9 @@ class PostgresMany:
 
     def count_down(self, met: Mapping[int, int]) -> Sequence[Row]:
         waiters = sorted(met)
-        return self.tx.run("count_down_many", ids=numbers(waiters), bys=numbers(met[waiter] for waiter in waiters))
+        rows = self.tx.run("count_down_many", ids=numbers(waiters), bys=numbers(met[waiter] for waiter in waiters))
+        return [row[:4] for row in rows]
 
     def contested(self, ids: Sequence[int]) -> Sequence[int]:
+        """Their lines were locked when they were counted."""
         return contested(self.tx, ids)

@@ -15,6 +15,7 @@ import psycopg
 
 from custody.model.errors import CustodyError
 from custody.stores.postgres.connection import Address, Connection, connect
+from custody.stores.postgres.direct import say
 from custody.stores.wake import Bell
 
 CHANNEL = "custody"
@@ -97,7 +98,7 @@ class Messenger:
             self._wake.clear()
             if self._owed:
                 self._owed = False
-                db.execute(f"notify {CHANNEL}")
+                say(db, f"notify {CHANNEL}".encode())
             if self._closed.wait(QUIET_SECONDS):
                 return
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import TypeAlias
 
@@ -37,15 +37,40 @@ class _Told:
 
 
 def record_many(tx: PostgresTx, records: Sequence[Record]) -> None:
-    """All of them, in their order; those that also make or change items go the common way."""
+    """All of them, in their order; those that also make or change items go the common way, but for new ones of which
+    one thing is told."""
     for changes, run in groupby(records, lambda record: bool(record[0])):
         if changes:
             for new, events, agent in run:
-                items.record(tx, new, events, agent)
+                if not _made(tx, new, events, agent):
+                    items.record(tx, new, events, agent)
         else:
             told = [_Told(event, agent) for _, events, agent in run for event in sorted(events, key=_item)]
             while told:
                 told = _round(tx, told)
+
+
+def _made(tx: PostgresTx, new: Sequence[NewItem], events: Sequence[NewEvent], agent: str) -> bool:
+    """Make an item and tell the first thing of it, both at once; False if it is there already, or there is more."""
+    if len(new) != 1 or [event.item for event in events] != [new[0].id]:
+        return False
+    item, event = items.first_of(new[0]), events[0]
+    how, told = items.change_told(item, new[0])
+    if not tx.run(
+        "make_item", **items.columns_of(item), how=how, told=event_text(told), by=agent, type=event.type,
+        outcome=event.outcome, agent=event.agent or agent, event_detail=event_text(event.detail),
+    ):  # fmt: skip
+        return False
+    robots = items.Interested(tx)
+    after = {event.type: Latest(event.type, 2, event.outcome, 2)}
+    for at, latest, interested in (
+        (item, {}, robots.in_news(None, "")),
+        (replace(item, seq=2), after, robots.in_news(event.type, event.robot)),
+    ):
+        for name, trigger, facts in interested:
+            if admits(trigger, at, latest):
+                items.make_ready(tx, name, at, facts, "engine")
+    return True
 
 
 def _item(event: NewEvent) -> str:

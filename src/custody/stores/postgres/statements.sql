@@ -237,10 +237,17 @@ where edge.target = any(:targets::bigint[]) and met = 0 and otherwise = 'skip'
   and not exists (select 1 from satisfies where satisfies.wants = edge.wants and satisfies.ended = :ended)
 
 -- name: count_down_many
-update job set unmet = unmet - its_by
-from unnest(:ids::bigint[], :bys::int[]) as given (its_id, its_by)
-where job.id = its_id and job.id = any(:ids::bigint[])
-returning job.id, job.unmet, job.ended, job.line
+-- And `lock_lines` for those that are ready now: what asks who is contested is a statement of its own in any case.
+with counted as (
+    update job set unmet = unmet - its_by
+    from unnest(:ids::bigint[], :bys::int[]) as given (its_id, its_by)
+    where job.id = its_id and job.id = any(:ids::bigint[])
+    returning job.id, job.unmet, job.ended, job.line, job.task),
+locked as materialized (
+    select pg_advisory_xact_lock(name) from (
+        select distinct hashtextextended(line || '|' || task, 0) as name from counted
+        where line is not null and unmet = 0 and ended is null order by name) as locks)
+select id, unmet, ended, line, (select count(*) from locked) from counted
 
 -- name: forget_many
 with gone as (delete from edge where job = any(:ids::bigint[]))
@@ -261,6 +268,24 @@ told as (
     select 'item/' || item, seq, type, outcome, agent, :now, detail, 0, '' from given)
 insert into latest (item, type, seq, outcome, seen) select item, type, seq, outcome, seen from given
 on conflict (item, type) do update set seq = excluded.seq, outcome = excluded.outcome, seen = excluded.seen
+
+-- name: make_item
+-- A new item and its first two events, the second of which is the newest of its type. Nothing if it is there already.
+with made as (
+    insert into item (id, types, collection, seq, changed, fingerprint, detail, created)
+    values (:id, :types, :collection, 2, :changed, :fingerprint, :detail, :now)
+    on conflict (id) do nothing
+    returning id),
+told as (
+    insert into event (subject, seq, type, outcome, agent, at, detail, token, move)
+    select 'item/' || made.id, one.seq, one.type, one.outcome, one.agent, :now, one.detail, 0, ''
+    from made cross join (values
+        (1, :how, 'none', :by, :told), (2, :type, :outcome, :agent, :event_detail)
+    ) as one (seq, type, outcome, agent, detail)
+    order by one.seq),
+newest as (
+    insert into latest (item, type, seq, outcome, seen) select made.id, :type, 2, :outcome, 2 from made)
+select id from made
 
 -- name: look_at_one
 -- An item, its newest events and the robots that may be interested (their triggers are texts: each that mentions the
@@ -419,3 +444,37 @@ from json_array_elements_text(:tasks::json) as one (task) cross join lateral (
 -- name: wf_by_keys
 select job.kind, job.key, job.id from json_array_elements(:names::json) as one (name)
 join job on job.kind = (one.name ->> 0) collate "C" and job.key = (one.name ->> 1) collate "C"
+
+-- name: wf_take_next
+-- A notice of the next revision, as nearly all are, in one trip and one transaction: the archive goes on by one, and
+-- the commit job is there with its need, its edge and its first event. Nothing is written, or locked, when the archive
+-- stands elsewhere or is frozen, or when the commit job before is not to be found or has ended otherwise: then the
+-- common way finds out. (That job is looked for in the statement's own snapshot. If it came into being only while we
+-- waited for the archive, it is not seen, and nothing is written either.)
+with known as materialized (select name, system, location, uuid, last, frozen from archive where name = :name),
+prior as materialized (
+    select id, ended from job
+    where kind = :kind and key = :before
+      and exists (select 1 from known where last = :position - 1 and frozen = '')
+    for share of job),
+taken as (
+    update archive set last = :position from prior
+    where name = :name and last = :position - 1 and frozen = '' and coalesce(ended, 'passed') = 'passed'
+    returning prior.id as target, case when ended is null then 1 else 0 end as unmet),
+made as (
+    insert into job (kind, key, state, runnable, ended, lane, place, collection, priority, unmet, payload, facts,
+        open, line, task, position, supersedes, token, seq, move, created, changed)
+    select :kind, :key, :state, :runnable, :ended, :lane, :place, :collection, :priority, unmet, :payload, :facts,
+        :open, :line, :task, :position, :supersedes, 1, 1, :move, :now, :now
+    from taken
+    on conflict (kind, key) where key is not null do nothing
+    returning id),
+drawn as (
+    insert into edge (job, target, wants, otherwise, met)
+    select made.id, target, 'success', 'wait', 1 - unmet from made cross join taken),
+told as (
+    insert into event (subject, seq, type, outcome, agent, at, detail, token, move)
+    select 'job/' || made.id, 1, 'submitted', 'none', :agent, :now,
+        replace(:detail, '"needs":[0]', '"needs":[' || target || ']'), 1, :move
+    from made cross join taken)
+select known.*, (select count(*) from taken) from known

@@ -88,6 +88,9 @@ class Wait:
         return satisfied(self.edge.wants, self.ended)
 
 
+_wait = quick(Wait)
+
+
 def submit_many(tx: PostgresTx, orders: Sequence[Order], new: bool = False) -> list[Submitted]:
     """All of them, in their order. If they are said to be `new`, a known key refuses them all."""
     answers: list[Submitted] = []
@@ -146,7 +149,7 @@ def _waits(tx: PostgresTx, orders: Sequence[Order]) -> list[list[Wait]]:
     if len(ends) < len(targets):
         _must_be_there_already(tx, [order.job for order in orders], ends)
     return [
-        [Wait(edge, ends.get(edge.on)) for edge in sorted(order.job.needs, key=lambda edge: edge.on)]
+        [_wait(edge, ends.get(edge.on)) for edge in sorted(order.job.needs, key=lambda edge: edge.on)]
         for order in orders
     ]
 
@@ -191,18 +194,19 @@ def _draw_edges(tx: PostgresTx, new: Sequence[_Made]) -> None:
 
 def _settle_in(tx: PostgresTx, new: Sequence[_Made]) -> None:
     """Those of which something comes at once."""
-    moved = set(contested(tx, [made.answer.id for made in new if made.is_ready_on_a_line]))
+    ready = [made.answer.id for made in new if made.is_ready_on_a_line]
+    if ready:
+        tx.run("lock_lines", ids=numbers(ready))
+    moved = set(contested(tx, ready))
     for made in new:
         if made.is_in_vain or made.answer.id in moved:
             settle_in(tx, made.answer.id, made.order.job, [(wait.edge, wait.met) for wait in made.waits])
 
 
 def contested(tx: PostgresTx, ids: Sequence[int]) -> list[int]:
-    """Of jobs on lines that have just become ready: those that supersede others, or are superseded already."""
-    if not ids:
-        return []
-    tx.run("lock_lines", ids=numbers(ids))
-    return [row[0] for row in tx.run("contested", ids=numbers(ids))]
+    """Of jobs that have just become ready on lines, which are locked: those that supersede others, or are superseded
+    already."""
+    return [row[0] for row in tx.run("contested", ids=numbers(ids))] if ids else []
 
 
 def _statement(orders: Sequence[Order]) -> str:
@@ -266,9 +270,12 @@ class _Shapes:
 
     def own_detail(self, job: NewJob, number: int) -> str | None:
         """What the first event says, where it is not what its shape says."""
-        if job.facts or job.needs:
+        if job.facts or any(edge.on > PLAIN_NUMBER for edge in job.needs):
             return event_text(first_detail(job))
-        return with_key(str(self._rows[number]["detail"]), job.key) if job.key else None
+        detail = str(self._rows[number]["detail"])
+        if job.needs:
+            detail = with_needs(detail, [edge.on for edge in job.needs])
+        return with_key(detail, job.key) if job.key else detail if job.needs else None
 
     def text(self) -> str:
         return json.dumps(self._rows, ensure_ascii=False)
@@ -280,6 +287,15 @@ def with_key(detail: str, key: str) -> str:
     return f'{before}"key":{json_text(key)},"kind":{after}'
 
 
+def with_needs(detail: str, needs: Sequence[int]) -> str:
+    """The detail with its needs put in. (No text before that place can hold these words: quotes are escaped.)"""
+    before, after = detail.split(_BEFORE_NEEDS, 1)
+    return f'{before}{_BEFORE_NEEDS}"needs":[{",".join(map(str, needs))}],{after}'
+
+
+PLAIN_NUMBER = 10**15 - 1
+"""Up to here nobody has to ask whether a number can be sealed."""
+_BEFORE_NEEDS = '"last_passed":null,'
 _SHAPE = frozenset(
     ("kind", "state", "runnable", "ended", "lane", "place", "collection", "priority", "delay", "parent", "open",
      "when_empty", "line", "supersedes")

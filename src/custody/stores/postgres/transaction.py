@@ -16,7 +16,7 @@ from psycopg import errors
 from custody.model.errors import Unavailable
 from custody.stores.clock import Clock
 from custody.stores.postgres.connection import Connection, broken, translate
-from custody.stores.postgres.direct import ask
+from custody.stores.postgres.direct import ask, run, say
 from custody.stores.postgres.lost import Begun, Traces, wait_until_over, was_committed
 from custody.stores.postgres.pool import Pool
 from custody.stores.postgres.texts import SERVER_TIME, texts
@@ -27,8 +27,9 @@ T = TypeVar("T")
 ATTEMPTS = 20
 """Runs of one verb that others' locks or a lost connection may cost it."""
 
-AGAIN = (errors.DeadlockDetected, errors.SerializationFailure)
-_BEGIN = f"begin; select pg_current_xact_id()::text, {SERVER_TIME}"
+AGAIN = (errors.DeadlockDetected, errors.SerializationFailure, errors.InvalidSqlStatementName)
+"""Locked crosswise; or what was prepared is forgotten (direct.py)."""
+_BEGIN = f"begin; select pg_current_xact_id()::text, {SERVER_TIME}".encode()
 _LOOK = "; set local ".join(
     (
         "begin isolation level repeatable read read only",
@@ -36,7 +37,7 @@ _LOOK = "; set local ".join(
         "enable_seqscan = on",
         "enable_bitmapscan = on",
     )
-)
+).encode()
 
 
 class PostgresTx:
@@ -61,9 +62,13 @@ class PostgresTx:
         return self._time
 
     def run(self, name: str, /, **values: Any) -> list[Row]:
-        cursor = self._send(name, values)
-        rows: list[Row] = [] if cursor.rownumber is None else cursor.fetchall()  # type: ignore[assignment]
-        return rows
+        if self._own_time is not None:
+            values["now"] = self._own_time
+        self.traces.note(name, values)
+        try:
+            return run(self.db, self.statements[name], values)
+        except psycopg.DataError as error:
+            raise translate(error) from error
 
     def ask(self, name: str, /, **values: Any) -> list[tuple[str, ...]]:
         """As `run`, for a small statement that is a transaction by itself; the rows come as text."""
@@ -141,7 +146,7 @@ class Transactions:
         except BaseException as error:
             raise _undone(db, error) from error
         try:
-            db.execute("commit")
+            say(db, b"commit")
         except psycopg.Error as error:
             if not broken(db):
                 raise translate(error) from error
@@ -162,15 +167,17 @@ class Transactions:
         own = self._clock.now() if self._clock else None
         try:
             return work(PostgresTx(db, texts(own is not None, False), self._new_move, own, own))
+        except AGAIN:
+            raise
         except psycopg.Error as error:
             raise (_Vanished() if broken(db) else translate(error)) from error
 
     def _look(self, db: Connection, work: Callable[[Tx], T]) -> T:
         own = self._clock.now() if self._clock else None
         try:
-            db.execute(_LOOK)
+            say(db, _LOOK)
             value = work(PostgresTx(db, texts(own is not None, False), self._new_move, own, own))
-            db.execute("commit")  # nothing was written; but at a rollback the driver forgets what it has prepared
+            say(db, b"commit")
         except BaseException as error:
             raise _undone(db, error) from error
         return value
@@ -189,10 +196,8 @@ class _Lost(Exception):
 
 
 def _begin(db: Connection) -> Begun:
-    cursor = db.execute(_BEGIN)
-    cursor.nextset()
-    transaction, server_time = cursor.fetchall()[0]
-    return Begun(transaction, server_time, db.session)
+    transaction, server_time = say(db, _BEGIN)[0]
+    return Begun(transaction, int(server_time), db.session)
 
 
 def _undone(db: Connection, error: BaseException) -> BaseException:
@@ -200,7 +205,7 @@ def _undone(db: Connection, error: BaseException) -> BaseException:
     if broken(db):
         return _Vanished() if isinstance(error, psycopg.Error) else error
     try:
-        db.execute("rollback")
+        say(db, b"rollback")
     except psycopg.Error:
         db.close()
     if isinstance(error, AGAIN):

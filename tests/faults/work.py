@@ -47,13 +47,8 @@ def poison(work: Work) -> Outcome:
 
 
 KINDS = [
-<<<<<<< HEAD
     Kind("poison", poison),  # first: kinds are served in this order, and it is to be begun while there is other work
-    # Whoever kills here does so at random: no parcel is to blame, however often its worker dies.
-    Kind("parcel", parcel, backoff=Backoff(first=0.05), crashes=1000),
-=======
     # Whoever kills here does so at random: no parcel is to blame, however often its worker dies, nor has it been tried.
     Kind("parcel", parcel, backoff=Backoff(first=0.05), tries=1000, crashes=1000),
->>>>>>> main
     Kind("sleeper", sleeper),
 ]

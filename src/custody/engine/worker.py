@@ -132,16 +132,12 @@ class Worker:
             room = max(1, self.settings.threads)
             claimed = self._claim(room) + self._take_over(room)
             if not claimed and not self._passes(now=True):
-<<<<<<< HEAD
-                break
-            self._begin_suspects()
-=======
                 if idle:
                     break
                 idle = True  # something may have become due meanwhile: look once more
                 continue
             idle = False
->>>>>>> main
+            self._begin_suspects()
             while work := self._hands.next_one():
                 self._work(work, inline=True)
                 self._begin_suspects()

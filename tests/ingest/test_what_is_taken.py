@@ -12,6 +12,7 @@ import pytest
 
 from border.containers import Z, zip_of
 from custody.ingest.profile import parse_profile
+from custody.ingest.tree import shown
 from custody.model.errors import BadInput
 from ingest.bench import Archive, archive, custody
 from ingest.test_end_to_end import tar_of
@@ -119,7 +120,7 @@ def test_a_depositor_is_told_once_that_a_submission_cannot_be_used(
     home.run()
     assert home.batch(batch).state == "failed"
     message = mail(home)
-    assert message["Subject"] == f"FAIL: batch {batch} of papers could not be read"
+    assert message["Subject"] == f"FAIL: batch {shown(batch)} of papers could not be read"
     body = message.get_body(("plain",))
     assert body is not None
     told = str(body.get_content())

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import apsw
+import psycopg
 import pytest
 
 from custody.model.graph import Edge
@@ -14,7 +15,7 @@ from custody.model.job import NewJob
 from custody.stores import Store
 from custody.stores.rows import Tx
 from custody.stores.statements import load
-from stores.acts import execute, queue_of, submit, take, take_one
+from stores.acts import execute, queue_of, submit, take, take_one, worked
 from stores.clock import HandClock
 
 CROWD = 2_500  # of each sort; ten thousand and more in all
@@ -194,6 +195,9 @@ def test_where_thousands_wait_for_one_an_end_is_still_told_by_the_index(store: S
         assert "SCAN edge" not in found, f"{name}: {found}"
 
 
+FIRST: dict[str, Any] = {"priorities": [-1], "ids": [-1]}  # from the beginning
+
+
 def nodes(plan: Any) -> Iterator[dict[str, Any]]:
     yield plan
     for inner in plan.get("Plans", []):
@@ -205,8 +209,11 @@ def test_postgresql_plans_use_the_index_of_what_is_ready_and_read_few_pages(stor
     crowded(store)
     asked = {
         "claim": (dict(queue=queue_of(), limit=5, **LEASE), "job_ready"),
-        "claim_many": (dict(queues=[queue_of()], share=5, limit=5, **LEASE), "job_ready"),
-        "claim_many in a paused lane": (dict(queues=[queue_of(lane="closed")], share=5, limit=5, **LEASE), "job_ready"),
+        "claim_many": (dict(queues=[queue_of()], share=5, limit=5, **FIRST, **LEASE), "job_ready"),
+        "claim_many in a paused lane": (
+            dict(queues=[queue_of(lane="closed")], share=5, limit=5, **FIRST, **LEASE),
+            "job_ready",
+        ),
         "ready_queues": (dict(after="parcel|", before="parcel~", limit=9), "job_ready"),
         "due_jobs": (dict(limit=9), "job_due"),
         "expired": (dict(prefix="parcel|", before="parcel~", place="", limit=9), "job_leased"),
@@ -223,3 +230,21 @@ def test_postgresql_plans_use_the_index_of_what_is_ready_and_read_few_pages(stor
         pages = told["Plan"]["Shared Hit Blocks"] + told["Plan"]["Shared Read Blocks"]
         # Whoever looks for the lost reads every lease: no index holds their ends, so that renewing one is cheap.
         assert pages < (300 if name == "expired" else 60), f"{name} read {pages} pages"
+
+
+@pytest.mark.parametrize("url", ["postgres"], indirect=True)
+def test_a_claim_that_goes_on_behind_a_place_does_not_read_what_is_before_it(store: Store, url: str) -> None:
+    with psycopg.connect(store.url.partition("?")[0]) as forgotten:
+        forgotten.execute("set transaction isolation level repeatable read")
+        forgotten.execute("select count(*) from job").fetchone()  # from now on nothing is cleared away
+        ids = [made.id for made in store.queue.submit([NewJob("parcel") for _ in range(3000)])]
+        for _ in range(5):
+            store.queue.settle([worked(claim, "pass") for claim in take(store, limit=500)])
+
+        def pages(after: int) -> int:
+            values: dict[str, Any] = dict(priorities=[50], ids=[after], share=5, limit=5, **LEASE)
+            (told,) = json.loads(plan(store, "claim_many", queues=[queue_of()], **values))
+            return int(told["Plan"]["Shared Hit Blocks"] + told["Plan"]["Shared Read Blocks"])
+
+        assert pages(after=ids[2499]) * 2 < pages(after=ids[0])
+        forgotten.rollback()

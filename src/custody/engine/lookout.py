@@ -12,6 +12,7 @@ from custody.engine.kinds import Kind
 from custody.ports import Queue
 
 FULL_SECONDS = 0.1  # for which a queue that was full is relied on
+TIMES = 10  # or so many times as long as it took to look
 
 Claim = Callable[[Kind, list[str], int], int]
 """Claim so many from these queues; how many there were."""
@@ -31,8 +32,9 @@ class Lookout:
             if taken == share:
                 self._full[kind.prefix] = [*known[1:], known[0]], until  # another goes first next time
                 return taken
-        until = self._clock() + FULL_SECONDS
+        began = self._clock()
         queues = self._ready(kind)
+        until = began + max(FULL_SECONDS, TIMES * (self._clock() - began))
         more = claim(kind, queues, share - taken)
         if taken + more == share:
             self._full[kind.prefix] = [*queues[1:], queues[0]], until

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import dropwhile
@@ -12,23 +13,78 @@ from custody.model.quick import quick
 from custody.stores.postgres.wire import numbers
 from custody.stores.rows import Row, Tx, hold_from, job_from
 
+BEGINNING = (-1, -1)
+SLOW_SECONDS, SLOW_EACH = 0.05, 0.0001
+"""A claim that takes longer than this, and this for each job, has walked over much that is not there any more."""
+TIMES = 10
+PRIORITY = 9  # its place in a row
+
 _claim = quick(Claim)
 Holds: TypeAlias = dict[tuple[str, str], HeldBy]
 Run = Callable[[dict[str, Any]], list[Row]]
 """Runs the one statement, with these values, as a transaction of its own."""
 
 
-def claim_many(run: Run, queues: Sequence[str], limit: int) -> list[Row]:
+def claim_many(run: Run, queues: Sequence[str], limit: int, front: Front) -> list[Row]:
     """A few from each queue in turn; what one cannot fill is left to those after it."""
     rows: list[Row] = []
     asked = list(dict.fromkeys(queues))
     while asked:
         left = limit - len(rows)
         share = -(-left // len(asked))
-        taken = run({"queues": asked, "share": share, "limit": left})
+        taken, went_on = front.claim(run, asked, share, left)
         rows += taken
-        asked = _full(asked, taken, share) if len(taken) < left else []
+        if len(taken) == left:
+            break
+        if not went_on:  # else all of them are looked through once more, from their beginnings
+            asked = _full(asked, taken, share)
     return rows
+
+
+class Front:
+    """Where claims go on, while something keeps what was claimed before from being cleared away.
+
+    A transaction that stays open elsewhere keeps all that it could still want to see, and whoever looks for the first
+    ready job walks over everything that was ready since it began. So after a claim that took long the next ones begin
+    where it stopped, for as long as ten such claims would take. Work that became ready before that place, or that is
+    more urgent, is found then, or as soon as there is too little behind it.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._after: dict[str, tuple[int, int]] = {}
+        self._until = 0.0
+
+    def claim(self, run: Run, queues: list[str], share: int, limit: int) -> tuple[list[Row], bool]:
+        """What was taken, and whether that was less than wanted, though not from the beginning."""
+        began = self._clock()
+        if began >= self._until:
+            self._after.clear()
+        after = [self._after.get(queue, BEGINNING) for queue in queues]
+        taken = run({
+            "queues": queues, "priorities": [priority for priority, _ in after], "ids": [last for _, last in after],
+            "share": share, "limit": limit,
+        })  # fmt: skip
+        if len(taken) < limit:
+            return taken, self._forget(queues)
+        self._note(taken, self._clock() - began)
+        return taken, False
+
+    def _forget(self, queues: Sequence[str]) -> bool:
+        return any([self._after.pop(queue, None) for queue in queues])
+
+    def _note(self, taken: Sequence[Row], seconds: float) -> None:
+        if self._after or seconds > SLOW_SECONDS + len(taken) * SLOW_EACH:
+            if not self._after:
+                self._until = self._clock() + TIMES * seconds
+            for row in taken:
+                queue, place = _queue_of(row), (row[PRIORITY], row[0])
+                self._after[queue] = max(self._after.get(queue, BEGINNING), place)
+
+
+def _queue_of(row: Row) -> str:
+    _, kind, _, state, _, _, lane, place, *_ = row
+    return f"{kind}|{state}|{place}|{lane}"
 
 
 def found_again(tx: Tx, move: str, holder: str) -> list[Row] | None:
@@ -38,7 +94,7 @@ def found_again(tx: Tx, move: str, holder: str) -> list[Row] | None:
 
 def _full(queues: Sequence[str], taken: Sequence[Row], share: int) -> list[str]:
     """Those behind one that had too little, and that may have more."""
-    gave = Counter(f"{kind}|{state}|{place}|{lane}" for _, kind, _, state, _, _, lane, place, *_ in taken)
+    gave = Counter(map(_queue_of, taken))
     behind = dropwhile(lambda queue: gave[queue] == share, queues)
     return [queue for queue in behind if gave[queue] == share]
 

@@ -16,7 +16,7 @@ from custody.stores import items, moves
 from custody.stores.clock import Clock
 from custody.stores.items import Look
 from custody.stores.postgres import claiming, submitting
-from custody.stores.postgres.claiming import as_claims, claim_many, renew_many
+from custody.stores.postgres.claiming import Front, as_claims, claim_many, renew_many
 from custody.stores.postgres.connection import Address
 from custody.stores.postgres.many import PostgresMany
 from custody.stores.postgres.migrating import migrate
@@ -51,6 +51,7 @@ class PostgresDatabase:
         self._messenger = Messenger(self.address)
         self.bell = self._messenger.bell
         self._submits = Together(self._submit)
+        self._front = Front()
         with self._pool.connection() as db:
             migrate(db)
 
@@ -101,7 +102,7 @@ class PostgresDatabase:
                 lambda tx: claiming.found_again(tx, ours, holder),
             )
 
-        return as_claims(claim_many(run, queues, limit), holder, self.read)
+        return as_claims(claim_many(run, queues, limit, self._front), holder, self.read)
 
     def renew(self, claims: list[Claim], lease: int) -> dict[int, str]:
         def run(values: dict[str, Any]) -> list[Row]:

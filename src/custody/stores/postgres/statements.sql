@@ -169,11 +169,14 @@ join unnest(:kinds::text[], :keys::text[]) as wanted (kind, key) on wanted.kind 
 -- name: claim_many
 -- As `claim`, from several queues at once, at most a share from each. A queue is all of one kind and one lane,
 -- so whether these are open is asked once per queue, in the words in which `why` asks it of a job. The last column says whether any
--- collection or batch is held at all, so that in quiet times nobody needs to ask.
+-- collection or batch is held at all, so that in quiet times nobody needs to ask. From each queue what comes after a
+-- place in it, which is before its beginning but for hard times (claiming.py).
 with wanted as materialized (
-    select job.queue from (
-        select queue, split_part(queue, '|', 1) as kind, regexp_replace(queue, '^[^|]*[|][^|]*[|][^|]*[|]', '') as lane
-        from unnest(:queues::text[]) with ordinality as one (queue, place) order by place) as job
+    select job.queue, job.priority, job.id from (
+        select queue, split_part(queue, '|', 1) as kind, regexp_replace(queue, '^[^|]*[|][^|]*[|][^|]*[|]', '') as lane,
+            priority, id
+        from rows from (unnest(:queues::text[]), unnest(:priorities::smallint[]), unnest(:ids::bigint[]))
+            with ordinality as one (queue, priority, id, place) order by place) as job
     where {kind_open} and {lane_open})
 update job
 set holder = :holder, until = :now + :lease, token = token + 1, move = :move,
@@ -181,7 +184,7 @@ set holder = :holder, until = :now + :lease, token = token + 1, move = :move,
 where id = any (array (
     select taken.id from wanted cross join lateral (
         select job.id from job
-        where {ready} and job.queue = wanted.queue
+        where {ready} and job.queue = wanted.queue and (job.priority, job.id) > (wanted.priority, wanted.id)
         order by job.priority, job.id
         limit :share
         for update of job skip locked) as taken

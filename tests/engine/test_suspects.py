@@ -92,12 +92,42 @@ class Diary:
 
 
 @pytest.mark.parametrize(("left", "thought"), [(CLEAN, NEAR), (LEFT, NEAR), (NEAR, ALONE), (ONLY, ALONE)])
-def test_before_it_is_begun_the_store_knows_what_a_death_would_mean(bench: Bench, left: int, thought: int) -> None:
+def test_before_it_is_begun_the_store_knows_what_a_death_would_mean(
+    bench: Bench, left: int, thought: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(suspects, "FEW", 2)
     jobs, diary = leave_behind(bench, left, 3), Diary(bench)
     bench.run(diary.quick)
     assert diary.marks == dict.fromkeys(jobs, thought)
     assert {bench.job(job).state for job in jobs} == {"done"}
     assert {bench.job(job).suspect for job in jobs} == {CLEAN}
+
+
+@pytest.mark.parametrize("left", [CLEAN, LEFT])
+def test_a_few_that_were_left_behind_are_each_begun_alone(bench: Bench, left: int) -> None:
+    jobs, diary = leave_behind(bench, left, suspects.FEW), Diary(bench)
+    bench.run(diary.quick)
+    assert diary.marks == dict.fromkeys(jobs, ALONE)
+
+
+def test_a_job_that_kills_is_put_aside_after_two_deaths_alone_and_never_after_one(bench: Bench) -> None:
+    """Who pulls the plug cannot be told from who trips over it, if it happens once."""
+
+    class Dies(BaseException):
+        pass
+
+    def handler(work: Work) -> Outcome:
+        raise Dies
+
+    job, deaths = bench.submit(), 0
+    while bench.job(job).state != "failed":
+        assert deaths < 4
+        try:
+            bench.run(handler)
+        except Dies:
+            deaths += 1
+        bench.clock.advance(31)
+    assert (deaths, bench.job(job).code) == (3, "poison")
 
 
 def test_what_was_near_a_death_before_runs_with_nothing_beside_it_and_the_others_go_on(desk: Bench) -> None:
@@ -165,7 +195,10 @@ def test_a_worker_that_has_no_room_takes_over_as_many_as_it_has_hands(desk: Benc
         until(lambda: desk.job(job).ended, 60)
 
 
-def test_suspects_are_not_given_back_because_work_turns_out_to_be_slow(bench: Bench) -> None:
+def test_suspects_are_not_given_back_because_work_turns_out_to_be_slow(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(suspects, "FEW", 0)
     jobs = leave_behind(bench, CLEAN, 3)
     worker = bench.worker(Kind("parcel", lambda work: Passed()), threads=1)
     worker._take_over(3)
@@ -205,7 +238,7 @@ def test_neighbours_of_many_killers_are_never_charged(bench: Bench) -> None:
     killers = [job for job in jobs if bench.job(job).state != "done"]
     assert [bench.job(job).code for job in killers] == ["poison"] * 5
     assert [(job - jobs[0]) % 20 for job in killers] == [3] * 5
-    assert deaths <= 3 * 5
+    assert deaths <= 4 * 5
 
 
 def test_a_long_poll_does_not_delay_taking_over(desk: Bench) -> None:

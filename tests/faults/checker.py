@@ -156,11 +156,11 @@ GRACE = 2_000_000
 
 
 def _deaths_are_counted(log: Sequence[Entry], final: Final) -> Iterator[str]:
-    """A body that began and never ended, again and again, is put aside: after three times, and one for bad luck."""
+    """A body that began and never ended, again and again, is put aside: after four times, and one for bad luck."""
     begun = Counter(entry.job for entry in log if entry.act == "begin")
     ended = Counter(entry.job for entry in log if entry.act == "end")
     for job, times in begun.items():
-        if times - ended[job] > 4 and job in final.jobs and final.jobs[job].code != "poison":
+        if times - ended[job] > 5 and job in final.jobs and final.jobs[job].code != "poison":
             yield f"job {job} was begun {times} times and ended {ended[job]} times, and nobody put it aside"
 
 

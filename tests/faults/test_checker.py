@@ -113,7 +113,7 @@ FORGED: dict[str, tuple[str, Forge]] = {
         lambda log, final: (log, with_job(final, 3, holder="gone", until=final.now - 3_000_000, unmet=0, due=None)),
     ),
     "a ready job for which nobody came": ("E5", lambda log, final: (log, with_job(final, 3, unmet=0, due=None))),
-    "a body that kills for ever": ("E6", forge([Entry("w", "ok", "begin", 3)] * 5)),
+    "a body that kills for ever": ("E6", forge([Entry("w", "ok", "begin", 3)] * 6)),
     "two jobs for one key": ("E7", lambda log, final: ([*log, Entry("client", "ok", "submit", 2, "a")], final)),
     "two jobs with one key in the store": ("E7", lambda log, final: (log, with_job(final, 2, key="a"))),
     "two runs of one slot": (

@@ -46,7 +46,7 @@ class Kind:
     at_most: int = 0  # at most so many claimed in the whole life of one worker; 0: no end
     spare: int = 0  # leave so many of a worker's threads to other kinds; the only thread there is may be used
     tries: int = 5  # attempts at a transient failure before it counts as a failure
-    crashes: int = 2  # points: one death while it is alone, or two beside other work (model/suspicion.py)
+    crashes: int = 3  # points: two deaths while it is alone, or three beside other work (model/suspicion.py)
     backoff: Backoff = field(default_factory=Backoff)
     decide: Decide | None = None  # a pass: looks at all waiting jobs at once and says what becomes of some
     every: float = 5.0  # seconds between passes

@@ -19,6 +19,7 @@ from custody.model.suspicion import ALONE, NEAR, ONLY
 from custody.ports import Queue
 
 MOST_IN_COMPANY = 64
+FEW = 16  # so many are each begun alone at once: that takes a moment, and spares a worker
 PAUSE_SECONDS = 1.0  # for which what is under way may keep a lone one waiting
 ALONE_SECONDS = 5.0  # for which a lone one, or a company, may keep the others waiting
 
@@ -47,15 +48,11 @@ class Suspects:
 
     def pick(self, works: list[Work]) -> list[Work]:
         """Those among them that may be begun without care; the others are kept here."""
-        plain = []
-        for work in works:
-            if not self._needs_care(work):
-                plain.append(work)
-            elif work.job.suspect < NEAR:
-                self._left.append(work)
-            else:
-                self._near.append(work)
-        return plain
+        careful = [work for work in works if self._needs_care(work)]
+        few = len(self._left) + len(self._near) + len(careful) <= FEW
+        for work in careful:
+            (self._near if few or work.job.suspect >= NEAR else self._left).append(work)
+        return [work for work in works if work not in careful] if careful else works
 
     def _needs_care(self, work: Work) -> bool:
         """It is suspect, and its handler would be called."""

@@ -10,10 +10,11 @@ with the care that it asks for:
     ONLY     it is being worked on, and nothing else there is suspect; but other work runs beside it
     ALONE    it is being worked on, and nothing else runs in that process
 
-What was left behind is taken over at once, all of it; only *begun* is it with care. A death beside it says nothing
-against a job. One while it is alone says enough (two points): a job that kills is put aside after three deaths,
-whatever was near it, and what was near it is never charged. If a worker cannot leave it alone, because long work runs
-beside it, a death is one point, and it takes two of them.
+What was left behind is taken over at once, all of it; only *begun* is it with care: many in small companies, a few each
+alone. A death beside it says nothing against a job. One while it is alone says much (two points), and two say enough:
+workers are also killed by others, and at that moment some job is always alone. So a job that kills is put aside after
+three deaths where workers hold few jobs, after four where they hold many, whatever was near it, and what was near it is
+never charged. If a worker cannot leave it alone, because long work runs beside it, a death is one point.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from custody.stores.postgres.claiming import BEGINNING, SLOW_SECONDS, TIMES, Front, claim_many
+from custody.stores.postgres.claiming import BEGINNING, FEWEST, SLOW_SECONDS, TIMES, Front, claim_many
 from custody.stores.rows import Row
 
 PARCELS, LETTERS = "parcel|queued||", "letter|queued||"
@@ -48,7 +48,7 @@ def ids(rows: list[Row]) -> list[int]:
 
 def test_as_long_as_claims_are_quick_each_begins_at_the_beginning() -> None:
     server = Server(parcel=10)
-    front = Front(server.clock)
+    front = Front(server.clock, fewest=1)
     for first in (0, 2, 4):
         assert ids(claim_many(server.run, [PARCELS], 2, front)) == [first, first + 1]
     assert server.asked == [{PARCELS: BEGINNING}] * 3
@@ -57,7 +57,7 @@ def test_as_long_as_claims_are_quick_each_begins_at_the_beginning() -> None:
 def test_after_a_slow_one_they_go_on_where_it_stopped_and_come_back_in_time() -> None:
     server = Server(parcel=10)
     server.slow = 3 * SLOW_SECONDS
-    front = Front(server.clock)
+    front = Front(server.clock, fewest=1)
     for _ in range(3):
         claim_many(server.run, [PARCELS], 2, front)
     assert server.asked == [{PARCELS: BEGINNING}, {PARCELS: (50, 1)}, {PARCELS: (50, 3)}]
@@ -70,7 +70,7 @@ def test_after_a_slow_one_they_go_on_where_it_stopped_and_come_back_in_time() ->
 def test_too_little_behind_the_place_sends_them_back_to_the_beginning_at_once() -> None:
     server = Server(parcel=5)
     server.slow = 1.0
-    front = Front(server.clock)
+    front = Front(server.clock, fewest=1)
     claim_many(server.run, [PARCELS], 4, front)
     server.add(PARCELS, (50, 2))  # given back
     assert ids(claim_many(server.run, [PARCELS], 4, front)) == [4, 2]
@@ -82,9 +82,20 @@ def test_too_little_behind_the_place_sends_them_back_to_the_beginning_at_once() 
 def test_a_queue_with_too_little_does_not_send_another_back() -> None:
     server = Server(parcel=10, letter=1)
     server.slow = 1.0
-    front = Front(server.clock)
+    front = Front(server.clock, fewest=1)
     claim_many(server.run, [PARCELS], 2, front)
     server.slow = 0.0
     claim_many(server.run, [LETTERS], 2, front)
     claim_many(server.run, [PARCELS], 2, front)
     assert server.asked[-1] == {PARCELS: (50, 1)}
+
+
+def test_a_claim_of_a_few_always_begins_at_the_beginning() -> None:
+    server = Server(parcel=3 * FEWEST)
+    server.slow = 1.0  # the disk, perhaps
+    front = Front(server.clock)
+    claim_many(server.run, [PARCELS], FEWEST - 1, front)
+    claim_many(server.run, [PARCELS], FEWEST, front)
+    server.add(PARCELS, (0, 9999))
+    assert ids(claim_many(server.run, [PARCELS], 1, front)) == [9999]
+    assert server.asked == [{PARCELS: BEGINNING}] * 3

@@ -17,6 +17,8 @@ BEGINNING = (-1, -1)
 SLOW_SECONDS, SLOW_EACH = 0.05, 0.0001
 """A claim that takes longer than this, and this for each job, has walked over much that is not there any more."""
 TIMES = 10
+FEWEST = 100
+"""A claim of fewer always begins at the beginning: it may be slow because the disk is, and wants the most urgent."""
 PRIORITY = 9  # its place in a row
 
 _claim = quick(Claim)
@@ -50,8 +52,8 @@ class Front:
     more urgent, is found then, or as soon as there is too little behind it.
     """
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
+    def __init__(self, clock: Callable[[], float] = time.monotonic, fewest: int = FEWEST) -> None:
+        self._clock, self._fewest = clock, fewest
         self._after: dict[str, tuple[int, int]] = {}
         self._until = 0.0
 
@@ -60,11 +62,14 @@ class Front:
         began = self._clock()
         if began >= self._until:
             self._after.clear()
-        after = [self._after.get(queue, BEGINNING) for queue in queues]
+        few = limit < self._fewest
+        after = [BEGINNING if few else self._after.get(queue, BEGINNING) for queue in queues]
         taken = run({
             "queues": queues, "priorities": [priority for priority, _ in after], "ids": [last for _, last in after],
             "share": share, "limit": limit,
         })  # fmt: skip
+        if few:
+            return taken, False
         if len(taken) < limit:
             return taken, self._forget(queues)
         self._note(taken, self._clock() - began)

@@ -38,8 +38,8 @@ class Server:
     connections: int = 0
     busiest: int = 0  # the most connections at once
     tls: ssl.SSLContext | None = None
+    threads: list[threading.Thread] = field(default_factory=list)
     _open: set[socket.socket] = field(default_factory=set)
-    _threads: list[threading.Thread] = field(default_factory=list)
     _closing: bool = False
 
     def start(self) -> None:
@@ -58,7 +58,7 @@ class Server:
             except OSError:
                 pass
         self._accepting.join(5)
-        for thread in self._threads:
+        for thread in self.threads:
             thread.join(5)
 
     def url(self, path: str = "/", scheme: str = "http") -> str:
@@ -77,7 +77,7 @@ class Server:
             self._open.add(connection)
             self.busiest = max(self.busiest, len(self._open))
             thread = threading.Thread(target=self._serve, args=(connection,), daemon=True)
-            self._threads.append(thread)
+            self.threads.append(thread)
             thread.start()
 
     def _serve(self, connection: socket.socket) -> None:

@@ -13,27 +13,28 @@ from custody.model.job import NewJob
 from custody.model.outcome import Outcome, Passed
 from engine.conftest import Bench
 
-PARCEL = Kind("parcel")
+PARCEL, LETTER = Kind("parcel", lambda work: Passed()), Kind("letter", lambda work: Passed())
 
 
 class Desk:
     """Claims for a lookout, and counts the looks."""
 
     def __init__(self, bench: Bench, place: str = "") -> None:
-        self.queue, self.at, self.looks, self.taken = bench.store.queue, 0.0, 0, list[str]()
+        self.queue, self.at, self.looks, self.taken, self.kinds = bench.store.queue, 0.0, 0, list[str](), list[str]()
         self._look = self.queue.ready_queues
-        self.lookout = Lookout(self, place, lambda: self.at)  # type: ignore[arg-type]
+        self.lookout = Lookout(self, Serving((PARCEL, LETTER)), place, lambda: self.at)  # type: ignore[arg-type]
 
     def ready_queues(self, prefix: str, after: str = "", limit: int = 64) -> list[str]:
         self.looks += 1
         return self._look(prefix, after, limit)
 
     def claim(self, share: int) -> int:
-        return self.lookout.claim(PARCEL, share, self._claim)
+        return self.lookout.claim(share, lambda kind: share, self._claim)
 
     def _claim(self, kind: Kind, queues: list[str], share: int) -> int:
         claims = self.queue.claim(queues, "ann", 30, share)
         self.taken += [claim.job.lane for claim in claims]
+        self.kinds += [claim.job.kind for claim in claims]
         return len(claims)
 
 
@@ -60,7 +61,7 @@ def test_a_full_queue_is_relied_on_for_a_moment_only(bench: Bench) -> None:
     bench.store.queue.submit([NewJob("parcel", lane="prints") for _ in range(30)])
     desk.at += FULL_SECONDS
     desk.claim(10)
-    assert desk.looks == 2
+    assert desk.looks == 3, "one for each kind, as it is the turn of the other"
     assert "prints" in desk.taken[10:], "who came meanwhile has its turn"
 
 
@@ -71,6 +72,21 @@ def test_lanes_take_turns_while_they_are_full(bench: Bench) -> None:
     for _ in range(6):
         desk.claim(1)
     assert {lane: desk.taken.count(lane) for lane in set(desk.taken)} == {"maps": 2, "prints": 2, "scores": 2}
+
+
+def test_kinds_take_turns_however_long_the_line_of_one_is(bench: Bench) -> None:
+    bench.store.queue.submit([NewJob("parcel") for _ in range(40)])
+    bench.store.queue.submit([NewJob("letter") for _ in range(3)])
+    desk = Desk(bench)
+    desk.claim(5)
+    desk.claim(5)
+    assert set(desk.kinds) == {"parcel"}, "for a moment one is enough, and the others are not looked at"
+    looks, desk.at = desk.looks, desk.at + FULL_SECONDS
+    desk.claim(5)
+    assert desk.kinds[10:] == ["letter"] * 3 + ["parcel"] * 2
+    desk.claim(5)
+    desk.claim(5)
+    assert desk.looks == looks + 2, "one look for each of them, once in a while"
 
 
 def test_what_is_pinned_elsewhere_is_not_asked_for(bench: Bench) -> None:

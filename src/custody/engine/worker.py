@@ -75,7 +75,7 @@ class Worker:
         self._stopping = False
         self._suspects = Suspects(store.queue, serving, self._hands, clock)
         self._takeover = Takeover(store.queue, serving, self.settings.lease, self.settings.place)
-        self._lookout = Lookout(store.queue, self.settings.place, clock)
+        self._lookout = Lookout(store.queue, serving, self.settings.place, clock)
         self._rounds = Rounds(store, serving, self._rng.random, clock, self._trouble)
         self._next: dict[str, float] = {}
         self.settled_count = 0
@@ -183,12 +183,7 @@ class Worker:
         return self._pace.room(self.settings.threads, self._keeper.count(), self._settler.waiting)
 
     def _claim(self, room: int) -> int:
-        claimed = 0
-        for kind in self.serving.handled():
-            share = min(room - claimed, self._allowed(kind))
-            if share > 0:
-                claimed += self._lookout.claim(kind, share, self._claim_from)
-        return claimed
+        return self._lookout.claim(room, self._allowed, self._claim_from)
 
     def _claim_from(self, kind: Kind, queues: list[str], share: int) -> int:
         asked_at = self._clock()

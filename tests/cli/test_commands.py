@@ -100,6 +100,26 @@ def test_a_job_from_submit_to_its_history(custody: Run) -> None:
         ("job show 99", 2, "no job 99"),
         ("job why 99", 2, "no job 99"),
         ("job cancel 99 --why x", 2, "no job 99"),
+        ("job show 99999999999999999999999999", 2, "no job 9999"),
+        ("job show twelve", 2, "no number of a job"),
+        ("job list --limit -1", 2, "Invalid value"),
+        ("job list --limit 0", 2, "Invalid value"),
+        ("job list --after 99999999999999999999999999", 2, "cannot be kept"),
+        ("job submit greet --needs 99999999999999999999999999", 2, "cannot be kept"),
+        ("job prioritise 1 100", 2, "Invalid value"),
+        ("job list --kind \udcff", 2, "cannot be kept"),
+        ("job submit \udcff", 2, "cannot be stored"),
+        ("item list --limit -1", 2, "Invalid value"),
+        ("event list --limit -1", 2, "Invalid value"),
+        ("schedule set n 'every 99999999999d' greet", 2, "too rarely"),
+        ("schedule set n 'every 1h' 'a|b'", 2, "must not contain"),
+        ("history erase job/twelve 1 --why x", 2, "no event number 1"),
+        ("history seal --key nothing --every -1", 2, "Invalid value"),
+        ("worker run --until-idle --threads 0", 2, "too little or too much"),
+        ("worker run --until-idle --lease 0", 2, "too little or too much"),
+        ("worker run --until-idle --poll nan", 2, "too little or too much"),
+        ("init --profile a/b", 2, "cannot be the name of a collection"),
+        ("init --profile ''", 2, "cannot be the name of a collection"),
         ("job resume", 2, "say which jobs"),
         ("job list --store mysql://x", 2, "what kind of store"),
         ("job list --store sqlite:////nowhere/at/all/x.db", 2, "cannot open"),
@@ -130,6 +150,7 @@ def test_bad_input_is_answered_with_what_is_wrong_and_nothing_is_written(
     assert words in said.err, said
     assert "Traceback" not in said.err
     assert "no jobs match" in custody("job", "list").out
+    assert not Path("custody.toml").exists()
 
 
 def test_an_error_for_a_program_is_json(custody: Run) -> None:

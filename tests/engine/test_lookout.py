@@ -19,13 +19,15 @@ PARCEL, LETTER = Kind("parcel", lambda work: Passed()), Kind("letter", lambda wo
 class Desk:
     """Claims for a lookout, and counts the looks."""
 
-    def __init__(self, bench: Bench, place: str = "") -> None:
+    def __init__(self, bench: Bench, place: str = "", seconds: float = 0.0) -> None:
+        self._seconds = seconds  # which a look takes
         self.queue, self.at, self.looks, self.taken, self.kinds = bench.store.queue, 0.0, 0, list[str](), list[str]()
         self._look = self.queue.ready_queues
         self.lookout = Lookout(self, Serving((PARCEL, LETTER)), place, lambda: self.at)  # type: ignore[arg-type]
 
     def ready_queues(self, prefix: str, after: str = "", limit: int = 64) -> list[str]:
         self.looks += 1
+        self.at += self._seconds
         return self._look(prefix, after, limit)
 
     def claim(self, share: int) -> int:
@@ -93,6 +95,36 @@ def test_what_is_pinned_elsewhere_is_not_asked_for(bench: Bench) -> None:
     bench.store.queue.submit([NewJob("parcel", place="shelf-2")])
     assert Desk(bench, place="shelf-1").claim(5) == 0
     assert Desk(bench, place="shelf-2").claim(5) == 1
+
+
+@pytest.mark.parametrize("what", ["paused", "pinned elsewhere"])
+def test_one_that_is_ready_behind_very_many_that_are_not_for_us_is_found_in_the_same_look(
+    bench: Bench, what: str
+) -> None:
+    for number in range(200):
+        lane = f"a{number:03}"
+        if what == "paused":
+            bench.submit(lane=lane)
+            bench.store.queue.hold("lane", lane, "ada", "full")
+        else:
+            bench.submit(place=f"cellar-{number:03}", lane=lane)
+    bench.submit(place="" if what == "paused" else "shelf-1", lane="z")
+    desk = Desk(bench, place="shelf-1")
+    assert desk.claim(5) == 1
+    assert desk.taken == ["z"]
+
+
+def test_a_long_look_in_vain_is_not_repeated_before_ten_times_as_long_has_passed(bench: Bench) -> None:
+    for number in range(200):
+        bench.submit(place=f"cellar-{number:03}")
+    desk = Desk(bench, place="shelf-1", seconds=0.01)
+    desk.claim(5)
+    assert desk.looks == 5, "four for the one kind, and one for the other"
+    desk.claim(5)
+    assert desk.looks == 5 + 4, "not beyond the first few"
+    desk.at += 1
+    desk.claim(5)
+    assert desk.looks == 5 + 4 + 5
 
 
 def test_slow_work_is_claimed_one_at_a_time_and_quick_work_in_heaps() -> None:

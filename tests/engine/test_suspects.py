@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -294,3 +294,54 @@ def test_trouble_while_the_store_is_told_delays_and_loses_nothing(
     worker.run_until_idle()
     assert {bench.job(job).state for job in jobs} == {"done"}
     assert {diary.marks[job] for job in jobs} == {ALONE}
+
+
+class StillHands:
+    """Hands that note what they are told, and do nothing."""
+
+    def __init__(self) -> None:
+        self.paused, self.begun = False, list[Work]()
+
+    def pause(self) -> None:
+        self.paused = True
+
+    def resume(self) -> None:
+        self.paused = False
+
+    def rest(self) -> bool:
+        return True
+
+    def put(self, works: Iterable[Work], first: bool = False) -> None:
+        self.begun += works
+
+    def put_alone(self, work: Work) -> None:
+        self.begun.append(work)
+
+
+def test_one_that_leaves_while_the_next_is_called_forward_does_not_take_its_place_from_it(bench: Bench) -> None:
+    """The one leaves in the settler's thread, the next is called forward in the worker's."""
+    leave_behind(bench, NEAR, 2)
+    claims = bench.store.queue.claim_expired(["parcel|"], "ann", 30, most=2)
+    first, second = [Work(claim, bench.store.queue) for claim in claims]
+    hands, now = StillHands(), [0.0]
+    care = suspects.Suspects(
+        bench.store.queue,
+        Serving((Kind("parcel", lambda work: Passed()),)),
+        hands,
+        lambda: now[0],  # type: ignore[arg-type]
+    )
+    care.pick([first, second])
+    care.begin(4)
+    assert hands.begun == [first]
+    now[0] += suspects.ALONE_SECONDS + 1
+
+    class Leaving(list[Work]):
+        def __iter__(self) -> Iterator[Work]:
+            care.begin(4)  # as the worker's thread may, at this very moment: the first makes way
+            return super().__iter__()
+
+    care.leave(Leaving([first]))
+    assert hands.begun == [first, second]
+    assert hands.paused, "the second is alone now"
+    care.leave([second])
+    assert (care.count, hands.paused) == (0, False)

@@ -144,3 +144,41 @@ def test_whoever_is_interrupted_while_waiting_leaves_the_line_to_the_others(
     shop.go_on()
     assert other.result(SOON) == "OTHER"
     assert shop.line.do("later") == "LATER"
+
+
+class LeaderFirst:
+    """A lock for which the leader is always a little quicker, when someone leaves the line."""
+
+    def __init__(self, line: Line[str, str]) -> None:
+        self._line, self._lock, self.times = line, line._lock, 0
+
+    def __enter__(self) -> None:
+        self.times += 1
+        if self.times == 2:
+            self._line._lock = self._lock
+            assert self._line.take() is not None
+        self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+
+def test_whoever_is_interrupted_when_just_taken_along_takes_the_turn_from_nobody(
+    busy: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop, me, wait = busy(aloud), threading.current_thread(), Reply.wait
+
+    def interrupted(reply: Reply[str | None]) -> str | None:
+        if threading.current_thread() is me:
+            raise KeyboardInterrupt
+        return wait(reply)
+
+    monkeypatch.setattr(Reply, "wait", interrupted)
+    monkeypatch.setattr(shop.line, "_lock", LeaderFirst(shop.line))
+    with pytest.raises(KeyboardInterrupt):
+        shop.line.do("interrupted")
+    assert shop.line._busy, "the first still leads: nobody may write beside it"
+    other = shop.wants("other")
+    assert not other.done()
+    shop.go_on()
+    assert other.result(SOON) == "OTHER"

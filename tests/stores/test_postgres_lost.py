@@ -21,6 +21,7 @@ from custody.stores.history import write_note
 from custody.stores.postgres import lost
 from custody.stores.postgres.connection import Address, Connection, connect
 from custody.stores.postgres.pool import _has_ended
+from custody.stores.postgres.submitting import Order, found_again
 from custody.stores.postgres.transaction import PostgresTx
 from custody.stores.recount import recount
 from custody.stores.rows import Tx
@@ -138,6 +139,19 @@ LAST_WORDS = {
 VERBS = [
     submits, submits_with_a_key, claims, settles, keeps, moves, deletes, holds, takes_a_lease, records, appends, renews,
 ]  # fmt: skip
+
+
+def test_jobs_whose_answer_was_lost_are_found_in_the_order_in_which_they_were_asked_for() -> None:
+    """Their numbers are drawn in that order; their events may be written in any."""
+
+    class Told:
+        def run(self, name: str, **values: object) -> list[tuple[str]]:
+            return {"a": [("job/12",), ("job/9",)], "b": [("job/100",), ("job/99",), ("job/98",)]}[str(values["move"])]
+
+    orders = [Order(NewJob("parcel"), move, "ann") for move in "aabbb"]
+    found = found_again(Told(), orders)  # type: ignore[arg-type]
+    assert found is not None
+    assert [made.id for made in found] == [9, 12, 98, 99, 100]
 
 
 @pytest.fixture(autouse=True)

@@ -11,7 +11,8 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from custody.model.errors import BadInput, NotFound
-from custody.model.schedule import Schedule, slots
+from custody.model.job import NewJob
+from custody.model.schedule import Schedule, due, slots
 from custody.stores import Store
 from custody.stores.timetable import advance
 from prove.plugin import Scaled, Tell
@@ -96,6 +97,36 @@ def test_a_very_long_pause_is_recorded_without_a_row_for_every_slot(store: Store
     assert store.schedules.run_due() == 1
     assert store.records.events("schedule/nightly")[-1].detail["slots"] == 30 * 24 * 60 - 1
     assert len(store.schedules.slots("nightly", limit=5000)) == 1001
+
+
+def test_a_schedule_that_cannot_be_run_is_paused_and_says_why_and_the_others_go_on(
+    store: Store, clock: HandClock
+) -> None:
+    hourly(store)
+    store.schedules.put(Schedule("other", "every 1h", "dust"), "eva")
+    slot = clock.advance(seconds=3600)
+    store.queue.submit_one(NewJob("sweep", {"by": "hand"}, key=f"nightly@{slot}"))
+
+    assert store.schedules.run_due() == 1
+    assert [outcome for _, _, outcome in store.schedules.slots("other")] == ["ran"]
+    assert store.schedules.get("nightly").paused
+    assert outcomes(store) == []
+    told = store.records.events("schedule/nightly")[-1]
+    assert (told.type, told.outcome, told.detail["code"]) == ("paused", "failure", "key.conflict")
+
+    store.schedules.pause("nightly", False, "eva")
+    clock.advance(seconds=3600)
+    assert store.schedules.run_due() == 1, "the other's job has not ended"
+    assert outcomes(store) == ["ran"]
+
+
+@pytest.mark.parametrize("spec", ["every 1s", "*/10 * * * *"])
+def test_however_many_slots_have_come_only_the_newest_are_kept_in_mind(spec: str) -> None:
+    schedule = Schedule("nightly", spec, "sweep", next_slot=600 * SECOND)
+    step = next(slots(spec, "UTC", 600 * SECOND)) - 600 * SECOND
+    come, count, following = due(schedule, 600 * SECOND + 5000 * step, most=3)
+    assert come == [600 * SECOND + n * step for n in (4998, 4999, 5000)]
+    assert (count, following) == (5001, 600 * SECOND + 5001 * step)
 
 
 def test_a_slot_is_skipped_while_the_last_run_has_not_ended(store: Store, clock: HandClock) -> None:
@@ -209,10 +240,22 @@ def test_a_dropped_schedule_is_gone_and_its_history_stays(store: Store) -> None:
 BAD = [
     ("61 * * * *", "UTC"),
     ("every 0s", "UTC"),
+    ("every 99999999999d", "UTC"),
+    ("every 9999999999999999999999999999d", "UTC"),
     ("soon", "UTC"),
     ("* * * * *", "Mars/Olympus"),
     ("0 0 31 2 *", "UTC"),
 ]
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"kind": "a|b"}, {"kind": ""}, {"name": ""}, {"name": "\udcff"}, {"lane": "\0"}], ids=str
+)
+def test_a_schedule_whose_jobs_could_not_be_made_is_refused(store: Store, wrong: dict[str, str]) -> None:
+    fields = {"name": "nightly", "kind": "sweep", "spec": "every 1h"} | wrong
+    with pytest.raises(BadInput):
+        store.schedules.put(Schedule(**fields), "eva")  # type: ignore[arg-type]
+    assert store.schedules.list() == []
 
 
 @pytest.mark.proves("H1")

@@ -15,8 +15,16 @@ from custody.model.errors import BadInput, Unavailable, Unsafe
 from custody.model.job import NewJob
 from custody.stores import open_store
 from custody.stores.rows import Tx
-from custody.stores.sqlite import readers
-from custody.stores.sqlite.connection import check_file_system, check_version, connect, file_of, file_system_of
+from custody.stores.sqlite import connection, readers
+from custody.stores.sqlite.connection import (
+    SqliteTx,
+    check_file_system,
+    check_version,
+    connect,
+    file_of,
+    file_system_of,
+    translate,
+)
 from stores.acts import state, submit, take, take_one
 from stores.clock import HandClock
 
@@ -258,3 +266,43 @@ def test_a_store_in_use_is_copied_whole_and_nothing_is_left_of_a_copy_that_faile
     with pytest.raises(Unavailable):
         copy_to(tmp_path / "torn.db", tmp_path / "other.db")
     assert sorted(path.name for path in tmp_path.glob("other*")) == []
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (apsw.ReadOnlyError("attempt to write a readonly database"), "store.rights"),
+        (apsw.CantOpenError("unable to open database file"), "store.rights"),
+        (apsw.FullError("disk is full"), "store.disk"),
+        (apsw.BusyError("database is locked"), "store.busy"),
+        (apsw.CorruptError("malformed"), "store.corrupt"),
+    ],
+)
+def test_what_the_library_says_is_told_in_our_words(error: Exception, code: str) -> None:
+    told = translate(error)
+    assert isinstance(told, Unavailable)
+    assert told.code == code
+
+
+def test_a_store_whose_tables_cannot_be_made_now_is_unavailable(
+    quick_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "BUSY_SECONDS", 0)
+    other = apsw.Connection(str(quick_folder / "custody.db"))
+    other.execute("pragma journal_mode = wal")
+    other.execute("begin immediate")
+    with pytest.raises(Unavailable) as refusal:
+        open_store(f"sqlite:///{quick_folder / 'custody.db'}")
+    assert refusal.value.code == "store.busy"
+    other.close()
+
+
+def test_a_look_during_which_the_disk_gave_up_says_so(quick_folder: Path) -> None:
+    def fails(tx: SqliteTx) -> None:
+        tx._db.execute("rollback")  # as SQLite does by itself then
+        raise apsw.IOError("disk I/O error")
+
+    with open_store(f"sqlite:///{quick_folder / 'custody.db'}") as store:
+        with pytest.raises(Unavailable) as refusal:
+            store.db.read(fails)  # type: ignore[arg-type]
+    assert refusal.value.code == "store.disk"

@@ -283,6 +283,24 @@ def test_a_write_lock_held_for_too_long_is_said_to_be_that(
     submit(store)
 
 
+def test_however_long_a_group_waits_for_another_process_it_goes_in_together(
+    store: Store, quick_folder: Path, threads: ThreadPoolExecutor
+) -> None:
+    """Else, where several processes write, each would write one move at a time, when its turn has come at last."""
+    other = apsw.Connection(str(quick_folder / "custody.db"))
+    other.execute("begin immediate")
+    seen: list[Any] = []
+    futures = [threads.submit(store.db.write, making(f"k{number}", seen)) for number in range(10)]
+    line = store.db._writer._line  # type: ignore[attr-defined]
+    while len(line) < 9:
+        pass
+    time.sleep(2 * MOST_SECONDS)
+    other.execute("rollback")
+    other.close()
+    assert len({future.result(SOON) for future in futures}) == 10
+    assert seen[1] is seen[0], "the first took along at least the second"
+
+
 def test_claims_of_many_threads_share_commits_and_no_job(store: Store, threads: ThreadPoolExecutor) -> None:
     store.queue.submit([NewJob("parcel") for _ in range(200)])
     claims = [threads.submit(take, store, limit=5, holder=f"w{number}") for number in range(40)]

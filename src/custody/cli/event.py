@@ -8,7 +8,7 @@ import typer
 
 from custody.cli import running
 from custody.cli.opening import open_store
-from custody.cli.running import AsJson, StoreUrl, Why
+from custody.cli.running import AsJson, Limit, StoreUrl, Why
 from custody.cli.when import moment
 from custody.model.errors import BadInput
 from custody.model.event import NewEvent
@@ -44,7 +44,7 @@ def add(
 @app.command("list")
 def list_(
     subject: Annotated[str, typer.Argument(help="such as job/12 or item/ark:/99999/fk4x; all when left out")] = "",
-    limit: int = 50,
+    limit: Limit = 50,
     store: StoreUrl = running.DEFAULT_STORE,
     json: AsJson = False,
 ) -> None:

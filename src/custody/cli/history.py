@@ -48,7 +48,7 @@ def seal(
     key: KeyFile,
     name: Name = "custody",
     witness: Witnesses = None,
-    every: Annotated[float, typer.Option(help="go on, every so many seconds")] = 0,
+    every: Annotated[float, typer.Option(min=0, max=86_400, help="go on, every so many seconds")] = 0,
     store: StoreUrl = running.DEFAULT_STORE,
 ) -> None:
     """Seal what was recorded since the last time, sign it, and publish the head."""

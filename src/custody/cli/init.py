@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from custody.cli.config import NAME
-from custody.model.errors import Refused
+from custody.model.errors import BadInput, Refused
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
@@ -82,6 +82,10 @@ def init(
     target = folder / NAME
     if target.exists():
         raise Refused(f"{target} exists already", hint="it is left as it is")
+    if not profile or profile != Path(profile).name:
+        raise BadInput(
+            f"{profile!r} cannot be the name of a collection", where="--profile", hint="one word, such as maps"
+        )
     (folder / "profiles").mkdir(parents=True, exist_ok=True)
     target.write_text(CONFIG)
     (folder / "profiles" / f"{profile}.toml").write_text(PROFILE)

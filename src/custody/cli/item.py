@@ -8,7 +8,7 @@ import typer
 
 from custody.cli import running
 from custody.cli.opening import open_store
-from custody.cli.running import AsJson, StoreUrl
+from custody.cli.running import AsJson, Limit, StoreUrl
 from custody.cli.when import moment, moment_of
 from custody.model.item import NewItem
 from custody.robots.asof import as_of as stood
@@ -21,7 +21,7 @@ def list_(
     collection: str = "",
     type_: Annotated[str, typer.Option("--type")] = "",
     after: Annotated[str, typer.Option(help="start after this id")] = "",
-    limit: int = 50,
+    limit: Limit = 50,
     store: StoreUrl = running.DEFAULT_STORE,
     json: AsJson = False,
 ) -> None:

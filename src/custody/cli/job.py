@@ -10,12 +10,12 @@ import typer
 
 from custody.cli import running
 from custody.cli.opening import label, number, open_store
-from custody.cli.running import AsJson, StoreUrl, Why
+from custody.cli.running import AsJson, Limit, StoreUrl, Why
 from custody.cli.when import ago, moment
 from custody.engine.commands import Operator
 from custody.model.errors import BadInput, Refused
 from custody.model.graph import Edge
-from custody.model.job import Filter, Job, NewJob
+from custody.model.job import HIGHEST, LOWEST, Filter, Job, NewJob
 from custody.stores import Store
 
 app = running.noun("Pieces of work.")
@@ -55,7 +55,7 @@ def list_(
     state: str = "",
     code: Annotated[str, typer.Option(help="failed with this code")] = "",
     after: Annotated[int, typer.Option(help="start after this number")] = 0,
-    limit: int = 50,
+    limit: Limit = 50,
     store: StoreUrl = running.DEFAULT_STORE,
     json: AsJson = False,
 ) -> None:
@@ -201,7 +201,7 @@ def accept(job: Id, why: Why, store: StoreUrl = running.DEFAULT_STORE) -> None:
 @app.command()
 def prioritise(
     job: Id,
-    priority: Annotated[int, typer.Argument(help="0 to 99, low first")],
+    priority: Annotated[int, typer.Argument(help="0 to 99, low first", min=HIGHEST, max=LOWEST)],
     why: Why = "",
     store: StoreUrl = running.DEFAULT_STORE,
 ) -> None:

@@ -8,10 +8,11 @@ from contextlib import contextmanager
 
 from custody import stores
 from custody.cli.config import Config, find
-from custody.model.errors import BadInput
+from custody.model.errors import BadInput, NotFound
 from custody.stores import Store
 
 LEASE_SECONDS = 30.0
+LONGEST = 18  # digits: no number of a job has more
 
 
 @contextmanager
@@ -40,6 +41,8 @@ def number(text: str) -> int:
         return id_of(text)
     if not text.isascii() or not text.isdigit():
         raise BadInput(f"{text!r} is no number of a job", code="job.number", hint="12, or jid0000000012")
+    if len(text) > LONGEST:
+        raise NotFound(f"there is no job {text}", code="job.unknown", hint="`custody job list` shows what there is")
     return int(text)
 
 

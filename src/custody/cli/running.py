@@ -24,6 +24,7 @@ DEFAULT_STORE = "sqlite:///custody.db"
 
 StoreUrl = Annotated[str, typer.Option("--store", envvar="CUSTODY_STORE", help="where things are kept")]
 AsJson = Annotated[bool, typer.Option("--json", help="for programs")]
+Limit = Annotated[int, typer.Option("--limit", min=1, max=1_000_000, help="at most so many")]
 Why = Annotated[str, typer.Option("--why", help="the reason, for the history")]
 
 

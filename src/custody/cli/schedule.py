@@ -8,7 +8,7 @@ import typer
 
 from custody.cli import running
 from custody.cli.opening import open_store
-from custody.cli.running import AsJson, StoreUrl
+from custody.cli.running import AsJson, Limit, StoreUrl
 from custody.cli.when import moment
 from custody.model.schedule import Schedule
 
@@ -57,7 +57,7 @@ def list_(store: StoreUrl = running.DEFAULT_STORE, json: AsJson = False) -> None
 
 
 @app.command()
-def slots(name: Name, limit: int = 20, store: StoreUrl = running.DEFAULT_STORE, json: AsJson = False) -> None:
+def slots(name: Name, limit: Limit = 20, store: StoreUrl = running.DEFAULT_STORE, json: AsJson = False) -> None:
     """What became of its slots: ran, missed or skipped."""
     with open_store(store) as opened:
         rows = opened.schedules.slots(opened.schedules.get(name).name, limit)

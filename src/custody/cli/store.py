@@ -42,12 +42,13 @@ def backup(
     store: StoreUrl = running.DEFAULT_STORE,
 ) -> None:
     """Copy an SQLite store while it is in use: one moment of it, checked and on disk when this returns."""
-    if not store.startswith("sqlite:///"):
+    from custody.stores.sqlite.connection import file_of
+    from custody.stores.sqlite.copying import copy_to
+
+    if not store.startswith("sqlite:"):
         raise Refused(
             "only SQLite stores are copied here", code="backup.store", hint="pg_dump, or continuous archiving"
         )
     if file.exists():
         raise Refused(f"{file} exists already", code="backup.exists", hint="it is left as it is")
-    from custody.stores.sqlite.copying import copy_to
-
-    print(f"{copy_to(Path(store.removeprefix('sqlite:///')), file)} jobs and all else in {file}")
+    print(f"{copy_to(Path(file_of(store)), file)} jobs and all else in {file}")

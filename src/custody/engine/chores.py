@@ -1,6 +1,7 @@
 """Chores: what must be looked after every now and then, by one process at a time, beside the work.
 
 Each runs under a named lease, in a thread of its own, so that a repository that does not answer delays nobody's jobs.
+The worker's loop renews the leases of those that take long.
 A chore is level-triggered: it looks at how things are, so a missed turn costs nothing but time.
 """
 
@@ -12,7 +13,8 @@ from collections.abc import Sequence
 
 from custody.engine.kinds import Chore
 from custody.engine.watch import Watch
-from custody.model.errors import CustodyError, Unavailable
+from custody.model.errors import CustodyError, LeaseLost, Unavailable
+from custody.model.lease import Lease
 from custody.ports import Store
 
 LEASE_SECONDS = 60.0
@@ -23,10 +25,14 @@ class Chores:
         self._store, self._chores, self._holder, self._watch = store, chores, holder, watch
         self._next = dict.fromkeys((chore.name for chore in chores), 0.0)
         self._running: dict[str, threading.Thread] = {}
+        self._leases: dict[str, tuple[Lease, float]] = {}  # of those under way, and when each is to be renewed
 
     def run_due(self) -> None:
         """Begin those whose time has come and that are not still running."""
         now = time.monotonic()
+        for name, (lease, renew_at) in [*self._leases.items()]:
+            if now >= renew_at:
+                self._renew(name, lease, now)
         for chore in self._chores:
             thread = self._running.get(chore.name)
             if now >= self._next[chore.name] and not (thread and thread.is_alive()):
@@ -40,15 +46,28 @@ class Chores:
             lease = self._store.leases.claim(f"chore/{chore.name}", self._holder, LEASE_SECONDS)
             if lease is None:
                 return False
+            self._leases[chore.name] = lease, time.monotonic() + LEASE_SECONDS / 3
             try:
                 chore.do()
             finally:
+                self._leases.pop(chore.name, None)
                 self._store.leases.settle(lease)
         except CustodyError as error:
             self._watch.trouble(error)
         except Exception as error:
             self._watch.trouble(Unavailable(f"the chore {chore.name} failed: {error!r}", code="chore"))
         return True
+
+    def _renew(self, name: str, lease: Lease, now: float) -> None:
+        """A chore whose lease was lost is not stopped: as it only looks at how things are, two do no harm."""
+        try:
+            self._store.leases.renew(lease, LEASE_SECONDS)
+            if name in self._leases:
+                self._leases[name] = lease, now + LEASE_SECONDS / 3
+        except LeaseLost:
+            self._leases.pop(name, None)
+        except CustodyError as error:
+            self._watch.trouble(error)
 
     def close(self) -> None:
         for thread in self._running.values():

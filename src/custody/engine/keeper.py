@@ -2,7 +2,8 @@
 
 The only place where a lease is found lost. Trust is measured from *before* the renewal was sent, on this
 process's own monotonic clock, so a slow answer shortens it; after two thirds of the lease without a confirmed
-renewal the work is stopped, before anyone else can hold it.
+renewal the work is stopped, before anyone else can hold it. That is watched by a thread of its own: a store that does
+not say a word may keep whoever asks it waiting for hours.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from custody.model.lease import Trust
 from custody.ports import Queue
 
 RETRY_SECONDS = 0.2
+CLOSE_SECONDS = 5.0
 
 
 class Keeper:
@@ -23,19 +25,21 @@ class Keeper:
         self._queue, self._seconds, self._clock = queue, seconds, clock
         self._held: dict[int, tuple[Work, Trust]] = {}
         self._lock = threading.Lock()
-        self._awake = threading.Event()
-        self._closing = False
-        self._thread = threading.Thread(target=self._loop, name="custody-keeper", daemon=True)
+        self._renewing = threading.Thread(target=self._renew_on, name="custody-keeper", daemon=True)
+        self._watching = threading.Thread(target=self._watch_on, name="custody-watch", daemon=True)
+        self._closed = threading.Event()
         self.losses = 0
 
     def start(self) -> None:
-        self._thread.start()
+        self._renewing.start()
+        self._watching.start()
 
     def close(self) -> None:
-        self._closing = True
-        self._awake.set()
-        if self._thread.is_alive():
-            self._thread.join()
+        """A renewal that is not answered is not waited for: nothing is held any more."""
+        self._closed.set()
+        for thread in (self._renewing, self._watching):
+            if thread.is_alive():
+                thread.join(CLOSE_SECONDS)
 
     def add(self, works: list[Work], asked_at: float) -> None:
         """Start keeping; `asked_at` is when the claim was sent."""
@@ -87,7 +91,8 @@ class Keeper:
 
     def _confirm(self, work: Work, asked_at: float) -> None:
         with self._lock:
-            if work.claim.id in self._held:
+            held = self._held.get(work.claim.id)
+            if held and held[0] is work:  # else it was given back meanwhile, and perhaps claimed anew
                 trust = Trust(asked_at, self._seconds)
                 work.trusted_until = trust.must_stop_at()
                 self._held[work.claim.id] = (work, trust)
@@ -111,7 +116,10 @@ class Keeper:
             soonest = min(min(trust.renew_at(), trust.must_stop_at()) for _, trust in self._held.values())
         return max(RETRY_SECONDS / 4, min(soonest - self._clock(), RETRY_SECONDS if soonest < self._clock() else 60.0))
 
-    def _loop(self) -> None:
-        while not self._closing:
-            self._awake.wait(min(self.beat(), self._seconds / 6))
-            self._awake.clear()
+    def _renew_on(self) -> None:
+        while not self._closed.is_set():
+            self._closed.wait(min(self.beat(), self._seconds / 6))
+
+    def _watch_on(self) -> None:
+        while not self._closed.wait(min(self._seconds / 30, 1.0)):
+            self._stop_unconfirmed()

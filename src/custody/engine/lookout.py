@@ -9,11 +9,13 @@ line of one is, the others have their turn.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import chain
 
 from custody.engine.kinds import Kind, Serving
 from custody.ports import Queue
 
 FULL_SECONDS = 0.1  # for which a kind or queue that had enough is relied on
+MOST_QUEUES = 64  # looked for, and claimed from, at a time
 TIMES = 10  # or so many times as long as it took to look
 
 Claim = Callable[[Kind, list[str], int], int]
@@ -26,6 +28,7 @@ class Lookout:
         self._kinds = list(serving.handled())
         self._first, self._first_until = -1, clock()  # the kind that had enough, and how long it goes first
         self._cursors: dict[str, str] = {}
+        self._in_vain: dict[str, float] = {}  # until when nobody looks beyond the first queues
         self._full: dict[str, tuple[list[str], float]] = {}  # queues that had more, and until when we rely on it
 
     def claim(self, room: int, allowed: Callable[[Kind], int], claim: Claim) -> int:
@@ -58,21 +61,43 @@ class Lookout:
                 self._full[kind.prefix] = [*known[1:], known[0]], until  # another goes first next time
                 return taken
         began = self._clock()
-        queues = self._ready(kind)
-        until = began + max(FULL_SECONDS, TIMES * (self._clock() - began))
-        more = claim(kind, queues, share - taken)
-        if taken + more == share:
-            self._full[kind.prefix] = [*queues[1:], queues[0]], until
-        return taken + more
+        for queues in self._ready(kind):
+            until = began + max(FULL_SECONDS, TIMES * (self._clock() - began))
+            taken += claim(kind, queues, share - taken)
+            if taken == share:
+                self._full[kind.prefix] = [*queues[1:], queues[0]], until
+                break
+        return taken
 
-    def _ready(self, kind: Kind) -> list[str]:
-        """Queues with ready work that this worker may take, going round from where it stopped last time."""
-        after = self._cursors.get(kind.prefix, "")
-        found = self._queue.ready_queues(kind.prefix, after)
-        if after:
-            found += [queue for queue in self._queue.ready_queues(kind.prefix) if queue <= after]
-        self._cursors[kind.prefix] = found[0] if len(found) > 1 else ""
-        return [queue for queue in found if self._is_mine(queue, kind)]
+    def _ready(self, kind: Kind) -> Iterator[list[str]]:
+        """Queues with ready work that this worker may take, some at a time, going round from where it stopped last
+        time. However many are paused, or pinned elsewhere, those behind them are found too; but if that was in vain,
+        it is not done again before ten times as long has passed."""
+        mine: list[str] = []
+        began, after = self._clock(), self._cursors.pop(kind.prefix, "")
+        around = chain(self._walk(kind.prefix, after), self._walk(kind.prefix, "", after) if after else ())
+        for number, found in enumerate(around):
+            if number > 1 and began < self._in_vain.get(kind.prefix, 0.0):
+                break
+            mine += [queue for queue in found if self._is_mine(queue, kind)]
+            if len(mine) > 1:
+                self._cursors.setdefault(kind.prefix, mine[0])
+            if len(mine) >= MOST_QUEUES:
+                yield mine
+                mine = []
+        if mine:
+            yield mine
+        now = self._clock()
+        self._in_vain[kind.prefix] = max(self._in_vain.get(kind.prefix, 0.0), now + TIMES * (now - began))
+
+    def _walk(self, prefix: str, after: str, last: str = "") -> Iterator[list[str]]:
+        """Queues below a prefix, after one of them and up to another."""
+        while found := self._queue.ready_queues(prefix, after, MOST_QUEUES):
+            within = [queue for queue in found if not last or queue <= last]
+            yield within
+            if len(within) < MOST_QUEUES:
+                return
+            after = found[-1]
 
     def _is_mine(self, queue: str, kind: Kind) -> bool:
         _, state, place, _ = queue.split("|", 3)

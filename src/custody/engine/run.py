@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+from asyncio import CancelledError
 from typing import Any
 
 from custody.engine.judge import judge, poison, revoked, surprise
@@ -28,7 +29,7 @@ def run(kind: Kind, work: Work, chance: float, move: str) -> Change | None:
         return conclude(kind, work, _before(kind, work) or _call(kind, work), chance, move)
     except LeaseLost:
         return None
-    except (Exception, SystemExit) as error:  # a handler that wants to end the process ends only itself
+    except (Exception, SystemExit, CancelledError) as error:  # a handler that wants to end the process ends only itself
         return conclude(kind, work, surprise(error), chance, move)
 
 

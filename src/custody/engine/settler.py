@@ -156,7 +156,7 @@ class Settler:
         told = {"job": work.job.id, "said": said, "code": code, "why": why, "token": work.claim.token}
         try:
             self._store.records.note(f"worker/{holder}", what, holder, **told)
-        except CustodyError:
+        except Exception:
             pass  # the store is away again; those who watch are told all the same
 
     def _loop(self) -> None:

@@ -8,6 +8,7 @@ beside it, and a death says less.
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -40,6 +41,7 @@ class Suspects:
         self._company: set[int] = set()  # begun together
         self._company_since = 0.0
         self._lone: _Lone | None = None
+        self._change = threading.Lock()  # of the lone one: begun by one thread, left by another
         self._turn_of_near = False
 
     @property
@@ -48,11 +50,13 @@ class Suspects:
 
     def pick(self, works: list[Work]) -> list[Work]:
         """Those among them that may be begun without care; the others are kept here."""
-        careful = [work for work in works if self._needs_care(work)]
+        careful, free = list[Work](), list[Work]()
+        for work in works:
+            (careful if self._needs_care(work) else free).append(work)
         few = len(self._left) + len(self._near) + len(careful) <= FEW
         for work in careful:
             (self._near if few or work.job.suspect >= NEAR else self._left).append(work)
-        return [work for work in works if work not in careful] if careful else works
+        return free
 
     def _needs_care(self, work: Work) -> bool:
         """It is suspect, and its handler would be called."""
@@ -70,12 +74,16 @@ class Suspects:
         if not (self._left or self._near) or (self._company and not self._is_long(self._company_since)):
             return
         if self._near and (self._turn_of_near or not self._left):
-            self._hands.pause()
-            self._lone = _Lone(self._near.popleft(), self._clock())
-            self._look_after(self._lone)
+            self._look_after(self._call_forward(self._near.popleft()))
         else:
             self._begin_company(min(most, MOST_IN_COMPANY))
         self._turn_of_near = not self._turn_of_near
+
+    def _call_forward(self, work: Work) -> _Lone:
+        with self._change:
+            self._hands.pause()
+            self._lone = lone = _Lone(work, self._clock())
+        return lone
 
     def _is_long(self, since: float) -> bool:
         return self._clock() - since > ALONE_SECONDS
@@ -110,8 +118,15 @@ class Suspects:
         if lone.alone or not lone.begun or not self._is_long(lone.since) or not (self._left or self._near):
             return False
         self._queue.suspect([lone.work.claim], NEAR)
-        self._lone = None
+        self._dismiss(lone)
         return True
+
+    def _dismiss(self, lone: _Lone) -> None:
+        """It is the lone one no longer, and the others go on; but another may have become it since one looked."""
+        with self._change:
+            if self._lone is lone:
+                self._lone = None
+                self._hands.resume()
 
     # Leaving
 
@@ -123,8 +138,7 @@ class Suspects:
         for work in works:
             self._company.discard(work.job.id)
             if lone and lone.work is work:
-                self._lone = None
-                self._hands.resume()
+                self._dismiss(lone)
 
     def give_back(self) -> list[Work]:
         """At the end: what was not begun."""

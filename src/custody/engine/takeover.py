@@ -29,9 +29,9 @@ class Takeover:
     def _claim_of(self, kind: Kind, holder: str, most: int, take: Take) -> int:
         taken = 0
         while not taken and most > 0 and (claims := self._ask(kind, holder, most)):
-            ours = [claim for claim in claims if kind.handler or claim.job.revoked]
-            taken = take(ours)
-            self._queue.release([claim for claim in claims if claim not in ours])  # a pass decides about them again
+            taken = take([claim for claim in claims if kind.handler or claim.job.revoked])
+            if not kind.handler:  # a pass decides about the others again
+                self._queue.release([claim for claim in claims if not claim.job.revoked])
         return taken
 
     def _ask(self, kind: Kind, holder: str, most: int) -> list[Claim]:

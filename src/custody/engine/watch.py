@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Protocol
 
 from custody.model.errors import CustodyError
@@ -29,3 +30,26 @@ class _Nothing:
 
 
 NOTHING: Watch = _Nothing()
+
+
+class Unharmed:
+    """Whoever watches may fail (a full disk, a broken pipe): that is no reason to stop working."""
+
+    def __init__(self, watch: Watch) -> None:
+        self._watch = watch
+
+    def started(self, job: Job) -> None:
+        with suppress(Exception):
+            self._watch.started(job)
+
+    def settled(self, job: Job, change: Change, answer: Answer) -> None:
+        with suppress(Exception):
+            self._watch.settled(job, change, answer)
+
+    def lost(self, job: Job, reason: str) -> None:
+        with suppress(Exception):
+            self._watch.lost(job, reason)
+
+    def trouble(self, error: CustodyError) -> None:
+        with suppress(Exception):
+            self._watch.trouble(error)

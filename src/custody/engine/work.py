@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from custody.model.errors import CustodyError, LeaseLost, Unavailable
@@ -87,7 +88,8 @@ class Work:
             self.stop_reason, self.stopped = reason, True
             callbacks = self._on_stop or ()
         for callback in callbacks:
-            callback()
+            with suppress(Exception):  # one that fails keeps neither the others from being told nor us from our round
+                callback()
 
     def on_stop(self, callback: Callable[[], None]) -> None:
         """Call this when the work must stop; at once if it must already."""

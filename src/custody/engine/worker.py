@@ -13,20 +13,21 @@ import socket
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from custody.engine.chores import Chores
 from custody.engine.hands import Hands
+from custody.engine.judge import surprise
 from custody.engine.keeper import Keeper
 from custody.engine.kinds import Kind, Serving
 from custody.engine.lookout import Lookout
 from custody.engine.pace import MOST_BUFFERED, Pace
 from custody.engine.passes import Rounds
-from custody.engine.run import NOT_DEAD, run
+from custody.engine.run import NOT_DEAD, conclude, run
+from custody.engine.settings import Settings
 from custody.engine.settler import Finished, Heard, Settler
 from custody.engine.suspects import Suspects
 from custody.engine.takeover import Takeover
-from custody.engine.watch import NOTHING, Watch
+from custody.engine.watch import NOTHING, Unharmed, Watch
 from custody.engine.work import Work
 from custody.model.errors import CustodyError
 from custody.model.job import Claim
@@ -34,21 +35,11 @@ from custody.model.suspicion import CLEAN
 from custody.ports import Store
 
 TICK_SECONDS = 0.1  # between looks for what has come due
+MOST_AT_A_TICK = 500
 EXPIRY_SECONDS = 0.5  # between looks for vanished holders
 BEAT_SECONDS = 5.0  # between signs of life, which only people read
 LISTEN_SECONDS = 0.02  # between looks for commits of other processes
 SETTLED_SECONDS = 0.02  # between looks of a worker that waits for its own hands
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    threads: int = 4
-    lease: float = 30.0  # seconds
-    poll: float = 1.0  # seconds between looks when nothing wakes us
-    grace: float = 20.0  # seconds for work to finish at shutdown
-    place: str = ""  # jobs pinned to other places are left alone
-    wake: bool = True  # wake-ups are a hint: with False everything still completes
-    schedules: bool = True  # also turn due schedules into jobs
 
 
 class Worker:
@@ -61,14 +52,15 @@ class Worker:
         rng: random.Random | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.store, self.serving, self.settings, self.watch = store, serving, settings or Settings(), watch
+        self.store, self.serving, self.settings = store, serving, (settings or Settings()).checked()
+        self.watch = watch if watch is NOTHING else Unharmed(watch)
         # A random part per start: a restarted process never inherits leases by its name.
         self.holder = f"{socket.gethostname()}:{os.getpid()}:{store.new_move()[:6]}"
         self._rng, self._clock = rng or random.Random(), clock
         self._keeper = Keeper(store.queue, self.settings.lease, clock)
-        self._chores = Chores(store, serving.chores, self.holder, watch)
+        self._chores = Chores(store, serving.chores, self.holder, self.watch)
         self._settler = Settler(store, serving, self._settled, self._lost)
-        self._hands = Hands(self._work)
+        self._hands = Hands(self._work_by_hand)
         self._busy: Counter[str] = Counter()  # claimed and not yet settled, by prefix
         self._taken: Counter[str] = Counter()  # claimed so far
         self._pace = Pace()
@@ -87,8 +79,8 @@ class Worker:
         self.start()
         try:
             while not self._stopping:
-                heard = self.store.heard()
                 try:
+                    heard = self.store.heard()
                     if not self._cycle():
                         self._wait(heard)
                 except Exception as error:  # the next look may find better times; nothing is lost by waiting
@@ -105,9 +97,10 @@ class Worker:
         self._hands.start(self.settings.threads)
 
     def stop(self) -> None:
-        """Ask for a graceful end: nothing new is claimed, work finishes or is given back."""
+        """Ask for a graceful end: nothing new is claimed, work finishes or is given back.
+
+        No more than this: a signal may come while its own thread holds whatever lock we would ask for here."""
         self._stopping = True
-        self.store.wake()
 
     def shut_down(self) -> None:
         self._stopping = True
@@ -241,6 +234,15 @@ class Worker:
 
     # Working
 
+    def _work_by_hand(self, work: Work) -> None:
+        """A hand outlives whatever its work throws: else that would be held, and renewed, for ever."""
+        try:
+            self._work(work)
+        except BaseException as error:
+            kind, move = self.serving.of(work.job), self.store.new_move()
+            change = conclude(kind, work, surprise(error), self._rng.random(), move)
+            self._settler.put(work, change) if change else self._lost(work)
+
     def _work(self, work: Work, inline: bool = False) -> None:
         started = time.monotonic()
         kind = self.serving.of(work.job)
@@ -278,8 +280,8 @@ class Worker:
     def _excuse(self, work: Work) -> None:
         try:
             self.store.queue.suspect([work.claim], CLEAN)
-        except CustodyError as error:
-            self.watch.trouble(error)  # then it counts as a crash, which is the safe mistake
+        except Exception as error:
+            self._trouble(error, "excusing a job")  # then it counts as a crash, which is the safe mistake
 
     def _leave(self, works: Sequence[Work]) -> None:
         self._keeper.drop(works)
@@ -293,13 +295,24 @@ class Worker:
 
     def _housekeeping(self, now: bool = False) -> None:
         if now or self._is_time("tick", TICK_SECONDS):
-            self.store.queue.tick()
+            self._look_after(self._tick, "letting what is due be claimed")
         if self.settings.schedules and self._is_time("schedules", 1.0):
-            self.store.schedules.run_due(self.holder)
+            self._look_after(lambda: self.store.schedules.run_due(self.holder), "the schedules")
         self._passes(now=False)
         self._chores.run_due()
         if self._is_time("beat", BEAT_SECONDS):
-            self._beat()
+            self._look_after(self._beat, "the sign of life")
+
+    def _look_after(self, what: Callable[[], object], where: str) -> None:
+        """Trouble with one thing must not keep us from the others, least of all from the work itself."""
+        try:
+            what()
+        except Exception as error:
+            self._trouble(error, where)
+
+    def _tick(self) -> None:
+        if self.store.queue.tick(MOST_AT_A_TICK) == MOST_AT_A_TICK:
+            self._next["tick"] = 0.0  # where so many have come due there may be more
 
     def _passes(self, now: bool) -> int:
         """Let kinds that look at all their jobs at once do so, when it is time or at once; how many jobs moved."""

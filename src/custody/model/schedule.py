@@ -11,6 +11,7 @@ the moment the clocks change; on the day they go back, it comes once.
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -20,9 +21,10 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from cronsim import CronSim, CronSimError
 
 from custody.model.errors import BadInput
+from custody.model.job import A_HUNDRED_YEARS
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_EVERY = re.compile(r"every (\d+)\s*(s|m|h|d)")
+_EVERY = re.compile(r"every (\d{1,18})\s*(s|m|h|d)")
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 MICROSECOND = timedelta(microseconds=1)
 
@@ -60,9 +62,11 @@ def slots(spec: str, zone: str, after: int) -> Iterator[int]:
     """The slots after a moment (microseconds), one after the other."""
     every = _EVERY.fullmatch(spec.strip())
     if every:
-        step = int(every[1]) * _UNITS[every[2]] * 1_000_000
-        if not step:
-            raise BadInput("every 0 is too often", code="schedule.spec", where=spec)
+        seconds = int(every[1]) * _UNITS[every[2]]
+        if not 0 < seconds <= A_HUNDRED_YEARS:
+            often = "rarely" if seconds else "often"
+            raise BadInput(f"{spec} is too {often}", code="schedule.spec", where=spec, hint='such as "every 30m"')
+        step = seconds * 1_000_000
         at = after - after % step
         while True:
             at += step
@@ -92,12 +96,12 @@ def zone_of(name: str) -> ZoneInfo:
         ) from error
 
 
-def due(schedule: Schedule, now: int) -> tuple[list[int], int]:
-    """The slots that have come, oldest first, and the next one that has not."""
-    come: list[int] = []
-    slot = schedule.next_slot
+def due(schedule: Schedule, now: int, most: int) -> tuple[list[int], int, int]:
+    """The newest of the slots that have come, oldest first; how many have come in all; the next that has not."""
+    come: deque[int] = deque(maxlen=most)  # a clock that went wrong for a moment may say: millions
+    count, slot = 0, schedule.next_slot
     coming = slots(schedule.spec, schedule.zone, slot)
     while slot <= now:
         come.append(slot)
-        slot = next(coming)
-    return come, slot
+        count, slot = count + 1, next(coming)
+    return [*come], count, slot

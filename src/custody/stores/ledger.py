@@ -106,7 +106,8 @@ class SqlLedger:
         """Drop an event's body, lawfully: its leaf stays, and an event says who erased it and why."""
 
         def work(tx: Tx) -> None:
-            if subject.startswith("job/") and tx.run("job", id=int(subject[4:])):
+            job = subject.removeprefix("job/")
+            if subject.startswith("job/") and job.isascii() and job.isdigit() and tx.run("job", id=int(job)):
                 raise Refused(
                     f"{subject} still exists, and its row is what its events say", hint="delete the job first"
                 )

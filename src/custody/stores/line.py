@@ -101,6 +101,7 @@ class Line(Generic[T, R]):
         with self._lock:
             if mine.waits:
                 self._waiting.remove(mine)
+            if not mine.leads:  # asked under the lock: whoever gave up waiting may just have been taken along
                 return
             for one in self._taken:
                 if not one.reply.given:

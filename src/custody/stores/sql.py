@@ -13,9 +13,12 @@ from custody.stores.leases import SqlLeases
 from custody.stores.ledger import SqlLedger
 from custody.stores.queue import SqlQueue
 from custody.stores.records import SqlRecords
+from custody.stores.rows import Tx
 from custody.stores.timetable import SqlSchedules
 
 DRAWN = 256
+FORGOTTEN = 7 * 24 * 3600 * 1_000_000
+"""Microseconds after which nobody asks any more when a worker was last seen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +91,11 @@ class Store:
     # Workers say that they live; only people read it
 
     def sign_of_life(self, worker: str, host: str, pid: int, place: str, serves: str) -> None:
-        self.db.write(lambda tx: tx.run("beat_worker", id=worker, host=host, pid=pid, place=place, serves=serves))
+        def work(tx: Tx) -> None:
+            tx.run("beat_worker", id=worker, host=host, pid=pid, place=place, serves=serves)
+            tx.run("forget_workers", before=tx.now - FORGOTTEN)  # of one that was killed nobody else takes leave
+
+        self.db.write(work)
 
     def farewell(self, worker: str) -> None:
         self.db.write(lambda tx: tx.run("drop_worker", id=worker))

@@ -309,12 +309,6 @@ select id from job where due <= :now order by due limit :limit
 update job set unmet = unmet - 1, due = null where id = :id and due <= :now
 returning {job_columns}
 
--- name: next_due
-select min(due) from job where due is not null
-
--- name: next_expiry
-select min(until) from job where holder is not null
-
 -- name: why
 -- The claim's own conditions, one by one.
 select {work_to_do}, {needs_met}, {unleased}, {kind_open}, {lane_open}, (job.place = '' or job.place = :place),
@@ -368,9 +362,9 @@ select {event_columns} from event where id = :id
 select seq, token from event where subject = :subject and move = :move limit 1
 
 -- name: submitted_by_move
--- The jobs of a submit whose answer was lost: its events are among the newest.
+-- The jobs of a submit whose answer was lost, in no order: its events are among the newest.
 select subject from event
-where id > (select coalesce(max(id), 0) - 1000000 from event) and move = :move and type = 'submitted' order by id
+where id > (select coalesce(max(id), 0) - 1000000 from event) and move = :move and type = 'submitted'
 
 -- name: next_subject_seq
 insert into subject (subject, seq) values (:subject, 1)
@@ -678,6 +672,3 @@ where id > :after
   and (:collection = '' or collection = :collection) and (:code = '' or code = :code)
   and (:parent = 0 or parent = :parent)
 order by id limit :limit
-
--- name: newest_jobs
-select {job_columns} from job where id < :before order by id desc limit :limit

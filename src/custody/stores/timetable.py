@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from custody.model.errors import NotFound
+from custody.model.errors import BadInput, NotFound, Refused
 from custody.model.job import NewJob
 from custody.model.schedule import Schedule, checked, due, slots
 from custody.stores.database import Database
@@ -22,6 +22,7 @@ class SqlSchedules:
 
     def put(self, schedule: Schedule, who: str) -> None:
         checked(schedule)
+        _job(schedule, 0).checked()
 
         def work(tx: Tx) -> None:
             following = next(slots(schedule.spec, schedule.zone, tx.now))
@@ -72,7 +73,7 @@ class SqlSchedules:
         """Turn every slot that has come into a job, once; answers how many jobs were made."""
         if not self._db.read(lambda tx: tx.run("due_schedules")):
             return 0
-        made = self._db.write(lambda tx: sum(advance(tx, _schedule(row), agent) for row in tx.run("due_schedules")))
+        made = self._db.write(lambda tx: sum(_by_itself(tx, _schedule(row), agent) for row in tx.run("due_schedules")))
         self._db.bell.ring()
         return made
 
@@ -86,17 +87,32 @@ def _schedule(row: Row) -> Schedule:
     return Schedule(name, spec, kind, loads(payload), zone, lane, overlap, missed, bool(paused), last_slot, next_slot)
 
 
+def _by_itself(tx: Tx, schedule: Schedule, agent: str) -> int:
+    """One that cannot be run is paused and says why: it must not keep the others from their time."""
+    tx.run("mark")
+    try:
+        made = advance(tx, schedule, agent)
+    except (BadInput, Refused, NotFound) as error:
+        tx.run("back_to_mark")
+        tx.run("pause_schedule", name=schedule.name, paused=1, next_slot=schedule.next_slot)
+        told = {"why": str(error), "code": error.code}
+        write_note(tx, f"schedule/{schedule.name}", "paused", agent, told, "failure")
+        made = 0
+    tx.run("drop_mark")
+    return made
+
+
 def advance(tx: Tx, schedule: Schedule, agent: str) -> int:
     """Take the slots of a schedule that have come since it was looked at; answers how many jobs were made."""
-    come, following = due(schedule, tx.now)
+    come, count, following = due(schedule, tx.now, MOST_MISSED + 1)
     won = tx.run("advance_schedule", name=schedule.name, slot=come[-1], next_slot=following, seen=schedule.next_slot)
     if not won:
         return 0  # another scheduler took these slots
     *earlier, last = come
-    for slot in earlier[-MOST_MISSED:]:
+    for slot in earlier:
         tx.run("insert_slot", schedule=schedule.name, slot=slot, job=None, outcome="missed")
     if earlier:
-        told = {"slots": len(earlier), "first": earlier[0], "last": earlier[-1]}
+        told = {"slots": count - 1, "first": schedule.next_slot, "last": earlier[-1]}
         write_note(tx, f"schedule/{schedule.name}", "missed", agent, told, "warning")
     if earlier and schedule.missed == "skip":
         tx.run("insert_slot", schedule=schedule.name, slot=last, job=None, outcome="missed")
@@ -111,10 +127,14 @@ def _run(tx: Tx, schedule: Schedule, slot: int, agent: str) -> int:
         told = {"slot": slot, "why": f"job {last[0][1]} of an earlier slot has not ended"}
         write_note(tx, f"schedule/{schedule.name}", "skipped", agent, told, "warning")
         return 0
-    job = NewJob(
+    made = submit_one(tx, _job(schedule, slot), tx.new_move(), agent)
+    tx.run("insert_slot", schedule=schedule.name, slot=slot, job=made.id, outcome="ran")
+    return 1
+
+
+def _job(schedule: Schedule, slot: int) -> NewJob:
+    """What becomes of a slot."""
+    return NewJob(
         schedule.kind, {**schedule.payload, "schedule": schedule.name, "slot": slot}, lane=schedule.lane,
         key=f"{schedule.name}@{slot}",
     )  # fmt: skip
-    made = submit_one(tx, job, tx.new_move(), agent)
-    tx.run("insert_slot", schedule=schedule.name, slot=slot, job=made.id, outcome="ran")
-    return 1

@@ -17,6 +17,7 @@ import psycopg
 from psycopg import errors
 from psycopg.abc import Transformer
 from psycopg.adapt import Transformer as adapter_for
+from psycopg.conninfo import conninfo_to_dict
 from psycopg.types.numeric import Int8Dumper
 
 from custody.model.errors import BadInput, CustodyError, Unavailable, Unsafe
@@ -39,7 +40,15 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
     adapting: Transformer
 
 
-CONNECT_SECONDS = 10
+PATIENCE: Mapping[str, Any] = {
+    "connect_timeout": 10,
+    # A server that is gone without a word (a cable, a power cut) is noticed within half a minute, not after hours.
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 4,
+    "tcp_user_timeout": 30_000,  # milliseconds
+}
+"""Unless the address says otherwise."""
 SETTINGS: Mapping[str, str] = {
     "application_name": "custody",
     "default_transaction_isolation": "read committed",
@@ -82,7 +91,8 @@ def _yes(given: Mapping[str, str], name: str, default: str) -> bool:
 def connect(address: Address) -> Connection:
     """A checked connection; each statement is its own transaction until it says `begin`."""
     try:
-        db = Connection.connect(address.conninfo, autocommit=True, connect_timeout=CONNECT_SECONDS)
+        given = conninfo_to_dict(address.conninfo)
+        db = Connection.connect(**{**PATIENCE, **given}, autocommit=True)
     except psycopg.OperationalError as error:
         raise down(error) from error
     except psycopg.ProgrammingError as error:
@@ -158,7 +168,7 @@ def down(error: Exception) -> Unavailable:
     )
 
 
-WORDS: Mapping[type[psycopg.Error], tuple[type[CustodyError], str, str]] = {
+WORDS: Mapping[type[Exception], tuple[type[CustodyError], str, str]] = {
     errors.DiskFull: (Unavailable, "store.disk", "is the server's disk full?"),
     errors.IoError: (Unavailable, "store.disk", "what does the server's log say?"),
     errors.LockNotAvailable: (Unavailable, "store.busy", "try again"),
@@ -170,6 +180,7 @@ WORDS: Mapping[type[psycopg.Error], tuple[type[CustodyError], str, str]] = {
     errors.OutOfMemory: (Unavailable, "store.busy", "try again"),
     psycopg.OperationalError: (Unavailable, "store.down", "is the server running?"),
     psycopg.DataError: (BadInput, "store.value", "a text must not contain NUL, a number must fit 64 bits"),
+    UnicodeEncodeError: (BadInput, "store.value", "a text must not hold half a character"),
 }
 
 

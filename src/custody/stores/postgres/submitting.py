@@ -72,8 +72,10 @@ def submit_at_once(tx: PostgresTx, orders: Sequence[Order]) -> list[Submitted]:
 def found_again(tx: Tx, orders: Sequence[Order]) -> list[Submitted] | None:
     """What `submit_at_once` did, when its answer was lost; None if it did nothing."""
     moves = dict.fromkeys(order.move for order in orders)
-    rows = [row for move in moves for row in tx.run("submitted_by_move", move=move)]
-    return [Submitted(int(subject.removeprefix("job/")), True) for (subject,) in rows] or None
+    made = [
+        sorted(int(row[0].removeprefix("job/")) for row in tx.run("submitted_by_move", move=move)) for move in moves
+    ]
+    return [Submitted(job_id, True) for ids in made for job_id in ids] or None  # drawn in the order of the request
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,7 +67,7 @@ class PostgresTx:
         self.traces.note(name, values)
         try:
             return run(self.db, self.statements[name], values)
-        except psycopg.DataError as error:
+        except (psycopg.DataError, UnicodeEncodeError) as error:
             raise translate(error) from error
 
     def ask(self, name: str, /, **values: Any) -> list[tuple[str, ...]]:
@@ -76,7 +76,7 @@ class PostgresTx:
             values["now"] = self._own_time
         try:
             return ask(self.db, name, self.statements[name], values)
-        except psycopg.DataError as error:
+        except (psycopg.DataError, UnicodeEncodeError) as error:
             raise translate(error) from error
 
     def stream(self, name: str, many: Iterable[dict[str, Any]]) -> list[Row]:
@@ -92,7 +92,7 @@ class PostgresTx:
         try:
             # Prepared at its first use: only a prepared statement has the plan that connection.py asks for.
             return self.db.execute(self.statements[name], values, prepare=True)
-        except psycopg.DataError as error:
+        except (psycopg.DataError, UnicodeEncodeError) as error:
             raise translate(error) from error
 
 

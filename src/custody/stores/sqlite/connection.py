@@ -15,7 +15,7 @@ from typing import Any
 
 import apsw
 
-from custody.model.errors import Unavailable, Unsafe
+from custody.model.errors import BadInput, Unavailable, Unsafe
 from custody.stores.rows import Row
 from custody.stores.statements import load
 
@@ -130,9 +130,18 @@ def translate(error: Exception) -> Exception:
         return Unavailable(f"the disk refused a write: {error}", code="store.disk", hint="is the disk full?")
     if isinstance(error, apsw.BusyError | apsw.LockedError):
         return Unavailable("another process holds the store's write lock", code="store.busy", hint="try again")
+    if isinstance(error, apsw.ReadOnlyError | apsw.CantOpenError | apsw.PermissionsError):
+        hint = "may we write to the file, and to its folder?"
+        return Unavailable(f"the store cannot be written to: {error}", code="store.rights", hint=hint)
     if isinstance(error, apsw.NotADBError | apsw.CorruptError):
         return Unavailable(f"this is not a sound SQLite database: {error}", code="store.corrupt")
+    if isinstance(error, VALUES):
+        return BadInput(f"this cannot be kept: {error}", code="store.value", hint="half a character? beyond 64 bits?")
     return error
+
+
+VALUES = (OverflowError, UnicodeEncodeError)
+"""What the library says of values that it cannot take."""
 
 
 def file_of(url: str) -> str:

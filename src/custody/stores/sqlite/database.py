@@ -17,7 +17,7 @@ from custody.stores.clock import Clock
 from custody.stores.migrate import pending, statements_of
 from custody.stores.rows import Tx
 from custody.stores.settling import settle_many
-from custody.stores.sqlite.connection import SqliteTx, closed, connect, translate
+from custody.stores.sqlite.connection import VALUES, SqliteTx, closed, connect, translate
 from custody.stores.sqlite.many import SqliteMany
 from custody.stores.sqlite.readers import Readers
 from custody.stores.sqlite.writer import InlineWriter, Writer
@@ -34,7 +34,13 @@ class SqliteDatabase:
         self.path, self.clock, self.new_move = path, clock, new_move
         self.in_memory = path == ":memory:"
         db = connect(path)
-        self._migrate(db)
+        try:
+            self._migrate(db)
+        except BaseException as error:
+            db.close()
+            if isinstance(error, apsw.Error):
+                raise translate(error) from error
+            raise
         self._writer = (InlineWriter if self.in_memory else Writer)(db, clock, new_move)
         self._readers = Readers(path)
         self._watch: apsw.Connection | None = None
@@ -53,10 +59,11 @@ class SqliteDatabase:
             db.execute("begin")
             try:
                 return work(SqliteTx(db, self.clock.now(), self.new_move))
-            except apsw.Error as error:
+            except (apsw.Error, *VALUES) as error:
                 raise translate(error) from error
             finally:
-                db.execute("rollback")
+                if db.in_transaction:  # else the disk gave up, and that is what is to be told
+                    db.execute("rollback")
 
     def glance(self, work: Callable[[Tx], T]) -> T:
         return self.read(work)

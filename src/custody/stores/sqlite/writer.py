@@ -16,7 +16,7 @@ import apsw
 
 from custody.stores.clock import Clock
 from custody.stores.line import Line, Wish
-from custody.stores.sqlite.connection import SqliteTx, closed, translate
+from custody.stores.sqlite.connection import VALUES, SqliteTx, closed, translate
 
 T = TypeVar("T")
 Work = Callable[[SqliteTx], Any]
@@ -53,9 +53,9 @@ class Writer:
         company: list[Wish[Work, Done]] = []
         answers: list[Done] = []
         self._line.let_the_crowd_return()
-        stop_at = time.monotonic() + MOST_SECONDS
         try:
             self._db.execute("begin immediate")
+            stop_at = time.monotonic() + MOST_SECONDS  # from here: it may have waited long for another process
             tx = SqliteTx(self._db, self._clock.now(), self._new_move)
             answers.append(self._run(first.thing, tx))
             while len(answers) < MOST_MOVES and time.monotonic() < stop_at and (one := self._line.take(_is_work)):
@@ -124,9 +124,11 @@ class InlineWriter:
             try:
                 value = work(SqliteTx(self._db, self._clock.now(), self._new_move))
                 self._db.execute("commit")
-            except BaseException:
+            except BaseException as error:
                 if self._db.in_transaction:
                     self._db.execute("rollback")
+                if isinstance(error, (apsw.Error, *VALUES)):
+                    raise translate(error) from error
                 raise
             return value
 

@@ -1,0 +1,270 @@
+"""Trouble of one kind stays there: what fails beside the work keeps nobody from working."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from custody.engine import Chore, Kind, Serving, Settings, Work, Worker, chores
+from custody.engine.keeper import Keeper
+from custody.engine.watch import NOTHING, Watch
+from custody.model.errors import BadInput, CustodyError, Unavailable
+from custody.model.job import Answer, Change, Claim, Job, NewJob
+from custody.model.outcome import Outcome, Passed
+from custody.stores import open_store
+from engine.conftest import Bench, HandClock
+from engine.test_leases import until
+
+SOON = 60.0
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Bench]:
+    """As `bench`, for workers with threads."""
+    clock = HandClock()
+    with open_store(f"sqlite:///{tmp_path}/custody.db", clock) as store:
+        yield Bench(store, clock)
+
+
+def run_until(worker: Worker, what: Callable[[], object]) -> None:
+    thread = threading.Thread(target=worker.run_forever)
+    thread.start()
+    try:
+        until(what, SOON)
+    finally:
+        worker.stop()
+        thread.join()
+
+
+# The keeper
+
+
+class Renewing:
+    """A queue of which only the renewals are asked for."""
+
+    def __init__(self, renew: Callable[[], None]) -> None:
+        self._renew = renew
+
+    def renew(self, claims: object, seconds: float) -> dict[int, str]:
+        self._renew()
+        return {}
+
+
+def claimed(bench: Bench) -> Work:
+    return Work(bench.store.queue.claim(["parcel|queued||"], "ann", 30)[0], bench.store.queue)
+
+
+def test_a_renewal_that_is_answered_late_does_not_put_an_old_claim_in_the_place_of_a_newer_one(bench: Bench) -> None:
+    bench.submit()
+    now, first, second = [100.0], claimed(bench), list[Work]()
+
+    def meanwhile() -> None:
+        if not second:
+            bench.store.queue.release([first.claim])
+            keeper.drop([first])
+            second.append(claimed(bench))
+            keeper.add(second, now[0])
+
+    keeper = Keeper(Renewing(meanwhile), 30.0, lambda: now[0])  # type: ignore[arg-type]
+    keeper.add([first], now[0])
+    now[0] += 11
+    keeper.beat()
+    assert keeper.held() == second, "else nobody would renew it, nor stop its work in time"
+
+
+def test_work_is_stopped_in_time_while_a_store_that_says_nothing_keeps_a_renewal_waiting(bench: Bench) -> None:
+    bench.submit()
+    asked, answered = threading.Event(), threading.Event()
+
+    def silence() -> None:
+        asked.set()
+        answered.wait(SOON)
+
+    keeper = Keeper(Renewing(silence), 0.3)  # type: ignore[arg-type]
+    work = claimed(bench)
+    keeper.add([work], keeper._clock())
+    keeper.start()
+    try:
+        assert asked.wait(SOON)
+        until(lambda: work.stopped, SOON / 2)
+        assert not answered.is_set()
+        assert work.stop_reason == "unconfirmed"
+    finally:
+        answered.set()
+        keeper.close()
+
+
+def test_what_is_to_be_called_at_a_stop_may_fail_and_the_rest_is_called_all_the_same(bench: Bench) -> None:
+    bench.submit()
+    work, told = claimed(bench), list[str]()
+
+    def fails() -> None:
+        raise PermissionError("not yours to kill")
+
+    work.on_stop(fails)
+    work.on_stop(lambda: told.append(work.stop_reason))
+    work.stop("lost")
+    assert told == ["lost"]
+
+
+# The hands, and those who watch them
+
+
+async def cancelled(work: Work) -> Outcome:
+    raise asyncio.CancelledError
+
+
+class Odd(BaseException):
+    pass
+
+
+def odd(work: Work) -> Outcome:
+    raise Odd("no exception at all")
+
+
+@pytest.mark.parametrize("handler", [cancelled, odd])
+def test_a_hand_outlives_whatever_its_work_throws(desk: Bench, handler: Callable[[Work], Outcome]) -> None:
+    thrown, next_one = desk.submit(), desk.submit(kind="letter")
+    kinds = Serving((Kind("parcel", handler, tries=1), Kind("letter", lambda work: Passed())))
+    run_until(
+        Worker(desk.store, kinds, Settings(threads=1)),
+        lambda: desk.job(thrown).ended and desk.job(next_one).ended,
+    )
+    assert (desk.job(thrown).state, desk.job(thrown).code) == ("failed", "surprise")
+    assert desk.job(next_one).state == "done"
+
+
+class Broken:
+    """Watches, and fails at it."""
+
+    def started(self, job: Job) -> None:
+        raise OSError("no space left")
+
+    def settled(self, job: Job, change: Change, answer: Answer) -> None:
+        raise OSError("no space left")
+
+    def lost(self, job: Job, reason: str) -> None:
+        raise OSError("no space left")
+
+    def trouble(self, error: CustodyError) -> None:
+        raise OSError("no space left")
+
+
+def test_work_goes_on_although_nobody_can_watch_it(desk: Bench) -> None:
+    jobs = [desk.submit() for _ in range(5)]
+    watch: Watch = Broken()
+    serving = Serving((Kind("parcel", lambda work: Passed()),))
+    run_until(Worker(desk.store, serving, Settings(threads=2), watch), lambda: all(desk.job(job).ended for job in jobs))
+    assert {desk.job(job).attempts for job in jobs} == {0}
+    assert {desk.job(job).state for job in jobs} == {"done"}
+
+
+# Between claims
+
+
+@pytest.mark.parametrize("what", ["the schedules", "what is due"])
+def test_trouble_with_one_thing_keeps_nobody_from_the_work(
+    bench: Bench, what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def trouble(*_: object) -> int:
+        raise BadInput("there is no time zone 'Mars/Base'")
+
+    if what == "the schedules":
+        monkeypatch.setattr(bench.store.schedules, "run_due", trouble)
+    else:
+        monkeypatch.setattr(bench.store.queue, "tick", trouble)
+    job = bench.submit()
+    assert bench.run(lambda work: Passed()) == 1
+    assert bench.job(job).state == "done"
+
+
+def test_those_that_come_due_together_need_not_wait_for_each_other(bench: Bench) -> None:
+    bench.store.queue.submit([NewJob("parcel", delay=1) for _ in range(1200)])
+    bench.clock.advance(2)
+    worker = Worker(bench.store, Serving((Kind("parcel", lambda work: Passed()),)), clock=lambda: 0.0)
+    for _ in range(3):
+        worker._housekeeping()
+    assert {job.unmet for job in bench.store.queue.every()} == {0}
+
+
+def test_what_was_left_behind_is_not_compared_each_with_each(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench.store.queue.submit([NewJob("parcel") for _ in range(20)])
+    bench.store.queue.claim(["parcel|queued||"], "vanished", 30, 20)
+    bench.clock.advance(31)
+    compared: list[object] = []
+
+    def equal(one: Claim, other: object) -> bool:
+        compared.append(other)
+        return one is other
+
+    monkeypatch.setattr(Claim, "__eq__", equal)
+    assert bench.worker(Kind("parcel", lambda work: Passed()), threads=20).run_until_idle() == 20
+    assert not compared, "thousands may have been left behind, and a worker has nothing else to do meanwhile"
+
+
+def test_a_chore_that_takes_long_keeps_its_lease_and_gives_it_back(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(chores, "LEASE_SECONDS", 0.03)  # its own clock's; the store's moves by hand
+    begun, go_on = threading.Event(), threading.Event()
+
+    def slow() -> None:
+        begun.set()
+        go_on.wait(SOON)
+
+    mine = chores.Chores(bench.store, [Chore("dusting", 3600, slow)], "ann", NOTHING)
+    mine.run_due()
+    assert begun.wait(SOON)
+    for _ in range(5):
+        bench.clock.advance(0.02)
+        time.sleep(0.011)
+        mine.run_due()
+    assert bench.store.leases.claim("chore/dusting", "bo", 30) is None, "it is still at it"
+    go_on.set()
+    mine.close()
+    assert bench.store.leases.claim("chore/dusting", "bo", 30) is not None
+
+
+# The settings, and the end
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"threads": 0}, {"threads": -1}, {"lease": 0}, {"lease": float("nan")}, {"poll": 0}, {"grace": -1}]
+)
+def test_a_worker_that_could_do_nothing_is_refused(bench: Bench, wrong: dict[str, float]) -> None:
+    with pytest.raises(BadInput) as refused:
+        bench.worker(Kind("parcel", lambda work: Passed()), **wrong)
+    assert refused.value.where == f"worker {next(iter(wrong))}"
+    assert refused.value.hint
+
+
+def test_a_worker_is_told_to_stop_without_asking_for_a_lock(bench: Bench) -> None:
+    """It is told by a signal, which may come while the very same thread holds that lock."""
+    worker = bench.worker(Kind("parcel", lambda work: Passed()))
+    telling = threading.Thread(target=worker.stop, daemon=True)
+    with bench.store.db.bell._condition, worker._hands.change:
+        telling.start()
+        telling.join(SOON)
+        assert not telling.is_alive()
+
+
+def test_a_look_that_fails_before_the_loop_has_begun_its_round_does_not_end_the_worker(
+    desk: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    troubles, heard = [Unavailable("the disk did not answer", code="store.disk")], desk.store.db.changed_elsewhere
+
+    def fails_once() -> int:
+        if troubles:
+            raise troubles.pop()
+        return heard()
+
+    monkeypatch.setattr(desk.store.db, "changed_elsewhere", fails_once)
+    job = desk.submit()
+    serving = Serving((Kind("parcel", lambda work: Passed()),))
+    run_until(Worker(desk.store, serving, Settings(poll=0.05)), lambda: desk.job(job).ended)
+    assert not troubles

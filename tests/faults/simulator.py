@@ -191,6 +191,7 @@ class Simulation:
         worker = Worker(
             self.store, self.handlers.serving(), Settings(threads=2, lease=LEASE), self, self.rng, lambda: self.elapsed
         )
+        worker.watch = self  # itself: a worker goes on whatever those who watch it say, and we object
         worker.holder = f"worker-{self.names}"  # the real name holds a process id, which no seed decides
         return Desk(worker)
 

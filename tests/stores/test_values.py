@@ -39,6 +39,13 @@ WRITES: dict[str, Callable[[Store], object]] = {
     "a note": lambda store: store.records.note(f"worker/{HALF}", "told", "ann"),
     "an item": lambda store: store.records.put([NewItem(HALF)]),
     "an event": lambda store: store.records.put([NewItem("map")], [NewEvent("map", HALF)]),
+    "an item without a name": lambda store: store.records.put([NewItem("map"), NewItem("")]),
+    "an item with NUL in its name": lambda store: store.records.put([NewItem("map\0")]),
+    "an event of no type": lambda store: store.records.put([NewItem("map")], [NewEvent("map", "")]),
+    "two events, one of no type": lambda store: store.records.put(
+        [NewItem("map")], [NewEvent("map", "scanned"), NewEvent("map", "")]
+    ),
+    "a note of no type": lambda store: store.records.note("worker/ann", "", "ann"),
     "the detail of an item": lambda store: store.records.put([NewItem("map", detail={"title": HALF})]),
 }
 
@@ -68,3 +75,14 @@ def test_workers_that_were_killed_are_forgotten_after_a_while(store: Store, cloc
     clock.advance(seconds=2 * 24 * 3600)
     store.sign_of_life("alive", "here", 2, "", "parcel|")
     assert {worker.id for worker in store.workers(within_seconds=10**8)} == {"alive"}
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_an_event_of_no_type_is_refused_also_for_an_item_that_is_there(store: Store, several: bool) -> None:
+    store.records.put([NewItem("map")])
+    events = [NewEvent("map", ""), *([NewEvent("map", "scanned")] if several else [])]
+    with pytest.raises(BadInput):
+        store.records.put([], events)
+    with pytest.raises(BadInput):
+        store.records.append(NewEvent("map", ""))
+    assert [event.type for event in store.records.events("item/map")] == ["changed"]

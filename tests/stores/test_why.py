@@ -49,7 +49,7 @@ def delayed_and_needing(store: Store, clock: HandClock) -> int:
 
 def held(store: Store, clock: HandClock) -> int:
     job = submit(store)
-    order(store, job, "hold")
+    order(store, job, "hold", agent="eva", detail={"why": "rights unclear"})
     return job
 
 
@@ -163,6 +163,7 @@ def test_why_and_the_claim_agree(store: Store, clock: HandClock, case: Case) -> 
 TOLD: list[tuple[Case, list[str]]] = [
     (kind_paused, ["parcel", "eva", "new version"]),
     (lane_paused, ["node-1", "eva", "disk full"]),
+    (held, ["eva", "rights unclear"]),
     (held_with_its_collection, ["maps", "eva", "rights unclear"]),
     (elsewhere, ["hal9"]),
     (leased, ["ann"]),

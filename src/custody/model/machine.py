@@ -58,7 +58,8 @@ class Machine:
         return (state, signal) in self._to
 
     def signals(self, state: str) -> list[str]:
-        return [move.signal for move in self.moves if move.frm == state]
+        """What a person may ask for."""
+        return [move.signal for move in self.moves if move.frm == state and move.by == "admin"]
 
     def states(self) -> Iterator[str]:
         """Every state once, in the order of the table."""

@@ -76,6 +76,7 @@ def put_item(tx: Tx, new: NewItem, agent: str, robots: Interested) -> int:
 
 def first_of(new: NewItem) -> Item:
     """As it is when it comes into being."""
+    named(new.id, "item id")
     return Item(new.id, new.types, 1, int(new.changed), new.collection, new.fingerprint, new.detail)
 
 
@@ -100,9 +101,10 @@ def change_told(item: Item, new: NewItem) -> tuple[str, dict[str, Any]]:
 
 def append(tx: Tx, event: NewEvent, agent: str, changed: int | None = None, robots: Interested | None = None) -> int:
     """Append one event to an item; it becomes the newest of its type. `changed`: the last change by anyone else."""
+    named(event.type, "event type")
     rows = tx.run("number_item", id=event.item)  # which also locks it
     if not rows:
-        raise _unknown(event.item)
+        raise unknown(event.item)
     item = item_from(rows[0])
     missed = missed_change(event, item, changed)
     seen = item.seq if missed is None else missed
@@ -187,12 +189,18 @@ def look(tx: Tx, ids: Iterable[str]) -> dict[str, Look]:
 def _locked(tx: Tx, item_id: str) -> Item:
     rows = tx.run("lock_item", id=item_id)
     if not rows:
-        raise _unknown(item_id)
+        raise unknown(item_id)
     return item_from(rows[0])
 
 
-def _unknown(item_id: str) -> NotFound:
-    return NotFound(f"there is no item {item_id}", code="item.unknown")
+def named(name: str, where: str) -> None:
+    """What nobody could ask for by its name is not written down."""
+    if not name or "\0" in name:
+        raise BadInput("a name is needed, without NUL in it", code="record.name", where=where)
+
+
+def unknown(item_id: str) -> NotFound:
+    return NotFound(f"there is no item {item_id}", code="item.unknown", hint="`custody item list` shows what there is")
 
 
 def _types(types: Iterable[str]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from custody.model.errors import BadInput, NotFound
+from custody.model.errors import BadInput
 from custody.model.event import Event, NewEvent
 from custody.model.item import Item, Latest, NewItem
 from custody.stores import items
@@ -30,6 +30,8 @@ class SqlRecords:
 
     def note(self, subject: str, type_: str, agent: str, **detail: object) -> int:
         """Append an event to a subject that is neither a job nor an item."""
+        items.named(subject, "event subject")
+        items.named(type_, "event type")
         if subject.startswith(("job/", "item/")):
             raise BadInput(f"{subject} numbers its own events", code="event.subject", hint="settle it, or append to it")
         return self._db.write(lambda tx: write_note(tx, subject, type_, agent, detail))
@@ -37,11 +39,7 @@ class SqlRecords:
     def item(self, item_id: str) -> Item:
         rows = self._db.read(lambda tx: tx.run("item", id=item_id))
         if not rows:
-            raise NotFound(
-                f"there is no item {item_id}",
-                code="item.unknown",
-                hint="`custody item list` shows what there is",
-            )
+            raise items.unknown(item_id)
         return item_from(rows[0])
 
     def latest(self, item_id: str) -> dict[str, Latest]:

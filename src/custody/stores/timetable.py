@@ -42,7 +42,11 @@ class SqlSchedules:
     def get(self, name: str) -> Schedule:
         rows = self._db.read(lambda tx: tx.run("schedule", name=name))
         if not rows:
-            raise NotFound(f"there is no schedule {name}", code="schedule.unknown")
+            raise NotFound(
+                f"there is no schedule {name}",
+                code="schedule.unknown",
+                hint="`custody schedule list` shows what there is",
+            )
         return _schedule(rows[0])
 
     def slots(self, name: str, limit: int = 50) -> Sequence[tuple[int, int | None, str]]:

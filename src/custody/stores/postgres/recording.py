@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import TypeAlias
 
-from custody.model.errors import KeyConflict, NotFound
+from custody.model.errors import KeyConflict
 from custody.model.event import NewEvent, item_subject
 from custody.model.item import Item, Latest, NewItem
 from custody.model.trigger import STOPPED, admits
@@ -55,6 +55,7 @@ def _made(tx: PostgresTx, new: Sequence[NewItem], events: Sequence[NewEvent], ag
     if len(new) != 1 or [event.item for event in events] != [new[0].id]:
         return False
     item, event = items.first_of(new[0]), events[0]
+    items.named(event.type, "event type")
     how, told = items.change_told(item, new[0])
     if not tx.run(
         "make_item", **items.columns_of(item), how=how, told=event_text(told), by=agent, type=event.type,
@@ -79,12 +80,14 @@ def _item(event: NewEvent) -> str:
 
 def _round(tx: PostgresTx, told: Sequence[_Told]) -> list[_Told]:
     """The first event of each item; answers the others."""
+    for each in told:
+        items.named(each.event.type, "event type")
     first: dict[str, _Told] = {}
     rest = [each for each in told if first.setdefault(each.event.item, each) is not each]
     found = {row[0]: item_from(row) for row in tx.run("lock_items", ids=sorted(first))}
     for name in first:
         if name not in found:
-            raise NotFound(f"there is no item {name}", code="item.unknown")
+            raise items.unknown(name)
     _append(tx, [(each, found[name]) for name, each in first.items()])
     _wake(tx, [(each, found[name]) for name, each in first.items()])
     return rest
@@ -151,6 +154,7 @@ class Lone:
 
     def write(self, tx: PostgresTx, seen: Row) -> list[int]:
         """The event's id; none if the item has moved on."""
+        items.named(self.event.type, "event type")
         item, latest = item_from(seen[:7]), latest_from(seen[7] or ())
         missed = missed_change(self.event, item, None)
         number = item.seq + 1

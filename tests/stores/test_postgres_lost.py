@@ -186,6 +186,29 @@ def test_a_connection_lost_before_anything_was_done_is_replaced(
     verb(far, claim)
 
 
+@pytest.mark.parametrize("verb", [submits, submits_with_a_key, claims, appends])
+def test_a_server_that_is_away_again_while_a_lost_answer_is_found_out_is_waited_for(
+    far: Store, proxy: Proxy, verb: Callable[[Store, Claim], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Told that the server does not answer, one would do it again, and it would be there twice."""
+    for _ in range(3):
+        submit(far)
+    claim = take_one(far)
+    transactions = far.db._transactions  # type: ignore[attr-defined]
+    read, away = transactions.read, [Unavailable("does not answer", code="store.down")] * 2
+
+    def away_at_first(work: Callable[[Tx], object]) -> object:
+        if away:
+            raise away.pop()
+        return read(work)
+
+    monkeypatch.setattr(transactions, "read", away_at_first)
+    cut = proxy.cut_answer(LAST_WORDS[verb])
+    verb(far, claim)
+    assert cut.is_set()
+    assert not away
+
+
 def test_a_look_survives_a_lost_connection(far: Store, proxy: Proxy) -> None:
     job = submit(far)
     proxy.cut_all()

@@ -19,7 +19,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import psycopg
 from psycopg import errors
@@ -29,6 +29,8 @@ from custody.model.event import item_subject
 from custody.stores.postgres.connection import Connection, Session
 from custody.stores.postgres.pool import Pool
 from custody.stores.postgres.wire import CUT
+
+T = TypeVar("T")
 
 PATIENCE = 30.0
 """Seconds for which a lost commit is asked about before the verb gives up."""
@@ -84,9 +86,18 @@ def was_committed(pool: Pool, begun: Begun, traces: Traces, at: int) -> bool:
     return how == "committed"
 
 
-def wait_until_over(pool: Pool, session: Session) -> None:
-    """Until whatever was under way in a session that we lost is done, or can no longer be."""
+def found_out(pool: Pool, session: Session, look: Callable[[], T | None]) -> T | None:
+    """What was done in a session that we lost, as `look` finds it once that is over; None if nothing was. A server
+    that is away again meanwhile is waited for: it would be wrong to say only that it does not answer."""
     _ask_until_known(pool, lambda db: None if lingers(db, session) else "over")
+    stop_at = time.monotonic() + PATIENCE
+    while True:
+        try:
+            return look()
+        except Unavailable as error:
+            if time.monotonic() > stop_at:
+                raise _unknown() from error
+            time.sleep(0.01)
 
 
 def how_it_ended(db: Connection, begun: Begun, left_traces: Callable[[], bool]) -> str | None:
@@ -122,7 +133,11 @@ def _ask_until_known(pool: Pool, ask: Callable[[Connection], str | None]) -> str
         except (CustodyError, psycopg.OperationalError):
             pass  # still away
         time.sleep(0.01)
-    raise Unavailable(
+    raise _unknown()
+
+
+def _unknown() -> Unavailable:
+    return Unavailable(
         f"the connection was lost during a commit and PostgreSQL stayed away for {PATIENCE:.0f} s",
         code="store.unknown",
         hint="look whether it was done before doing it again",

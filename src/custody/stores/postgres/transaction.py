@@ -17,7 +17,7 @@ from custody.model.errors import Unavailable
 from custody.stores.clock import Clock
 from custody.stores.postgres.connection import Connection, broken, translate
 from custody.stores.postgres.direct import ask, run, say
-from custody.stores.postgres.lost import Begun, Traces, wait_until_over, was_committed
+from custody.stores.postgres.lost import Begun, Traces, found_out, was_committed
 from custody.stores.postgres.pool import Pool
 from custody.stores.postgres.texts import SERVER_TIME, texts
 from custody.stores.rows import Row, Tx
@@ -130,8 +130,7 @@ class Transactions:
             except _Vanished:
                 self._pool.drop_spare()
             except _Lost as lost:
-                wait_until_over(self._pool, lost.db.session)
-                if (answer := found()) is not None:
+                if (answer := found_out(self._pool, lost.db.session, found)) is not None:
                     return answer
         raise Unavailable(
             f"others were in the way {ATTEMPTS} times in a row", code="store.busy", hint="try again in a moment"

@@ -70,6 +70,24 @@ def test_a_workers_metrics_count_what_it_did_and_what_waits(tmp_path: Path) -> N
                 _metrics(scraped.url.removeprefix("http://").removesuffix("/metrics"), store, NOTHING)
 
 
+def test_a_move_that_was_refused_is_not_counted_as_made() -> None:
+    with open_store("sqlite://:memory:") as store:
+        job = store.queue.submit_one(NewJob("parcel")).id
+        telling, scraped = _metrics("127.0.0.1:0", store, NOTHING)
+
+        def robbed(work: Work) -> Outcome:
+            store.queue.release([work.claim])  # as if it had been taken away
+            store.queue.hold("kind", "parcel", "eva", "once is enough")
+            return Passed()
+
+        with scraped:
+            Worker(store, Serving((Kind("parcel", robbed),)), watch=telling).run_until_idle()
+            text = get(scraped.url)
+        assert store.queue.get(job).ended is None
+        assert 'custody_moves_refused_total{kind="parcel"} 1.0' in text
+        assert "custody_jobs_settled_total{" not in text
+
+
 @pytest.mark.parametrize(("text", "expected"), [
     ("9337", ("127.0.0.1", 9337)), ("0.0.0.0:9", ("0.0.0.0", 9)), ("[::1]:9", ("::1", 9)), (":9", ("127.0.0.1", 9)),
 ])  # fmt: skip

@@ -50,9 +50,10 @@ class Telling:
 
     def settled(self, job: Job, change: Change, answer: Answer) -> None:
         self._also.settled(job, change, answer)
-        if not answer.done:
+        if answer.done:
+            self._settled.labels(job.kind, job.state, change.outcome).inc()
+        else:
             self._refused.labels(job.kind).inc()
-        self._settled.labels(job.kind, job.state, change.outcome).inc()
         self._ended(job)
 
     def lost(self, job: Job, reason: str) -> None:

@@ -17,6 +17,7 @@ from custody.cli.doctor import Finding, examine
 from custody.history.keys import load_key, make_key
 from custody.history.ledger import seal_once
 from custody.model.job import NewJob
+from custody.model.schedule import Schedule
 from custody.stores import open_store
 from custody.stores.clock import SystemClock
 from custody.stores.sqlite import connection
@@ -122,6 +123,15 @@ def miscounted(house: House) -> None:
     house.change("update job set unmet = 5")
 
 
+def still_schedule(house: House) -> None:
+    with open_store(house.url, LongAgo()) as store:
+        store.schedules.put(Schedule("nightly", "every 1m", "sweep"), "eva")
+    house.change("update schedule set zone = 'Mars/Base', spec = '* * * * *'")
+    with open_store(house.url) as store:
+        store.schedules.run_due()
+    house.seal(house.home / "witness.txt")
+
+
 CASES: dict[str, tuple[Callable[[House], None], str, str]] = {
     "a SQLite with known faults": (old_sqlite, "unsafe", "can corrupt a database"),
     "a store on a network disk": (network, "unsafe", "network file system"),
@@ -133,6 +143,7 @@ CASES: dict[str, tuple[Callable[[House], None], str, str]] = {
     "an event that can never be sealed": (unsealable, "unsafe", "can never be sealed: n is 9007199254740993"),
     "a key that others may read": (open_key, "unsafe", "other users may use the signing key"),
     "a history that was never sealed": (never_sealed, "warning", "is not sealed"),
+    "a schedule that cannot be run": (still_schedule, "warning", "nightly stands still: there is no time zone"),
     "a counter that is wrong": (miscounted, "unsafe", "unmet"),
 }
 

@@ -16,6 +16,7 @@ from custody.model.errors import Unavailable
 from custody.model.job import NewJob
 from custody.stores import Store, open_store
 from custody.stores.recount import recount
+from custody.stores.sqlite import writer
 from custody.stores.sqlite.writer import MOST_MOVES, MOST_SECONDS
 from stores.acts import settle, state, submit, take, take_one
 from stores.clock import HandClock
@@ -94,7 +95,15 @@ def threads() -> Iterator[ThreadPoolExecutor]:
         yield pool
 
 
-def together(store: Store, threads: ThreadPoolExecutor, *works: Callable[[Any], Any]) -> list[Future[Any]]:
+@pytest.fixture
+def roomy(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """Groups that begin from now on take along whoever waits, however slow the machine is."""
+    return lambda: monkeypatch.setattr(writer, "MOST_SECONDS", SOON)
+
+
+def together(
+    store: Store, threads: ThreadPoolExecutor, *works: Callable[[Any], Any], then: Callable[[], None] = lambda: None
+) -> list[Future[Any]]:
     """Hand these to the writer while it is busy, so that it finds them waiting together."""
     busy, go = threading.Event(), threading.Event()
 
@@ -104,6 +113,7 @@ def together(store: Store, threads: ThreadPoolExecutor, *works: Callable[[Any], 
 
     first = threads.submit(store.db.write, hold_up)
     assert busy.wait(SOON)
+    then()
     line = store.db._writer._line  # type: ignore[attr-defined]
     waiting = []
     for count, work in enumerate(works, start=1):
@@ -284,9 +294,10 @@ def test_a_write_lock_held_for_too_long_is_said_to_be_that(
 
 
 def test_however_long_a_group_waits_for_another_process_it_goes_in_together(
-    store: Store, quick_folder: Path, threads: ThreadPoolExecutor
+    store: Store, quick_folder: Path, threads: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else, where several processes write, each would write one move at a time, when its turn has come at last."""
+    monkeypatch.setattr(writer, "MOST_SECONDS", 0.5)
     other = apsw.Connection(str(quick_folder / "custody.db"))
     other.execute("begin immediate")
     seen: list[Any] = []
@@ -294,7 +305,7 @@ def test_however_long_a_group_waits_for_another_process_it_goes_in_together(
     line = store.db._writer._line  # type: ignore[attr-defined]
     while len(line) < 9:
         pass
-    time.sleep(2 * MOST_SECONDS)
+    time.sleep(0.6)
     other.execute("rollback")
     other.close()
     assert len({future.result(SOON) for future in futures}) == 10
@@ -309,7 +320,7 @@ def test_claims_of_many_threads_share_commits_and_no_job(store: Store, threads: 
 
 
 def test_whoever_is_interrupted_while_writing_for_others_leaves_their_work_to_the_next(
-    store: Store, threads: ThreadPoolExecutor
+    store: Store, threads: ThreadPoolExecutor, roomy: Callable[[], None]
 ) -> None:
     interrupts = iter([KeyboardInterrupt])
 
@@ -318,7 +329,8 @@ def test_whoever_is_interrupted_while_writing_for_others_leaves_their_work_to_th
             raise interrupt
         return making("c")(tx)
 
-    leader, one, two, three = together(store, threads, making("a"), making("b"), once_interrupted, making("d"))
+    works = (making("a"), making("b"), once_interrupted, making("d"))
+    leader, one, two, three = together(store, threads, *works, then=roomy)
     with pytest.raises(KeyboardInterrupt):
         leader.result(SOON)
     assert len({future.result(SOON) for future in (one, two, three)}) == 3
@@ -327,10 +339,8 @@ def test_whoever_is_interrupted_while_writing_for_others_leaves_their_work_to_th
 
 
 def test_an_interrupt_after_the_commit_does_nothing_twice(
-    store: Store, threads: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
+    store: Store, threads: ThreadPoolExecutor, roomy: Callable[[], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from custody.stores.sqlite import writer
-
     give, interrupts = writer._give, iter([KeyboardInterrupt])
 
     def interrupted(*told: Any) -> None:
@@ -339,7 +349,7 @@ def test_an_interrupt_after_the_commit_does_nothing_twice(
         give(*told)
 
     monkeypatch.setattr(writer, "_give", interrupted)
-    leader, one, two = together(store, threads, making("a"), making("b"), making("c"))
+    leader, one, two = together(store, threads, making("a"), making("b"), making("c"), then=roomy)
     with pytest.raises(KeyboardInterrupt):
         leader.result(SOON)
     assert one.result(SOON) != two.result(SOON)

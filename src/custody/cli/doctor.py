@@ -19,6 +19,7 @@ from custody.cli.config import Config, find
 from custody.cli.opening import open_store
 from custody.cli.running import AsJson, counted
 from custody.model.errors import CustodyError
+from custody.model.event import Event
 from custody.stores import Store
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
@@ -101,6 +102,7 @@ def _store_findings(store: Store) -> Iterator[Finding]:
     yield from checks[store.db.dialect](store)
     yield from _derived(store)
     yield from _robots(store)
+    yield from _schedules(store)
     workers = store.workers()
     if workers:
         yield Finding("fine", f"{counted(len(workers), 'worker')} seen within the last half minute")
@@ -177,6 +179,19 @@ def _robots(store: Store) -> Iterator[Finding]:
         yield Finding("warning", f"{item} is off the line: {why}", f"custody robot undo {item} --why …")
     if found := orphans(store):
         yield Finding("warning", f"{len(found)} events came too late and were kept aside", "custody robot orphans")
+
+
+def _schedules(store: Store) -> Iterator[Finding]:
+    """Those that could not be run, and stand still until somebody has looked."""
+    for schedule in store.schedules.list():
+        last = _last_event(store, f"schedule/{schedule.name}") if schedule.paused else None
+        if last and last.outcome == "failure":
+            do = f"put that right, then: custody schedule continue {schedule.name}"
+            yield Finding("warning", f"the schedule {schedule.name} stands still: {last.detail.get('why')}", do)
+
+
+def _last_event(store: Store, subject: str) -> Event | None:
+    return next(iter([*store.records.all_events(subject)][-1:]), None)
 
 
 def _disk_findings(config: Config) -> Iterator[Finding]:

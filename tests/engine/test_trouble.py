@@ -99,6 +99,22 @@ def test_work_is_stopped_in_time_while_a_store_that_says_nothing_keeps_a_renewal
         keeper.close()
 
 
+def test_whoever_slept_past_its_lease_asks_first_who_has_the_job_now(bench: Bench) -> None:
+    bench.submit()
+    now, looks = [100.0], list[float | None]()
+    keeper = Keeper(Renewing(lambda: looks.append(keeper.watch(None))), 30.0, lambda: now[0])  # type: ignore[arg-type]
+    work = claimed(bench)
+    keeper.add([work], now[0])
+    now[0] += 1000  # stopped, and woken
+    assert keeper.watch(keeper.watch(None)) is None
+    assert not work.stopped, "nobody has been asked yet"
+    keeper.beat()
+    assert looks == [now[0]]
+    assert not work.stopped, "it was asked, and answered: it is still ours"
+    keeper.watch(looks[0])
+    assert not work.stopped
+
+
 def test_what_is_to_be_called_at_a_stop_may_fail_and_the_rest_is_called_all_the_same(bench: Bench) -> None:
     bench.submit()
     work, told = claimed(bench), list[str]()

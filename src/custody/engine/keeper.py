@@ -28,6 +28,7 @@ class Keeper:
         self._renewing = threading.Thread(target=self._renew_on, name="custody-keeper", daemon=True)
         self._watching = threading.Thread(target=self._watch_on, name="custody-watch", daemon=True)
         self._closed = threading.Event()
+        self._waits_since: float | None = None  # when the renewal was sent that is under way
         self.losses = 0
 
     def start(self) -> None:
@@ -75,11 +76,13 @@ class Keeper:
         return self._pause()
 
     def _renew(self, works: list[Work]) -> None:
-        asked_at = self._clock()
+        asked_at = self._waits_since = self._clock()
         try:
             answers = self._queue.renew([work.claim for work in works], self._seconds)
         except Exception:
             return  # unknown: trust simply goes on running out, and the next beat asks again
+        finally:
+            self._waits_since = None
         for work in works:
             answer = answers.get(work.claim.id)
             if answer == "lost":
@@ -121,5 +124,14 @@ class Keeper:
             self._closed.wait(min(self.beat(), self._seconds / 6))
 
     def _watch_on(self) -> None:
+        seen = None
         while not self._closed.wait(min(self._seconds / 30, 1.0)):
+            seen = self.watch(seen)
+
+    def watch(self, seen: float | None) -> float | None:
+        """Stop what is late, if the same renewal is still waited for as when we looked before. In any other case
+        whoever renews will do so: after a long sleep it asks first, and then it is known who has the job."""
+        waits_since = self._waits_since
+        if waits_since is not None and waits_since == seen:
             self._stop_unconfirmed()
+        return waits_since

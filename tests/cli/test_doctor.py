@@ -163,6 +163,12 @@ def test_the_doctor_finds(house: House, name: str) -> None:
     assert said[0].do, "it says what to do"
 
 
+def test_the_doctor_says_that_it_knows_of_no_witness_without_a_configuration(house: House) -> None:
+    said = [finding for finding in examine(house.url, None) if "no witness" in finding.what]
+    assert [finding.grade for finding in said] == ["warning"]
+    assert "custody.toml" in said[0].do
+
+
 @pytest.fixture(scope="module")
 def forgetful() -> Iterator[str]:
     """A PostgreSQL with fsync off."""

@@ -37,7 +37,10 @@ def history_findings(store: Store, config: Config | None) -> Iterator[Finding]:
             "custody history key history.key, then [history] in custody.toml; or custody history seal --witness FILE",
         )
     yield from _backlog(store, keeping, last)
-    if last is not None and config is not None:
+    if last is not None and config is None:
+        do = "if there is one, name it: [history] witnesses in custody.toml (custody init)"
+        yield Finding("warning", "no witness of the history is known here, as there is no custody.toml", do)
+    elif last is not None:
         yield from _witnesses(keeping, last)
 
 

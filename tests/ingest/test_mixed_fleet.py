@@ -62,7 +62,7 @@ def working(home: Archive) -> Iterator[None]:
         yield
     finally:
         worker.stop()
-        thread.join(30)
+        thread.join(60)
 
 
 def wait_for_end(home: Archive, batch: int) -> Job:
@@ -175,11 +175,11 @@ def expire(home: Archive) -> None:
     """End our session behind our back, as the server does when it has not heard of us for too long."""
     zk = home.store.queue._at.session.zk  # type: ignore[attr-defined]
     sid = zk.client_id
-    again = KazooClient(",".join(f"{host}:{port}" for host, port in zk.hosts), client_id=sid, timeout=10)
+    again = KazooClient(",".join(f"{host}:{port}" for host, port in zk.hosts), client_id=sid, timeout=30)
     again.start()
     again.stop()  # closing it ends the session for both
     again.close()
-    end = time.monotonic() + 30
+    end = time.monotonic() + 60
     while not zk.connected or zk.client_id == sid:
         assert time.monotonic() < end
         time.sleep(0.01)

@@ -333,6 +333,31 @@ def test_a_job_that_kills_its_workers_is_put_aside_and_the_others_are_done(
     assert 1 <= deaths <= 3, "among many, among few, alone"
 
 
+POLL = 2.0
+
+
+@pytest.mark.proves("G13")
+@pytest.mark.alone
+def test_without_wake_ups_a_job_waits_for_the_next_look_and_no_longer(
+    fleet: Fleet, scaled: Scaled[int], tell: Tell, seed: int
+) -> None:
+    rng, waited = random.Random(13 + seed), list[float]()
+    worker, disk = fleet.start("--no-wake", "--poll", str(POLL)), Disk(fleet.folder)
+    fleet.holder(worker)
+    disk.start()
+    for number in range(scaled(2, 12, 200)):
+        time.sleep(rng.uniform(0, POLL / 4))  # at any moment between two looks
+        (job,) = fleet.submit(NewJob("parcel", key=f"lonely {number}"))
+        submitted = time.monotonic()
+        until(fleet.is_done)
+        (begun,) = [entry.at for entry in fleet.history() if entry.act == "begin" and entry.job == job]
+        waited.append(begun - submitted)
+    standstill = disk.stop()
+    most = share(sorted(waited), 0.9) / POLL
+    tell(f"without wake-ups on {fleet.store.db.dialect}: begun after {most:.2f} polls at most", polls_waited=most)
+    assert min(waited) <= 1.1 * POLL + 4 * standstill
+
+
 @pytest.mark.proves("G13")
 def test_without_wake_ups_everything_is_done_all_the_same(fleet: Fleet, scaled: Scaled[int], tell: Tell) -> None:
     count = scaled(100, 1_000, 100_000)

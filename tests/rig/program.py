@@ -59,7 +59,7 @@ class Program:
         command: Sequence[str | Path],
         ready: Callable[[], object],
         *,
-        seconds: float = 30,
+        seconds: float = 120,
         cwd: Path | None = None,
         environ: Mapping[str, str] | None = None,
     ) -> None:

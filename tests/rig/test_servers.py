@@ -84,7 +84,7 @@ def test_zookeeper_ends_a_session_that_falls_silent(zookeeper: ZooKeeper) -> Non
     gone = threading.Event()
     with Proxy(zookeeper.port) as proxy, session(root) as watcher:
         slow_line = root.replace(f":{zookeeper.port}/", f":{proxy.port}/")
-        with session(slow_line, seconds=0.5) as sleeper:
+        with session(slow_line, seconds=3) as sleeper:
             sleeper.create("/here", ephemeral=True)
             watcher.exists("/here", watch=lambda _: gone.set())
             proxy.freeze()

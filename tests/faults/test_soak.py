@@ -122,7 +122,7 @@ def test_a_transaction_that_stays_open_elsewhere_does_not_slow_claims_down(
 ) -> None:
     """It ends after some minutes: what was claimed since it began cannot be cleared away until then, and whoever
     claims from the same queue walks over it."""
-    waves, seconds = scaled((2, 60.0), (500, 120.0), (5_000, 300.0))
+    waves, seconds = scaled((2, 60.0), (500, 300.0), (5_000, 300.0))
     with (
         open_store(postgres_url) as store,
         at_work(store) as work_off,

@@ -57,7 +57,7 @@ class Desk:
 
     def worker(self, **settings: object) -> Worker:
         return Worker(
-            self.store, Serving(tuple(kinds(self.shop))), Settings(**{"lease": 3.0, "threads": 4, **settings})
+            self.store, Serving(tuple(kinds(self.shop))), Settings(**{"lease": 6.0, "threads": 4, **settings})
         )  # type: ignore[arg-type]
 
     def run(self) -> None:

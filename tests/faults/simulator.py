@@ -92,7 +92,7 @@ class Simulation:
     def __init__(self, seed: int, workers: int = 3, jumps: tuple[int, ...] = JUMPS) -> None:
         """With far jumps the clock stands still at times as well, and is set right before everything must end."""
         self.seed, self.rng = seed, random.Random(seed)
-        self._jumps, self._wrong_by, self._stands = jumps, 0.0, False
+        self._jumps, self._furthest, self._stands = jumps, 0, False
         self.clock, self.elapsed = HandClock(), 0.0
         self.truth = open_store("sqlite://:memory:", self.clock, self._new_move)
         assert isinstance(self.truth.db, SqliteDatabase)
@@ -151,7 +151,7 @@ class Simulation:
         """Faults stop; whatever can end must end within a bound."""
         if self._jumps is not JUMPS:
             self._stands = False
-            self.clock.advance(max(0.0, -self._wrong_by))
+            self.clock.set(max(self._furthest, self.clock.now()))  # and what was put off by a clock ahead comes due
         self.line.loss, self.handlers.calm = 0.0, True
         for scope, name in (("lane", "north"), ("collection", "maps"), ("kind", "space")):
             self.store.queue.lift(scope, name, "ada")
@@ -266,18 +266,18 @@ class Simulation:
 
     def _pass_time(self, seconds: float) -> None:
         self.elapsed += seconds
-        self._tick(0.0 if self._stands else seconds, seconds)
+        self._tick(0.0 if self._stands else seconds)
 
-    def _tick(self, told: float, real: float) -> None:
-        self._wrong_by += told - real
-        self.clock.advance(told)
+    def _tick(self, seconds: float) -> None:
+        self.clock.advance(seconds)
+        self._furthest = max(self._furthest, self.clock.now())
 
     def _jump(self) -> None:
         """Someone sets the store's clock; the workers' own clocks do not notice."""
         self.jumps += 1
         if self._jumps is not JUMPS:
             self._stands = self.rng.random() < 0.3
-        self._tick(self.rng.choice(self._jumps), 0.0)
+        self._tick(self.rng.choice(self._jumps))
 
     # What must be true
 

@@ -345,7 +345,7 @@ def test_without_wake_ups_a_job_waits_for_the_next_look_and_no_longer(
     worker, disk = fleet.start("--no-wake", "--poll", str(POLL)), Disk(fleet.folder)
     fleet.holder(worker)
     disk.start()
-    for number in range(scaled(2, 12, 200)):
+    for number in range(scaled(2, 8, 200)):
         time.sleep(rng.uniform(0, POLL / 4))  # at any moment between two looks
         (job,) = fleet.submit(NewJob("parcel", key=f"lonely {number}"))
         submitted = time.monotonic()

@@ -95,7 +95,7 @@ ROWS: dict[str, Row] = {
     ),
     "G10": Row(
         "The disk is full at any write: of the store, of a deposit, of the log",
-        {"full disks": least(600, 6_000), "deposits": least(20), "logs": least(2)},
+        {"full disks": least(600, 6_000), "deposits": least(40), "logs": least(5)},
     ),
     "G11": Row("A worker that is asked to leave charges nobody", {"stops": least(200, 5_000)}),
     "G12": Row(
@@ -109,7 +109,7 @@ ROWS: dict[str, Row] = {
     "G14": Row("Every store does what the model does", {"examples": least(2_000, 100_000)}),
     "G15": Row(
         "A migration may be killed at any point, and begin from any schema there was",
-        {"kills": least(200), "schemas": least(14)},
+        {"kills": least(140), "schemas": least(14)},
     ),
     "G16": Row(
         "A million jobs beside a transaction that stays open",

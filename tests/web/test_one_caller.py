@@ -66,7 +66,7 @@ def abused(port: int, token: str, connections: int) -> Iterator[dict[str, int]]:
 def test_whoever_behaves_is_answered_while_another_does_his_worst(
     tmp_path: Path, scaled: Scaled[tuple[int, int]], tell: Tell
 ) -> None:
-    times, connections = scaled((20, 50), (300, 500), (3_000, 500))
+    times, connections = scaled((20, 50), (200, 500), (3_000, 500))
     good, bad = (custody(tmp_path, "token", "create", name, "--role", "reader").strip() for name in ("good", "bad"))
     assert SOURCE.is_dir()
     with program(tmp_path, "serve", "--port", "0", "--no-log", "--no-workers") as serving:

@@ -143,7 +143,9 @@ ROWS: dict[str, Row] = {
     "H9": Row("Callbacks are signed, and forgeries refused", {CASES: least(5)}),
     "H10": Row("Tampering with the history is found", {"attacks": least(40), "places": least(8_000, 400_000)}),
     "H11": Row("A restored backup verifies, an old one is called a rollback", {CASES: least(2)}),
-    "H12": Row("What is installed is what was locked", {CASES: least(2)}),
+    "H12": Row(
+        "What is installed is what was locked and listed, and the doctor names what is unsafe", {CASES: least(15)}
+    ),
     "H13": Row(
         "One caller cannot slow down the others",
         {CASES: least(9), "slower": most(2.0), "memory grown": most(0.25)},

@@ -264,6 +264,7 @@ def test_a_graceful_stop_gives_back_what_was_not_started_and_charges_no_attempt(
     thread = in_thread(worker)
     until(lambda: len(begun) == 2)
     worker.stop()
+    until(lambda: worker._hands._stopping and not worker._hands.ready)  # the others are given back
     asked_to_leave.set()
     thread.join()
     jobs = [file_store.queue.get(job) for job in ids]

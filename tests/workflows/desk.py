@@ -118,7 +118,7 @@ def alive(command: str) -> bool:
     return subprocess.run(["pgrep", "-f", f"^{command}$"], capture_output=True).returncode == 0
 
 
-def until(what: object, seconds: float = 60) -> None:
+def until(what: object, seconds: float = 120) -> None:
     assert callable(what)
     end = time.monotonic() + seconds
     while True:

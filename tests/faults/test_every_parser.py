@@ -241,7 +241,7 @@ def folder() -> Iterator[Path]:
 def test_whatever_it_is_given_a_parser_answers_or_refuses(
     what: str, folder: Path, scaled: Scaled[int], seed: int, tell: Tell
 ) -> None:
-    count, slowest, answered = scaled(200, 30_000, 3_000_000) // SLOW.get(what, 1), 0.0, 0
+    count, slowest, answered = scaled(200, 12_000, 3_000_000) // SLOW.get(what, 1), 0.0, 0
     for number in range(count):
         chance, began = Chance(f"{what} {seed} {number}"), time.thread_time()
         try:

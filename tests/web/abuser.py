@@ -38,7 +38,7 @@ def upload(port: int, token: str, over: threading.Event, heard: Counter[int]) ->
         f"POST /api/v1/jobs HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\nTransfer-Encoding: chunked\r\n\r\n"
     )
     while not over.wait(0.05):
-        with socket.create_connection(("127.0.0.1", port), timeout=3) as line, suppress(OSError):
+        with socket.create_connection(("127.0.0.1", port), timeout=3) as line, suppress(OSError, LookupError):
             try:
                 line.sendall(head.encode())
                 for _ in range((1 << 30) // len(BODY)):
@@ -77,7 +77,7 @@ def main(port: int, token: str, connections: int) -> None:
     print("at it", flush=True)
     sys.stdin.readline()
     over.set()
-    print(json.dumps(heard), flush=True)
+    print(json.dumps(dict(heard)), flush=True)
 
 
 if __name__ == "__main__":

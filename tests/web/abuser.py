@@ -7,6 +7,7 @@ body that has no end. Ends when its standard input does; says how often it was a
 from __future__ import annotations
 
 import http.client
+import itertools
 import json
 import socket
 import sys
@@ -50,20 +51,17 @@ def upload(port: int, token: str, over: threading.Event, heard: Counter[int]) ->
 
 
 def dawdle(port: int, count: int, over: threading.Event) -> None:
-    """Connections on which a letter comes now and then."""
+    """Connections on which a letter comes every second, not all of them at once; those that are ended are begun again."""
     lines: list[socket.socket] = []
-    while not over.wait(1.0):
-        kept = []
-        for line in lines:
-            try:
-                line.sendall(b"y")
-                kept.append(line)
-            except OSError:
-                line.close()
-        lines = kept
-        while len(lines) < count:
-            lines.append(socket.create_connection(("127.0.0.1", port), timeout=60))
-            lines[-1].sendall(BEGUN)
+    for number in itertools.cycle(range(count)):
+        if over.wait(1.0 / count if len(lines) == count else 0.0):
+            return
+        try:
+            lines[number].sendall(b"y")
+        except (OSError, IndexError):
+            fresh = socket.create_connection(("127.0.0.1", port), timeout=60)
+            fresh.sendall(BEGUN)
+            lines[number : number + 1] = [fresh]
 
 
 def main(port: int, token: str, connections: int) -> None:

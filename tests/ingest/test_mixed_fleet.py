@@ -364,6 +364,7 @@ def test_what_the_history_could_not_take_is_refused_with_its_move_and_keeps_nobo
         # and should another version of this program have let one through, the others still arrive
         entry = {"move": "odd", "happened": [_happened(first.id, {"state": "recording", "size": 1 << 60})]}
         service.zk.create("/custody/moves/m", json.dumps(entry).encode(), sequence=True)
+        service.zk.create("/custody/moves/m", b'{"move": "odd", "happened": [1]}', sequence=True)
         assert queue.settle([passed(home, first)])[0].done
         queue.tick()
         told = {claim.id: home.store.records.events(claim.job.subject) for claim in (first, second)}
@@ -371,6 +372,8 @@ def test_what_the_history_could_not_take_is_refused_with_its_move_and_keeps_nobo
         assert "unwritable" in told[first.id][0].detail
         assert told[first.id][-1].detail["state"] == "notify"
         assert service.zk.get_children("/custody/moves") == []
+        (unread,) = home.store.records.events("tree")
+        assert (unread.type, unread.detail["data"]) == ("unreadable", '{"move": "odd", "happened": [1]}')
 
 
 def _happened(job: int, detail: dict[str, Any]) -> dict[str, Any]:

@@ -17,11 +17,11 @@ from custody.model.job import NewJob
 from custody.stores import Store, open_store
 from custody.stores.recount import recount
 from custody.stores.sqlite import writer
-from custody.stores.sqlite.writer import MOST_MOVES, MOST_SECONDS
+from custody.stores.sqlite.writer import MOST_SECONDS
 from stores.acts import settle, state, submit, take, take_one
 from stores.clock import HandClock
 
-SOON = 10.0
+SOON = 60.0
 
 
 class Disk:
@@ -95,16 +95,16 @@ def threads() -> Iterator[ThreadPoolExecutor]:
         yield pool
 
 
-@pytest.fixture
-def roomy(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
-    """Groups that begin from now on take along whoever waits, however slow the machine is."""
-    return lambda: monkeypatch.setattr(writer, "MOST_SECONDS", SOON)
+@pytest.fixture(autouse=True)
+def own_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever a test makes of the limits of a group, the next one finds them as they are."""
+    for name in ("MOST_SECONDS", "MOST_MOVES"):
+        monkeypatch.setattr(writer, name, getattr(writer, name))
 
 
-def together(
-    store: Store, threads: ThreadPoolExecutor, *works: Callable[[Any], Any], then: Callable[[], None] = lambda: None
-) -> list[Future[Any]]:
-    """Hand these to the writer while it is busy, so that it finds them waiting together."""
+def together(store: Store, threads: ThreadPoolExecutor, *works: Callable[[Any], Any]) -> list[Future[Any]]:
+    """Hand these to the writer while it is busy, so that it finds them waiting together, and has the time to take them
+    all along, however slow the machine is."""
     busy, go = threading.Event(), threading.Event()
 
     def hold_up(tx: Any) -> None:
@@ -113,7 +113,6 @@ def together(
 
     first = threads.submit(store.db.write, hold_up)
     assert busy.wait(SOON)
-    then()
     line = store.db._writer._line  # type: ignore[attr-defined]
     waiting = []
     for count, work in enumerate(works, start=1):
@@ -121,6 +120,7 @@ def together(
         while len(line) < count:
             pass
     time.sleep(2 * MOST_SECONDS)  # the time for its group is up: what waits goes into the next
+    writer.MOST_SECONDS = SOON
     go.set()
     first.result(SOON)
     return waiting
@@ -251,12 +251,13 @@ def test_a_refused_write_can_be_sent_again_and_happens_once(store: Store, disk: 
 
 
 def test_a_group_has_an_end_so_that_other_processes_get_in(store: Store, threads: ThreadPoolExecutor) -> None:
+    writer.MOST_MOVES = 7
     seen: list[Any] = []
     futures = together(store, threads, *(making(f"k{number}", seen) for number in range(30)))
     for future in futures:
         future.result(SOON)
     per_group = [sum(tx is other for other in seen) for tx in seen]
-    assert max(per_group) <= MOST_MOVES
+    assert max(per_group) == 7
 
 
 def test_every_move_in_a_group_has_the_same_time(store: Store, clock: HandClock, threads: ThreadPoolExecutor) -> None:
@@ -294,10 +295,10 @@ def test_a_write_lock_held_for_too_long_is_said_to_be_that(
 
 
 def test_however_long_a_group_waits_for_another_process_it_goes_in_together(
-    store: Store, quick_folder: Path, threads: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
+    store: Store, quick_folder: Path, threads: ThreadPoolExecutor
 ) -> None:
     """Else, where several processes write, each would write one move at a time, when its turn has come at last."""
-    monkeypatch.setattr(writer, "MOST_SECONDS", 0.5)
+    writer.MOST_SECONDS = 0.5
     other = apsw.Connection(str(quick_folder / "custody.db"))
     other.execute("begin immediate")
     seen: list[Any] = []
@@ -320,7 +321,7 @@ def test_claims_of_many_threads_share_commits_and_no_job(store: Store, threads: 
 
 
 def test_whoever_is_interrupted_while_writing_for_others_leaves_their_work_to_the_next(
-    store: Store, threads: ThreadPoolExecutor, roomy: Callable[[], None]
+    store: Store, threads: ThreadPoolExecutor
 ) -> None:
     interrupts = iter([KeyboardInterrupt])
 
@@ -329,8 +330,7 @@ def test_whoever_is_interrupted_while_writing_for_others_leaves_their_work_to_th
             raise interrupt
         return making("c")(tx)
 
-    works = (making("a"), making("b"), once_interrupted, making("d"))
-    leader, one, two, three = together(store, threads, *works, then=roomy)
+    leader, one, two, three = together(store, threads, making("a"), making("b"), once_interrupted, making("d"))
     with pytest.raises(KeyboardInterrupt):
         leader.result(SOON)
     assert len({future.result(SOON) for future in (one, two, three)}) == 3
@@ -339,7 +339,7 @@ def test_whoever_is_interrupted_while_writing_for_others_leaves_their_work_to_th
 
 
 def test_an_interrupt_after_the_commit_does_nothing_twice(
-    store: Store, threads: ThreadPoolExecutor, roomy: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+    store: Store, threads: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     give, interrupts = writer._give, iter([KeyboardInterrupt])
 
@@ -349,7 +349,7 @@ def test_an_interrupt_after_the_commit_does_nothing_twice(
         give(*told)
 
     monkeypatch.setattr(writer, "_give", interrupted)
-    leader, one, two = together(store, threads, making("a"), making("b"), making("c"), then=roomy)
+    leader, one, two = together(store, threads, making("a"), making("b"), making("c"))
     with pytest.raises(KeyboardInterrupt):
         leader.result(SOON)
     assert one.result(SOON) != two.result(SOON)

@@ -147,6 +147,8 @@ VALUES = (OverflowError, UnicodeEncodeError)
 def file_of(url: str) -> str:
     """The path in sqlite:///relative, sqlite:////absolute or sqlite://:memory:."""
     path = url.removeprefix("sqlite://")
+    if "\0" in path:
+        raise BadInput("no file has such a name", code="store.url", where=repr(url[:80]))
     if path in ("", "/", ":memory:", "/:memory:"):
         return ":memory:"
     return os.path.expanduser(path[1:] if path.startswith("/") else path)

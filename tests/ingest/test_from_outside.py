@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 
 import pytest
 
-from custody.cli import main
 from custody.ingest.keys import request_of
 from custody.ingest.manifest.form import OBJECT
 from custody.ingest.manifest.reader import check
@@ -22,6 +21,7 @@ from custody.ingest.submission import Submission, batch_job
 from custody.model.errors import BadInput, StateConflict
 from ingest.bench import PROFILE, Archive, archive, quick
 from ingest.test_end_to_end import tar_of
+from rig.commands import Run
 
 EZID = """
 [identifier]
@@ -32,33 +32,6 @@ ezid_url = "{url}"
 ezid_user = "demo"
 ezid_password_file = "ezid.password"
 """
-
-
-@dataclass
-class Said:
-    code: int
-    out: str
-    err: str
-
-
-Run = Callable[..., Said]
-
-
-@pytest.fixture
-def custody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Run:
-    """A command, as an archivist gives it in a folder; in this process, because starting one costs half a second."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("CUSTODY_STORE", raising=False)
-    monkeypatch.setenv("CUSTODY_WHO", "ada")
-
-    def run(*words: str) -> Said:
-        capfd.readouterr()
-        with pytest.raises(SystemExit) as ended:
-            main(list(words))
-        out, err = capfd.readouterr()
-        return Said(ended.value.code if isinstance(ended.value.code, int) else 0, out, err)
-
-    return run
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from border.containers import Z, zip_of
+from custody.ingest import batch as batches
 from custody.ingest.profile import parse_profile
 from custody.ingest.tree import shown
 from custody.model.errors import BadInput
@@ -131,7 +132,10 @@ def test_a_depositor_is_told_once_that_a_submission_cannot_be_used(
     assert len(home.mails()) == 1
 
 
-def test_a_server_that_is_away_is_tried_again_before_the_depositor_is_told(home: Archive) -> None:
+def test_a_server_that_is_away_is_tried_again_before_the_depositor_is_told(
+    home: Archive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(batches, "TRIES_BEFORE_FINAL", 5)
     url = home.put("batch.checkm", b"")
     home.server.misbehave("/batch.checkm", "busy")
     batch = home.submit(url, type="batch-manifest", filename="batch.checkm")

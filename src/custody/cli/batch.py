@@ -57,6 +57,7 @@ def submit(
     notification: Annotated[str, typer.Option(help="mail addresses instead of the profile's")] = "",
     key: Annotated[str, typer.Option(help="the same key again gives the same batch")] = "",
     note: str = "",
+    dc: Annotated[list[str] | None, typer.Option(help="further Dublin Core, ELEMENT=VALUE; may be repeated")] = None,
     config: ConfigFile = None,
     store: StoreUrl = "",
     json: AsJson = False,
@@ -68,7 +69,7 @@ def submit(
         url, filename = _stage(payload, settings)
         submission = Submission(
             profile, url, type_, filename, running.me(), update, algorithm, value, title, creator, date, local_id,
-            primary_id, notification, note, "custody cli",
+            primary_id, notification, note, "custody cli", dict(_pair(each) for each in dc or ()),
         )  # fmt: skip
         number, new = submit_batch(handle, submission, key or None, running.me())
         there = any(job.id == number for job in handle.queue.list(after=number - 1, limit=1))
@@ -80,6 +81,13 @@ def submit(
         print(f"  follow it: custody batch show {label(number)}", file=sys.stderr)
     else:
         print("  it has been cleaned up since, and nothing was deposited again", file=sys.stderr)
+
+
+def _pair(text: str) -> tuple[str, str]:
+    element, equals, value = text.partition("=")
+    if not (element and equals and value):
+        raise BadInput(f"cannot read {text!r}", code="submission.dc", where="--dc", hint="--dc rights='Public domain'")
+    return element, value
 
 
 def _check_profile(settings: Config, name: str) -> None:

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
 
 from custody.ingest import keys, mail
+from custody.ingest.describe import ELEMENTS
 from custody.ingest.digests import algorithm, digest_value
 from custody.ingest.identifiers import ark
 from custody.ingest.manifest.form import CONTAINERS, Row
@@ -61,6 +62,7 @@ class Submission:
     notification: str = ""  # overrides the profile's addresses; several are separated by , or ;
     note: str = ""
     user_agent: str = ""
+    dc: Mapping[str, str] = field(default_factory=dict)  # further Dublin Core, by element
     inline: bool = False  # the payload was made from a list in the request: its rows are numbered from 1
 
     def checked(self) -> Submission:
@@ -83,6 +85,11 @@ class Submission:
                 hint="say what the file is called: filename",
             )  # fmt: skip
         mail.check_addresses(self.notification)
+        for name in self.dc:
+            if name not in ELEMENTS:
+                raise BadInput(
+                    f"Dublin Core has no {name!r}", code="submission.dc", where=f"DC.{name}", hint=", ".join(ELEMENTS)
+                )
         checked = replace(self, primary_id=ark(self.primary_id)) if self.primary_id else self
         if not self.digest_type:
             return checked
@@ -163,7 +170,7 @@ def row_jobs(
 
 
 def _job(batch: int, submission: Mapping[str, Any], facts: Mapping[str, Any], priority: int) -> NewJob:
-    common = {name: submission[name] for name in ("submitter", "update", "note") if submission.get(name)}
+    common = {name: submission[name] for name in ("submitter", "update", "note", "dc") if submission.get(name)}
     payload = {"profile": submission["profile"], **common, **{name: value for name, value in facts.items() if value}}
     profile = str(submission["profile"])
     return NewJob(

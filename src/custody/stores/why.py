@@ -88,7 +88,13 @@ def _resting(tx: Tx, job: Job) -> Reason:
             "held", f"{hold.scope} {hold.name} is held by {hold.who}: {hold.why}",
             f"the hold on {hold.scope} {hold.name} is lifted and the job is released", hold.since,
         )  # fmt: skip
-    return Reason("held", f"it is {job.state}", "an operator releases it", job.changed)
+    return Reason("held", f"it is {job.state}{_by_whom(tx, job)}", "an operator releases it", job.changed)
+
+
+def _by_whom(tx: Tx, job: Job) -> str:
+    rows = tx.run("events", subject=job.subject, after=job.seq - 1, limit=1)
+    last = event_from(rows[0]) if rows else None
+    return f" by {last.agent}: {last.detail.get('why', '')}" if last and last.type == "held" else ""
 
 
 def _needs(tx: Tx, job: Job) -> Iterator[Reason]:

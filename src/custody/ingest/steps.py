@@ -221,8 +221,15 @@ def notify(work: Work, world: World) -> Outcome:
     """Tell whoever asked to be told; only now, when the object can be read. Then the working folder goes."""
     profile = world.profile(work.payload["profile"])
     if profile.callback.url:
-        status = notices.call_back(work, world, profile)
-        told = {"callback": status}
+        try:
+            told = {"callback": notices.call_back(work, world, profile)}
+        except LeaseLost:
+            raise
+        except CustodyError as error:
+            if work.stopped:
+                raise
+            said = f"it is deposited, but its callback was not taken: {error}"
+            return Failed(error.code, said, transient=isinstance(error, Unavailable))
     else:
         told = {}
     world.disk.remove(work.job)

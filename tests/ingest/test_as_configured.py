@@ -137,6 +137,13 @@ def test_a_wrong_password_is_the_archives_mistake_and_the_letter_waits(tmp_path:
     assert len(office.letters) == 1
 
 
+def test_a_certificate_that_nobody_vouches_for_is_named(office: Office) -> None:
+    with pytest.raises(Unavailable) as refused:
+        by_smtp("127.0.0.1", office.port, user="custody", password="right", starttls=True)(message())
+    assert (refused.value.code, "SSL_CERT_FILE" in refused.value.hint) == ("mail.certificate", True)
+    assert office.letters == []
+
+
 def test_a_deposit_is_unharmed_and_its_letter_sent_when_the_password_is_right(
     tmp_path: Path, custody: Run, office: Office, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -157,3 +164,16 @@ def test_a_deposit_is_unharmed_and_its_letter_sent_when_the_password_is_right(
             break
     assert len(office.letters) == 1
     assert "done" in custody("job", "show", "3").out
+
+
+# -- a batch whose depositor would not be told ------------------------------------------------------------------
+
+
+def test_deleting_what_was_not_told_must_be_meant(tmp_path: Path, custody: Run) -> None:
+    settle_in(tmp_path, custody)
+    assert custody("batch", "submit", "https://127.0.0.1/x.pdf", "--profile", "example").code == 0
+    assert custody("worker", "run", "--until-idle").code == 0
+    asked = custody("batch", "delete", "1", "--why", "a mistake")
+    assert (asked.code, "repeat it with --yes" in asked.err) == (3, True)
+    assert "failed" in custody("batch", "list").out
+    assert "is deleted, with 1 job" in custody("batch", "delete", "1", "--why", "a mistake", "--yes").out

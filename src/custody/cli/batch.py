@@ -23,7 +23,7 @@ from custody.ingest.staging import Staging, name_in
 from custody.ingest.states import BATCH_KIND, JOB, JOB_KIND
 from custody.ingest.submission import TYPES, Submission
 from custody.ingest.submission import submit as submit_batch
-from custody.model.errors import BadInput, NotFound
+from custody.model.errors import BadInput, NotFound, Refused
 from custody.model.job import Filter, Job
 from custody.stores import Store
 
@@ -329,6 +329,13 @@ def release(batch: Number, why: Why = "", config: ConfigFile = None, store: Stor
     raise typer.Exit(1 if refused else 0)
 
 
+def _ask(meant: str) -> None:
+    if not sys.stdin.isatty():
+        raise Refused(meant, code="batch.untold", hint="repeat it with --yes if that is meant")
+    if not typer.confirm(f"{meant}. Delete it?", err=True):
+        raise Refused("it is left as it is", code="batch.untold")
+
+
 @app.command()
 def delete(
     batch: Number,
@@ -350,7 +357,7 @@ def delete(
             print(f"batch {label(batch)} is not there: nothing to do")
             return
         if not yes and found.state != "completed":
-            typer.confirm(f"The depositor will not be told. Delete batch {label(batch)} ({found.state})?", abort=True)
+            _ask(f"batch {label(batch)} is {found.state}, and its depositor will not be told")
         world = open_world(handle, settings.ingest, settings.home)
         count = delete_batch(handle, found, running.me(), why, world)
     print(f"batch {label(batch)} is deleted, with {running.counted(count, 'job')}; the history stays")

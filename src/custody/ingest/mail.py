@@ -158,6 +158,11 @@ def _trouble(error: Exception, host: str, user: str) -> Refused | Unavailable:
     if isinstance(error, smtplib.SMTPResponseException):
         kind = Unavailable if error.smtp_code < 500 else Refused
         return kind(f"the mail server {host} says {_said(error)}", code="mail.server")
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return Unavailable(
+            f"the certificate of the mail server {host} is not trusted: {error.verify_message}",
+            code="mail.certificate", hint="SSL_CERT_FILE names a private authority, for the workers",
+        )  # fmt: skip
     if isinstance(error, smtplib.SMTPNotSupportedError):
         return Refused(f"the mail server {host} cannot: {error}", code="mail.server")
     return Unavailable(f"the mail server {host} does not answer: {error}", code="mail.server")

@@ -237,7 +237,7 @@ def test_the_whole_queue_and_a_single_job_are_held_and_let_go(tmp_path: Path, cu
 
     assert custody("job", "submit", "parcel").code == 0
     assert custody("hold", "set", "job", "2", "--why", "wait").out == "job 2 is held\n"
-    assert "it is held" in custody("job", "why", "2").out
+    assert "it is held by ada: wait" in custody("job", "why", "2").out
     assert custody("hold", "lift", "job", "2").code == 0
     assert "it is held" not in custody("job", "why", "2").out
 

@@ -101,6 +101,7 @@ def test_a_mail_server_that_asks_who_we_are_is_told_from_a_file(home: Archive) -
         ({"notification": "a@b.example, nobody"}, "mail.address", "notification"),
         ({"notification": ";".join(["a@b.example"] * 51)}, "mail.recipients", "notification"),
         ({"payload": "https://files.example/"}, "submission.filename", "payload"),
+        ({"title": "Letters\0"}, "submission.text", "title"),
         ({"payload": "https://ada:secret@files.example/a"}, "url.credentials", "payload"),
         ({"payload": "https://files.example/?a=b", "type": "container"}, "submission.filename", "payload"),
     ],

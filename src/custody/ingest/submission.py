@@ -66,6 +66,7 @@ class Submission:
     inline: bool = False  # the payload was made from a list in the request: its rows are numbered from 1
 
     def checked(self) -> Submission:
+        _check_texts(asdict(self))
         if self.type and self.type not in TYPES:
             raise BadInput(
                 f"there is no type {self.type!r}", code="submission.type", where="type", hint=", ".join(TYPES)
@@ -85,16 +86,23 @@ class Submission:
                 hint="say what the file is called: filename",
             )  # fmt: skip
         mail.check_addresses(self.notification)
-        for name in self.dc:
-            if name not in ELEMENTS:
-                raise BadInput(
-                    f"Dublin Core has no {name!r}", code="submission.dc", where=f"DC.{name}", hint=", ".join(ELEMENTS)
-                )
         checked = replace(self, primary_id=ark(self.primary_id)) if self.primary_id else self
         if not self.digest_type:
             return checked
         which = algorithm(self.digest_type)
         return replace(checked, digest_type=which.name, digest_value=digest_value(which, self.digest_value))
+
+
+def _check_texts(given: Mapping[str, Any]) -> None:
+    """What no database can write down, and what Dublin Core has no place for."""
+    for name, value in [*given.items(), *((f"DC.{element}", text) for element, text in given["dc"].items())]:
+        if isinstance(value, str) and "\0" in value:
+            raise BadInput("there is a NUL in it: this is no text", code="submission.text", where=name)
+    for name in given["dc"]:
+        if name not in ELEMENTS:
+            raise BadInput(
+                f"Dublin Core has no {name!r}", code="submission.dc", where=f"DC.{name}", hint=", ".join(ELEMENTS)
+            )
 
 
 def submit(store: Store, submission: Submission, key: str | None, agent: str) -> tuple[int, bool]:

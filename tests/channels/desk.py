@@ -12,15 +12,14 @@ from pathlib import Path
 import httpx2
 
 from custody.channels.blobs import Blobs
-from custody.channels.crawl import Coverage, differs
+from custody.channels.crawl import Coverage
 from custody.channels.discord import Discord
 from custody.channels.files import Files
-from custody.channels.serving import kinds
+from custody.channels.serving import kinds, table_settings
 from custody.channels.shared import StoreSlots
 from custody.channels.standins.discord import Standin
 from custody.channels.standins.traffic import Switches
 from custody.channels.standins.world import Channel, World
-from custody.channels.table import Settings
 from custody.channels.work import Mirror, add_job, item_id
 from custody.engine import Serving, Worker
 from custody.stores import Store, open_store
@@ -104,9 +103,7 @@ def opened(
             slots = StoreSlots(store, per_second=10_000)
             discord = Discord("token", http, slots, api=standin.api, media_hosts=standin.media_hosts)
             place = blobs or Files(folder / "blobs", clock)
-            yield Desk(
-                store, standin, Mirror(store, discord, place, Settings(capacity=16, differs=differs)), channel, clock
-            )
+            yield Desk(store, standin, Mirror(store, discord, place, table_settings(16)), channel, clock)
 
 
 Opened = Callable[..., Desk]

@@ -139,15 +139,19 @@ class Office:
         return coverage
 
     def same(self, channel: Channel) -> bool:
-        """Is the archive what the channel is: the same messages, in their newest version, and no gaps?"""
+        return not self.differs(channel)
+
+    def differs(self, channel: Channel) -> str:
+        """What is not as the channel is: its messages in their newest version, and no gaps."""
         table, coverage = self.table(channel.id), self.coverage(channel.id)
         last = next((raw for n in reversed(range(channel.count)) if (raw := self.world.message(channel, n))), None)
         if coverage.gaps or (last and coverage.upto < int(last["id"])):  # cheap to know, and asked often
-            return False
+            return f"there is more to be had than {coverage}"
         kept = {one.id: one.message["content"] for one in table.between() if not one.deleted_at}
         world = self.world
         there = {int(raw["id"]): raw["content"] for n in range(channel.count) if (raw := world.message(channel, n))}
-        return kept == there
+        odd = sorted(one for one in kept.keys() | there.keys() if kept.get(one) != there.get(one))
+        return ", ".join(f"{one}: {kept.get(one)!r} instead of {there.get(one)!r}" for one in odd[:3])
 
 
 def own_sources() -> dict[str, str]:

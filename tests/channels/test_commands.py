@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -49,6 +52,34 @@ def test_a_channel_that_cannot_be_added_is_said_to_have_failed_when_it_is_asked_
     said = here.run("channel", "add", "77", code=3)
     assert "failed as job 1" in said
     assert "custody job resume 1" in said
+
+
+def test_a_run_without_end_outlives_a_service_that_is_down(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("custody.channels.discord.TRIES", 1)
+    monkeypatch.setattr("custody.cli.channel_running.PAUSE_SECONDS", 0.01)
+    world, asked, from_now_on = World(seed=42), list[int](), threading.Event()
+    channel = world.add(0, "reading-room", 240)
+
+    def down(call: int) -> int | None:
+        asked.append(call)
+        return 503 if from_now_on.is_set() and len(asked) <= 4 else None
+
+    with office(tmp_path, world, Switches(bucket_limit=10_000, trouble=down)) as here:
+        here.run("channel", "add", str(channel.id))
+        here.run("channel", "run", "--until-idle")
+        world.post(channel, 3)
+        asked.clear()
+        from_now_on.set()
+
+        def interrupt() -> None:
+            here.until_same(channel)
+            os.kill(os.getpid(), signal.SIGINT)
+
+        ending = threading.Thread(target=interrupt)
+        ending.start()
+        said = here.run("channel", "run")
+        ending.join()
+        assert said.count("asking again soon") == 4
 
 
 def test_a_channel_from_its_first_page_to_its_last(here: Office) -> None:

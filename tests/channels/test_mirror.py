@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from channels.desk import Desk, opened
-from custody.channels import work
+from custody.channels import steps, work
 from custody.channels.discord import Discord
 from custody.channels.serving import kinds
 from custody.channels.shared import StoreSlots
+from custody.channels.steps import Progress
 from custody.channels.work import add_job, remove_job, review_job, sync_job, watch
 from custody.engine import Serving, Worker
 from custody.history.keys import make_key
@@ -45,6 +48,62 @@ def test_only_what_is_new_is_fetched_again_and_the_watch_finds_it(desk: Desk) ->
     desk.run()
     assert desk.ids() == desk.theirs()
     assert len(desk.standin.asked) - asked < 10, "not the whole channel again"
+
+
+class Late:
+    """A service whose first page is on its way while something else happens."""
+
+    def __init__(self, discord: Discord, meanwhile: Callable[[], None]) -> None:
+        self._discord, self._meanwhile = discord, [meanwhile]
+
+    def messages(self, *given: Any, **named: Any) -> Any:
+        page = self._discord.messages(*given, **named)
+        if self._meanwhile:
+            self._meanwhile.pop()()
+        return page
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._discord, name)
+
+
+def test_a_page_that_comes_late_does_not_undo_what_was_found_out_since(desk: Desk) -> None:
+    """Whoever was paused beyond its lease, or has a review beside it, writes what it asked for before."""
+    channel, (edited, deleted, twice) = desk.channel, desk.theirs()[3:6]
+    world, mirror = desk.standin.world, desk.mirror
+    world.edit(channel, twice, datetime(2026, 5, 1, tzinfo=UTC), "first")
+
+    def others_go_on() -> None:
+        world.edit(channel, edited, datetime(2026, 5, 1, tzinfo=UTC), "better")
+        world.edit(channel, twice, datetime(2026, 5, 1, 0, 0, 1, tzinfo=UTC), "second")
+        steps.page(mirror, channel.id, mirror.table(channel.id), Progress())
+        world.delete(channel, deleted)
+        for one in (edited, deleted, twice):
+            steps.review(mirror, channel.id, one)
+        desk.run()
+
+    desk.store.queue.submit_one(add_job(channel.id))
+    Worker(desk.store, Serving(tuple(kinds(mirror)))).run_until_idle(most=1)
+    late = replace(mirror, discord=Late(mirror.discord, others_go_on))  # type: ignore[arg-type]
+    steps.page(late, channel.id, late.table(channel.id), Progress())
+    table = mirror.table(channel.id)
+    assert desk.ids() == desk.theirs(), "what was deleted does not come back"
+    assert [content(line) for line in table.search(edited).versions][-1] == "better"  # type: ignore[union-attr]
+    assert [content(line) for line in table.search(twice).versions] == ["first", "second"]  # type: ignore[union-attr]
+    assert desk.coverage().covers(desk.theirs()[-1]), "nor is anything to be fetched again"
+
+
+def content(line: bytes) -> str:
+    return str(json.loads(line)["content"])
+
+
+def test_what_was_found_deleted_by_mistake_comes_back_with_the_next_page(desk: Desk) -> None:
+    desk.mirror_all()
+    table, wrongly = desk.mirror.table(desk.channel.id), desk.theirs()[-3]
+    table.delete([wrongly], desk.mirror.stamp())
+    assert desk.ids() != desk.theirs()
+    desk.store.queue.submit_one(sync_job(desk.channel.id))
+    desk.run()
+    assert desk.ids() == desk.theirs()
 
 
 def test_edits_and_deletions_are_found_by_looking_back(desk: Desk) -> None:

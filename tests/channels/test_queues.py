@@ -13,7 +13,10 @@ from pathlib import Path
 import pytest
 
 from channels.desk import Desk, opened
+from channels.office import office
 from custody.channels.mirror import Request, What
+from custody.channels.standins.traffic import Switches
+from custody.channels.standins.world import World
 from rig.azurite import Azurite
 
 pytest.importorskip("azure.storage.queue")
@@ -22,6 +25,8 @@ from azure.storage.queue import QueueServiceClient
 
 from custody.channels import queues as queues_module
 from custody.channels.queues import CONSUMERS, MOST_TRIES, OF_REQUESTS, Letter, Post, Queues, letter_of
+
+QUICK = Switches(bucket_limit=10_000, global_limit=100_000)
 
 
 @pytest.fixture
@@ -108,6 +113,38 @@ def test_a_letter_of_a_consumer_that_died_is_seen_again_and_its_page_does_no_har
             deaths += 1
     assert deaths == 2
     assert desk.ids() == desk.theirs()
+
+
+def test_who_wakes_after_its_time_leaves_the_letter_to_whoever_has_it_now(post: Post, desk: Desk) -> None:
+    queues = post.queues
+    ask(post, "add", channel=desk.channel.id)
+    mine = queues.take("add-channel", 1)
+    assert mine is not None
+    end = time.monotonic() + 60
+    while (theirs := queues.take("add-channel", 30)) is None:
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    queues.put_off("add-channel", mine, 0)
+    queues.drop("add-channel", mine)
+    assert queues.waiting()["add-channel"] == 1
+    assert queues.take("add-channel", 30) is None, "it is still theirs"
+    queues.drop("add-channel", theirs)
+    queues.put_off("add-channel", theirs, 0)
+    assert queues.waiting()["add-channel"] == 0
+
+
+def test_letters_on_their_way_hide_nothing_that_is_new_elsewhere(tmp_path: Path, azurite: Azurite) -> None:
+    world = World(seed=44)
+    here, there = world.add(0, "here", 130), world.add(0, "there", 130)
+    with office(tmp_path, world, QUICK, queues="azure") as archive:
+        (archive.folder / "azure.connection").write_text(azurite.connection_string)
+        for channel in (here, there):
+            archive.run("channel", "add", str(channel.id))
+        archive.run("channel", "run", "--until-idle")
+        world.post(there, 3)
+        archive.run("channel", "sync", str(here.id))
+        assert "everything is up to date" in archive.run("channel", "run", "--until-idle")
+        assert not archive.differs(there)
 
 
 NO_LETTERS = {

@@ -11,6 +11,7 @@ import pytest
 
 from channels.desk import Desk, opened
 from custody.channels.blobs import Facts
+from custody.channels.table import Settings, Table
 from custody.channels.verify import CODES, Verified, verify
 from custody.channels.work import add_job
 
@@ -54,7 +55,7 @@ def lose_a_message(desk: Desk) -> None:
 
 def claim_too_little(desk: Desk) -> None:
     mark = json.dumps({"upto": str(desk.theirs()[200]), "gaps": []}, separators=(",", ":"))
-    desk.mirror.table(desk.channel.id).upsert([], mark)
+    Table(desk.mirror.blobs, desk.channel.id, Settings(capacity=16)).upsert([], mark)  # which joins no marks
 
 
 def spoil_a_file(desk: Desk) -> None:

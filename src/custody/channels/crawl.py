@@ -87,6 +87,14 @@ class Coverage:
             left += [piece for piece in pieces if piece.high - piece.low > 1] if _meet(gap, low, high) else [gap]
         return replace(self, gaps=tuple(left))
 
+    def joined(self, other: Coverage) -> Coverage:
+        """What is there if both are true. Nothing that was fetched is ever missing again, so they are."""
+        newer, older = (self, other) if self.upto >= other.upto else (other, self)
+        low = -1
+        for gap in older.gaps:
+            newer, low = newer.close(low, gap.low + 1), gap.high - 1
+        return newer.close(low, older.upto + 1)
+
     # --- What it says ---
 
     @property
@@ -116,6 +124,11 @@ class Coverage:
             return cls(int(told["upto"]), tuple(Gap(int(low), int(high)) for low, high in told["gaps"]))
         except (ValueError, TypeError, LookupError) as error:
             raise BadInput("not a mark of a crawl", code="crawl.mark", where=mark[:100]) from error
+
+
+def joined(old: str, new: str) -> str:
+    """Two marks as one."""
+    return Coverage.read(old).joined(Coverage.read(new)).mark()
 
 
 def _meet(gap: Gap, low: int, high: int) -> bool:
@@ -202,6 +215,11 @@ def newer(old: Raw, new: Raw) -> bool:
     if veiled(old) != veiled(new):
         return veiled(old)
     return old.get("edited_timestamp") != new.get("edited_timestamp")
+
+
+def edited_at(line: bytes) -> str:
+    """When this version of a message was made, in the service's own words: one form, one zone, so that they sort."""
+    return str(json.loads(line).get("edited_timestamp") or "")
 
 
 def differs(old: bytes, new: bytes) -> bool:

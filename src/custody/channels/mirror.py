@@ -78,6 +78,10 @@ class Mirror:
     def now(self) -> datetime:
         return EPOCH + timedelta(microseconds=self.store.now())
 
+    def stamp(self) -> str:
+        """The store's time as it is written into tables: later ones sort after earlier ones."""
+        return self.now().isoformat(timespec="microseconds")
+
 
 def files_of(blobs: Blobs, channel: int) -> Table:
     return Table(blobs, channel, folder="files")

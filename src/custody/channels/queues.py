@@ -169,18 +169,12 @@ class Queues:
             return self._clients[queue].receive_message(visibility_timeout=seconds)
 
     def drop(self, queue: str, message: QueueMessage) -> None:
-        with _refusals(queue):
-            try:
-                self._clients[queue].delete_message(message)
-            except ResourceNotFoundError:
-                return  # our time was over, and another has dealt with it
-            except AzureError as error:
-                if getattr(error, "error_code", "") != "PopReceiptMismatch":
-                    raise
+        with _refusals(queue), _if_still_ours():
+            self._clients[queue].delete_message(message)
 
     def put_off(self, queue: str, message: QueueMessage, seconds: float) -> None:
         """Seen again after so long, with its count."""
-        with _refusals(queue):
+        with _refusals(queue), _if_still_ours():
             self._clients[queue].update_message(message, visibility_timeout=round(seconds))
 
     def poison(self, queue: str, message: QueueMessage, why: str) -> None:
@@ -287,6 +281,18 @@ def _body(message: QueueMessage) -> Body | None:
     except (ValueError, TypeError, LookupError, RecursionError, binascii.Error, BadInput):
         return None
     return body if isinstance(body, dict) else None
+
+
+@contextmanager
+def _if_still_ours() -> Iterator[None]:
+    """When our time was over another has the letter, or has dealt with it."""
+    try:
+        yield
+    except ResourceNotFoundError:
+        return
+    except AzureError as error:
+        if getattr(error, "error_code", "") != "PopReceiptMismatch":
+            raise
 
 
 @contextmanager

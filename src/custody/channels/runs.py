@@ -167,6 +167,12 @@ class Stop:
         for worker in self.workers[-1:]:
             worker.stop()
 
+    def wait(self, seconds: float) -> None:
+        """Sleep, but not beyond being told. (A signal does not end a sleep, and must not touch a lock.)"""
+        end = time.monotonic() + seconds
+        while not self.asked and (left := end - time.monotonic()) > 0:
+            time.sleep(min(POLL_SECONDS, left))
+
 
 def run_until_idle(
     mirror: Mirror, deadline: float, settings: Settings | None = None, tell: Watch = NOTHING, stop: Stop | None = None

@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from custody.channels import work
+from custody.channels import crawl, work
 from custody.channels.blobs import Blobs
-from custody.channels.crawl import differs
 from custody.channels.discord import API, MEDIA_HOSTS, Discord
 from custody.channels.files import Files
 from custody.channels.limits import Slots
@@ -62,8 +61,12 @@ class ChannelConfig:
 
 
 def settings_of(config: ChannelConfig) -> Settings:
-    """Fresh links to the same attachments are no new version of a message."""
-    return Settings(capacity=config.capacity, differs=differs)
+    return table_settings(config.capacity)
+
+
+def table_settings(capacity: int) -> Settings:
+    """How tables of messages are kept. Fresh links to the same attachments are no new version of a message."""
+    return Settings(capacity=capacity, differs=crawl.differs, edited=crawl.edited_at, joined=crawl.joined)
 
 
 def open_blobs(config: ChannelConfig, home: Path) -> Blobs:

@@ -91,7 +91,7 @@ def page(mirror: Mirror, channel: int, table: Table, progress: Progress) -> Prog
         return replace(progress, done=True)
     coverage = Coverage.read(table.mark)
     backward = progress.newest_first and (bool(coverage.gaps) or not progress.pages)
-    ask = next_ask(coverage, backward)
+    ask, asked_at = next_ask(coverage, backward), mirror.stamp()
     messages = mirror.discord.messages(channel, after=ask.after, before=ask.before, limit=PAGE)
     if not messages and coverage.gaps and not mirror.discord.messages(channel, before=HIGHEST, limit=1):
         raise Hidden("it shows no messages at all", where=item_id(channel), hint="may the bot read its history?")
@@ -99,7 +99,7 @@ def page(mirror: Mirror, channel: int, table: Table, progress: Progress) -> Prog
     grown = coverage.fetched(asked)
     lost = attachments.keep(mirror, channel, messages)
     if messages or grown != coverage:
-        table.upsert(messages, grown.mark())
+        table.upsert(messages, grown.mark(), asked_at)
     done = asked.short and not grown.gaps and ask.after is not None
     return replace(
         progress,
@@ -152,7 +152,7 @@ def look_back(mirror: Mirror, channel: int, table: Table, pages: int = LOOK_BACK
     edited = deleted = 0
     before = Coverage.read(table.mark).upto + 1
     for _ in range(pages):
-        messages = mirror.discord.messages(channel, before=before, limit=PAGE)
+        asked_at, messages = mirror.stamp(), mirror.discord.messages(channel, before=before, limit=PAGE)
         shown = Page(tuple(parse(raw["id"]) for raw in messages), before=before)
         first = 0 if shown.short else shown.ids[0]
         stored = {one.id: one for one in table.between(first, before) if not one.deleted_at}
@@ -162,7 +162,7 @@ def look_back(mirror: Mirror, channel: int, table: Table, pages: int = LOOK_BACK
         updated = [*changes.edited, *changes.added]
         if updated:
             attachments.keep(mirror, channel, updated)
-            table.upsert(updated, Coverage.read(table.mark).mark())
+            table.upsert(updated, asked_at=asked_at)
         deleted += take_out(mirror, channel, table, [stored[one] for one in changes.deleted])
         edited += len(changes.edited)
         if shown.short:
@@ -176,7 +176,7 @@ def take_out(mirror: Mirror, channel: int, table: Table, gone: list[Found]) -> i
     if not gone:
         return 0
     attachments.drop(mirror.blobs, channel, gone)
-    return table.delete([one.id for one in gone], mirror.now().isoformat())
+    return table.delete([one.id for one in gone], mirror.stamp())
 
 
 def set_aside(mirror: Mirror, channel: int, refusal: CustodyError) -> Told:
@@ -195,7 +195,7 @@ def set_aside(mirror: Mirror, channel: int, refusal: CustodyError) -> Told:
 def review(mirror: Mirror, channel: int, message: int) -> Told:
     """Look at one message again: found, it is brought up to date; gone, it is taken out."""
     still_mirrored(mirror, channel)
-    table, item = mirror.table(channel), item_id(channel)
+    table, item, asked_at = mirror.table(channel), item_id(channel), mirror.stamp()
     raw = _message(mirror, channel, message)
     if raw is None:
         found = table.search(message)
@@ -203,7 +203,7 @@ def review(mirror: Mirror, channel: int, message: int) -> Told:
         told = {"message": str(message), "was here": gone}
         return Told({"gone": True}, events=(NewEvent(item, "message deleted", detail=told),))
     attachments.keep(mirror, channel, [raw])
-    table.upsert([raw], table.mark)
+    table.upsert([raw], asked_at=asked_at)
     return Told({"gone": False}, events=(NewEvent(item, "message reviewed", detail={"message": str(message)}),))
 
 

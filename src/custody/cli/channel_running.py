@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import signal
+import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -21,7 +23,7 @@ from custody.cli.telling import Logging
 from custody.engine import Settings
 from custody.engine.chores import Chores
 from custody.engine.watch import NOTHING, Watch
-from custody.model.errors import BadInput
+from custody.model.errors import BadInput, Unavailable
 from custody.stores import Store, open_store
 
 FOREVER = 10 * 365 * 1440.0  # minutes
@@ -55,22 +57,34 @@ def run(
                 "these channels are Temporal's to run", where="channels.queues", hint="custody channel temporal"
             )
         mirror = _mirror(handle, found)
-        by_letters, chore, due = found.channels.queues == "azure", daily(mirror), 0.0
+        chore, due = daily(mirror), 0.0
         chores = Chores(handle, (chore,), handle.new_move(), tell)
+
+        def work_on() -> bool:
+            if found.channels.queues == "azure":
+                return _post(mirror, found, deadline, until_idle, stop, lease)
+            runs.ask_for(mirror, found.channels)
+            return runs.run_until_idle(mirror, deadline, settings, tell, stop)
+
         while not stop.asked and time.monotonic() < deadline:
-            if by_letters:
-                finished = _post(mirror, found, deadline, until_idle, stop, lease)
-            else:
-                runs.ask_for(mirror, found.channels)
-                finished = runs.run_until_idle(mirror, deadline, settings, tell, stop)
+            finished = work_on() if until_idle else _lived_through(work_on)
             if finished and time.monotonic() >= due:
                 chores.run(chore)
                 due = time.monotonic() + chore.every
             if until_idle:
                 print("everything is up to date" if finished else "stopped; the next run goes on")
                 return
-            if not by_letters:
-                time.sleep(min(PAUSE_SECONDS, max(0.0, deadline - time.monotonic())))
+            if not (finished and found.channels.queues == "azure"):  # which has waited for letters already
+                stop.wait(min(PAUSE_SECONDS, deadline - time.monotonic()))
+
+
+def _lived_through(work_on: Callable[[], bool]) -> bool:
+    """Who runs for ever outlives the troubles of others: what cannot be reached now is asked again soon."""
+    try:
+        return work_on()
+    except Unavailable as trouble:
+        print(f"custody: {trouble}; asking again soon", file=sys.stderr)
+        return False
 
 
 def temporal(
@@ -134,11 +148,15 @@ def _post(mirror: Mirror, found: Config, deadline: float, until_idle: bool, stop
     from custody.channels.queues import Post, open_queues
 
     queues = open_queues(found.channels, found.home)
-    busy = queues.waiting()["add-messages"] > 0  # then what is new now is found by the letters that are under way
-    for request in runs.requests(mirror, found.channels):
-        if request.what != "sync" or not busy:
-            queues.send(request)
-    end = deadline if until_idle else min(deadline, time.monotonic() + WATCH_SECONDS)
     post = Post(queues, mirror, mirror.store.new_move(), max(1, round(lease)))
-    post.run(lambda: stop.asked or time.monotonic() >= end, until_idle)
-    return time.monotonic() < deadline and not stop.asked
+    while True:
+        # Letters on their way may be about what is new: it is not asked for twice, but looked for again after them.
+        busy = queues.waiting()["add-messages"] > 0
+        for request in runs.requests(mirror, found.channels):
+            if request.what != "sync" or not busy:
+                queues.send(request)
+        end = deadline if until_idle else min(deadline, time.monotonic() + WATCH_SECONDS)
+        post.run(lambda end=end: stop.asked or time.monotonic() >= end, until_idle)  # type: ignore[misc]
+        over = stop.asked or time.monotonic() >= deadline
+        if over or not (busy and until_idle):
+            return not over

@@ -39,9 +39,12 @@ class Table:
         """Messages made from one moment up to another."""
         return self.between(snowflake.at(since), snowflake.at(until))
 
-    def upsert(self, messages: Iterable[Mapping[str, Any]], mark: str = "") -> None:
-        """Write messages as the service gave them, and then the mark."""
-        upsert.upsert(self._tree, [Message.of(raw) for raw in messages], mark)
+    def upsert(self, messages: Iterable[Mapping[str, Any]], mark: str = "", asked_at: str = "") -> None:
+        """Write messages as the service gave them, and then the mark.
+
+        With the moment before they were asked for, those that were found deleted since stay deleted.
+        """
+        upsert.upsert(self._tree, [Message.of(raw, asked_at) for raw in messages], mark)
 
     @property
     def mark(self) -> str:

@@ -41,9 +41,10 @@ _TOMBSTONE = re.compile(rb'\{"id":"(\d+)","deleted_at":"([^"]*)"\}')
 class Message:
     key: str  # the id as twenty digits
     line: bytes
+    asked_at: str = ""  # a moment before the service gave it, as in tombstones
 
     @classmethod
-    def of(cls, raw: Mapping[str, Any]) -> Message:
+    def of(cls, raw: Mapping[str, Any], asked_at: str = "") -> Message:
         """A message as the service gave it, every field kept; the id is moved to the front of the line."""
         number = parse(raw["id"])
         kept = {"id": str(number), **raw, "id": str(number)}  # noqa: F601 - first place, and not overwritten
@@ -51,7 +52,7 @@ class Message:
             line = _COMPACT.encode(kept).encode()
         except UnicodeEncodeError:  # half a character, which only an escape can carry
             line = json.dumps(kept, separators=(",", ":")).encode()
-        return cls(block_id(number), line)
+        return cls(block_id(number), line, asked_at)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +73,12 @@ Records = dict[str, tuple[bytes, ...]]  # by key, in order: the lines of each me
 
 def tombstone(key: str, deleted_at: str) -> bytes:
     return b'{"id":"%d","deleted_at":%b}' % (int(key), json.dumps(deleted_at).encode())
+
+
+def is_newer_tombstone(line: bytes, asked_at: str) -> bool:
+    """Was it found deleted after that moment?"""
+    buried = _TOMBSTONE.fullmatch(line)
+    return buried is not None and asked_at != "" and asked_at <= buried[2].decode()
 
 
 def is_tombstone(line: bytes) -> bool:

@@ -13,6 +13,7 @@ from custody.channels.table.node import (
     Leaf,
     Message,
     Records,
+    is_newer_tombstone,
     is_tombstone,
     key_in,
     named,
@@ -99,11 +100,17 @@ def _assembled(leaf: Leaf, opened: dict[int, bytes], made: dict[int, dict[str, b
 
 
 def _added(tree: Tree, known: Records, messages: Iterable[Message]) -> Records:
-    """Records with messages among them. Every version is kept; what comes after a tombstone starts anew."""
+    """Records with messages among them. Every version is kept; what comes after a tombstone starts anew.
+
+    Whoever asked first may write last, so the order of arrival says nothing: versions are put in the order in which
+    they were made, and what was asked for before a message was found deleted does not bring it back.
+    """
     for message in messages:
         lines = known.get(message.key, ())
+        if lines and is_newer_tombstone(lines[-1], message.asked_at):
+            continue
         if not lines or is_tombstone(lines[-1]):
             known[message.key] = (message.line,)
         elif all(tree.settings.differs(line, message.line) for line in lines):
-            known[message.key] = (*lines, message.line)
+            known[message.key] = tuple(sorted((*lines, message.line), key=tree.settings.edited))
     return known

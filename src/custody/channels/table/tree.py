@@ -25,7 +25,10 @@ class Settings:
     capacity: int = 1_000  # blocks in a leaf
     fanout: int = 1_000  # entries in an index
     packing: int = 1  # messages of one page that may share a block
+    # What only those know who can read the messages and the mark:
     differs: Callable[[bytes, bytes], bool] = bytes.__ne__  # is the second line a new version of the first?
+    edited: Callable[[bytes], str] = lambda line: ""  # when a version was made: they are kept in that order
+    joined: Callable[[str, str], str] = lambda old, new: new  # what two marks say together
 
     def __post_init__(self) -> None:
         for name in ("capacity", "fanout"):

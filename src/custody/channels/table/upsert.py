@@ -3,7 +3,8 @@
 A message that is already there with the same content is left alone, so a page may be written again after any
 crash or lost answer, and writing it again is how an unknown outcome is resolved. The mark (how far a crawl
 has come, a text this package does not read) is kept with the last leaf and committed together with the page
-or after it, never before: it can be behind the messages, not ahead of them.
+or after it, never before: it can be behind the messages, not ahead of them. Whoever is late with an old one does
+not take back what others have said since: marks are joined.
 """
 
 from __future__ import annotations
@@ -72,14 +73,15 @@ def _write_some(tree: Tree, waiting: list[Message], mark: str) -> tuple[int, boo
     limit = place.limit(leaf, first)
     group = [message for message in waiting if message.key < limit] if limit else waiting
     marks = bool(mark) and not place.high and len(group) == len(waiting)  # last, and into the last leaf
+    mark = tree.settings.joined(leaf.mark, mark) if marks else leaf.mark
     if leaf.moved and beyond:
         return _write_leaf(tree, place, leaf, [], leaf.mark)[0], False
     if beyond:
         plan = merged(tree, Leaf("", ""), group)
-        like = Leaf("", "", mark=mark if marks else leaf.mark, packed=plan.packed, top=plan.top)
+        like = Leaf("", "", mark=mark, packed=plan.packed, top=plan.top)
         split.extend(tree, place, leaf, plan.blocks, like)
         return len(group), marks
-    written, whole = _write_leaf(tree, place, leaf, group, mark if marks else leaf.mark)
+    written, whole = _write_leaf(tree, place, leaf, group, mark)
     return written, marks and whole
 
 
@@ -114,6 +116,7 @@ def _write_mark(tree: Tree, mark: str) -> None:
         split.plant(tree)
         return _write_mark(tree, mark)
     place, leaf = spot
+    mark = tree.settings.joined(leaf.mark, mark)
     if leaf.mark != mark or not tree.current(leaf):
         _write_leaf(tree, place, leaf, [], mark)
     return None

@@ -146,7 +146,7 @@ def test_a_deposit_of_one_object_is_confirmed_like_any_other(home: Archive) -> N
     asked = replace(home, world=quick(open_world(home.store, IngestConfig(threshold=0.0), home.home)))
     batch = asked.submit(home.put("a.txt", b"a"), type="file", filename="a.txt")
     asked.run()
-    assert f"batch-{batch}-queued@localhost.eml" in asked.mails()
+    assert f"batch-{batch}-queued@localhost.eml" in asked.letters()
 
 
 # -- what is said, and what to do ---------------------------------------------------------------------
@@ -343,4 +343,4 @@ def test_a_batch_that_names_no_payload_fails_and_says_so(home: Archive) -> None:
     batch = home.batch(made.id)
     assert (batch.state, batch.code) == ("failed", "submission.payload")
     assert "names no payload" in home.store.queue.reason(batch)
-    assert home.mails() == [f"batch-{made.id}-refused@localhost.eml"]
+    assert home.letters() == [f"batch-{made.id}-refused@localhost.eml"]

@@ -100,8 +100,8 @@ def test_an_encoding_that_is_none_is_refused_with_the_profile(encoding: str) -> 
 
 
 def mail(home: Archive) -> EmailMessage:
-    (name,) = home.mails()
-    message = message_from_bytes((home.home / "outbox" / name).read_bytes(), policy=policy.default)
+    (path,) = (home.home / "outbox").glob("*.eml")
+    message = message_from_bytes(path.read_bytes(), policy=policy.default)
     assert isinstance(message, EmailMessage)
     return message
 

@@ -162,6 +162,12 @@ def test_whoever_resumes_what_cannot_be_resumed_is_told_what_to_do_instead() -> 
     with pytest.raises(StateConflict) as refused:
         JOB.next("completed", "resume")
     assert refused.value.hint == "possible from completed: nothing"
+    with pytest.raises(StateConflict) as refused:
+        JOB.next("downloading", "cancel")
+    assert refused.value.hint == "possible from downloading: nothing, until it has ended"
+    with pytest.raises(StateConflict) as refused:
+        JOB.next("pending", "cancel")
+    assert refused.value.hint == "possible from pending: hold"
 
 
 def test_a_failure_names_a_line_only_where_there_is_a_manifest_and_a_name_only_once(home: Archive) -> None:

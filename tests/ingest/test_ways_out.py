@@ -19,6 +19,7 @@ import pytest
 from custody.engine import Backoff, Serving, Settings, Worker
 from custody.ingest import blockers, nodes, serving, tree
 from custody.ingest.batch import TRIES_BEFORE_FINAL
+from custody.ingest.cleaning import delete_batch
 from custody.ingest.httpnode import HttpNode, Window
 from custody.ingest.inventory import Inventory
 from custody.ingest.operating import ask_for_update
@@ -316,6 +317,22 @@ def test_a_name_that_was_minted_and_not_yet_reserved_does_not_block_a_job_for_ev
     assert sql.jobs(first)[0].facts["primary"] == sql.jobs(second)[0].facts["primary"]
 
 
+def test_what_is_wrong_with_a_job_that_is_estimated_fails_it_where_it_can_be_resumed_or_deleted(one: Archive) -> None:
+    """Estimating never fails: an error that does not pass would be tried there for ever."""
+    url = one.world.staging.put([b"handed in"], "a.txt").url
+    batch = one.submit(url, type="file", filename="a.txt")
+    only(one, "pending")
+    staged = one.world.staging.path(url)
+    staged.rename(staged.with_suffix(".away"))
+    one.run()
+    (job,) = one.jobs(batch)
+    assert (job.state, job.code) == ("failed", "staged.gone")
+    staged.with_suffix(".away").rename(staged)
+    one.operator.resume(job.id, "put back")
+    one.run()
+    assert one.jobs(batch)[0].state == "completed"
+
+
 @pytest.mark.parametrize(
     ("step", "folder"), [("processing", "producer"), ("storing", "system"), ("recording", "system")]
 )
@@ -363,6 +380,21 @@ def test_where_batches_are_kept_for_good_the_rest_is_cleaned_up_all_the_same(one
         chore.do()
     assert list(one.world.disk.folders()) == []
     assert one.batch(batch).state == "completed", "0 is never"
+
+
+def test_deleting_a_batch_leaves_a_job_that_was_resumed_and_is_being_worked_on_its_files(sql: Archive) -> None:
+    sql.server.misbehave("/a.txt", "gone")
+    batch = a_file(sql)
+    sql.run()
+    (job,) = sql.jobs(batch)
+    sql.operator.resume(job.id, "mended")
+    (claim,) = sql.store.queue.claim_jobs([job.id], "w1", 60)
+    with pytest.raises(Refused, match="being worked on"):
+        delete_batch(sql.store, sql.batch(batch), "ada", "not wanted", sql.world)
+    assert sql.world.disk.folder(job).is_dir()
+    sql.store.queue.release([claim])
+    assert delete_batch(sql.store, sql.batch(batch), "ada", "not wanted", sql.world) == 1
+    assert list(sql.world.disk.folders()) == []
 
 
 def test_only_what_custody_paused_by_itself_is_lifted_by_itself(one: Archive) -> None:

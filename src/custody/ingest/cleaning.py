@@ -1,7 +1,7 @@
 """Cleaning up: batches that were completed or deleted long enough ago go, with their jobs and folders.
 
-Deleting is idempotent and complete at any crash: jobs first, each with its folder, then the batch. The history of
-all of them stays.
+Deleting is idempotent and complete at any crash: jobs first, each with its folder, then the batch; a folder whose job
+is gone is found by the next cleaning. The history of all of them stays.
 """
 
 from __future__ import annotations
@@ -56,9 +56,9 @@ def delete_batch(store: Store, batch: Job, who: str, why: str, world: World | No
         )
     count = 0
     for job in store.queue.every(Filter(parent=batch.id)):
+        count += store.queue.delete(job.id, who, why)  # refused, for one that was resumed and is being worked on
         if world is not None:
             world.disk.remove(job)
-        count += store.queue.delete(job.id, who, why)
     for delivery in notices.about(world, batch) if world is not None else ():
         if delivery.ended:
             store.queue.delete(delivery.id, who, why)

@@ -71,9 +71,23 @@ def _has_manifest(work: Work) -> bool:
 
 
 def estimating(work: Work, world: World) -> Outcome:
-    """How much room will it need? Never fails: what cannot be known runs later and says so."""
-    if not _has_manifest(work):
-        return Passed({"unknown": "its manifest"}, keep={"space_needed": None}, priority=_later(work))
+    """How much room will it need? Never fails: what cannot be known runs later and says so; what is wrong with it fails
+    in downloading, where somebody can mend and resume it."""
+    try:
+        if _has_manifest(work):
+            return _estimated(work, world)
+        why = "its manifest could not be had"
+    except LeaseLost:
+        raise
+    except CustodyError as error:
+        if work.stopped:
+            raise
+        why = str(error)
+    return Passed({"unknown": why}, keep={"space_needed": None}, priority=_later(work))
+
+
+def _estimated(work: Work, world: World) -> Passed:
+    profile = world.profile(work.payload["profile"])
     rows = list(gathering.wanted_rows(work, world))
     asked = [row.url for row in rows if row.size is None and not is_staged(row.url)]
     fetcher = world.fetchers[work.payload["profile"]]
@@ -85,7 +99,7 @@ def estimating(work: Work, world: World) -> Outcome:
         unknown = {"unknown": len(sizes) - len(known), "known": min(sum(known), MOST_BYTES)}
         return Passed(unknown, keep={"space_needed": None}, priority=_later(work))
     total = min(sum(known), MOST_BYTES)
-    large = total > world.profile(work.payload["profile"]).limits.large
+    large = total > profile.limits.large
     return Passed({"space_needed": total}, keep={"space_needed": total}, priority=_later(work) if large else None)
 
 

@@ -56,6 +56,7 @@ reference: .venv/dev  ## write docs/reference anew from the program
 lock:            ## renew the pinned, hashed dependencies
 	$(BIN)/uv pip compile -q --upgrade --generate-hashes --no-emit-index-url --no-header --python-version 3.11 pyproject.toml -o requirements/run.txt
 	$(BIN)/uv pip compile -q --upgrade --generate-hashes --no-emit-index-url --no-header --python-version 3.11 pyproject.toml --group dev -o requirements/dev.txt
+	$(BIN)/python docs/make_sbom.py
 
 clean:
 	rm -rf .venv build dist .mypy_cache .ruff_cache .import_linter_cache

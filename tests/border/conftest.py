@@ -32,16 +32,17 @@ def folder(tmp_path: Path) -> Iterator[Folder]:
 
 @pytest.fixture
 def fetcher(server: Server) -> Iterator[Callable[..., Fetcher]]:
-    """Fetchers for the local server, in a hurry: `fetcher(tries=2)`."""
+    """Fetchers for the local server, which try again at once: `fetcher(tries=2)`. They are patient, as a machine may
+    stand still for seconds; a test of impatience says with what."""
     made: list[Fetcher] = []
 
     def make(**changes: Any) -> Fetcher:
         hurry = replace(
             Policy.local(server.port),
-            connect_seconds=2,
-            answer_seconds=1,
-            slow_seconds=0.5,
-            total_seconds=20,
+            connect_seconds=60,
+            answer_seconds=60,
+            slow_seconds=60,
+            total_seconds=240,
             backoff_seconds=0.01,
             patience_seconds=0.3,
             tries=3,

@@ -17,6 +17,9 @@ from custody.border import cgroup, processes
 from custody.border.launch import MARK, mark_of
 from custody.border.sandbox import End, Running, Sandboxes, Spec
 
+PATIENCE = 60.0
+"""Seconds for anything to happen on a machine that is busy with other things; no promise of ours is this slow."""
+
 
 def need(tool: str, package: str) -> str:
     """A missing tool is a skip on a laptop and an error in CI."""
@@ -39,14 +42,14 @@ class Box:
 
     def start(self, script: str = "", **more: Any) -> Running:
         fields: dict[str, Any] = {"name": f"test-{next(self.numbers)}", "work": self.work, "script": script}
-        return self.sandboxes.start(Spec(**(fields | {"timeout": 20.0, "grace": 0.2} | more)))
+        return self.sandboxes.start(Spec(**(fields | {"timeout": PATIENCE, "grace": 0.2} | more)))
 
     def left_behind(self) -> dict[str, list[str]]:
         return left_behind(self.sandboxes.root)
 
     def run(self, script: str = "", **more: Any) -> tuple[End, str]:
         running = self.start(script, **more)
-        end = running.wait(30)
+        end = running.wait(2 * PATIENCE)
         assert end is not None
         return end, running.output().decode(errors="replace")
 

@@ -12,6 +12,7 @@ import pytest
 
 from custody.border.folder import Folder
 from custody.model.errors import BadInput, CustodyError, NotFound, Refused, Unavailable
+from rig.descriptors import descriptors_below
 
 
 def write(folder: Folder, name: str, data: bytes = b"x") -> None:
@@ -181,7 +182,7 @@ def test_a_full_disk_is_worth_another_try(folder: Folder, monkeypatch: pytest.Mo
 
 
 def test_no_descriptor_is_left_open(folder: Folder) -> None:
-    before = len(os.listdir("/proc/self/fd"))
+    before = len(descriptors_below(folder.path))
     for number in range(20):
         write(folder, f"a/b/{number}")
         with pytest.raises(CustodyError):
@@ -189,4 +190,4 @@ def test_no_descriptor_is_left_open(folder: Folder) -> None:
         with pytest.raises(CustodyError):
             folder.create(f"a/b/{number}")
     folder.settle()
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert len(descriptors_below(folder.path)) == before

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import socket
 import threading
 import time
@@ -16,6 +15,7 @@ from custody.border.fetch import Fetched, Fetcher, Wanted
 from custody.border.folder import Folder
 from custody.border.spread import spread
 from custody.model.errors import CustodyError, LeaseLost, Refused
+from rig.descriptors import connections_with, descriptors_below
 
 from .server import Request, Server, reply
 
@@ -59,6 +59,9 @@ def test_one_host_gets_no_more_connections_than_it_may_have(
     server: Server, fetcher: MakeFetcher, folder: Folder
 ) -> None:
     def slow(_: Request, connection: socket.socket) -> bool:
+        end = time.monotonic() + 60
+        while server.busiest < 3 and time.monotonic() < end:
+            time.sleep(0.005)
         time.sleep(0.02)
         connection.sendall(reply(b"x"))
         return True
@@ -90,6 +93,10 @@ def test_the_limit_of_a_host_holds_for_all_who_use_the_fetcher(
     assert (server.busiest, len(server.requests)) == (1, 5)
 
 
+def fetching() -> set[threading.Thread]:
+    return {thread for thread in threading.enumerate() if thread.name.startswith("fetch-")}
+
+
 def test_cancelling_ends_everything_at_once(server: Server, fetcher: MakeFetcher, folder: Folder) -> None:
     def stall(_: Request, connection: socket.socket) -> bool:
         return connection.recv(1) != b""
@@ -97,15 +104,15 @@ def test_cancelling_ends_everything_at_once(server: Server, fetcher: MakeFetcher
     server.routes["/stall"] = stall
     server.routes["/x"] = reply(b"x")
     wanted = [Wanted(server.url("/x" if number < 5 else "/stall"), f"{number}") for number in range(1000)]
-    before = set(threading.enumerate())
+    before = fetching()
     began = time.monotonic()
     with pytest.raises(Refused) as caught:
-        fetcher(answer_seconds=30).download_many(
+        fetcher(answer_seconds=60).download_many(
             wanted, folder, parallel=8, cancel=lambda: len(server.asked("/stall")) >= 8
         )
     assert caught.value.code == "fetch.cancelled"
-    assert time.monotonic() - began < 2
-    assert set(threading.enumerate()) - before - set(server.threads) == set()
+    assert time.monotonic() - began < 30, "nobody waited for an answer"
+    assert fetching() <= before
     assert len(server.requests) <= 5 + 8
 
 
@@ -143,7 +150,7 @@ def test_a_slow_host_does_not_hold_up_the_others() -> None:
 
     def work(host: str, stop: Callable[[], bool]) -> str:
         if host == "slow":
-            assert free.wait(10)
+            assert free.wait(60)
         with lock:
             order.append(host)
             if order.count("quick") == 50:
@@ -157,10 +164,14 @@ def test_a_slow_host_does_not_hold_up_the_others() -> None:
 
 def test_results_are_in_the_order_of_the_items() -> None:
     done: list[int] = []
+    another_is_done = threading.Event()
 
     def work(number: int, stop: Callable[[], bool]) -> int:
+        if number == 0:
+            assert another_is_done.wait(60)
         time.sleep((7 * number % 5) / 1000)
         done.append(number)
+        another_is_done.set()
         return -number
 
     assert spread(range(50), lambda number: number % 3, work, parallel=6, per_host=2) == [-n for n in range(50)]
@@ -171,9 +182,11 @@ def test_no_descriptor_is_left_open(server: Server, fetcher: MakeFetcher, folder
     server.routes["/x"] = reply(b"x")
     wanted = [Wanted(server.url("/x" if number % 2 else "/missing"), f"{number}") for number in range(40)]
     one = fetcher()
-    before = len(os.listdir("/proc/self/fd"))
+    port, before = server.port, len(descriptors_below(folder.path))
     one.download_many(wanted, folder)
+    assert server.connections >= 1
     one.close()
     server.stop()
+    assert connections_with(port) == []
+    assert len(descriptors_below(folder.path)) == before
     server.start()
-    assert len(os.listdir("/proc/self/fd")) <= before

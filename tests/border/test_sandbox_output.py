@@ -16,11 +16,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from border.sandbox_rig import Box, box
+from border.sandbox_rig import PATIENCE, Box, box
 from custody.border import output
 from custody.border.masking import MASK, Masker, patterns
 from custody.border.output import ERR, OUT, Follower, Gatherer, Recorder
 from custody.border.sandbox import Limits
+
+UNTIL = 'until_there() { until [ -e "$1" ]; do sleep 0.02; done; }'
 
 
 @pytest.fixture(scope="module")
@@ -30,18 +32,21 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Box]:
 
 
 def test_output_comes_live_in_numbered_chunks_with_its_stream(here: Box) -> None:
-    running = here.start("echo one; sleep 0.15; echo two >&2; sleep 0.15; echo three")
-    came = [(chunk, time.monotonic()) for chunk in running.follow()]
-    assert [(c.number, c.stream, c.data) for c, _ in came] == [
+    running = here.start(f"{UNTIL}; echo one; until_there saw-1; echo two >&2; until_there saw-2; echo three")
+    came = []
+    for chunk in running.follow():  # nothing more is said before this has come: it is not kept until the end
+        came.append(chunk)
+        (here.work / f"saw-{chunk.number}").touch()
+    assert [(chunk.number, chunk.stream, chunk.data) for chunk in came] == [
         (1, OUT, b"one\n"), (2, ERR, b"two\n"), (3, OUT, b"three\n"),
     ]  # fmt: skip
-    assert came[2][1] - came[0][1] > 0.25  # not all at the end
-    assert [c.offset for c, _ in came] == [0, 4, 8]
+    assert [chunk.offset for chunk in came] == [0, 4, 8]
 
 
 def test_following_can_go_on_after_a_known_chunk(here: Box) -> None:
-    running = here.start("for i in 1 2 3; do echo $i; sleep 0.05; done")
-    running.wait(10)
+    running = here.start(f"{UNTIL}; for i in 1 2 3; do echo $i; until_there followed-$i; done")
+    for chunk in running.follow():
+        (here.work / f"followed-{chunk.number}").touch()
     assert [chunk.data for chunk in running.follow(after=1)] == [b"2\n", b"3\n"]
 
 
@@ -55,7 +60,7 @@ def test_bytes_are_kept_as_they_are(here: Box) -> None:
 
 def test_beyond_the_limit_head_and_tail_stay_with_the_number_of_bytes_dropped(here: Box) -> None:
     running = here.start("i=0; while [ $i -lt 4000 ]; do echo line $i; i=$((i+1)); done", output_limit=16384)
-    end = running.wait(20)
+    end = running.wait(PATIENCE)
     assert end is not None
     lines = "".join(f"line {i}\n" for i in range(4000)).encode()
     said = running.output()
@@ -70,7 +75,7 @@ def test_beyond_the_limit_head_and_tail_stay_with_the_number_of_bytes_dropped(he
 
 def test_a_flood_of_output_neither_blocks_the_task_nor_fills_the_disk(here: Box) -> None:
     running = here.start("yes | head -c 100000000", output_limit=1024 * 1024, limits=Limits(memory=64 * 1024 * 1024))
-    end = running.wait(30)
+    end = running.wait(PATIENCE)
     assert end is not None
     assert end.ok
     assert end.output_bytes == 100_000_000
@@ -79,8 +84,10 @@ def test_a_flood_of_output_neither_blocks_the_task_nor_fills_the_disk(here: Box)
 
 
 def test_the_output_of_a_killed_task_is_kept_to_its_last_byte(here: Box) -> None:
-    running = here.start("echo before; sleep 60; echo after", lease=0.3)
-    end = running.wait(5)
+    running = here.start("echo before; sleep 60; echo after", lease=PATIENCE)
+    next(iter(running.follow()))
+    assert running.confirm(time.monotonic() + 0.3)
+    end = running.wait(PATIENCE)
     assert end is not None
     assert (end.reason, running.output()) == ("lease", b"before\n")
 
@@ -95,7 +102,7 @@ def test_secrets_are_files_only_for_the_task_and_masked_in_its_output(here: Box)
         env; cat /proc/self/cmdline /proc/1/environ
     """
     running = here.start(script, secrets={"token": secret})
-    end = running.wait(10)
+    end = running.wait(PATIENCE)
     assert end is not None
     assert end.ok
     said = running.output()

@@ -101,7 +101,7 @@ def test_yaml_says_what_it_looks_like(text: str, value: Any) -> None:
 def test_yaml_with_a_trap_is_refused_at_its_place(
     text: str | bytes, code: str, line: int | None, column: int | None
 ) -> None:
-    began = time.monotonic()
+    began = time.thread_time()
     with pytest.raises(BadInput) as caught:
         read_yaml(text, where="publish.yaml")
     assert caught.value.code == code
@@ -112,7 +112,7 @@ def test_yaml_with_a_trap_is_refused_at_its_place(
     if column is not None:
         assert caught.value.facts["column"] == column
         assert caught.value.where == f"publish.yaml:{line}:{column}"
-    assert time.monotonic() - began < 10
+    assert time.thread_time() - began < 10
 
 
 JSON_READ: list[tuple[str, Any]] = [
@@ -175,12 +175,12 @@ def test_json_is_read(text: str, value: Any) -> None:
 @pytest.mark.proves("H1")
 @pytest.mark.parametrize(("text", "code"), JSON_REFUSED, ids=lambda value: ascii(value)[:40])
 def test_json_with_a_trap_is_refused(text: str | bytes, code: str) -> None:
-    began = time.monotonic()
+    began = time.thread_time()
     with pytest.raises(BadInput) as caught:
         read_json(text, where="body")
     assert caught.value.code == code
     assert caught.value.where.startswith("body")
-    assert time.monotonic() - began < 5
+    assert time.thread_time() - began < 5
 
 
 def test_a_fault_in_json_has_its_line_and_column() -> None:
@@ -251,13 +251,13 @@ def test_xml_is_read(data: bytes, expected: str) -> None:
 @pytest.mark.proves("H1")
 @pytest.mark.parametrize(("data", "code"), XML_REFUSED, ids=lambda value: ascii(value)[:40])
 def test_xml_with_a_trap_is_refused(data: bytes, code: str) -> None:
-    began = time.monotonic()
+    began = time.thread_time()
     with pytest.raises(BadInput) as caught:
         read_xml(data, where="mets.xml")
     assert caught.value.code == code
     assert caught.value.where.startswith("mets.xml")
     assert str(caught.value).isprintable()
-    assert time.monotonic() - began < 5
+    assert time.thread_time() - began < 5
 
 
 def test_a_fault_in_xml_has_its_line_and_column() -> None:

@@ -99,7 +99,7 @@ def opened(
         open_store(url, clock) as store,
         Standin(world, clock, Switches(bucket_limit=10_000, global_limit=100_000)) as standin,
     ):
-        with httpx2.Client(timeout=10) as http:
+        with httpx2.Client(timeout=60) as http:
             slots = StoreSlots(store, per_second=10_000)
             discord = Discord("token", http, slots, api=standin.api, media_hosts=standin.media_hosts)
             place = blobs or Files(folder / "blobs", clock)

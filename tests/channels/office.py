@@ -31,7 +31,7 @@ from custody.stores import open_store
 from rig.program import as_user
 
 FULL = os.environ["CUSTODY_SCALE"] != "test"
-SECONDS = 900.0 if FULL else 90.0  # to wait for something on a machine that has other things to do
+SECONDS = 900.0 if FULL else 150.0  # to wait for something on a machine that has other things to do
 TROUBLES: tuple[int | str, ...] = (*LIMITS, 500, 502, 503, "drop")
 PROGRAM = [sys.executable, "-m", "custody"]
 

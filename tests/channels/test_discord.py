@@ -49,7 +49,7 @@ class Rig:
         self.clock.advance(seconds=seconds + 0.001)
 
     def client(self, token: str = "token", patience: float = 60.0) -> Discord:
-        http = self.stack.enter_context(httpx2.Client(trust_env=False, timeout=10))
+        http = self.stack.enter_context(httpx2.Client(trust_env=False, timeout=60))
         return Discord(
             token,
             http=http,

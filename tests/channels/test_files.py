@@ -130,6 +130,7 @@ def append_some(root: Path, who: int, times: int) -> None:
                 continue
 
 
+@pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
 def test_writers_in_several_processes_and_threads_lose_nothing(tmp_path: Path) -> None:
     files = Files(tmp_path)
     files.stage(NAME, [("00-start", b"")])

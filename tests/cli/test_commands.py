@@ -7,10 +7,12 @@ import io
 import json
 import os
 import re
+import runpy
 import subprocess
 import sys
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import apsw
 import pytest
@@ -193,6 +195,17 @@ def test_what_is_installed_is_pinned_and_hashed_and_names_no_host(file: str) -> 
         assert re.match(r"[\w.\[\],-]+==[\w.]+", pin), pin.splitlines()[0]
         assert "--hash=sha256:" in pin, pin.splitlines()[0]
     assert "://" not in text
+
+
+@pytest.mark.proves("H12")
+def test_the_list_of_parts_is_that_of_the_lock_file() -> None:
+    top = Path(__file__).parents[2]
+    made: dict[str, Any] = runpy.run_path(str(top / "docs" / "make_sbom.py"))
+    lock = (top / "requirements" / "run.txt").read_text()
+    assert (top / "requirements" / "sbom.json").read_text() == made["bill"](lock), "python docs/make_sbom.py"
+    parts = list(made["components"](lock))
+    assert len(parts) == len(re.findall(r"^[A-Za-z0-9].*==", lock, re.MULTILINE))
+    assert all(part["hashes"] for part in parts)
 
 
 def family(folder: Path) -> tuple[int, int]:

@@ -143,6 +143,7 @@ def test_a_house_in_order_has_nothing_but_missing_workers_and_folders(house: Hou
     assert all("no worker" in finding.what or "there is no" in finding.what for finding in ill), ill
 
 
+@pytest.mark.proves("H12")
 @pytest.mark.parametrize("name", CASES)
 def test_the_doctor_finds(house: House, name: str) -> None:
     make_ill, grade, words = CASES[name]

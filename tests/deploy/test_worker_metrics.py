@@ -36,7 +36,7 @@ def custody(*words: str, **options: object) -> subprocess.CompletedProcess[str]:
 
 
 def get(url: str) -> str:
-    with urllib.request.urlopen(url, timeout=10) as answer:
+    with urllib.request.urlopen(url, timeout=60) as answer:
         return str(answer.read().decode())
 
 

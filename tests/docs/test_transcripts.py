@@ -63,7 +63,7 @@ def test_a_page_says_what_happens(
     environment.pop("CUSTODY_STORE", None)
     for command, shown in steps(block):
         done = subprocess.run(
-            command, shell=True, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60
+            command, shell=True, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=150
         )
         assert done.returncode == 0, f"{where}: {command}\n{done.stdout}{done.stderr}"
         for line in shown:

@@ -20,7 +20,7 @@ from custody.stores import Store, open_store
 from engine.conftest import Bench
 
 
-def until(what: Callable[[], object], seconds: float = 10) -> None:
+def until(what: Callable[[], object], seconds: float = 60) -> None:
     end = time.monotonic() + seconds
     while not what():
         assert time.monotonic() < end, "waited too long"
@@ -141,11 +141,11 @@ def test_a_cancelled_job_is_stopped_and_its_end_is_confirmed_by_its_holder(file_
 
     def handler(work: Work) -> Outcome:
         work.on_stop(dead.set)
-        work.wait(30)
+        work.wait(120)
         return Passed({"finished": "all the same"})
 
     job = file_store.queue.submit_one(NewJob("parcel")).id
-    worker = Worker(file_store, Serving((Kind("parcel", handler),)), Settings(lease=0.9))
+    worker = Worker(file_store, Serving((Kind("parcel", handler),)), Settings(lease=6.0))
     thread = in_thread(worker)
     until(lambda: file_store.queue.get(job).holder)
     answer = Operator(file_store, PLAIN, "ada").cancel(job, "wrong address")
@@ -249,21 +249,23 @@ def test_what_was_left_behind_at_another_place_is_left_alone_whatever_the_kind_s
 
 
 def test_a_graceful_stop_gives_back_what_was_not_started_and_charges_no_attempt(file_store: Store) -> None:
-    both_started = threading.Barrier(2)
+    both_started, asked_to_leave = threading.Barrier(2), threading.Event()
     begun: list[int] = []
 
     def handler(work: Work) -> Outcome:
         begun.append(work.job.id)
-        both_started.wait(5)
-        work.wait(0.3)
+        both_started.wait(60)
+        asked_to_leave.wait(60)
         return Passed()
 
     ids = [made.id for made in file_store.queue.submit([NewJob("parcel") for _ in range(20)])]
-    worker = Worker(file_store, Serving((Kind("parcel", handler),)), Settings(threads=2, grace=5))
+    worker = Worker(file_store, Serving((Kind("parcel", handler),)), Settings(threads=2, grace=60))
     worker._pace.seconds = 1e-6  # as if the work had been quick so far: many are kept at hand
     thread = in_thread(worker)
     until(lambda: len(begun) == 2)
     worker.stop()
+    until(lambda: worker._hands._stopping and not worker._hands.ready)  # the others are given back
+    asked_to_leave.set()
     thread.join()
     jobs = [file_store.queue.get(job) for job in ids]
     assert {job.holder for job in jobs} == {None}
@@ -277,7 +279,7 @@ def test_work_that_does_not_finish_within_the_grace_is_released_and_its_late_wor
     release = threading.Event()
 
     def stubborn(work: Work) -> Outcome:
-        release.wait(20)
+        release.wait(120)
         return Passed()
 
     job = file_store.queue.submit_one(NewJob("parcel")).id
@@ -307,13 +309,16 @@ def test_everything_completes_with_and_without_wake_ups(file_store: Store, wake:
 
 
 def test_at_most_so_many_of_a_kind_run_at_once(file_store: Store) -> None:
-    now, most, lock = 0, 0, threading.Lock()
+    now, most, lock, two = 0, 0, threading.Lock(), threading.Event()
 
     def handler(work: Work) -> Outcome:
         nonlocal now, most
         with lock:
             now += 1
             most = max(most, now)
+            if now == 2:
+                two.set()
+        assert two.wait(60)
         time.sleep(0.01)
         with lock:
             now -= 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import threading
 import time
@@ -179,6 +180,28 @@ class Watchman(threading.Thread):
         self.join()
         waiting = [((now - left[0]) / 1e6, left[2]) for left, now in self._left.items()]
         return sorted(seconds for seconds, _ in [*self.late, *waiting])
+
+
+class Disk(threading.Thread):
+    """Writes a little to the disk and waits until it is there, again and again: how long that took at worst is how long
+    the machine stood still for everybody else, too."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(daemon=True)
+        self._file, self._over, self._worst = folder / "a bare write", threading.Event(), 0.0
+
+    def run(self) -> None:
+        with self._file.open("wb", buffering=0) as file:
+            while not self._over.wait(0.05):
+                began = time.monotonic()
+                file.write(b"x")
+                os.fsync(file.fileno())
+                self._worst = max(self._worst, time.monotonic() - began)
+
+    def stop(self) -> float:
+        self._over.set()
+        self.join()
+        return self._worst
 
 
 def share(ordered: list[float], part: float) -> float:

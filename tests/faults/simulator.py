@@ -43,6 +43,8 @@ LEASE = 30.0
 NIGHT = 8 * 3600.0  # in which nobody works, and every lease ends
 STEPS = 150
 ROUNDS = 12  # a clock that was set back keeps leases alive for so much longer
+JUMPS = (-120, -20, 20, 120, 3600)
+FAR = (-86_400, -3_600, 3_600, 86_400)
 WAITING = frozenset({"held", "blocked", "needs", "open", "ended"})
 """Reasons for which a job may still be there at the end: it waits for a person, or for one that does."""
 
@@ -87,8 +89,10 @@ class Violation(AssertionError):
 
 
 class Simulation:
-    def __init__(self, seed: int, workers: int = 3) -> None:
+    def __init__(self, seed: int, workers: int = 3, jumps: tuple[int, ...] = JUMPS) -> None:
+        """With far jumps the clock stands still at times as well, and is set right before everything must end."""
         self.seed, self.rng = seed, random.Random(seed)
+        self._jumps, self._furthest, self._stands = jumps, 0, False
         self.clock, self.elapsed = HandClock(), 0.0
         self.truth = open_store("sqlite://:memory:", self.clock, self._new_move)
         assert isinstance(self.truth.db, SqliteDatabase)
@@ -138,13 +142,16 @@ class Simulation:
             (lambda: self._pass_time(NIGHT), 1),
             (lambda: self._crash(desk), self.danger),
             (lambda: self._leave(desk), 2),
-            (self._jump, 1),
+            (self._jump, 1 if self._jumps is JUMPS else 8),
             (lambda: self.client.submit(list(self.jobs.values())), 18),
             (lambda: self.meddler.act(list(self.jobs.values())), 8),
         ]
 
     def calm_down(self) -> None:
         """Faults stop; whatever can end must end within a bound."""
+        if self._jumps is not JUMPS:
+            self._stands = False
+            self.clock.set(max(self._furthest, self.clock.now()))  # and what was put off by a clock ahead comes due
         self.line.loss, self.handlers.calm = 0.0, True
         for scope, name in (("lane", "north"), ("collection", "maps"), ("kind", "space")):
             self.store.queue.lift(scope, name, "ada")
@@ -259,12 +266,18 @@ class Simulation:
 
     def _pass_time(self, seconds: float) -> None:
         self.elapsed += seconds
+        self._tick(0.0 if self._stands else seconds)
+
+    def _tick(self, seconds: float) -> None:
         self.clock.advance(seconds)
+        self._furthest = max(self._furthest, self.clock.now())
 
     def _jump(self) -> None:
         """Someone sets the store's clock; the workers' own clocks do not notice."""
         self.jumps += 1
-        self.clock.advance(self.rng.choice((-120, -20, 20, 120, 3600)))
+        if self._jumps is not JUMPS:
+            self._stands = self.rng.random() < 0.3
+        self._tick(self.rng.choice(self._jumps))
 
     # What must be true
 

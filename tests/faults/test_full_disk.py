@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -15,7 +19,10 @@ from custody.model.job import NewJob
 from custody.model.outcome import Outcome, Passed
 from custody.stores import Store, open_store
 from faults.audit import audit
+from faults.processes import TESTS
 from prove.plugin import Scaled, Tell
+from rig.need import need
+from rig.program import tool
 from stores.clock import HandClock
 
 ENDLESS, REFUSALS = 1 << 60, 3
@@ -128,3 +135,22 @@ def test_a_disk_that_is_full_at_any_write_costs_nothing_but_time(
             assert audit(store) == []
         path.unlink()
     tell("", full_disks=len(places))
+
+
+@pytest.mark.proves("G10")
+def test_a_deposit_goes_on_when_there_is_room_again_and_a_log_that_is_full_keeps_nobody_from_working(
+    tmp_path: Path, scaled: Scaled[int], tell: Tell
+) -> None:
+    """On a small disk of its own, full at any page of what a deposit writes (working folder, staging, storage, mail)."""
+    need("bubblewrap")
+    words = [tool("bwrap"), "--dev-bind", "/", "/", "--size", str(8 << 20), "--tmpfs", str(tmp_path)]
+    words += [sys.executable, "-m", "faults.small_disk", str(tmp_path), str(scaled(7, 1, 1))]
+    paths = [str(path) for path in (TESTS, TESTS.parent / "src")]
+    done = subprocess.run(
+        words, env=os.environ | {"PYTHONPATH": os.pathsep.join(paths)}, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    full = json.loads(done.stdout.splitlines()[-1])
+    tell(f"{full['deposits']} deposits on a full disk, {full['logs']} full logs", **full)
+    assert full["deposits"] > 1
+    assert full["logs"] > 1

@@ -36,9 +36,9 @@ def troubled_url(postgres: Postgres, postgres_url: str, proxy: Proxy) -> str:
     return postgres_url.replace(f":{postgres.port}/", f":{proxy.port}/")
 
 
-def silence(proxy: Proxy, rng: random.Random) -> None:
-    proxy.freeze()
-    time.sleep(rng.uniform(0.05, 0.4))
+def silence(proxy: Proxy, seconds: float, **way: bool) -> None:
+    proxy.freeze(**way)
+    time.sleep(seconds)
     proxy.resume()
 
 
@@ -47,8 +47,12 @@ FAULTS: dict[str, Callable[[Proxy, random.Random], threading.Event | None]] = {
     "a commit is not answered": lambda proxy, rng: proxy.cut_answer(b"commit"),
     "a commit does not arrive": lambda proxy, rng: proxy.cut_request(b"commit"),
     "anything is not answered": lambda proxy, rng: proxy.cut_answer(),
-    "nothing is heard for a while": silence,
+    "nothing is heard for a while": lambda proxy, rng: silence(proxy, rng.uniform(0.05, 0.4)),
+    "nothing is heard for two seconds": lambda proxy, rng: silence(proxy, 2.0),
+    "only requests get through": lambda proxy, rng: silence(proxy, rng.uniform(0.05, 0.4), up=False),
+    "only answers get through": lambda proxy, rng: silence(proxy, rng.uniform(0.05, 0.4), down=False),
 }
+OFTEN = [4 if "two seconds" not in what else 1 for what in FAULTS]
 
 
 @pytest.mark.proves("G8")
@@ -62,15 +66,22 @@ def test_work_goes_on_whatever_becomes_of_the_connections(
             fleet.start()
         until(lambda: len(fleet.alive()) == 2)
         client = in_background(lambda: submit_all(fleet, parcels(count)))
-        happened = 0
+        happened, sorts = 0, set[str]()
         while happened < windows:
-            moment = FAULTS[rng.choice(list(FAULTS))](proxy, rng)
-            happened += moment is None or moment.wait(5)  # a cut that waits for its moment is none yet
+            what = rng.choices(list(FAULTS), OFTEN)[0]
+            moment = FAULTS[what](proxy, rng)
+            if moment is None or moment.wait(5):  # a cut that waits for its moment is none yet
+                happened += 1
+                sorts.add(what)
             time.sleep(rng.uniform(0.05, 0.3))
         proxy.calm()
         client.join()
         until(fleet.is_done, PATIENCE + count * 0.1, why="everything is done")
-        tell(f"{happened} troubles of the network, {count} jobs", fault_windows=happened)
+        tell(
+            f"{happened} troubles of the network of {len(sorts)} sorts, {count} jobs",
+            fault_windows=happened,
+            sorts=len(sorts),
+        )
         assert all(process.poll() is None for process in fleet.running), fleet.last_words()
         fleet.store.close()
         fleet.store = open_store(postgres_url)  # to ask every job for its history is quicker without a detour

@@ -172,9 +172,9 @@ def test_those_left_behind_are_all_taken_over_without_waiting_for_wake_ups() -> 
         jobs = [submit(store) for _ in range(30)]
         store.queue.claim(["parcel|queued||"], "vanished", 0.01, 30)
         time.sleep(0.02)
-        worker = Worker(store, serving(passes), Settings(poll=20, wake=False))
+        worker = Worker(store, serving(passes), Settings(poll=3600, wake=False))
         thread = in_thread(worker)
-        until(lambda: all(store.queue.get(job).ended for job in jobs), 10)
+        until(lambda: all(store.queue.get(job).ended for job in jobs))
         worker.stop()
         thread.join()
 

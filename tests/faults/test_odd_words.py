@@ -37,12 +37,12 @@ def test_a_worker_forgets_work_it_could_not_settle_in_time_and_goes_on(troubled:
         return Passed()
 
     worker = Worker(
-        Store.over("troubled", troubled), serving(handler, at_once=1), Settings(lease=0.6, poll=0.05, threads=1)
+        Store.over("troubled", troubled), serving(handler, at_once=1), Settings(lease=3.0, poll=0.05, threads=1)
     )
     away.set()
     first = submit(real)
     thread = in_thread(worker)
-    until(lambda: worker._keeper.losses == 1, why="two thirds of the lease pass unconfirmed")
+    until(lambda: worker._keeper.losses >= 1, why="two thirds of the lease pass unconfirmed")
     away.clear()
     second = submit(real)
     until(lambda: real.queue.get(first).ended and real.queue.get(second).ended, why="both are done all the same")

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
 from custody.stores.statements import load
-from faults.simulator import Simulation, Violation
+from faults.simulator import FAR, Simulation, Violation
 from prove.plugin import Scaled, Tell
 from prove.share import share
 
 MUTANT_SEEDS = 150
 
 
-def run(seed: int) -> Simulation:
-    simulation = Simulation(seed)
+def run(seed: int, **how: Any) -> Simulation:
+    simulation = Simulation(seed, **how)
     try:
         simulation.run()
     finally:
@@ -70,6 +71,16 @@ def test_nothing_is_lost_doubled_or_left_standing_whatever_goes_wrong(
     assert sum(each.jumps for each in runs) > len(runs) / 2
 
 
+@pytest.mark.proves("G9")
+def test_clocks_that_jump_by_hours_and_days_or_stand_still_lose_and_double_nothing(
+    tell: Tell, scaled: Scaled[int], seed: int
+) -> None:
+    worlds = [run(number, jumps=FAR) for number in range(seed, seed + scaled(15, 100, 10_000))]
+    jumps = sum(world.jumps for world in worlds)
+    tell(f"{jumps} jumps by hours and days", jumps=jumps, far_jumps=jumps)
+    assert jumps > 3 * len(worlds)
+
+
 # The simulation itself is tested by breaking the engine: each of these must be found.
 
 MUTANTS: dict[str, tuple[str, str, str]] = {  # statements, what they say, and what they say instead
@@ -92,23 +103,29 @@ MUTANTS: dict[str, tuple[str, str, str]] = {  # statements, what they say, and w
 }
 
 
-def finds_it() -> str:
+def finds_it() -> tuple[int, str]:
     for seed in range(MUTANT_SEEDS):
         try:
             run(seed)
         except Violation as violation:
-            return str(violation)
-    return ""
+            return seed, str(violation)
+    return -1, ""
 
 
 @pytest.mark.proves("G3")
 @pytest.mark.parametrize("mutant", MUTANTS)
-def test_a_broken_statement_is_found(mutant: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_broken_statement_is_found(
+    mutant: str, monkeypatch: pytest.MonkeyPatch, tell: Tell, scaled: Scaled[str]
+) -> None:
     names, sound, broken = MUTANTS[mutant]
     statements = load("sqlite")
     for name in names.split():
         said = [words for words in sound.split("|") if words in statements[name]]
         assert said, f"the statement {name} reads differently now: {statements[name]}"
         monkeypatch.setitem(statements, name, statements[name].replace(said[0], broken))
-    found = finds_it()
+    began = time.monotonic()
+    seed, found = finds_it()
     assert "python -m faults.simulator" in found, "the seed to replay it is told"
+    seconds = time.monotonic() - began
+    told = f"{mutant}: found by seed {seed} of the simulation after {seconds:.1f} s"
+    tell(scaled("", told, told), seconds_to_find=seconds)

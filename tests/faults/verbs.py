@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from custody.model.job import Answer, Change, Claim, NewJob
 from custody.stores.database import Database
@@ -46,6 +46,9 @@ class VerbDatabase(ABC):
 
     def settle(self, changes: list[Change]) -> list[Answer]:
         return self.verb(lambda: self._db.settle(changes))
+
+    def at_once(self, name: str, move: str, /, **values: Any) -> list[tuple[str, ...]] | None:
+        return self.verb(lambda: self._db.at_once(name, move, **values))
 
     def read(self, work: Callable[[Tx], T]) -> T:
         return self.look(lambda: self._db.read(work))

@@ -124,7 +124,7 @@ def quick(world: World) -> World:
     """The same world, with a fetcher that does not pause for long between tries."""
     policies = {name: policy_of(profile) for name, profile in world.profiles.items()}
     fetchers = {
-        name: Fetcher(replace(policy, backoff_seconds=0.01, slow_seconds=1, tries=3))
+        name: Fetcher(replace(policy, backoff_seconds=0.01, slow_seconds=60, tries=3))
         for name, policy in policies.items()
     }
     return replace(world, fetchers=fetchers)

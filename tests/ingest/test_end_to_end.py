@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import io
 import json
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from custody.ingest import describing
 from custody.ingest.manifest.form import Row
 from custody.ingest.operating import ask_for_update
 from custody.model.errors import BadInput, Refused, StateConflict
@@ -298,3 +300,21 @@ def test_a_bag_is_recognised_and_a_broken_one_fails(home: Archive) -> None:
     (sound,), (broken,) = home.jobs(good), home.jobs(bad)
     assert sound.state == "completed"
     assert (broken.state, broken.code) == ("failed", "bag.digest")
+
+
+def test_what_a_manifest_without_room_left_behind_is_not_stored(home: Archive, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is listed with the files of the next attempt otherwise, and then it is gone: that was every attempt's end."""
+    write, troubles = describing._write, [OSError(errno.ENOSPC, "No space left on device")]
+
+    def no_room(path: Path, text: str) -> None:
+        if path.name == describing.MANIFEST and troubles:
+            describing._scratch(path).write_text(text[: len(text) // 2])
+            raise troubles.pop()
+        write(path, text)
+
+    monkeypatch.setattr(describing, "_write", no_room)
+    batch = home.submit(home.put("letter.txt", b"Dear sister"), type="file", filename="letter.txt")
+    home.run()
+    (job,) = home.jobs(batch)
+    assert (job.state, troubles) == ("completed", [])
+    assert not [file.name for file in home.world.inventory.files(job.facts["primary"], 1) if ".new" in file.name]

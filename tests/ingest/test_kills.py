@@ -13,18 +13,26 @@ import pytest
 
 from custody.cli.init import CONFIG
 from custody.ingest.manifest.form import Row
+from custody.ingest.states import JOB
 from custody.model.job import Fold, fold
 from ingest.bench import Archive
 from ingest.test_end_to_end import ocfl_is_valid
 
 LEASE = 1.0
 KILLS = 6
-"""Few enough, and far enough apart, that no job is among the dead three times: then it would be put aside, as it should."""
+PROGRESS = 15
+"""Few enough, and so many steps apart, that no job is among the dead three times: then it would be put aside, as it should."""
 
 
 def how_many(home: Archive) -> int:
     """Enough to be killed in the middle of: ZooKeeper takes its time."""
     return 20 if home.store.url.startswith("zookeeper:") else 60
+
+
+def progress(home: Archive, batch: int) -> int:
+    """How many steps all its jobs have taken together."""
+    order = [*JOB.working, "completed"]
+    return sum(order.index(state) * count for state, count in home.store.queue.children(batch) if state in order)
 
 
 def start_worker(home: Archive) -> subprocess.Popen[bytes]:
@@ -49,12 +57,14 @@ def test_killed_workers_lose_nothing_and_do_nothing_twice(home: Archive) -> None
     chance = random.Random(7)
     kills = 0
     workers = [start_worker(home) for _ in range(2)]
-    end = time.monotonic() + 90
+    end = time.monotonic() + 200
+    before = 0
     try:
         while home.batch(batch).ended is None:
             assert time.monotonic() < end, f"stuck: {home.store.queue.children(batch)}"
             time.sleep(chance.uniform(0.5, 1.1))
-            if kills < KILLS:
+            if kills < KILLS and progress(home, batch) >= before + PROGRESS:
+                before = progress(home, batch)
                 victim = chance.randrange(2)
                 workers[victim].send_signal(signal.SIGKILL)
                 workers[victim].wait()

@@ -220,3 +220,30 @@ def test_a_manifest_of_sixty_thousand_rows_runs_through_and_every_folder_can_be_
     largest = max(*folders.most.values(), *asked.values())
     told = f"{rows} jobs in {PARTS} batches completed, moved by {who}, in {seconds:.0f} s ({used:.0f} s of CPU)"
     tell(f"{told}: {largest} children at most, {jobs} jobs at once", children=largest)
+
+
+LARGEST = 40_000
+
+
+@pytest.mark.proves("G17")
+def test_the_largest_folder_there_may_be_is_listed_by_the_servers_own_client(
+    zookeeper: ZooKeeper, scaled: Scaled[int], tell: Tell
+) -> None:
+    """Its answers end at a megabyte; names as long as those of our queues."""
+    count = scaled(2_000, LARGEST, LARGEST)
+    root = zookeeper.fresh_root()
+    zk = KazooClient(root)
+    zk.start()
+    try:
+        for start in range(0, count, 500):
+            move = zk.transaction()
+            for number in range(start, min(count, start + 500)):
+                move.create(f"/05-jid{number:010d}")
+            assert not [answer for answer in move.commit() if isinstance(answer, Exception)]
+    finally:
+        zk.stop()
+        zk.close()
+    said = zookeeper.own_client("ls", f"/{root.partition('/')[2]}")
+    (listed,) = [line for line in said.splitlines() if line.startswith("[05-jid")]
+    assert listed.count("05-jid") == count
+    tell(f"{count} children listed by ZooKeeper's own client", listed=count)

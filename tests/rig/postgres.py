@@ -31,7 +31,7 @@ FAST = {"fsync": "off", "full_page_writes": "off"}
 
 # Cheaper than a new database (hundreds of files), and to a test the same.
 EMPTY = """
-set lock_timeout = '5s';
+set lock_timeout = '60s';
 select pg_terminate_backend(pid) from pg_stat_activity
 where datname = current_database() and pid <> pg_backend_pid();
 do $$

@@ -21,6 +21,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 from rig.install import program
@@ -59,7 +60,7 @@ class Program:
         command: Sequence[str | Path],
         ready: Callable[[], object],
         *,
-        seconds: float = 30,
+        seconds: float = 120,
         cwd: Path | None = None,
         environ: Mapping[str, str] | None = None,
     ) -> None:
@@ -198,14 +199,15 @@ def answers(port: int) -> None:
 
 def family(pid: int) -> list[int]:
     """A process and all it has started. PostgreSQL's leave their parent's group, so /proc is asked."""
-    found = [pid]
-    for listing in Path("/proc").glob(f"{pid}/task/*/children"):
-        try:
-            children = listing.read_text().split()
-        except OSError:  # it ended meanwhile
-            continue
-        for child in children:
-            found += family(int(child))
+    return [pid, *(one for child in _children(pid) for one in family(child))]
+
+
+def _children(pid: int) -> list[int]:
+    found: list[int] = []
+    with suppress(OSError):  # it may end while it is looked at, or one of its threads
+        for task in os.listdir(f"/proc/{pid}/task"):
+            with suppress(OSError):
+                found += map(int, Path(f"/proc/{pid}/task/{task}/children").read_text().split())
     return found
 
 

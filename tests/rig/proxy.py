@@ -59,8 +59,8 @@ class Proxy:
 
     def __init__(self, target: int) -> None:
         self.target = target
-        self._flowing = threading.Event()
-        self._flowing.set()
+        self._flowing = {upwards: threading.Event() for upwards in (True, False)}
+        self.resume()
         self._lock = threading.Lock()
         self._links: set[Link] = set()
         self._cut: Cut | None = None
@@ -91,12 +91,15 @@ class Proxy:
         for link in links:
             link.reset()
 
-    def freeze(self) -> None:
-        """Hold everything back, both ways, with the connections open: a network that has gone silent."""
-        self._flowing.clear()
+    def freeze(self, *, up: bool = True, down: bool = True) -> None:
+        """Hold everything back with the connections open, both ways or one: a network that has gone silent."""
+        for held, way in ((up, True), (down, False)):
+            if held:
+                self._flowing[way].clear()
 
     def resume(self) -> None:
-        self._flowing.set()
+        for way in self._flowing.values():
+            way.set()
 
     def calm(self) -> None:
         """No more trouble: what waits for its moment is called off."""
@@ -124,7 +127,7 @@ class Proxy:
             threading.Thread(target=self._serve, args=(client,), name="proxy-up", daemon=True).start()
 
     def _serve(self, client: socket.socket) -> None:
-        self._flowing.wait()
+        self._flowing[True].wait()
         try:
             server = socket.create_connection((LOOPBACK, self.target), timeout=5)
         except OSError:  # as a server that is down would answer
@@ -144,7 +147,7 @@ class Proxy:
         source, sink = (link.client, link.server) if upwards else (link.server, link.client)
         try:
             while data := source.recv(65536):
-                self._flowing.wait()
+                self._flowing[upwards].wait()
                 if self._cuts(link, data, upwards):
                     link.reset()
                     return

@@ -43,7 +43,7 @@ def signed(azurite: Azurite, method: str, key: str, container: str) -> urllib.re
 
 def status(request: urllib.request.Request) -> int:
     try:
-        with urllib.request.urlopen(request, timeout=5) as answer:
+        with urllib.request.urlopen(request, timeout=60) as answer:
             return int(answer.status)
     except urllib.error.HTTPError as refusal:
         with refusal:
@@ -79,7 +79,7 @@ def own_temporal() -> Iterator[Temporal]:
 def call(url: str, body: object = None) -> Any:
     data = None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(url, data, {"Content-Type": "application/json"})
-    with urllib.request.urlopen(request, timeout=5) as answer:
+    with urllib.request.urlopen(request, timeout=60) as answer:
         return json.load(answer)
 
 

@@ -110,13 +110,14 @@ def test_a_fresh_database_answers(postgres_url: str) -> None:
 
 def test_a_frozen_server_is_silent_until_it_is_resumed(own: Postgres) -> None:
     ask_for_encryption = bytes.fromhex("0000000804d2162f")
-    with socket.create_connection((LOOPBACK, own.port), timeout=0.2) as client:
+    with socket.create_connection((LOOPBACK, own.port), timeout=60) as client:
         own.program.freeze()
+        client.settimeout(0.2)
         client.sendall(ask_for_encryption)
         with pytest.raises(TimeoutError):
             client.recv(1)
         own.program.resume()
-        client.settimeout(5)
+        client.settimeout(60)
         assert client.recv(1) == b"N"
 
 

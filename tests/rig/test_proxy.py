@@ -74,7 +74,7 @@ def say(client: socket.socket, word: bytes) -> bytes:
 
 @pytest.fixture
 def client(proxy: Proxy) -> Iterator[socket.socket]:
-    with socket.create_connection((LOOPBACK, proxy.port), timeout=5) as client:
+    with socket.create_connection((LOOPBACK, proxy.port), timeout=60) as client:
         yield client
 
 
@@ -113,7 +113,7 @@ def test_a_word_that_comes_in_two_pieces_is_found(proxy: Proxy, client: socket.s
 
 def test_a_cut_happens_once_and_only_to_the_one_who_said_it(proxy: Proxy, client: socket.socket) -> None:
     proxy.cut_answer(b"commit")
-    with socket.create_connection((LOOPBACK, proxy.port), timeout=5) as other:
+    with socket.create_connection((LOOPBACK, proxy.port), timeout=60) as other:
         with pytest.raises(ConnectionError):
             say(other, b"commit")
     assert say(client, b"commit") == b"did commit"
@@ -133,7 +133,7 @@ def test_a_frozen_network_is_silent_until_it_is_resumed(proxy: Proxy, client: so
     with pytest.raises(TimeoutError):
         say(client, b"one")
     proxy.resume()
-    client.settimeout(5)
+    client.settimeout(60)
     assert client.recv(100) == b"did one\n"
 
 
@@ -142,14 +142,14 @@ def test_all_connections_can_be_cut_and_new_ones_made(proxy: Proxy, client: sock
     proxy.cut_all()
     with pytest.raises(ConnectionError):
         say(client, b"two")
-    with socket.create_connection((LOOPBACK, proxy.port), timeout=5) as another:
+    with socket.create_connection((LOOPBACK, proxy.port), timeout=60) as another:
         assert say(another, b"three") == b"did three"
 
 
 def test_a_client_of_a_server_that_is_down_is_refused(proxy: Proxy, echo: Echo) -> None:
     echo.close()
     with pytest.raises(ConnectionError):
-        with socket.create_connection((LOOPBACK, proxy.port), timeout=5) as client:
+        with socket.create_connection((LOOPBACK, proxy.port), timeout=60) as client:
             say(client, b"one")
 
 
@@ -157,7 +157,7 @@ def test_a_stopped_proxy_lets_nobody_in(echo: Echo) -> None:
     proxy = Proxy(echo.port)
     proxy.stop()
     with pytest.raises(ConnectionRefusedError):
-        socket.create_connection((LOOPBACK, proxy.port), timeout=5)
+        socket.create_connection((LOOPBACK, proxy.port), timeout=60)
 
 
 def test_after_a_cut_answer_to_commit_postgres_has_committed(postgres: Postgres, postgres_url: str) -> None:

@@ -6,6 +6,8 @@ import itertools
 import shutil
 import signal
 import socket
+import subprocess
+from pathlib import Path
 
 from kazoo.client import KazooClient
 
@@ -51,10 +53,7 @@ class ZooKeeper:
         return f"{LOOPBACK}:{self.port}"
 
     def start(self) -> None:
-        jar = zookeeper_jar()
-        if jar is None:
-            raise CannotStart("ZooKeeper is not installed")
-        jars = f"{jar}:{jar.with_name('slf4j-simple.jar')}"
+        jars = f"{self._jar()}:{self._jar().with_name('slf4j-simple.jar')}"
         main = "org.apache.zookeeper.server.ZooKeeperServerMain"
         self.program.run([tool("java"), self._memory, *JAVA, "-cp", jars, main, self.settings], self._ready)
 
@@ -73,6 +72,16 @@ class ZooKeeper:
             client.close()
         return self.address + path
 
+    def own_client(self, *words: str) -> str:
+        """What the command-line client says that comes with the server, with its own limits."""
+        jars = ":".join(
+            str(self._jar().with_name(name)) for name in ("zookeeper.jar", "slf4j-simple.jar", "commons-cli.jar")
+        )
+        main = "org.apache.zookeeper.ZooKeeperMain"
+        command = [tool("java"), *JAVA, "-cp", jars, main, "-server", self.address, *words]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=240)
+        return done.stdout + done.stderr
+
     def word(self, four_letters: str, seconds: float = 5) -> str:
         """What the server answers to ruok, srvr, cons, dump, …"""
         with socket.create_connection((LOOPBACK, self.port), timeout=seconds) as connection:
@@ -82,6 +91,12 @@ class ZooKeeper:
     def remove(self) -> None:
         self.stop("kill")
         shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _jar(self) -> Path:
+        jar = zookeeper_jar()
+        if jar is None:
+            raise CannotStart("ZooKeeper is not installed")
+        return jar
 
     def _ready(self) -> None:
         # Who connects while it is starting may never be answered: ask anew rather than wait.

@@ -20,7 +20,7 @@ from custody.robots.sweeping import sweep
 from custody.robots.tally import Tally
 from custody.stores import Store
 
-PATIENCE = 60.0
+PATIENCE = 120.0
 
 
 def make(name: str, event: str, log: list[str] | None = None, **when: set[str]) -> Robot:

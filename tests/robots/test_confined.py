@@ -220,7 +220,7 @@ def test_an_item_cannot_choose_where_its_files_go(name: str) -> None:
 
 
 def test_an_item_that_takes_too_long_is_told_so_and_the_others_go_on(home: Path, yard: Yard) -> None:
-    path = label(home, f'case "$CUSTODY_ITEM" in slow) {NAP};; esac', "timeout = 6.0\nat_once = 3")
+    path = label(home, f'case "$CUSTODY_ITEM" in slow) {NAP};; esac', "timeout = 9.0\nat_once = 3")
     with open_store(f"sqlite:///{home / 'custody.db'}") as store:
         store.records.put([NewItem(name, frozenset({"object"})) for name in ("a", "b", "slow")])
         _, tally = watched(store, [read_label(path)], yard=yard)

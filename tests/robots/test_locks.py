@@ -92,7 +92,7 @@ def test_a_lock_that_is_broken_stops_the_work_and_what_it_says_is_kept_aside(fil
     store.records.put([NewItem("x")])
     subscribe(store, [slow])
     sweep(store, slow)
-    locks, tally = Locks(store.leases, "ann", 3.0), Tally(store)
+    locks, tally = Locks(store.leases, "ann", 9.0), Tally(store)
     locks.take([slow])
     worker = Worker(store, Serving(tuple(kinds(store, [slow], locks))), Settings(lease=60, grace=PATIENCE), tally)
     locks.keep(worker.stop)
@@ -158,7 +158,7 @@ CASES: dict[str, tuple[Robot, Callable[[Store], None], str, list[str]]] = {
         plain(work=on_bad(raises(Unavailable("no answer"))), tries=2, backoff=Backoff(first=900)), NOTHING, "again", [],
     ),
     "it takes too long": (
-        plain(work=on_bad(lambda report: OVER.wait(PATIENCE) and None), timeout=3.0), NOTHING, "timeout", [],
+        plain(work=on_bad(lambda report: OVER.wait(PATIENCE) and None), timeout=6.0), NOTHING, "timeout", [],
     ),
     "its lock is busy": (plain(), lambda store: store.leases.claim("robot/r/bad", "bo", 900), "busy", []),
     "its row cannot be read": (FOLDER, _spoil("item", "detail", "id"), "broken", []),

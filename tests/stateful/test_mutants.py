@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import time
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from custody.stores import Store, open_store
 from custody.stores.recount import recount
+from prove.plugin import Scaled, Tell
 from stateful.machine import Comparison
 from stateful.mutants import MUTANTS, Caught, Mutant
 from stores.clock import HandClock
@@ -48,7 +50,7 @@ def turns_red(caught: Caught, folder: Path, mutant: Mutant) -> bool:
 @pytest.mark.proves("G3")
 @pytest.mark.parametrize("mutant", MUTANTS.values(), ids=MUTANTS.keys())
 def test_the_suite_turns_red_when_a_guard_is_gone(
-    mutant: Mutant, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    mutant: Mutant, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tell: Tell, scaled: Scaled[str]
 ) -> None:
     for number, caught in enumerate(mutant.by):
         folder = tmp_path / f"{number}"
@@ -56,8 +58,12 @@ def test_the_suite_turns_red_when_a_guard_is_gone(
         run(caught, folder)  # green with it …
 
     mutant.patch(monkeypatch)
+    began = time.monotonic()
     for number, caught in enumerate(mutant.by):
         assert turns_red(caught, tmp_path / f"{number}", mutant), f"{caught.test.__name__} notices nothing"
+    seconds = time.monotonic() - began
+    told = f"{mutant.failure}: found by {mutant.by[0].test.__name__} after {seconds:.2f} s"
+    tell(scaled("", told, told), seconds_to_find=seconds)
 
 
 def test_there_are_enough_mutants_and_each_names_its_failure() -> None:

@@ -12,7 +12,7 @@ from custody.model.errors import Unavailable
 from custody.stores.line import Line, Wish
 from custody.stores.reply import Reply
 
-SOON = 10.0
+SOON = 60.0
 
 
 class Busy:

@@ -20,6 +20,7 @@ from custody.stores import Store, open_store
 from custody.stores import migrate as migrating
 from custody.stores.migrate import migrations, statements_of
 from custody.stores.recount import recount
+from prove.plugin import Scaled, Tell
 from rig.postgres import Postgres
 from stores.acts import execute, finish, submit
 from stores.clock import HandClock
@@ -102,17 +103,20 @@ def test_both_databases_have_the_same_tables_and_columns(quick_postgres: Postgre
 
 
 @pytest.mark.proves("G15")
-def test_a_start_killed_at_any_statement_of_a_migration_is_completed_by_the_next(quick_folder: Path) -> None:
+def test_a_start_killed_at_any_statement_of_a_migration_is_completed_by_the_next(
+    quick_folder: Path, tell: Tell
+) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "stores.dies_migrating", str(quick_folder)],
         cwd=TESTS,
         env={"PYTHONPATH": f"{SOURCE.parents[1]}:{TESTS}", "PYTHONDONTWRITEBYTECODE": "1"},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=280,
     )
     assert "all recovered" in done.stdout, done.stderr
     assert int(done.stdout.split()[0]) > len(migrated("sqlite"))
+    tell("", kills=int(done.stdout.split()[0]))
 
 
 class Killed(BaseException):
@@ -121,12 +125,15 @@ class Killed(BaseException):
 
 @pytest.mark.proves("G15")
 def test_a_start_that_dies_at_any_statement_of_a_migration_leaves_nothing_on_postgresql(
-    quick_postgres: Postgres, monkeypatch: pytest.MonkeyPatch
+    quick_postgres: Postgres, monkeypatch: pytest.MonkeyPatch, scaled: Scaled[int], tell: Tell
 ) -> None:
+    """In the test run at some of them; in a proof at every one."""
     from custody.stores.postgres import migrating as module
 
     count = len(migrated("postgres"))
-    for deaths in [*range(0, count, 8), count - 1]:
+    points = sorted({*range(0, count, scaled(8, 1, 1)), count - 1})
+    tell("", kills=len(points))
+    for deaths in points:
         url = quick_postgres.fresh_database()
         left = iter(range(deaths))
 
@@ -162,12 +169,14 @@ def old_url(request: pytest.FixtureRequest, quick_folder: Path) -> Iterator[str]
 
 
 @pytest.mark.proves("G15")
+@pytest.mark.parametrize("schema", [number for number, *_ in migrations("sqlite")][:-1])
 def test_a_store_of_every_older_schema_is_brought_up_to_date_with_what_it_holds(
-    old_url: str, clock: HandClock, monkeypatch: pytest.MonkeyPatch
+    old_url: str, schema: int, clock: HandClock, monkeypatch: pytest.MonkeyPatch, tell: Tell
 ) -> None:
     known = migrations("sqlite")
+    tell("", schemas=1)
     with monkeypatch.context() as older:
-        older.setattr(migrating, "migrations", lambda dialect: migrations(dialect)[:1])
+        older.setattr(migrating, "migrations", lambda dialect: migrations(dialect)[:schema])
         with open_store(old_url, clock) as store:
             done, waiting = submit(store), submit(store)
             finish(store, done)

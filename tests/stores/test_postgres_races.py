@@ -48,11 +48,11 @@ def held_open(store: Store, work: Callable[[Tx], Any]) -> Iterator[None]:
     def hold(tx: Tx) -> None:
         work(tx)
         done.set()
-        assert go_on.wait(20)
+        assert go_on.wait(60)
 
     with ThreadPoolExecutor(1) as pool:
         held = pool.submit(store.db.write, hold)
-        assert done.wait(20)
+        assert done.wait(60)
         try:
             yield
         finally:
@@ -124,7 +124,7 @@ def test_two_that_wait_for_each_other_are_both_served(pair: tuple[Store, Store])
             runs.append(jobs[0])
             tx.run("count_up", id=jobs[0], by=1)
             if len(runs) <= 2:
-                both_hold_one.wait(20)
+                both_hold_one.wait(60)
             tx.run("count_up", id=jobs[1], by=1)
 
         store.db.write(work)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -17,6 +16,7 @@ from custody.stores import open_store
 from custody.stores.rows import Tx
 from custody.stores.sqlite import readers
 from custody.stores.sqlite.connection import check_file_system, check_version, connect, file_of, file_system_of
+from rig.descriptors import descriptors_below
 from stores.acts import state, submit, take, take_one
 from stores.clock import HandClock
 
@@ -140,11 +140,11 @@ def test_readers_do_not_wait_for_the_writer(quick_folder: Path) -> None:
 
         def slow(tx: object) -> None:
             inside.set()
-            assert done.wait(10)
+            assert done.wait(60)
 
         writer = threading.Thread(target=lambda: store.db.write(slow))
         writer.start()
-        assert inside.wait(10)
+        assert inside.wait(60)
         assert state(store, job) == "queued"
         done.set()
         writer.join()
@@ -216,12 +216,12 @@ def test_threads_that_come_and_go_leave_no_connections_behind(quick_folder: Path
     with open_store(f"sqlite:///{quick_folder / 'custody.db'}", HandClock()) as store:
         job = submit(store)
         state(store, job)
-        before = len(os.listdir("/proc/self/fd"))
+        before = len(descriptors_below(quick_folder))
         for _ in range(20):
             thread = threading.Thread(target=state, args=(store, job))
             thread.start()
             thread.join()
-        assert len(os.listdir("/proc/self/fd")) < before + 20
+        assert len(descriptors_below(quick_folder)) < before + 20
 
 
 def test_another_process_is_noticed_by_its_commits(quick_folder: Path) -> None:

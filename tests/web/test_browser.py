@@ -48,7 +48,7 @@ class Watched:
 
 def window(browser: Browser, **settings: Any) -> Watched:
     context = browser.new_context(viewport={"width": 1280, "height": 800}, **settings)
-    context.set_default_timeout(15_000)
+    context.set_default_timeout(60_000)
     return Watched(context)
 
 

@@ -33,7 +33,7 @@ def program(folder: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
     finally:
         if process.poll() is None:
             process.kill()
-        process.communicate(timeout=20)
+        process.communicate(timeout=60)
 
 
 def address_in(process: subprocess.Popen[str], pattern: str) -> str:
@@ -47,7 +47,7 @@ def address_in(process: subprocess.Popen[str], pattern: str) -> str:
 
 
 def get(url: str, path: str, **headers: str) -> tuple[int, str]:
-    asking = http.client.HTTPConnection(urlsplit(url).netloc, timeout=20)
+    asking = http.client.HTTPConnection(urlsplit(url).netloc, timeout=60)
     asking.request("GET", path, headers=headers)
     answer = asking.getresponse()
     told = answer.status, answer.read().decode()
@@ -58,7 +58,7 @@ def get(url: str, path: str, **headers: str) -> tuple[int, str]:
 def custody(folder: Path, *arguments: str) -> str:
     env = {**os.environ, "PYTHONPATH": str(SOURCE), "CUSTODY_WHO": "ada"}
     done = subprocess.run(
-        [sys.executable, "-m", "custody", *arguments], cwd=folder, env=env, text=True, capture_output=True, timeout=60
+        [sys.executable, "-m", "custody", *arguments], cwd=folder, env=env, text=True, capture_output=True, timeout=120
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -78,7 +78,7 @@ def test_serve_answers_where_it_says_asks_for_a_token_works_and_ends_well(tmp_pa
         while not json.loads(get(url, "/api/v1/jobs", **bearer)[1])["jobs"]:
             time.sleep(0.05)  # the scheduler of this process makes one every second; who asks too often is refused
         serving.send_signal(signal.SIGTERM)
-        assert serving.wait(timeout=20) == 0
+        assert serving.wait(timeout=60) == 0
     assert (tmp_path / "custody.secret").stat().st_mode & 0o777 == 0o600
 
 
@@ -89,9 +89,9 @@ def test_serve_without_workers_only_serves_and_refuses_others_without_login(tmp_
         assert get(url, "/index.json")[0] == 200
         assert json.loads(get(url, "/api/v1/workers")[1])["workers"] == []
         serving.send_signal(signal.SIGINT)
-        assert serving.wait(timeout=20) == 0
+        assert serving.wait(timeout=60) == 0
     with program(tmp_path, "serve", "--host", "0.0.0.0", "--port", "0", "--demo") as refused:
-        assert refused.wait(timeout=30) == 2
+        assert refused.wait(timeout=60) == 2
 
 
 @pytest.mark.kills
@@ -106,4 +106,4 @@ def test_the_demo_serves_its_dashboard_on_the_next_free_port_and_goes_on_after_a
         url = address_in(again, r"Dashboard\s+(http://127\.0\.0\.1:\d+)/")
         assert len(json.loads(get(url, "/batches.json")[1])["batches"]) == 4
         again.send_signal(signal.SIGTERM)
-        assert again.wait(timeout=30) == 0
+        assert again.wait(timeout=60) == 0

@@ -57,7 +57,7 @@ class Desk:
 
     def worker(self, **settings: object) -> Worker:
         return Worker(
-            self.store, Serving(tuple(kinds(self.shop))), Settings(**{"lease": 3.0, "threads": 4, **settings})
+            self.store, Serving(tuple(kinds(self.shop))), Settings(**{"lease": 6.0, "threads": 4, **settings})
         )  # type: ignore[arg-type]
 
     def run(self) -> None:
@@ -118,7 +118,7 @@ def alive(command: str) -> bool:
     return subprocess.run(["pgrep", "-f", f"^{command}$"], capture_output=True).returncode == 0
 
 
-def until(what: object, seconds: float = 60) -> None:
+def until(what: object, seconds: float = 120) -> None:
     assert callable(what)
     end = time.monotonic() + seconds
     while True:

@@ -66,7 +66,7 @@ class GitRepository:
 
 
 def wait_for(port: int) -> None:
-    until = time.monotonic() + 10
+    until = time.monotonic() + 60
     while True:
         try:
             socket.create_connection(("127.0.0.1", port)).close()

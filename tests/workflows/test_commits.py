@@ -151,7 +151,7 @@ def test_a_task_in_git_commits_to_the_branch_it_ran_for(tmp_path: Path, proj_git
         reconcile(store, kept)
         from custody.engine import Serving, Settings, Worker
 
-        Worker(store, Serving(tuple(kinds(shop))), Settings(lease=3.0)).run_until_quiet()
+        Worker(store, Serving(tuple(kinds(shop))), Settings(lease=30.0)).run_until_quiet()
         shop.sandboxes.__exit__(None, None, None)
         assert Archives(store).get("book").last == 2
         job = store.queue.by_key(TASK_KIND, task_key("book", 2, "commit", "publish"))
@@ -271,11 +271,13 @@ def test_nonsense_through_the_window_is_answered_and_the_next_question_too(windo
 
 
 def test_a_window_is_closed_at_once_when_nobody_is_at_it(tmp_path: Path) -> None:
-    begun = time.monotonic()
+    took = []
     for number in range(40):
+        begun = time.monotonic()
         with Window(tmp_path / f"socket{number}", lambda asked: {}):
             pass
-    assert time.monotonic() - begun < 6, "it was a fifth of a second for each task"
+        took.append(time.monotonic() - begun)
+    assert sorted(took)[10] < 0.15, "it was a fifth of a second for each task"
 
 
 @pytest.mark.parametrize(("state", "told"), [("", "has not ended"), ("done", "has passed")])

@@ -75,7 +75,7 @@ def test_a_closed_archive_is_added_planned_run_and_committed_to(
     closed.commit("first", {"_workflows/a.yaml": COPIES, "notes.txt": "hello"})
     assert reconcile(store, kept) == 1
     shop = open_shop(store, WorkflowConfig(), tmp_path)
-    Worker(store, Serving(tuple(kinds(shop))), Settings(lease=5.0)).run_until_quiet()
+    Worker(store, Serving(tuple(kinds(shop))), Settings(lease=30.0)).run_until_quiet()
     shop.sandboxes.__exit__(None, None, None)
     job = store.queue.by_key(TASK_KIND, task_key("closed", 1, "commit", "copy"))
     assert job is not None

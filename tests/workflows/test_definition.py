@@ -346,11 +346,11 @@ def test_bytes_that_are_not_text_are_told_with_their_place() -> None:
 def test_many_tasks_are_compared_quickly_and_too_many_are_refused() -> None:
     chain = "".join(f"- {{name: t{n}, depends: [{', '.join(f't{m}' for m in range(max(0, n - 5), n))}]}}\n"
                     for n in range(1000))  # fmt: skip
-    began = time.monotonic()
+    began = time.thread_time()
     found = read({YAML: chain.encode()})
     lint(found)
     assert found.faults == ()
-    assert time.monotonic() - began < 10
+    assert time.thread_time() - began < 10
     (fault,) = read({YAML: "".join(f"- name: t{n}\n" for n in range(1001)).encode()}).faults
     assert fault.message == "there are more than 1000 tasks in this revision"
 

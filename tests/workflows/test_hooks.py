@@ -27,7 +27,7 @@ class Listener:
         self.command = (str(self.script), "proj")
 
     def wait_for(self, count: int) -> list[str]:
-        until = time.monotonic() + 10
+        until = time.monotonic() + 60
         while time.monotonic() < until:
             lines = self.heard.read_text().splitlines() if self.heard.exists() else []
             if len(lines) >= count:
@@ -55,11 +55,11 @@ def test_the_hook_works_with_an_empty_environment(proj_svn: SvnRepository, tmp_p
 
 
 def test_a_committer_never_waits_for_the_listener(proj_svn: SvnRepository, tmp_path: Path) -> None:
-    listener = Listener(tmp_path, then=f"echo $$ > '{tmp_path}/pid'; exec sleep 5")
+    listener = Listener(tmp_path, then=f"echo $$ > '{tmp_path}/pid'; exec sleep 300")
     hook = hooks.install(proj_svn.path, listener.command)
     began = time.monotonic()
     done = subprocess.run([str(hook), str(proj_svn.path), "1", "1-1"], env={}, capture_output=True)
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 60, "the listener takes five minutes"
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
     _until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text().strip())
     os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)
@@ -218,12 +218,12 @@ def test_hooks_of_parallel_commits_lose_nothing(proj_svn: SvnRepository, svn_ser
         subprocess.Popen([*argv, "-U", svn_server, "-m", "m", "mkdir", f"d{number}"], stdout=subprocess.DEVNULL)
         for number in range(12)
     ]
-    assert [commit.wait(30) for commit in commits] == [0] * 12
+    assert [commit.wait(120) for commit in commits] == [0] * 12
     assert sorted(listener.wait_for(12), key=lambda line: int(line.split()[1])) == [f"proj {n}" for n in range(1, 13)]
 
 
 def _until(true: object) -> None:
-    until = time.monotonic() + 10
+    until = time.monotonic() + 60
     while not true():  # type: ignore[operator]
         assert time.monotonic() < until
         time.sleep(0.005)

@@ -45,7 +45,7 @@ def test_a_commit_over_http_is_found_run_and_answered_by_another(
     assert repository.commit("over http", {"_workflows/a.yaml": COPIES, "notes.txt": "hello"}) == 1
     assert reconcile(store, kept) == 1, "no hook could tell: the repository was asked"
     shop = open_shop(store, WorkflowConfig(), tmp_path)
-    Worker(store, Serving(tuple(kinds(shop))), Settings(lease=5.0)).run_until_quiet()
+    Worker(store, Serving(tuple(kinds(shop))), Settings(lease=30.0)).run_until_quiet()
     shop.sandboxes.__exit__(None, None, None)
     job = store.queue.by_key(TASK_KIND, task_key("web", 1, "commit", "copy"))
     assert job is not None

@@ -52,7 +52,7 @@ def test_an_older_build_is_dead_before_the_newer_one_starts(desk: Desk) -> None:
         until(lambda: any(name.startswith("task-") for name in desk.shop.sandboxes.names()))
         second = desk.commit({"_workflows/publish.yaml": PUBLISH.format(script="echo quick")})
         desk.notify(second)
-        until(lambda: desk.task(second, "COMMIT").ended and desk.task(second, "build-PDF").ended, 40)
+        until(lambda: desk.task(second, "COMMIT").ended and desk.task(second, "build-PDF").ended)
     finally:
         worker.stop()
         thread.join()

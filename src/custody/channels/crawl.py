@@ -122,7 +122,7 @@ class Coverage:
         try:
             told = json.loads(mark)
             return cls(int(told["upto"]), tuple(Gap(int(low), int(high)) for low, high in told["gaps"]))
-        except (ValueError, TypeError, LookupError) as error:
+        except (ValueError, TypeError, LookupError, RecursionError, OverflowError) as error:
             raise BadInput("not a mark of a crawl", code="crawl.mark", where=mark[:100]) from error
 
 

@@ -51,11 +51,18 @@ def read(path: Path) -> Config:
         values = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise BadInput(f"cannot read it: {error.strerror}", where=str(path), code="config.file") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # TOML, its encoding, or a number of thousands of digits
         raise BadInput(f"this is not TOML: {error}", where=str(path), code="config.toml") from error
     unknown = set(values) - {"store", "ingest", "workflows", "channels", "history", "login"}
     if unknown:
         raise BadInput(f"unknown key {', '.join(sorted(unknown))}", where=str(path), code="config.key")
+    for key, value in values.items():
+        if not isinstance(value, str if key == "store" else dict):
+            raise BadInput(
+                f"{key} must be {'a text' if key == 'store' else f'a table, [{key}]'}",
+                where=str(path),
+                code="config.value",
+            )
     home = path.resolve().parent
     return Config(
         home,
@@ -88,8 +95,29 @@ def _part(form: type[T], given: Mapping[str, Any], name: str, where: str) -> T:
                 f"unknown key {name}.{key}", where=where, code="config.key", hint=f"known: {', '.join(sorted(known))}"
             )
     values: dict[str, Any] = {
-        key: Path(value) if isinstance(known[key], Path) else value for key, value in given.items()
+        key: Path(value) if isinstance(known[key], Path) and isinstance(value, str) else value
+        for key, value in given.items()
     }
+    for key, value in values.items():
+        _of_its_sort(f"{name}.{key}", value, known[key], where)
     if "nodes" in values:
-        values["nodes"] = {node: Path(path) for node, path in given["nodes"].items()}
+        values["nodes"] = _nodes(given["nodes"], where)
     return form(**values)
+
+
+def _nodes(given: Any, where: str) -> dict[str, Path]:
+    if not isinstance(given, dict) or not all(isinstance(path, str) for path in given.values()):
+        raise BadInput("ingest.nodes must be a table of paths", where=where, code="config.value")
+    return {node: Path(path) for node, path in given.items()}
+
+
+def _of_its_sort(key: str, value: Any, default: Any, where: str) -> None:
+    """As its default is; where that says nothing, whoever uses it has to."""
+    for sort, words in _SORTS.items():
+        if isinstance(default, sort) and not isinstance(value, sort if sort is not float else (float, int)):
+            raise BadInput(f"{key} must be {words}, not {value!r}", where=where, code="config.value")
+
+
+_SORTS: dict[type, str] = {
+    Path: "a path", str: "a text", float: "a number", bool: "true or false", int: "a whole number",
+}  # fmt: skip

@@ -66,7 +66,7 @@ def read_public_key(line: str) -> PublicKey:
     except ValueError as error:
         raise _bad_key(line) from error
     key = PublicKey(name, raw[1:])
-    if raw[:1] != ED25519 or len(raw) != 33 or key.id.hex() != identity or not NAME.fullmatch(name):
+    if raw[:1] != ED25519 or len(raw) != 33 or not NAME.fullmatch(name) or key.id.hex() != identity:
         raise _bad_key(line)
     return key
 

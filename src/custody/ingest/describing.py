@@ -56,6 +56,7 @@ def write_system_files(work: Work, world: World, node: str, producer: str, syste
     folder = world.disk.folder(work.job)
     about = description(work, folder)
     (folder / system).mkdir(exist_ok=True)
+    _scratch(folder / system / MANIFEST).unlink(missing_ok=True)  # of an attempt that was killed, or had no room
     for name, text in describe.system_files(about, _deposit(work, world, node)).items():
         _write(folder / system / name, text)
     rows = [_row(number, path, folder, _address(world)) for number, path in enumerate(_files(folder), start=1)]
@@ -133,9 +134,13 @@ def _row(number: int, path: Path, folder: Path, address: Callable[[Path], str]) 
 
 
 def _write(path: Path, text: str) -> None:
-    scratch = path.with_name(f".{path.name}.new")
+    scratch = _scratch(path)
     with scratch.open("w", encoding="utf-8", newline="") as file:
         file.write(text)
         file.flush()
         os.fsync(file.fileno())
     scratch.rename(path)
+
+
+def _scratch(path: Path) -> Path:
+    return path.with_name(f".{path.name}.new")

@@ -152,7 +152,7 @@ def read_profile(path: Path) -> Profile:
 def parse_profile(text: str, name: str, *, where: str = "profile") -> Profile:
     try:
         given = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:  # TOML, or a number of thousands of digits
         raise BadInput(f"not TOML: {error}", code="profile.toml", where=where) from error
     problems: list[str] = []
     profile: Profile = _filled(Profile, given, "", problems, {"name": name})

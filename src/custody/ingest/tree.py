@@ -18,6 +18,7 @@ change its form. What is ours alone lives below `/custody`.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -41,6 +42,7 @@ FOLDERS: Final = (
 )  # fmt: skip
 
 MOST_BYTES = 512 << 10  # in one node; the server refuses a packet of twice that
+_COUNT = re.compile(r"[0-9]{1,9}")
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 NAMESPACE = UUID("6f1d8b0e-2f0c-4f0e-9d55-0c8d2f5f7a11")
 
@@ -184,8 +186,13 @@ def read_status(data: bytes, of_batch: bool) -> Status | None:
         state = "rejected"
     return Status(
         state, unstamp(str(value.get("last_modified", ""))), str(value.get("message") or ""), last,
-        int(value.get("retry_count") or 0),
+        _number(value.get("retry_count")),
     )  # fmt: skip
+
+
+def _number(told: object) -> int:
+    """A count as some service wrote it; nothing, where it is none."""
+    return int(str(told)) if _COUNT.fullmatch(str(told)) else 0
 
 
 def _last_passed(told: object) -> str | None:
@@ -334,6 +341,6 @@ def dump(value: Mapping[str, Any]) -> bytes:
 def load(data: bytes) -> dict[str, Any]:
     try:
         value = json.loads(data)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}

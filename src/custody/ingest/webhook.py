@@ -65,13 +65,15 @@ def verify(
     expected = [_signature(message_id, moment, body, secret) for secret in secrets]
     for each in signatures.split():
         version, _, signature = each.partition(",")
-        if version == "v1" and any(hmac.compare_digest(signature.encode(), one.encode()) for one in expected):
+        if version == "v1" and any(
+            hmac.compare_digest(signature.encode(errors="replace"), one.encode()) for one in expected
+        ):
             return message_id
     raise Refused("no signature is right", code="webhook.signature")
 
 
 def _signature(message_id: str, timestamp: str, body: bytes, secret: str) -> str:
-    signed = b".".join([message_id.encode(), timestamp.encode(), body])
+    signed = b".".join([message_id.encode(errors="replace"), timestamp.encode(), body])
     return base64.b64encode(hmac.new(_key(secret), signed, hashlib.sha256).digest()).decode()
 
 

@@ -23,6 +23,7 @@ from custody.model.errors import BadInput
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _EVERY = re.compile(r"every (\d+)\s*(s|m|h|d)")
+_DIGITS = 8
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 MICROSECOND = timedelta(microseconds=1)
 
@@ -60,9 +61,13 @@ def slots(spec: str, zone: str, after: int) -> Iterator[int]:
     """The slots after a moment (microseconds), one after the other."""
     every = _EVERY.fullmatch(spec.strip())
     if every:
-        step = int(every[1]) * _UNITS[every[2]] * 1_000_000
+        step = int(every[1][:_DIGITS]) * _UNITS[every[2]] * 1_000_000
         if not step:
             raise BadInput("every 0 is too often", code="schedule.spec", where=spec)
+        if len(every[1]) >= _DIGITS:
+            raise BadInput(
+                "that is too rarely", code="schedule.spec", where=spec[:80], hint="once in some years, at least"
+            )
         at = after - after % step
         while True:
             at += step
@@ -74,9 +79,9 @@ def _cron(spec: str, zone: str, after: int) -> Iterator[int]:
     try:
         for moment in CronSim(spec, (EPOCH + after * MICROSECOND).astimezone(zone_of(zone))):
             yield (moment.astimezone(UTC) - EPOCH) // MICROSECOND
-    except CronSimError as error:
+    except (CronSimError, ValueError, OverflowError) as error:  # it turns as many digits as there are into a number
         raise BadInput(
-            f"cannot read {spec!r} as a schedule: {error}",
+            f"cannot read {spec[:80]!r} as a schedule: {str(error)[:200]}",
             code="schedule.spec",
             hint='five fields such as "0 3 * * 1-5", or "every 30m"',
         ) from error

@@ -59,7 +59,7 @@ def read_label(path: Path) -> Robot:
         given = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise BadInput(f"cannot read it: {error.strerror}", code="robot.label", where=str(path)) from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # TOML, its encoding, or a number of thousands of digits
         raise BadInput(f"this is not TOML: {error}", code="robot.label", where=str(path)) from error
     return robot_of(given, path.parent.resolve(), str(path))
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from custody.ingest.ocfl import durable
 from custody.ingest.ocfl.durable import Durable
 from custody.ingest.ocfl.inventory import object_folder
-from custody.ingest.ocfl.opening import open_root
+from custody.ingest.ocfl.opening import DECLARATION, open_root
 from custody.ingest.ocfl.root import Change, Given, OcflRoot
 from custody.ingest.ocfl.verify import verify
 from custody.model.errors import BadInput, CustodyError, KeyConflict, NotFound, Refused, Unavailable, Unsafe
@@ -553,6 +553,21 @@ def test_many_processes_that_open_a_new_root_at_once_get_the_same_one(quick):
     assert len(roots) == 8
     assert list(roots[0].staging.iterdir()) == []
     judge(roots[0])
+
+
+def test_a_root_that_another_process_finishes_between_two_looks_is_opened(quick, monkeypatch):
+    exists, looked = Path.exists, []
+
+    def slow(path: Path) -> bool:
+        if path.name == DECLARATION and not looked:
+            looked.append(path)
+            open_root(quick / "store")  # by the other
+            return False
+        return exists(path)
+
+    monkeypatch.setattr(Path, "exists", slow)
+    judge(open_root(quick / "store"))
+    assert looked
 
 
 # -- any history -------------------------------------------------------------------------------------

@@ -98,7 +98,19 @@ def records(block: bytes) -> Records:
 
 def key_of(line: bytes) -> str:
     quick = _ID_FIRST.match(line)
-    return block_id(int(quick[1]) if quick else parse(json.loads(line)["id"]))
+    return block_id(int(quick[1]) if quick else _id_in(line))
+
+
+def _id_in(line: bytes) -> int:
+    try:
+        return parse(json.loads(line)["id"])
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        raise BadInput(
+            "this is not a message",
+            code="table.line",
+            where=repr(line[:80]),
+            hint="`custody channel verify` finds damage",
+        ) from error
 
 
 def pack(messages: Records, most: int) -> Iterator[tuple[str, bytes]]:

@@ -92,9 +92,16 @@ def from_urls(urls: Iterable[str], *, folders: int = 0) -> list[Row]:
     rows = []
     for line, url in enumerate(urls, start=1):
         if url := url.strip():
-            parts = [unquote(part) for part in urlsplit(url).path.split("/") if part]
+            parts = [unquote(part) for part in _path(url, line).split("/") if part]
             rows.append(Row(line, url, "/".join(parts[-1 - folders :])))
     return rows
+
+
+def _path(url: str, line: int) -> str:
+    try:
+        return urlsplit(url).path
+    except ValueError as error:
+        raise BadInput(f"the URL cannot be read: {error}", code="manifest.url", where=f"line {line}") from error
 
 
 def _places(names: list[str]) -> dict[str, int]:

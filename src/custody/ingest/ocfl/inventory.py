@@ -144,7 +144,7 @@ def from_json(data: bytes, sidecar: bytes) -> Inventory:
         if whole["digestAlgorithm"] != "sha512" or "contentDirectory" in whole:
             raise Refused("the inventory was made by another program", code="object.foreign")
         return Inventory(whole["id"], tuple(_versions(whole)), _content(whole))
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise Refused(f"the inventory cannot be read: {error}", code="object.damaged") from error
 
 

@@ -41,7 +41,9 @@ def open_root(
 
 def _make(path: Path, bench: Path, disk: Durable) -> bool:
     """Make an empty root, whole, in one step; False if another process is about it."""
-    if path.exists() and any(path.iterdir()):
+    if (
+        path.exists() and any(path.iterdir()) and not (path / DECLARATION).exists()
+    ):  # asked last: another may be quicker
         raise Refused(f"{path} has something in it that is no OCFL root", code="storage.root")
     lock = lock_folder(bench, disk)
     if lock is None:

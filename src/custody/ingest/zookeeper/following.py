@@ -16,12 +16,13 @@ from custody.ingest.zookeeper.operations import Delete
 from custody.ingest.zookeeper.reading import Tree
 from custody.model.errors import BadInput, Refused
 from custody.stores import items
-from custody.stores.history import write_event
+from custody.stores.history import write_event, write_note
 from custody.stores.rows import Tx, loads
 from custody.stores.submit import submit
 
 AT_ONCE, MOST = 200, 2_000
 TRIES = 10
+KEPT = 4_000  # bytes of what cannot be read
 FOLLOWER = "follower"
 PLAIN = ("from", "state", "ended", "priority", "retries", "last_passed", "lane", "place", "code")
 DETAIL = 7  # the column of an event's detail
@@ -42,12 +43,22 @@ def follow(at: Tree, most: int = MOST) -> int:
 
 def _follow(at: Tree, names: Sequence[str]) -> None:
     nodes = at.session.get_many([f"{tree.MOVES}/{name}" for name in names])
-    entries = [read_entry(node.data) for node in nodes if node is not None]
+    entries = [_read(at, name, node.data) for name, node in zip(names, nodes, strict=True) if node is not None]
     _write_or_say(at, [entry for entry in entries if entry is not None])
     gone = [Delete(f"{tree.MOVES}/{name}") for name in names]
     if not at.session.commit(gone).done:
         at.session.commit_many([[each] for each in gone])  # refused: another follower was quicker with some
     at.db.bell.ring()
+
+
+def _read(at: Tree, name: str, data: bytes) -> Entry | None:
+    """What is no entry is kept as it is in the history: it must not keep all others waiting either."""
+    try:
+        return read_entry(data)
+    except BadInput as error:
+        told = {"node": name, "data": data[:KEPT].decode(errors="replace"), "why": str(error)}
+        at.db.write(lambda tx: write_note(tx, "tree", "unreadable", FOLLOWER, told))
+        return None
 
 
 def follow_all(at: Tree) -> int:

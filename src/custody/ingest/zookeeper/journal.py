@@ -80,14 +80,17 @@ def read_entry(data: bytes) -> Entry | None:
     value = tree.load(data)
     if "move" not in value:
         return None
-    return Entry(
-        value["move"],
-        [Happened(**each) for each in value["happened"]],
-        value.get("agent", ""),
-        [NewItem(**each | {"types": frozenset(each["types"])}) for each in value.get("items", ())],
-        [NewEvent(**each) for each in value.get("events", ())],
-        [NewJob(**each) for each in value.get("then", ())],
-    )
+    try:
+        return Entry(
+            value["move"],
+            [Happened(**each) for each in value["happened"]],
+            value.get("agent", ""),
+            [NewItem(**each | {"types": frozenset(each["types"])}) for each in value.get("items", ())],
+            [NewEvent(**each) for each in value.get("events", ())],
+            [NewJob(**each) for each in value.get("then", ())],
+        )
+    except (LookupError, TypeError, ValueError) as error:
+        raise BadInput(f"an entry for the history cannot be read: {error!r}", code="tree.entry") from error
 
 
 def of_change(change: Change, token: int, status: int, retries: int) -> Entry:

@@ -15,7 +15,7 @@ from typing import Any
 
 import apsw
 
-from custody.model.errors import Unavailable, Unsafe
+from custody.model.errors import BadInput, Unavailable, Unsafe
 from custody.stores.rows import Row
 from custody.stores.statements import load
 
@@ -138,6 +138,8 @@ def translate(error: Exception) -> Exception:
 def file_of(url: str) -> str:
     """The path in sqlite:///relative, sqlite:////absolute or sqlite://:memory:."""
     path = url.removeprefix("sqlite://")
+    if "\0" in path:
+        raise BadInput("no file has such a name", code="store.url", where=repr(url[:80]))
     if path in ("", "/", ":memory:", "/:memory:"):
         return ":memory:"
     return os.path.expanduser(path[1:] if path.startswith("/") else path)

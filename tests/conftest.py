@@ -17,7 +17,7 @@ from prove import order
 from rig.alone import turn
 from rig.need import need
 
-pytest_plugins = ["prove.plugin"]
+pytest_plugins = ["prove.plugin", "rig.commands"]
 
 # How long an example takes says something about the machine, nothing about the promise.
 settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -10,50 +10,18 @@ import re
 import runpy
 import subprocess
 import sys
-from collections.abc import Callable
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import apsw
 import pytest
 
-from custody.cli import NOUNS, available, main
+from custody.cli import NOUNS, available
 from custody.model.job import NewJob
 from custody.model.machine import WORK
 from custody.stores import open_store
-
-
-@dataclass
-class Said:
-    code: int
-    out: str
-    err: str
-
-    def json(self) -> object:
-        return json.loads(self.out)
-
-
-Run = Callable[..., Said]
-
-
-@pytest.fixture
-def custody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Run:
-    """Run a command in a folder of its own."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("CUSTODY_STORE", raising=False)
-    monkeypatch.setenv("CUSTODY_WHO", "ada")
-
-    def run(*words: str) -> Said:
-        capfd.readouterr()
-        with pytest.raises(SystemExit) as ended:
-            main(list(words))
-        out, err = capfd.readouterr()
-        code = ended.value.code
-        return Said(code if isinstance(code, int) else 0, out, err)
-
-    return run
+from rig.commands import Run
 
 
 def test_help_names_every_noun_that_is_there(custody: Run) -> None:

@@ -108,7 +108,7 @@ class Archive:
 
     def _left_over(self, world: World, batch: Job) -> list[str]:
         names = ("queued", "report-1", "report-2")
-        wanted = sorted(f"batch-{batch.id}-{name}@localhost.eml" for name in names)
+        wanted = sorted(f"batch-{batch.id}-{name}-{batch.created}@localhost.eml" for name in names)
         sent = sorted(path.name for path in (self.home / "outbox").iterdir())
         found = _unless(sent == wanted, f"mails: {sent}")
         told = json.loads(world.staging.path(batch.facts["report"]).read_text())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -101,6 +102,10 @@ class Archive:
 
     def mails(self) -> list[str]:
         return sorted(path.name for path in (self.home / "outbox").glob("*.eml"))
+
+    def letters(self) -> list[str]:
+        """The same without the moment that their batch was made."""
+        return sorted(re.sub(r"-\d{10,}@", "@", name) for name in self.mails())
 
     def report(self, batch: int) -> Mapping[str, object]:
         url = self.batch(batch).facts["report"]

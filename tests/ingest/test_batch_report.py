@@ -14,7 +14,7 @@ from aiosmtpd.controller import Controller
 from hypothesis import given
 from hypothesis import strategies as st
 
-from custody.ingest.mail import about_batch, by_smtp, check_address, compose, to_outbox
+from custody.ingest.mail import by_smtp, check_address, compose, to_outbox
 from custody.ingest.report import (
     COMPLETED,
     DELETED,
@@ -158,19 +158,22 @@ def test_every_job_is_in_exactly_one_part_of_the_difference(before, after):
 # -- mail --------------------------------------------------------------------------------------------
 
 
-def message(**more):
-    return about_batch(
-        report(DONE, GONE),
+def message():
+    made = report(DONE, GONE)
+    return compose(
         sender="archive@x.example",
         recipients=["ann@x.example", "bo@x.example"],
+        subject="FAIL: batch bid-1",
+        text=as_text(made),
         message_id="<bid-1.round-1@x.example>",
-        **more,
+        date=made.made,
+        attachments={"report.csv": as_csv(made.outcomes), "report.json": as_json(made)},
     )
 
 
 def test_the_message_carries_the_report_and_is_marked_as_automatic():
     read = email.message_from_bytes(message().as_bytes(), policy=modern)
-    assert read["Subject"] == "Ingest: FAIL -- Submission Processed: bid-1"
+    assert read["Subject"] == "FAIL: batch bid-1"
     assert read["To"] == "ann@x.example, bo@x.example"
     assert read["Message-ID"] == "<bid-1.round-1@x.example>"
     assert read["Auto-Submitted"] == "auto-generated"
@@ -183,10 +186,7 @@ def test_the_message_carries_the_report_and_is_marked_as_automatic():
 
 def test_an_update_lists_only_what_changed_or_waits():
     change = delta({"jid-1": COMPLETED, "jid-2": FAILED}, report(DONE, GONE))
-    read = email.message_from_bytes(message(change=change).as_bytes(), policy=modern)
-    assert read["Subject"] == "Ingest: FAIL -- Update: Submission Processed: bid-1"
-    attached = next(part.get_content() for part in read.iter_attachments() if part.get_filename() == "report.csv")
-    assert ("jid-1" in attached, "jid-2" in attached) == (False, True)
+    assert [each.job for each in change.listed] == ["jid-2"]
 
 
 BAD_MAIL = {

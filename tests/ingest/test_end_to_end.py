@@ -77,7 +77,7 @@ def test_a_batch_with_faults_reports_each_row_once_and_the_update_report_is_the_
     assert len({line["job"] for line in report["jobs"]}) == len(report["jobs"]) == 20
     assert report["counts"] == {"completed": 16, "failed": 4, "deleted": 0}
     assert all(line["reason"] for line in report["jobs"] if line["state"] == "failed")
-    assert home.mails() == [f"batch-{batch}-report-1@localhost.eml"]
+    assert home.letters() == [f"batch-{batch}-report-1@localhost.eml"]
 
     # When the causes of three are mended and those are resumed, the update tells just that
     home.server.mend()
@@ -94,7 +94,7 @@ def test_a_batch_with_faults_reports_each_row_once_and_the_update_report_is_the_
     mended = {str(job.id) for job in home.jobs(batch) if job.payload["row"] in faults}
     assert set(changes["newly_completed"]) == mended
     assert len(changes["still_unresolved"]) == 1
-    assert home.mails() == [f"batch-{batch}-report-{n}@localhost.eml" for n in (1, 2)]
+    assert home.letters() == [f"batch-{batch}-report-{n}@localhost.eml" for n in (1, 2)]
     assert {job.retries for job in home.jobs(batch) if job.payload["row"] in faults} == {1}
     assert ocfl_is_valid(home.home / "storage")
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 
 import pytest
 
-from custody.cli import main
 from custody.ingest.keys import request_of
 from custody.ingest.manifest.form import OBJECT
 from custody.ingest.manifest.reader import check
@@ -22,6 +21,7 @@ from custody.ingest.submission import Submission, batch_job
 from custody.model.errors import BadInput, StateConflict
 from ingest.bench import PROFILE, Archive, archive, quick
 from ingest.test_end_to_end import tar_of
+from rig.commands import Run
 
 EZID = """
 [identifier]
@@ -32,33 +32,6 @@ ezid_url = "{url}"
 ezid_user = "demo"
 ezid_password_file = "ezid.password"
 """
-
-
-@dataclass
-class Said:
-    code: int
-    out: str
-    err: str
-
-
-Run = Callable[..., Said]
-
-
-@pytest.fixture
-def custody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Run:
-    """A command, as an archivist gives it in a folder; in this process, because starting one costs half a second."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("CUSTODY_STORE", raising=False)
-    monkeypatch.setenv("CUSTODY_WHO", "ada")
-
-    def run(*words: str) -> Said:
-        capfd.readouterr()
-        with pytest.raises(SystemExit) as ended:
-            main(list(words))
-        out, err = capfd.readouterr()
-        return Said(ended.value.code if isinstance(ended.value.code, int) else 0, out, err)
-
-    return run
 
 
 @pytest.fixture
@@ -128,6 +101,7 @@ def test_a_mail_server_that_asks_who_we_are_is_told_from_a_file(home: Archive) -
         ({"notification": "a@b.example, nobody"}, "mail.address", "notification"),
         ({"notification": ";".join(["a@b.example"] * 51)}, "mail.recipients", "notification"),
         ({"payload": "https://files.example/"}, "submission.filename", "payload"),
+        ({"title": "Letters\0"}, "submission.text", "title"),
         ({"payload": "https://ada:secret@files.example/a"}, "url.credentials", "payload"),
         ({"payload": "https://files.example/?a=b", "type": "container"}, "submission.filename", "payload"),
     ],
@@ -172,7 +146,7 @@ def test_a_deposit_of_one_object_is_confirmed_like_any_other(home: Archive) -> N
     asked = replace(home, world=quick(open_world(home.store, IngestConfig(threshold=0.0), home.home)))
     batch = asked.submit(home.put("a.txt", b"a"), type="file", filename="a.txt")
     asked.run()
-    assert f"batch-{batch}-queued@localhost.eml" in asked.mails()
+    assert f"batch-{batch}-queued@localhost.eml" in asked.letters()
 
 
 # -- what is said, and what to do ---------------------------------------------------------------------
@@ -188,6 +162,12 @@ def test_whoever_resumes_what_cannot_be_resumed_is_told_what_to_do_instead() -> 
     with pytest.raises(StateConflict) as refused:
         JOB.next("completed", "resume")
     assert refused.value.hint == "possible from completed: nothing"
+    with pytest.raises(StateConflict) as refused:
+        JOB.next("downloading", "cancel")
+    assert refused.value.hint == "possible from downloading: nothing, until it has ended"
+    with pytest.raises(StateConflict) as refused:
+        JOB.next("pending", "cancel")
+    assert refused.value.hint == "possible from pending: hold"
 
 
 def test_a_failure_names_a_line_only_where_there_is_a_manifest_and_a_name_only_once(home: Archive) -> None:
@@ -264,7 +244,7 @@ def test_the_whole_queue_and_a_single_job_are_held_and_let_go(tmp_path: Path, cu
 
     assert custody("job", "submit", "parcel").code == 0
     assert custody("hold", "set", "job", "2", "--why", "wait").out == "job 2 is held\n"
-    assert "it is held" in custody("job", "why", "2").out
+    assert "it is held by ada: wait" in custody("job", "why", "2").out
     assert custody("hold", "lift", "job", "2").code == 0
     assert "it is held" not in custody("job", "why", "2").out
 
@@ -369,4 +349,4 @@ def test_a_batch_that_names_no_payload_fails_and_says_so(home: Archive) -> None:
     batch = home.batch(made.id)
     assert (batch.state, batch.code) == ("failed", "submission.payload")
     assert "names no payload" in home.store.queue.reason(batch)
-    assert home.mails() == [f"batch-{made.id}-refused@localhost.eml"]
+    assert home.letters() == [f"batch-{made.id}-refused@localhost.eml"]

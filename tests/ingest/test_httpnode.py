@@ -97,7 +97,7 @@ def test_while_the_service_is_away_jobs_wait_and_say_so_and_use_up_no_tries(
     (hold,) = home.store.queue.holds()
     assert (hold.scope, hold.name, hold.who) == ("lane", "node/far", nodes.OURS)
     (reason,) = home.store.queue.why(jobs[0].id)
-    assert "node/far is paused by custody: storage node far does not answer: HTTP 503" in reason.text
+    assert "node/far is paused by custody itself: storage node far does not answer: HTTP 503" in reason.text
     asked = len(storage.requests)
     home.run()
     assert len(storage.requests) == asked, "nobody asks on behalf of a job while its lane is paused"

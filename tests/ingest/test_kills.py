@@ -95,7 +95,7 @@ def test_killed_workers_lose_nothing_and_do_nothing_twice(home: Archive) -> None
     assert kills >= 2
     assert not list(home.world.disk.folders()), "no working folder is left behind"
     deliver(home)
-    assert home.mails() == [f"batch-{batch}-report-1@localhost.eml"]
+    assert home.letters() == [f"batch-{batch}-report-1@localhost.eml"]
 
 
 def deliver(home: Archive) -> None:

@@ -117,7 +117,7 @@ def test_another_service_does_its_steps_and_being_killed_it_loses_nothing(
         assert kills >= 1
         assert len({job.facts["primary"] for job in jobs}) == 8
         home.run()
-        assert home.mails() == [f"batch-{batch}-report-1@localhost.eml"]
+        assert home.letters() == [f"batch-{batch}-report-1@localhost.eml"]
         for job in jobs:
             events = home.store.records.events(job.subject)
             unseen = [event.detail["count"] for event in events if event.type == "unobserved"]

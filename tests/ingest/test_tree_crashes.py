@@ -107,7 +107,7 @@ class Story:
             reports = [e for e in home.store.records.all_events(f"job/{batch}") if e.detail.get("from") == "reporting"]
             assert len(reports) == 1
         assert len(arks) == 2 * len(self.batches)
-        assert home.mails() == sorted(f"batch-{batch}-report-1@localhost.eml" for batch in self.batches)
+        assert home.letters() == sorted(f"batch-{batch}-report-1@localhost.eml" for batch in self.batches)
         assert not list(home.world.disk.folders())
         assert recount(home.store) == []
         assert orphans(self.url) == []

@@ -53,6 +53,7 @@ def test_an_upload_takes_the_field_names_of_the_deployed_form(own: House, api: T
         "profile": "maps", "submitter": "t.jensen", "type": "file", "title": "Plan 1", "creator": "A surveyor",
         "date": "1871", "localIdentifier": "p1;p2", "digestType": "sha-256",
         "digestValue": hashlib.sha256(data).hexdigest(), "note": "fragile", "responseForm": "json",
+        "DC.rights": "Public domain", "DC.colour": "red",
     }  # fmt: skip
     made = api.post("/api/v1/batches/upload", data=fields, files={"file": ("plan.tif", data)})
     assert made.status_code == 201, made.text
@@ -61,6 +62,7 @@ def test_an_upload_takes_the_field_names_of_the_deployed_form(own: House, api: T
     assert (batch.state, batch.payload["submitter"]) == ("completed", "t.jensen")
     (job,) = own.archive.jobs(batch.id)
     assert job.payload["local_ids"] == ["p1", "p2"]
+    assert job.payload["dc"] == {"rights": "Public domain"}
     assert own.archive.world.inventory.ark_of("ark:/99999/owner", ["p2"]) == job.facts["primary"]
 
 
@@ -237,6 +239,20 @@ def test_holds_are_set_told_and_lifted(own: House, api: TestClient) -> None:
     assert (hold["who"], hold["why"]) == ("admin", "paper jam")
     assert api.delete("/api/v1/holds/kind/parcel").json()["lifted"] is True
     assert api.delete("/api/v1/holds/kind/parcel").json()["lifted"] is False
+
+
+@pytest.mark.parametrize(
+    ("what", "held"),
+    [("node/main", [("lane", "node/main")]), ("queue/ingest", [("kind", "ingest/batch"), ("kind", "ingest/job")])],
+)
+def test_a_storage_node_and_the_queue_are_held_by_the_names_that_people_know(
+    api: TestClient, what: str, held: list[tuple[str, str]]
+) -> None:
+    assert api.put(f"/api/v1/holds/{what}", json={"why": "new disks"}).json() == {"held": True, "new": True}
+    assert sorted((hold["scope"], hold["name"]) for hold in api.get("/api/v1/holds").json()["holds"]) == held
+    assert api.delete(f"/api/v1/holds/{what}").json()["lifted"] is True
+    assert api.get("/api/v1/holds").json()["holds"] == []
+    assert api.put("/api/v1/holds/queue/robots", json={"why": "x"}).json()["code"] == "hold.name"
 
 
 def test_schedules_are_made_paused_and_dropped(api: TestClient) -> None:

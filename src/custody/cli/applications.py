@@ -5,6 +5,7 @@ from __future__ import annotations
 import runpy
 import shlex
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,16 +32,19 @@ def machines() -> Machines:
 
 
 def serving(
-    store: Store, config: Path | None, load: Sequence[Path], commands: Sequence[str], world: World | None = None
-) -> Serving:
+    store: Store, config: Path | None, load: Sequence[Path], commands: Sequence[str], world: World | None = None,
+    place: str = "",
+) -> Serving:  # fmt: skip
     """All that this process could work on; in the world that it has opened already, if it has."""
     own = [kind for path in load for kind in _kinds_of(path)]
     own += [_executable(text) for text in commands]
-    kinds, chores = _applications(store, config, world)
+    kinds, chores = _applications(store, config, world, place)
     return Serving((*own, *kinds), tuple(chores))
 
 
-def _applications(store: Store, config: Path | None, world: World | None) -> tuple[Sequence[Kind], Sequence[Chore]]:
+def _applications(
+    store: Store, config: Path | None, world: World | None, place: str
+) -> tuple[Sequence[Kind], Sequence[Chore]]:
     from custody.cli.config import find
 
     found = find(config)
@@ -53,7 +57,8 @@ def _applications(store: Store, config: Path | None, world: World | None) -> tup
     from custody.ingest.setup import open_world
     from custody.workflows import serving as workflows
 
-    world = world or open_world(store, found.ingest, found.home)
+    here = replace(found.ingest, place=place or found.ingest.place)  # what is admitted here is claimed here
+    world = world or open_world(store, here, found.home)
     shop = workflows.open_shop(store, found.workflows, found.home)
     mirror = channels.embedded(store, found.channels, found.home)
     kinds = (*own, *ingest.kinds(world), *workflows.kinds(shop), *(channels.kinds(mirror) if mirror else ()))

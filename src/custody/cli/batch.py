@@ -23,7 +23,7 @@ from custody.ingest.staging import Staging, name_in
 from custody.ingest.states import BATCH_KIND, JOB, JOB_KIND
 from custody.ingest.submission import TYPES, Submission
 from custody.ingest.submission import submit as submit_batch
-from custody.model.errors import BadInput, NotFound
+from custody.model.errors import BadInput, NotFound, Refused
 from custody.model.job import Filter, Job
 from custody.stores import Store
 
@@ -57,6 +57,7 @@ def submit(
     notification: Annotated[str, typer.Option(help="mail addresses instead of the profile's")] = "",
     key: Annotated[str, typer.Option(help="the same key again gives the same batch")] = "",
     note: str = "",
+    dc: Annotated[list[str] | None, typer.Option(help="further Dublin Core, ELEMENT=VALUE; may be repeated")] = None,
     config: ConfigFile = None,
     store: StoreUrl = "",
     json: AsJson = False,
@@ -68,7 +69,7 @@ def submit(
         url, filename = _stage(payload, settings)
         submission = Submission(
             profile, url, type_, filename, running.me(), update, algorithm, value, title, creator, date, local_id,
-            primary_id, notification, note, "custody cli",
+            primary_id, notification, note, "custody cli", dict(_pair(each) for each in dc or ()),
         )  # fmt: skip
         number, new = submit_batch(handle, submission, key or None, running.me())
         there = any(job.id == number for job in handle.queue.list(after=number - 1, limit=1))
@@ -80,6 +81,13 @@ def submit(
         print(f"  follow it: custody batch show {label(number)}", file=sys.stderr)
     else:
         print("  it has been cleaned up since, and nothing was deposited again", file=sys.stderr)
+
+
+def _pair(text: str) -> tuple[str, str]:
+    element, equals, value = text.partition("=")
+    if not (element and equals and value):
+        raise BadInput(f"cannot read {text!r}", code="submission.dc", where="--dc", hint="--dc rights='Public domain'")
+    return element, value
 
 
 def _check_profile(settings: Config, name: str) -> None:
@@ -321,6 +329,13 @@ def release(batch: Number, why: Why = "", config: ConfigFile = None, store: Stor
     raise typer.Exit(1 if refused else 0)
 
 
+def _ask(meant: str) -> None:
+    if not sys.stdin.isatty():
+        raise Refused(meant, code="batch.untold", hint="repeat it with --yes if that is meant")
+    if not typer.confirm(f"{meant}. Delete it?", err=True):
+        raise Refused("it is left as it is", code="batch.untold")
+
+
 @app.command()
 def delete(
     batch: Number,
@@ -342,7 +357,7 @@ def delete(
             print(f"batch {label(batch)} is not there: nothing to do")
             return
         if not yes and found.state != "completed":
-            typer.confirm(f"The depositor will not be told. Delete batch {label(batch)} ({found.state})?", abort=True)
+            _ask(f"batch {label(batch)} is {found.state}, and its depositor will not be told")
         world = open_world(handle, settings.ingest, settings.home)
         count = delete_batch(handle, found, running.me(), why, world)
     print(f"batch {label(batch)} is deleted, with {running.counted(count, 'job')}; the history stays")

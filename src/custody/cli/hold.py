@@ -15,7 +15,6 @@ from custody.cli.opening import number, open_store
 from custody.cli.running import AsJson, StoreUrl, Why
 from custody.cli.when import ago
 from custody.engine.commands import Operator
-from custody.model.errors import BadInput
 from custody.model.job import Filter
 from custody.stores import Store
 
@@ -69,19 +68,9 @@ def lift(scope: Scope, name: Name, why: Why = "", store: StoreUrl = running.DEFA
 
 def _held(scope: Scope, name: str) -> Sequence[tuple[str, str]]:
     """What the store knows of it."""
-    from custody.ingest.nodes import lane_of
-    from custody.ingest.states import QUEUE, QUEUE_KINDS
+    from custody.ingest.holds import known_as
 
-    if scope is Scope.node:
-        return [("lane", lane_of(name))]
-    if scope is not Scope.queue:
-        return [(scope.value, str(number(name)) if scope is Scope.batch else name)]
-    if name != QUEUE:
-        raise BadInput(
-            f"there is no queue {name!r}", code="hold.name", where="name",
-            hint=f"{QUEUE} is one; other work is paused by its kind: custody hold set kind NAME",
-        )  # fmt: skip
-    return [("kind", kind) for kind in QUEUE_KINDS]
+    return known_as(scope.value, str(number(name)) if scope is Scope.batch else name)
 
 
 def _matches_nothing(store: Store, scope: Scope, name: str) -> str:

@@ -16,6 +16,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
+from custody.cli.config import absolute
 from custody.cli.when import ago
 from custody.model.errors import BadInput, CustodyError, Refused, Unavailable
 from custody.model.why import Reason
@@ -41,7 +42,7 @@ def _several_verbs() -> None:
 def run(app: typer.Typer, arguments: list[str]) -> NoReturn:
     """Run `app`, tell errors in words, and end the process."""
     try:
-        _use_store_of_this_folder(arguments)
+        _use_store_of_configuration(arguments)
         app(arguments[1:], prog_name=f"custody {arguments[0]}")
     except CustodyError as error:
         tell_error(error, "--json" in arguments)
@@ -86,18 +87,26 @@ def counted(number: int, noun_: str) -> str:
     return f"{number} {noun_}{'' if number == 1 else 's'}"
 
 
-def _use_store_of_this_folder(arguments: list[str]) -> None:
-    """Where a custody.toml lies, all commands mean its store, unless they are told another."""
-    here = Path("custody.toml")
-    named = any(word in ("--config", "--store") or word.startswith(("--config=", "--store=")) for word in arguments)
-    if named or "CUSTODY_STORE" in os.environ or "CUSTODY_CONFIG" in os.environ or not here.is_file():
+def _use_store_of_configuration(arguments: list[str]) -> None:
+    """Where a custody.toml lies, or one is named, all commands mean its store, unless they are told another."""
+    if "CUSTODY_STORE" in os.environ or _option(arguments, "--store"):
         return
+    named = _option(arguments, "--config") or os.environ.get("CUSTODY_CONFIG", "")
+    path = Path(named or "custody.toml")
     try:
-        store = tomllib.loads(here.read_text(encoding="utf-8")).get("store")
+        store = tomllib.loads(path.read_text(encoding="utf-8")).get("store", "")
     except (OSError, ValueError):
-        return  # whoever reads all of it says what is wrong with it
-    if isinstance(store, str) and store:
-        os.environ["CUSTODY_STORE"] = store
+        return  # there is none, or whoever reads all of it says what is wrong with it
+    if isinstance(store, str) and (store or named):
+        os.environ["CUSTODY_STORE"] = absolute(store, path.resolve().parent) if named else store
+
+
+def _option(arguments: list[str], name: str) -> str:
+    """What an option is given, before anything else looks at it."""
+    for word, following in zip(arguments, [*arguments[1:], ""], strict=True):
+        if word == name or word.startswith(f"{name}="):
+            return following if word == name else word.removeprefix(f"{name}=")
+    return ""
 
 
 def tell_error(error: CustodyError, as_json: bool) -> None:

@@ -65,11 +65,8 @@ def serve(
         site = build_app(opened, options)
         server = Server(site, host, port).start()
         stopping = threading.Event()
-        worker = (
-            Worker(opened, serving(opened, config, [], [], world), Settings(threads=threads), telling)
-            if workers
-            else None
-        )
+        settings = Settings(threads=threads, place=found.ingest.place if found else "")
+        worker = Worker(opened, serving(opened, config, [], [], world), settings, telling) if workers else None
 
         def stop(_signal: int, _frame: FrameType | None) -> None:
             stopping.set()

@@ -40,7 +40,7 @@ def run(
     lease: Annotated[float, typer.Option(help="seconds a claim lasts without renewal")] = 30,
     poll: Annotated[float, typer.Option(help="seconds between looks when nothing wakes us")] = 1,
     grace: Annotated[float, typer.Option(help="seconds for work to finish on SIGTERM")] = 20,
-    place: Annotated[str, typer.Option(help="the name of this machine's working disk")] = "",
+    place: Annotated[str, typer.Option(help="this machine's working disk, if not as configured")] = "",
     until_idle: Annotated[bool, typer.Option("--until-idle", help="end when there is nothing left to do")] = False,
     wake: Annotated[bool, typer.Option(help="listen for wake-ups between polls")] = True,
     config: Annotated[Path | None, typer.Option(envvar="CUSTODY_CONFIG", help="custody.toml")] = None,
@@ -55,8 +55,10 @@ def run(
     from custody.engine import Settings, Worker
     from custody.engine.watch import NOTHING
 
-    with open_store(store, find(config), lease, place) as opened:
-        serves = serving(opened, config, load or [], exec_ or [])
+    found = find(config)
+    place = place or (found.ingest.place if found else "")
+    with open_store(store, found, lease, place) as opened:
+        serves = serving(opened, config, load or [], exec_ or [], place=place)
         serves = serves.only(kinds) if kinds else serves
         settings = Settings(threads=threads, lease=lease, poll=poll, grace=grace, place=place, wake=wake)
         watch: Watch = Logging() if log else NOTHING

@@ -64,9 +64,10 @@ class Operator:
         except NotFound:
             return False
         if job.ended is None and job.state != "held":
+            stops = self._machine(job).allows(job.state, "cancel")
             raise StateConflict(
                 f"job {job_id} is {job.state}: only jobs that have ended or are held can be deleted",
-                hint=f"`custody job cancel {job_id}` first",
+                hint=f"`custody job cancel {job_id}` first" if stops else "wait until it has ended",
             )
         return self.store.queue.delete(job_id, self.who, why)
 

@@ -13,7 +13,7 @@ from itertools import islice
 from custody.border.folder import Folder
 from custody.engine.work import Work
 from custody.ingest import manifest, notices
-from custody.ingest.gathering import check_name
+from custody.ingest.gathering import check_digest, check_name
 from custody.ingest.manifest.form import BATCHES, KINDS, Kind
 from custody.ingest.staging import is_staged, name_in
 from custody.ingest.submission import PROFILE_OF, first_priority, guess_type, parts_of, row_jobs, single_job
@@ -22,8 +22,9 @@ from custody.model.errors import BadInput, CustodyError, LeaseLost, Unavailable
 from custody.model.job import NewJob
 from custody.model.outcome import Failed, Outcome, Passed, Wait
 
-TRIES = 5
-"""Attempts at reading a submission; after the last the depositor is told."""
+TRIES_BEFORE_FINAL = 10
+"""Attempts at reading a submission, a quarter of an hour: a batch that fails here cannot be resumed, and a server that
+is being restarted is no fault of what was handed in."""
 MOST_FAULTS = 50
 FULL_SECONDS = 1.0
 SNIFFED = 64 << 10
@@ -38,7 +39,7 @@ def pending(work: Work, world: World) -> Outcome:
     except LeaseLost:
         raise
     except CustodyError as error:
-        if isinstance(error, Unavailable) and work.job.attempts < TRIES:
+        if isinstance(error, Unavailable) and work.job.attempts < TRIES_BEFORE_FINAL:
             raise
         if error.code == "queue.full":
             return Wait(FULL_SECONDS, str(error))
@@ -71,6 +72,7 @@ def _counted(work: Work, world: World, payload: str, kind: Kind) -> int | Failed
     known = work.payload.get("all_rows") or work.facts.get("all_rows")
     if known:
         return int(known)
+    check_digest(world.staging.path(payload), work)
     with world.staging.open(payload) as source:
         checked = manifest.check(source, check_name=check_name, kinds=(kind,), at_most=MOST_FAULTS)
     if not checked.ok:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from custody.ingest.disk import WorkingDisk
+from custody.ingest.operating import had_jobs
 from custody.ingest.provisioning import why_no_room
 from custody.ingest.states import BATCH_KIND, JOB_KIND, MACHINES
 from custody.ingest.tree import shown
@@ -21,7 +22,7 @@ MOST_ASKED = 500
 
 def why(store: Store, job: Job, disk: WorkingDisk | None = None, place: str = "") -> Sequence[Reason]:
     """What a job or a batch waits for. Never empty for one that is neither being worked on nor at its end."""
-    reasons = store.queue.why(job.id, place)
+    reasons = store.queue.why(job.id, place or (disk.place if disk else ""))
     if job.kind not in MACHINES:
         return reasons
     if job.ended == "failed":
@@ -41,7 +42,7 @@ def _ended(store: Store, job: Job) -> Reason:
 def _after(job: Job) -> str:
     if MACHINES[job.kind].allows(job.state, "resume"):
         return f"the cause is mended and someone resumes it: custody job resume {shown(job.id)}"
-    if job.kind == BATCH_KIND and job.facts.get("told"):
+    if job.kind == BATCH_KIND and had_jobs(job):
         return f"its failed jobs are resumed, and then: custody batch report {shown(job.id)} --update"
     return "nothing: what was handed in cannot be used; a new submission is required"
 

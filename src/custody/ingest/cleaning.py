@@ -1,7 +1,7 @@
 """Cleaning up: batches that were completed or deleted long enough ago go, with their jobs and folders.
 
-Deleting is idempotent and complete at any crash: jobs first, each with its folder, then the batch. The history of
-all of them stays.
+Deleting is idempotent and complete at any crash: jobs first, each with its folder, then the batch; a folder whose job
+is gone is found by the next cleaning. The history of all of them stays.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ def clean(work: Work, world: World) -> Outcome:
     return Passed(clean_up(world, float(work.payload.get("days", world.keep_days))))
 
 
-def clean_up(world: World, days: float) -> dict[str, int]:
-    """Remove completed batches older than `days`, working folders whose job is gone, and staged bytes that nothing
-    speaks of any more. Every worker sees to it now and then."""
-    before = world.store.now() - int(days * DAY)
+def clean_up(world: World, days: float | None) -> dict[str, int]:
+    """Remove completed batches older than `days` (None: they stay), working folders whose job is gone, and staged bytes
+    that nothing speaks of any more. Every worker sees to it now and then."""
+    before = 0 if days is None else world.store.now() - int(days * DAY)
     old = [
         job
         for state in ("completed", "deleted")  # marked as deleted, where a crash left the rest
@@ -42,7 +42,8 @@ def clean_up(world: World, days: float) -> dict[str, int]:
         if job.changed < before or state == "deleted"
     ]
     for batch in old:
-        delete_batch(world.store, batch, "cleaning", f"completed more than {days:g} days ago", world)
+        why = "it was deleted before" if batch.state == "deleted" else f"completed more than {days or 0:g} days ago"
+        delete_batch(world.store, batch, "cleaning", why, world)
     return {"batches": len(old), "folders": _remove_orphans(world), "staged": _remove_unspoken(world)}
 
 
@@ -55,9 +56,9 @@ def delete_batch(store: Store, batch: Job, who: str, why: str, world: World | No
         )
     count = 0
     for job in store.queue.every(Filter(parent=batch.id)):
+        count += store.queue.delete(job.id, who, why)  # refused, for one that was resumed and is being worked on
         if world is not None:
             world.disk.remove(job)
-        count += store.queue.delete(job.id, who, why)
     for delivery in notices.about(world, batch) if world is not None else ():
         if delivery.ended:
             store.queue.delete(delivery.id, who, why)

@@ -35,11 +35,12 @@ def moment(microseconds: int) -> datetime:
 
 def description(work: Work, folder: Path) -> Description:
     """What is known of the object: the depositor's own records go before the form and the manifest."""
-    payload, producer = work.payload, folder / "producer"
+    payload, producer, form = work.payload, folder / "producer", work.payload.get("dc", {})
     given = Description(
         primary=work.facts.get("primary", ""), local_ids=tuple(payload.get("local_ids", ())),
-        creator=payload.get("creator", ""), title=payload.get("title", "") or payload.get("filename", ""),
-        date=payload.get("date", ""),
+        creator=payload.get("creator") or form.get("creator", ""),
+        title=payload.get("title") or form.get("title") or payload.get("filename", ""),
+        date=payload.get("date") or form.get("date", ""), more={name: (value,) for name, value in form.items()},
     )  # fmt: skip
     own_dc, own_erc = producer / "mrt-dc.xml", producer / "mrt-erc.txt"
     dc = describe.read_dublin_core(_own_bytes(own_dc)) if own_dc.is_file() else {}
@@ -47,7 +48,7 @@ def description(work: Work, folder: Path) -> Description:
     return replace(describe.merged(given, dc, erc), primary=given.primary)  # whatever a record of theirs calls it
 
 
-def write_system_files(work: Work, world: World, primary: str, producer: str, system: str) -> str:
+def write_system_files(work: Work, world: World, node: str, producer: str, system: str) -> str:
     """Write our files beside the depositor's, and the manifest of all of them; answers the content's fingerprint.
 
     Written anew by every attempt: they depend only on what is kept and on the depositor's files.
@@ -56,7 +57,7 @@ def write_system_files(work: Work, world: World, primary: str, producer: str, sy
     about = description(work, folder)
     (folder / system).mkdir(exist_ok=True)
     _scratch(folder / system / MANIFEST).unlink(missing_ok=True)  # of an attempt that was killed, or had no room
-    for name, text in describe.system_files(about, _deposit(work, world, primary)).items():
+    for name, text in describe.system_files(about, _deposit(work, world, node)).items():
         _write(folder / system / name, text)
     rows = [_row(number, path, folder, _address(world)) for number, path in enumerate(_files(folder), start=1)]
     _write(folder / system / MANIFEST, "".join(write_storage(rows)))
@@ -87,21 +88,25 @@ def _own_bytes(path: Path) -> bytes:
 
 def _own_text(path: Path) -> str:
     try:
-        return _own_bytes(path).decode("utf-8")
+        text = _own_bytes(path).decode("utf-8")
     except UnicodeDecodeError as error:
         raise BadInput(f"not UTF-8 at byte {error.start}", code="text.encoding", where=path.name) from error
+    if "\0" in text:  # no database can write that down
+        raise BadInput("there is a NUL in it: this is no text", code="text.encoding", where=path.name)
+    return text
 
 
-def _deposit(work: Work, world: World, primary: str) -> Deposit:
+def _deposit(work: Work, world: World, node: str) -> Deposit:
     payload, profile = work.payload, world.profile(work.payload["profile"])
     return Deposit(
         batch=str(work.job.parent or 0), job=str(work.job.id), submitted=moment(work.job.created),
         file=payload.get("filename") or name_in(payload["payload"]), type=payload["type"], profile=profile.name,
         collections=profile.collections or (profile.name,),
-        storage_service=profile.storage.service or "ocfl", storage_node=profile.storage.node,
+        storage_service=profile.storage.service or "ocfl", storage_node=node,
         owner=profile.owner, supplied_identifier=payload.get("primary_id", ""),
         digest_type=payload.get("digest_type", ""), digest_value=payload.get("digest_value", ""),
-        note=payload.get("note", ""),
+        note=payload.get("note", ""), object_type=profile.object_type, object_role=profile.object_role,
+        aggregate=profile.aggregate,
     )  # fmt: skip
 
 

@@ -157,7 +157,11 @@ def _target(target: str, identifier: str) -> dict[str, str]:
 
 
 _REFUSALS: dict[int, Callable[[str], CustodyError]] = {
-    401: lambda reason: Refused(f"EZID: {reason}", code="ezid.unauthorized", hint="check the account's password"),
+    401: lambda reason: Refused(
+        f"EZID: {reason}",
+        code="ezid.unauthorized",
+        hint="check ezid_user and ezid_password_file of the profile; workers read them when they start",
+    ),
     403: lambda reason: Refused(f"EZID: {reason}", code="ezid.forbidden", hint="may this account use the shoulder?"),
 }
 

@@ -17,6 +17,7 @@ from custody.border.unpack import unpack
 from custody.engine.work import Work
 from custody.ingest import describing, manifest
 from custody.ingest.bag import check_bag, find_bag
+from custody.ingest.digests import digest_file
 from custody.ingest.manifest.form import OBJECT, Row
 from custody.ingest.profile import Profile
 from custody.ingest.staging import is_staged, name_in
@@ -38,6 +39,23 @@ def where(work: Work) -> str:
     line = work.payload.get("line")
     name = work.payload.get("filename") or name_in(work.payload["payload"])
     return f"{name} (line {line} of the batch)" if line else name
+
+
+def check_digest(path: Path, work: Work) -> None:
+    """Is what was handed in, a file, a container or a manifest, what the depositor says it is?"""
+    name, value = work.payload.get("digest_type"), work.payload.get("digest_value")
+    if not name or work.payload.get("inline"):  # rows of a request were written down by us
+        return
+    found = digest_file(path, [name])[name]
+    if found.lower() != str(value).lower():
+        raise BadInput(
+            f"the {name} digest of the payload is {found}, not {value}",
+            code="digest.mismatch",
+            where=where(work),
+            hint="the payload changed on its way, or the digest belongs to another file",
+            expected=value,
+            found=found,
+        )
 
 
 def wanted_rows(work: Work, world: World) -> Iterator[Row]:

@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import Protocol
 from urllib.parse import quote
 
-from custody.ingest.report import Delta, Report, as_csv, as_json, as_text, update_as_text
 from custody.model.errors import BadInput, Refused, Unavailable
 
 MOST_RECIPIENTS = 50
+MOST_SAID = 300
 _ADDRESS = re.compile(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*")
 _MESSAGE_ID = re.compile(r"<[A-Za-z0-9._+=-]+@[A-Za-z0-9.-]+>")
 _TYPES = {".csv": ("text", "csv"), ".json": ("application", "json"), ".txt": ("text", "plain")}
@@ -91,32 +91,6 @@ def compose(
     return message
 
 
-def about_batch(
-    report: Report,
-    change: Delta | None = None,
-    *,
-    sender: str,
-    recipients: Sequence[str],
-    message_id: str,
-) -> EmailMessage:
-    """The report of a batch as a message; with a change, the update report."""
-    listed = (
-        report.outcomes
-        if change is None
-        else change.newly_completed + change.newly_unresolved + change.still_unresolved
-    )
-    again = "" if change is None else "Update: "
-    return compose(
-        sender=sender,
-        recipients=recipients,
-        subject=f"Ingest: {'OK' if report.ok else 'FAIL'} -- {again}Submission Processed: {report.batch.id}",
-        text=as_text(report) if change is None else update_as_text(change, report),
-        message_id=message_id,
-        date=report.made,
-        attachments={"report.csv": as_csv(listed), "report.json": as_json(report, change)},
-    )
-
-
 def to_outbox(folder: Path) -> Mail:
     """Leaves each message as a file, named by its Message-ID: for the demo, and for a mail system that
     collects. The same message twice is one file."""
@@ -164,19 +138,39 @@ def by_smtp(
                     server.login(user, password)
                 refused = server.send_message(message)
                 server.quit()
-        except smtplib.SMTPRecipientsRefused as error:
-            raise _refused(error.recipients) from error
-        except smtplib.SMTPResponseException as error:
-            kind = Unavailable if error.smtp_code < 500 else Refused
-            raise kind(f"the mail server says {error.smtp_code}", code="mail.server") from error
-        except smtplib.SMTPNotSupportedError as error:
-            raise Refused(f"the mail server {host} cannot: {error}", code="mail.server") from error
         except (smtplib.SMTPException, OSError) as error:
-            raise Unavailable(f"the mail server {host} does not answer: {error}", code="mail.server") from error
+            raise _trouble(error, host, user) from error
         if refused:  # some recipients have it: sending again would give them a second one
             raise _refused(refused, permanently=True)
 
     return send
+
+
+def _trouble(error: Exception, host: str, user: str) -> Refused | Unavailable:
+    """What the server said, or did not say, as an error that tells whether to try again."""
+    if isinstance(error, smtplib.SMTPRecipientsRefused):
+        return _refused(error.recipients)
+    if isinstance(error, smtplib.SMTPAuthenticationError):  # the archive's own mistake: the letter is good, and waits
+        return Unavailable(
+            f"the mail server {host} does not let {user} in: {_said(error)}", code="mail.login",
+            hint="smtp_user and smtp_password_file in custody.toml; workers read them when they start",
+        )  # fmt: skip
+    if isinstance(error, smtplib.SMTPResponseException):
+        kind = Unavailable if error.smtp_code < 500 else Refused
+        return kind(f"the mail server {host} says {_said(error)}", code="mail.server")
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return Unavailable(
+            f"the certificate of the mail server {host} is not trusted: {error.verify_message}",
+            code="mail.certificate", hint="SSL_CERT_FILE names a private authority, for the workers",
+        )  # fmt: skip
+    if isinstance(error, smtplib.SMTPNotSupportedError):
+        return Refused(f"the mail server {host} cannot: {error}", code="mail.server")
+    return Unavailable(f"the mail server {host} does not answer: {error}", code="mail.server")
+
+
+def _said(error: smtplib.SMTPResponseException) -> str:
+    said = error.smtp_error.decode("utf-8", "replace") if isinstance(error.smtp_error, bytes) else error.smtp_error
+    return f"{error.smtp_code} {' '.join(said.split())[:MOST_SAID]}".strip()
 
 
 def _refused(recipients: Mapping[str, tuple[int, bytes]], *, permanently: bool = False) -> Refused | Unavailable:

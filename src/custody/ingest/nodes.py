@@ -17,8 +17,8 @@ from custody.ingest.profile import Profile
 from custody.model.errors import BadInput, CustodyError, Unavailable
 from custody.stores import Store
 
-OURS = "custody"
-"""Who pauses a lane without being asked."""
+OURS = "custody itself"
+"""Who pauses a lane without being asked; no user is called that, and what people paused is theirs to lift."""
 
 
 def lane_of(node: str) -> str:

@@ -15,20 +15,25 @@ from typing import Any
 
 from custody.engine.work import Work
 from custody.history.ledger import last_block
-from custody.ingest import mail, webhook
+from custody.ingest import mail, manifest, webhook
 from custody.ingest import report as reports
 from custody.ingest.describing import moment
 from custody.ingest.keys import request_of
+from custody.ingest.manifest.form import BATCHES, Row
 from custody.ingest.profile import Profile
 from custody.ingest.report import Batch, Delta, Report
 from custody.ingest.report import Outcome as Line
 from custody.ingest.tree import shown
 from custody.ingest.world import World
-from custody.model.errors import BadInput
+from custody.model.errors import BadInput, CustodyError
+from custody.model.graph import Edge
 from custody.model.job import Filter, Job, NewJob
-from custody.model.outcome import Failed, Outcome, Passed
+from custody.model.outcome import Failed, Outcome, Passed, Wait
 
 DELIVER = "deliver/mail"
+OPEN_SECONDS = 1.0
+MOST_EDGES = 100
+"""Jobs that a report waits for at once; then it looks again."""
 STATES = {"passed": reports.COMPLETED, "failed": reports.FAILED}
 
 
@@ -45,19 +50,22 @@ def queued(work: Work, world: World, jobs: int) -> Sequence[NewJob]:
 
 
 def report(work: Work, world: World, update: bool) -> Outcome:
-    """Every job exactly once; what was told is kept, and an update tells the difference to it."""
+    """Every job exactly once; what was told is kept, and an update tells the difference to it.
+
+    A job that somebody resumed in between is waited for: nobody would ever be told of it.
+    """
     profile = world.profile(work.payload["profile"])
-    now = world.store.now()
-    made = Report(
-        _batch(work.job), moment(now), tuple(_lines(work, world)), _history_head(world),
-        link=world.links.url(work.job, now),
-    )  # fmt: skip
-    change = reports.delta(_told_before(work, world), made) if update else None
+    now, lines = world.store.now(), tuple(_lines(work, world))
+    if still_open := [Edge(int(line.job), "finished") for line in lines if line.state not in reports.ENDS]:
+        return Wait(OPEN_SECONDS, f"{len(still_open)} resumed jobs have not ended", still_open[:MOST_EDGES])
+    made = Report(_batch(work.job), moment(now), lines, _history_head(world), link=world.links.url(work.job, now))
+    change = reports.delta(_told_before(work, world), made) if update and "told" in work.facts else None
     round_ = int(work.facts.get("rounds", 0)) + 1
     told = world.staging.put([json.dumps(reports.told(made)).encode()], "told.json").url
     kept = {"told": told, "rounds": round_, "completed": made.count(reports.COMPLETED)}
     text = reports.as_text(made) if change is None else reports.update_as_text(change, made)
-    attached = {"report.csv": reports.as_csv(made.outcomes), "report.json": reports.as_json(made, change)}
+    listed = made.outcomes if change is None else change.listed
+    attached = {"report.csv": reports.as_csv(listed), "report.json": reports.as_json(made, change)}
     subject = f"{'OK' if made.ok else 'FAIL'}: batch {shown(work.job.id)} of {profile.name}"
     if made.history_head:
         attached["history-head.txt"] = made.history_head
@@ -106,7 +114,7 @@ def call_back(work: Work, world: World, profile: Profile) -> int:
 def about(world: World, batch: Job) -> Sequence[Job]:
     """The deliveries of every mail about a batch, in their order."""
     names = ["queued", "refused", *(f"report-{round_}" for round_ in range(1, int(batch.facts.get("rounds", 0)) + 1))]
-    found = [world.store.queue.by_key(DELIVER, _message_id(world, batch, name)) for name in names]
+    found = [world.store.queue.by_key(DELIVER, _key(world, batch, name)) for name in names]
     return [job for job in found if job]
 
 
@@ -138,9 +146,22 @@ def _lines(work: Work, world: World) -> Iterator[Line]:
         seen.add(job.payload["row"])
         yield _line(job, world)
     first = int(work.payload.get("first_row", 1))
-    for row in range(first, first + int(work.facts.get("jobs", 0))):
-        if row not in seen:
-            yield Line(f"row-{row}", reports.DELETED, row, reason="deleted by an operator")
+    gone = sorted(set(range(first, first + int(work.facts.get("jobs", 0)))) - seen)
+    rows = _rows_of(work, world, frozenset(gone)) if gone else {}
+    for number in gone:
+        row = rows.get(number, Row(number, "", ""))
+        line = number if work.payload.get("inline") else row.line
+        yield Line(f"row-{number}", reports.DELETED, line, row.name, row.title, reason="deleted by an operator")
+
+
+def _rows_of(work: Work, world: World, numbers: frozenset[int]) -> dict[int, Row]:
+    """Rows of the depositor's manifest, for what no job is left to tell; none, where there was no manifest."""
+    try:
+        with world.staging.open(str(work.facts.get("payload") or work.payload["payload"])) as source:
+            rows = manifest.read(source, check_name=lambda name: None, kinds=BATCHES, again=True)
+            return {number: row for number, row in enumerate(rows, start=1) if number in numbers}
+    except CustodyError:
+        return {}
 
 
 def _line(job: Job, world: World) -> Line:
@@ -170,6 +191,13 @@ def _delta_counts(change: Delta | None) -> dict[str, int]:
 
 
 def _message_id(world: World, batch: Job, what: str) -> str:
+    """With the moment the batch was made: numbers come again in a second installation or after a backup was put back,
+    and a mailbox that has seen an id hides whatever comes with it later."""
+    return f"<batch-{batch.id}-{what}-{batch.created}@{world.sender.rpartition('@')[2]}>"
+
+
+def _key(world: World, batch: Job, what: str) -> str:
+    """What a delivery is called here, where numbers do not come again."""
     return f"<batch-{batch.id}-{what}@{world.sender.rpartition('@')[2]}>"
 
 
@@ -186,7 +214,7 @@ def _delivery(
     )  # fmt: skip
     staged = world.staging.put([message.as_bytes()], "message.eml").url
     facts: dict[str, Any] = {"message": staged, "to": addresses, "message_id": message_id}
-    return [NewJob(DELIVER, facts, key=message_id)]
+    return [NewJob(DELIVER, facts, key=_key(world, work.job, what))]
 
 
 def _given(work: Work) -> Sequence[str]:

@@ -41,7 +41,7 @@ from typing import Any, get_type_hints
 from urllib.parse import urlsplit
 
 from custody.ingest.identifiers import ark
-from custody.ingest.mail import check_address
+from custody.ingest.mail import check_address, check_addresses
 from custody.ingest.noid import Noid
 from custody.model.errors import BadInput, CustodyError
 
@@ -244,6 +244,7 @@ def _problems(profile: Profile) -> list[str]:
         ("storage.node", lambda: _matches(_NAME, storage.node)),
         ("storage.service", lambda: storage.service and _url(storage.service)),
         ("notification.addresses", lambda: [check_address(each) for each in profile.notification.addresses]),
+        ("notification.addresses", lambda: check_addresses(",".join(profile.notification.addresses))),
         ("callback.url", lambda: profile.callback.url and _url(profile.callback.url)),
         ("callback.secret_file", lambda: _together(profile.callback)),
         ("limits.downloads", lambda: _between(profile.limits.downloads, 1, 64)),

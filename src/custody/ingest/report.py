@@ -19,6 +19,7 @@ from custody.ingest.tree import shown
 from custody.model.errors import BadInput
 
 COMPLETED, FAILED, DELETED = "completed", "failed", "deleted"
+ENDS = (COMPLETED, FAILED, DELETED)
 _COLUMNS = ("row", "state", "name", "title", "ark", "version", "size", "code", "reason", "job")
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 
@@ -83,6 +84,11 @@ class Delta:
     newly_unresolved: tuple[Outcome, ...]
     still_unresolved: tuple[Outcome, ...]
     told_before: tuple[Outcome, ...]
+
+    @property
+    def listed(self) -> tuple[Outcome, ...]:
+        """All that is told anew, or again because it is still open."""
+        return self.newly_completed + self.newly_unresolved + self.still_unresolved
 
     @property
     def changed(self) -> bool:

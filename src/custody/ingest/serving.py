@@ -49,12 +49,13 @@ def kinds(world: World, backoff: Backoff = PATIENT) -> Sequence[Kind]:
 def chores(world: World) -> Sequence[Chore]:
     """Storage nodes that were away are asked whether they are back; what is over and done with is cleaned up."""
     nodes = Chore("ingest nodes", ASK_NODES, lambda: look_after(world.store, world.nodes))
-    clean = Chore("ingest clean", CLEAN_EVERY, lambda: cleaning.clean_up(world, world.keep_days))
-    return (nodes, clean) if world.keep_days else (nodes,)
+    clean = Chore("ingest clean", CLEAN_EVERY, lambda: cleaning.clean_up(world, world.keep_days or None))
+    return nodes, clean
 
 
 def _step(kind: str, machine: Machine, state: str, step: steps.Step, world: World, backoff: Backoff) -> Kind:
     def handler(work: Work) -> Outcome:
         return step(work, world)
 
-    return Kind(kind, handler, state=state, machine=machine, tries=batch.TRIES, backoff=backoff)
+    tries = batch.TRIES_BEFORE_FINAL if step is batch.pending else steps.TRIES
+    return Kind(kind, handler, state=state, machine=machine, tries=tries, backoff=backoff)

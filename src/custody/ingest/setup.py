@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from ipaddress import ip_network
 from pathlib import Path
+from typing import TypeVar
 
 from custody.border.fetch import Fetcher
 from custody.border.policy import Policy
+from custody.border.urls import read_url
 from custody.ingest.disk import WorkingDisk
 from custody.ingest.ezid import Ezid
 from custody.ingest.httpnode import HttpNode, Window
 from custody.ingest.inventory import Inventory
 from custody.ingest.links import DAYS, read_links
-from custody.ingest.mail import Mail, by_smtp, to_outbox
+from custody.ingest.mail import Mail, by_smtp, check_address, to_outbox
 from custody.ingest.nodes import open_nodes
 from custody.ingest.noid import Noid
 from custody.ingest.profile import Profile, read_profile
 from custody.ingest.staging import Staging
 from custody.ingest.world import Minter, World
-from custody.model.errors import BadInput
+from custody.model.errors import BadInput, CustodyError
 from custody.stores import Store
 from custody.stores.rows import Tx
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,24 +62,48 @@ def read_profiles(folder: Path) -> dict[str, Profile]:
     return {path.stem: read_profile(path) for path in sorted(folder.glob("*.toml"))}
 
 
+class Lately(Mapping[str, T]):
+    """What is made of each profile. One whose file came after we started is read when it is first asked for: a deposit
+    that was taken in must not fail because a worker is older than its collection."""
+
+    def __init__(self, folder: Path, profiles: Mapping[str, Profile], make: Callable[[Profile], T]) -> None:
+        self._folder, self._make = folder, make
+        self._made = {name: make(profile) for name, profile in profiles.items()}
+
+    def __getitem__(self, name: str) -> T:
+        if name not in self._made:
+            if name not in {path.stem for path in self._folder.glob("*.toml")}:  # never a path that somebody made up
+                raise KeyError(name)
+            self._made[name] = self._make(read_profile(self._folder / f"{name}.toml"))
+        return self._made[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(list(self._made))
+
+    def __len__(self) -> int:
+        return len(self._made)
+
+
 def open_world(store: Store, config: IngestConfig, home: Path) -> World:
     """Everything that the steps touch, as configured."""
-    profiles = read_profiles(home / config.profiles)
+    folder = home / config.profiles
+    profiles = read_profiles(folder)
+    of_each = partial(Lately, folder, profiles)
     return World(
         store=store,
-        profiles=profiles,
-        fetchers={name: Fetcher(policy_of(profile)) for name, profile in profiles.items()},
-        minters={name: _minter(store, profile, home) for name, profile in profiles.items()},
+        profiles=of_each(lambda profile: profile),
+        fetchers=of_each(_fetcher),
+        minters=of_each(lambda profile: _minter(store, profile, home)),
         nodes=open_nodes(config.nodes, profiles, home, Window((home / config.work).resolve(), config.files)),
         staging=Staging(home / config.staging),
         disk=WorkingDisk((home / config.work).resolve(), config.place, config.threshold),
         inventory=Inventory(store),
         mail=_mail(config, home),
         links=read_links(home / config.secret, config.web, config.link_days),
-        sender=config.sender,
+        sender=_sender(config.sender),
         files=config.files,
         keep_days=config.keep_days,
-        secrets={name: _secrets(profile, home) for name, profile in profiles.items()},
+        secrets=of_each(lambda profile: _secrets(profile, home)),
         external=external_states(config),
     )
 
@@ -113,6 +141,20 @@ def policy_of(profile: Profile) -> Policy:
     )
 
 
+def _fetcher(profile: Profile) -> Fetcher:
+    """Callbacks go by the same rules: one that could never be sent is told now, not by every job of the collection."""
+    policy = policy_of(profile)
+    try:
+        if profile.callback.url:
+            read_url(profile.callback.url, policy)
+    except CustodyError as error:
+        raise BadInput(
+            error.message, code=error.code, where=f"{profile.name}: callback.url",
+            hint="callbacks go by what [fetch] allows: schemes, hosts, ports and networks",
+        ) from error  # fmt: skip
+    return Fetcher(policy)
+
+
 def _minter(store: Store, profile: Profile, home: Path) -> Minter:
     identifier = profile.identifier
     if identifier.minter == "ezid":
@@ -130,6 +172,16 @@ def _next_number(store: Store, counter: str) -> int:
         return int(tx.run("bump", name=counter, by=1)[0][0]) - 1
 
     return store.db.write(take)
+
+
+def _sender(address: str) -> str:
+    """Told at the start: a report that cannot be written would be missed much later."""
+    try:
+        return check_address(address)
+    except BadInput as error:
+        raise BadInput(
+            error.message, code=error.code, where="ingest.sender", hint="the address alone, such as archive@example.org"
+        ) from error
 
 
 def _mail(config: IngestConfig, home: Path) -> Mail:

@@ -12,7 +12,6 @@ from pathlib import Path
 from custody.border.folder import Folder
 from custody.engine.work import Work
 from custody.ingest import describing, gathering, manifest, nodes, notices
-from custody.ingest.digests import digest_file
 from custody.ingest.httpnode import DOWN
 from custody.ingest.inventory import Entry, File
 from custody.ingest.keys import request_of
@@ -20,13 +19,14 @@ from custody.ingest.manifest.form import OBJECT
 from custody.ingest.ocfl.root import Change, Given
 from custody.ingest.staging import is_staged, name_in
 from custody.ingest.world import World
-from custody.model.errors import BadInput, Refused, Unavailable
+from custody.model.errors import CustodyError, LeaseLost, Refused, Unavailable
 from custody.model.event import NewEvent
 from custody.model.item import NewItem
 from custody.model.outcome import Failed, Outcome, Passed, Wait
 
 Step = Callable[[Work, World], Outcome]
 
+TRIES = 5
 LEASE_SECONDS = 60.0
 LOCKED_SECONDS = 0.2
 BUSY_SECONDS = 0.2
@@ -36,27 +36,58 @@ PRODUCER, SYSTEM = "producer", "system"
 
 
 def pending(work: Work, world: World) -> Outcome:
-    """Is what was handed in what the depositor says it is, and can it be read? Failing here is final."""
+    """Is what was handed in what the depositor says it is, and can it be read? Failing here is final; so a manifest
+    that cannot be had just now is left to downloading, where a failure can be mended and resumed."""
     payload = work.payload
     if payload["type"] != "object-manifest":
         gathering.check_name(payload.get("filename") or name_in(payload["payload"]))
         if is_staged(payload["payload"]):
-            _check_digest(world.staging.path(payload["payload"]), work)
+            gathering.check_digest(world.staging.path(payload["payload"]), work)
         return Passed()
-    staged = work.facts.get("manifest") or _stage_manifest(work, world)
-    if "manifest" not in work.facts:
-        work.keep(manifest=staged)
-    _check_digest(world.staging.path(staged), work)
+    try:
+        staged = _stage_manifest(work, world)
+    except LeaseLost:
+        raise
+    except CustodyError as error:
+        if work.stopped or (isinstance(error, Unavailable) and work.job.attempts < TRIES):
+            raise
+        return Passed({"later": str(error)})
+    return _read_manifest(work, world, staged)
+
+
+def _read_manifest(work: Work, world: World, staged: str) -> Passed | Failed:
+    """Kept when it is known to be good: every later look must see the same bytes."""
+    gathering.check_digest(world.staging.path(staged), work)
     with world.staging.open(staged) as source:
         where = gathering.where(work)
         rows = sum(1 for _ in manifest.read(source, check_name=gathering.check_name, kinds=(OBJECT,), where=where))
     if not rows:
         return Failed("manifest.empty", "the manifest lists no files")
-    return Passed(detail={"files": rows}, keep={"files": rows})
+    return Passed(detail={"files": rows}, keep={"files": rows, "manifest": staged})
+
+
+def _has_manifest(work: Work) -> bool:
+    return work.payload["type"] != "object-manifest" or "manifest" in work.facts
 
 
 def estimating(work: Work, world: World) -> Outcome:
-    """How much room will it need? Never fails: what cannot be known runs later and says so."""
+    """How much room will it need? Never fails: what cannot be known runs later and says so; what is wrong with it fails
+    in downloading, where somebody can mend and resume it."""
+    try:
+        if _has_manifest(work):
+            return _estimated(work, world)
+        why = "its manifest could not be had"
+    except LeaseLost:
+        raise
+    except CustodyError as error:
+        if work.stopped:
+            raise
+        why = str(error)
+    return Passed({"unknown": why}, keep={"space_needed": None}, priority=_later(work))
+
+
+def _estimated(work: Work, world: World) -> Passed:
+    profile = world.profile(work.payload["profile"])
     rows = list(gathering.wanted_rows(work, world))
     asked = [row.url for row in rows if row.size is None and not is_staged(row.url)]
     fetcher = world.fetchers[work.payload["profile"]]
@@ -68,7 +99,7 @@ def estimating(work: Work, world: World) -> Outcome:
         unknown = {"unknown": len(sizes) - len(known), "known": min(sum(known), MOST_BYTES)}
         return Passed(unknown, keep={"space_needed": None}, priority=_later(work))
     total = min(sum(known), MOST_BYTES)
-    large = total > world.profile(work.payload["profile"]).limits.large
+    large = total > profile.limits.large
     return Passed({"space_needed": total}, keep={"space_needed": total}, priority=_later(work) if large else None)
 
 
@@ -80,6 +111,11 @@ def downloading(work: Work, world: World) -> Outcome:
     kind = work.payload["type"]
     if kind == "container":
         return gathering.unpack_container(work, world, folder, producer)
+    if not _has_manifest(work):
+        read = _read_manifest(work, world, _stage_manifest(work, world))
+        if isinstance(read, Failed):
+            return read
+        work.keep(**read.keep)
     profile, rows = world.profile(work.payload["profile"]), list(gathering.wanted_rows(work, world))
     if excess := gathering.too_much(rows, profile):
         return excess
@@ -94,6 +130,8 @@ def downloading(work: Work, world: World) -> Outcome:
 
 def processing(work: Work, world: World) -> Outcome:
     """Give the object its identifiers, describe it, and write down every file with its digest."""
+    if gone := _gone(world.disk.folder(work.job), PRODUCER):
+        return gone
     profile = world.profile(work.payload["profile"])
     names = list(work.payload.get("local_ids", []))
     leases = []
@@ -109,16 +147,20 @@ def processing(work: Work, world: World) -> Outcome:
             world.store.leases.settle(lease)
     if isinstance(primary, Failed):
         return primary
-    files = describing.write_system_files(work, world, primary, PRODUCER, SYSTEM)
+    there = world.inventory.find(primary)
+    node = there.node if there else profile.storage.node  # an object stays where its first version is
+    files = describing.write_system_files(work, world, node, PRODUCER, SYSTEM)
     listed = (world.disk.folder(work.job) / SYSTEM / describing.MANIFEST).resolve().as_uri()
-    told = {"storage_manifest": listed, "storage_node": profile.storage.node}  # for whoever does the storing
-    return Passed(keep={"digest_of_manifest": files, **told}, lane=nodes.lane_of(profile.storage.node))
+    told = {"storage_manifest": listed, "storage_node": node}  # for whoever does the storing
+    return Passed(keep={"digest_of_manifest": files, **told}, lane=nodes.lane_of(node))
 
 
 def storing(work: Work, world: World) -> Outcome:
     """Hand the object over to its storage node: a new version, or the one this very job made before."""
-    profile = world.profile(work.payload["profile"])
+    profile, node = world.profile(work.payload["profile"]), work.facts["storage_node"]
     folder = world.disk.folder(work.job)
+    if gone := _gone(folder, SYSTEM):
+        return gone
     files = {row.name: Given(folder / row.name, {row.algorithm: row.digest}) for row in describing.stored_rows(folder)}
     update = bool(work.payload.get("update"))
     change = Change(
@@ -130,7 +172,7 @@ def storing(work: Work, world: World) -> Outcome:
         deletes=describing.deletes(folder) if update else (),
     )
     try:
-        stored = world.node(profile).store(work.facts["primary"], change)
+        stored = world.node(node).store(work.facts["primary"], change)
     except Refused as busy:
         if busy.code != "object.busy":
             raise
@@ -138,7 +180,7 @@ def storing(work: Work, world: World) -> Outcome:
     except Unavailable as trouble:
         if trouble.code != DOWN:
             raise
-        nodes.pause(world.store, profile.storage.node, trouble)
+        nodes.pause(world.store, node, trouble)
         return Wait(BUSY_SECONDS, trouble.message)
     kept = {"version": stored.version, "folder": str(stored.folder or "")}
     return Passed({"version": stored.version}, keep=kept, lane=profile.name)
@@ -147,7 +189,9 @@ def storing(work: Work, world: World) -> Outcome:
 def recording(work: Work, world: World) -> Outcome:
     """Write the object into the inventory; from now on it is an item that robots can act on."""
     profile, ark = world.profile(work.payload["profile"]), work.facts["primary"]
-    folder = world.disk.folder(work.job)
+    folder, node = world.disk.folder(work.job), work.facts["storage_node"]
+    if gone := _gone(folder, SYSTEM):
+        return gone
     about = describing.description(work, folder)
     version = work.facts["version"]
     given = {row.name: File(row.name, row.digest, row.size or 0, row.mime) for row in describing.stored_rows(folder)}
@@ -157,7 +201,7 @@ def recording(work: Work, world: World) -> Outcome:
             ark,
             profile.owner,
             profile.name,
-            profile.storage.node,
+            node,
             about.title,
             about.creator,
             about.date,
@@ -170,7 +214,7 @@ def recording(work: Work, world: World) -> Outcome:
     )
     item = NewItem(
         ark, frozenset({"object"}), profile.name, fingerprint=work.facts["digest_of_manifest"],
-        detail={"title": about.title, "version": version, "node": profile.storage.node, "files": len(files),
+        detail={"title": about.title, "version": version, "node": node, "files": len(files),
                 "folder": work.facts.get("folder", "")},
     )  # fmt: skip
     told = {"version": version, "job": work.job.id, "batch": work.job.parent, "files": len(files)}
@@ -191,8 +235,15 @@ def notify(work: Work, world: World) -> Outcome:
     """Tell whoever asked to be told; only now, when the object can be read. Then the working folder goes."""
     profile = world.profile(work.payload["profile"])
     if profile.callback.url:
-        status = notices.call_back(work, world, profile)
-        told = {"callback": status}
+        try:
+            told = {"callback": notices.call_back(work, world, profile)}
+        except LeaseLost:
+            raise
+        except CustodyError as error:
+            if work.stopped:
+                raise
+            said = f"it is deposited, but its callback was not taken: {error}"
+            return Failed(error.code, said, transient=isinstance(error, Unavailable))
     else:
         told = {}
     world.disk.remove(work.job)
@@ -212,7 +263,7 @@ STEPS: dict[str, Step] = {
 
 
 def _stage_manifest(work: Work, world: World) -> str:
-    """The manifest as it is now, kept: every later look must see the same bytes."""
+    """The manifest as it is now."""
     url = work.payload["payload"]
     if is_staged(url):
         return str(url)
@@ -225,20 +276,11 @@ def _stage_manifest(work: Work, world: World) -> str:
     return staged.url
 
 
-def _check_digest(path: Path, work: Work) -> None:
-    name, value = work.payload.get("digest_type"), work.payload.get("digest_value")
-    if not name:
-        return
-    found = digest_file(path, [name])[name]
-    if found.lower() != str(value).lower():
-        raise BadInput(
-            f"the {name} digest of the payload is {found}, not {value}",
-            code="digest.mismatch",
-            where=gathering.where(work),
-            hint="the payload changed on its way, or the digest belongs to another file",
-            expected=value,
-            found=found,
-        )
+def _gone(folder: Path, part: str) -> Failed | None:
+    """What earlier steps left must be there: an object of nothing but our own records would look like a deposit."""
+    if any(path.is_file() for path in (folder / part).rglob("*")):
+        return None
+    return Failed("files.gone", f"its files are not in {folder}: put them back, or delete it and hand it in anew")
 
 
 def _later(work: Work) -> int:
@@ -254,11 +296,14 @@ def _identify(work: Work, world: World, names: list[str]) -> str | Failed:
             "identifier.mismatch", f"local id {', '.join(names)} belongs to {known}, but {supplied} was supplied",
             detail={"supplied": supplied, "found": known},
         )  # fmt: skip
-    there = world.inventory.find(supplied) if supplied else None
+    meant = supplied or known or ""
+    there = world.inventory.find(meant) if meant else None
     if there and (there.owner, there.collection) != (profile.owner, profile.name):
-        told = {"supplied": supplied}
-        return Failed("identifier.forbidden", f"{supplied} is an object of another collection", detail=told)
-    primary = work.facts.get("primary") or supplied or known
+        named = meant if supplied else f"local id {', '.join(names)} belongs to {meant}, which"
+        return Failed("identifier.forbidden", f"{named} is an object of another collection", detail={"found": meant})
+    # What a local id is known by goes before what we kept: minted for it and not yet reserved when we died, the name
+    # is another's by now, and ours was never used.
+    primary = meant or work.facts.get("primary")
     if not primary:
         about = describing.description(work, world.disk.folder(work.job))
         primary = world.minters[profile.name].mint(request_of(work.job), about, profile.identifier.target)

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
 
 from custody.ingest import keys, mail
+from custody.ingest.describe import ELEMENTS
 from custody.ingest.digests import algorithm, digest_value
 from custody.ingest.identifiers import ark
 from custody.ingest.manifest.form import CONTAINERS, Row
@@ -61,9 +62,11 @@ class Submission:
     notification: str = ""  # overrides the profile's addresses; several are separated by , or ;
     note: str = ""
     user_agent: str = ""
+    dc: Mapping[str, str] = field(default_factory=dict)  # further Dublin Core, by element
     inline: bool = False  # the payload was made from a list in the request: its rows are numbered from 1
 
     def checked(self) -> Submission:
+        _check_texts(asdict(self))
         if self.type and self.type not in TYPES:
             raise BadInput(
                 f"there is no type {self.type!r}", code="submission.type", where="type", hint=", ".join(TYPES)
@@ -88,6 +91,18 @@ class Submission:
             return checked
         which = algorithm(self.digest_type)
         return replace(checked, digest_type=which.name, digest_value=digest_value(which, self.digest_value))
+
+
+def _check_texts(given: Mapping[str, Any]) -> None:
+    """What no database can write down, and what Dublin Core has no place for."""
+    for name, value in [*given.items(), *((f"DC.{element}", text) for element, text in given["dc"].items())]:
+        if isinstance(value, str) and "\0" in value:
+            raise BadInput("there is a NUL in it: this is no text", code="submission.text", where=name)
+    for name in given["dc"]:
+        if name not in ELEMENTS:
+            raise BadInput(
+                f"Dublin Core has no {name!r}", code="submission.dc", where=f"DC.{name}", hint=", ".join(ELEMENTS)
+            )
 
 
 def submit(store: Store, submission: Submission, key: str | None, agent: str) -> tuple[int, bool]:
@@ -163,7 +178,7 @@ def row_jobs(
 
 
 def _job(batch: int, submission: Mapping[str, Any], facts: Mapping[str, Any], priority: int) -> NewJob:
-    common = {name: submission[name] for name in ("submitter", "update", "note") if submission.get(name)}
+    common = {name: submission[name] for name in ("submitter", "update", "note", "dc") if submission.get(name)}
     payload = {"profile": submission["profile"], **common, **{name: value for name, value in facts.items() if value}}
     profile = str(submission["profile"])
     return NewJob(

@@ -26,6 +26,7 @@ from typing import Any, Final
 from urllib.parse import quote
 from uuid import UUID, uuid5
 
+from custody.ingest.describe import ELEMENTS
 from custody.ingest.states import JOB
 from custody.model.errors import BadInput
 
@@ -212,6 +213,7 @@ _COMMON = {
 SUBMISSION: Final = _COMMON | {
     "local_id": "localID", "notification": "notification", "user_agent": "userAgent", "rows": "manifest",
     "first_row": "firstRow", "last_row": "lastRow", "all_rows": "allRows",
+    "inline": "inline",
 }  # fmt: skip
 CONFIGURATION: Final = _COMMON | {"local_ids": "localID", "row": "row", "line": "line", "size": "size"}
 _ALSO = {
@@ -242,7 +244,8 @@ def read_configuration(data: bytes) -> dict[str, Any]:
 
 
 def _renamed(values: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
-    return {names[name]: value for name, value in values.items() if name in names}
+    named = {names[name]: value for name, value in values.items() if name in names}
+    return named | {f"DC{element}": value for element, value in values.get("dc", {}).items()}
 
 
 def _understood(value: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
@@ -250,6 +253,8 @@ def _understood(value: Mapping[str, Any], names: Mapping[str, str]) -> dict[str,
     found = {back[wire]: told for wire, told in value.items() if wire in back and told not in (None, "")}
     if value.get("submission_mode") == "update":
         found["update"] = True
+    if dc := {element: str(value[f"DC{element}"]) for element in ELEMENTS if value.get(f"DC{element}")}:
+        found["dc"] = dc
     return found
 
 

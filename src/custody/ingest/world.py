@@ -59,12 +59,12 @@ class World:
             known = ", ".join(sorted(self.profiles)) or "none"
             raise BadInput(f"there is no profile {name!r}", code="profile.unknown", hint=f"known: {known}") from None
 
-    def node(self, profile: Profile) -> Storage:
+    def node(self, name: str) -> Storage:
         try:
-            return self.nodes[profile.storage.node]
+            return self.nodes[name]
         except KeyError:
             raise BadInput(
-                f"profile {profile.name} stores on {profile.storage.node!r}, which is not configured",
+                f"it is stored on {name!r}, which is not configured",
                 code="storage.node",
                 hint=f"configured: {', '.join(sorted(self.nodes)) or 'none'}",
             ) from None

@@ -51,15 +51,18 @@ class Machine:
         to = self._to.get((state, signal))
         if to is not None:
             return self._after(last_passed) if to == AFTER_LAST_PASSED else to
-        possible = f"possible from {state}: {', '.join(self.signals(state)) or 'nothing'}"
+        nothing = "nothing" if state in self.ends else "nothing, until it has ended"
+        possible = f"possible from {state}: {', '.join(self.signals(state)) or nothing}"
         raise StateConflict(f"a job that is {state} cannot {signal}", hint=self.instead.get((state, signal), possible))
 
     def allows(self, state: str, signal: str) -> bool:
         return (state, signal) in self._to
 
     def signals(self, state: str) -> list[str]:
-        """What a person may ask for."""
-        return [move.signal for move in self.moves if move.frm == state and move.by == "admin"]
+        """What a person may say to it. Passing and failing are its own to say."""
+        return [
+            move.signal for move in self.moves if move.frm == state and (move.by == "admin" or move.signal == "hold")
+        ]
 
     def states(self) -> Iterator[str]:
         """Every state once, in the order of the table."""

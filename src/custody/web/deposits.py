@@ -11,6 +11,7 @@ from email.message import EmailMessage
 from itertools import islice
 from typing import Any, BinaryIO, Final
 
+from custody.ingest.describe import ELEMENTS
 from custody.ingest.digests import algorithm, digest_value
 from custody.ingest.inline import manifest_of
 from custody.ingest.notices import about
@@ -74,6 +75,7 @@ def from_form(fields: Mapping[str, str], payload: str, caller: Caller, agent: st
     """The deployed form's fields as a submission; unknown ones are left alone, as there."""
     given: dict[str, Any] = {FORM[name]: value for name, value in fields.items() if name in FORM and value}
     given["submitter"] = submitter(caller, given.get("profile", ""), given.get("submitter", ""))
+    given["dc"] = {name: fields[f"DC.{name}"] for name in ELEMENTS if fields.get(f"DC.{name}")}
     given["update"] = fields.get("update", "").lower() in ("true", "on", "1", "yes")
     return Submission(payload=payload, user_agent=agent[:200], **given)
 

@@ -69,7 +69,8 @@ def _resting(seen: Seen, holds: Holds) -> Reason:
             "held", f"{hold.scope} {name} is held by {hold.who}: {hold.why}",
             f"the hold on {hold.scope} {name} is lifted and the job is released", hold.since,
         )  # fmt: skip
-    return Reason("held", f"it is {seen.status.state}", "an operator releases it", seen.changed)
+    told = f": {seen.status.message}" if seen.status.message else ""
+    return Reason("held", f"it is {seen.status.state}{told}", "an operator releases it", seen.changed)
 
 
 def hold_on(seen: Seen, holds: Holds) -> HeldBy | None:

@@ -77,6 +77,9 @@ class NewDeposit(Asking):
     primary_id: str = Field("", max_length=200)
     notification: str = Field("", max_length=2000)
     note: str = Field("", max_length=2000)
+    dc: dict[str, Annotated[str, Field(max_length=2000)]] = Field(
+        default_factory=dict, description="further Dublin Core, by element: subject, rights, language …"
+    )
 
 
 class JobSubmission(Asking):

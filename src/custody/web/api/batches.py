@@ -12,6 +12,7 @@ from starlette.datastructures import UploadFile
 from starlette.responses import Response
 
 from custody.ingest.cleaning import delete_batch
+from custody.ingest.describe import ELEMENTS
 from custody.ingest.operating import ask_for_update
 from custody.ingest.states import BATCH_KIND
 from custody.ingest.submission import Submission
@@ -22,10 +23,11 @@ from custody.web.api.asking import PROBLEM, Before, IdempotencyKey, Limit, NewDe
 from custody.web.site import Site, caller_of, site_of
 
 router = APIRouter(responses=PROBLEM, tags=["batches"])
+FIELDS = (*deposits.FORM, *(f"DC.{element}" for element in ELEMENTS))
 FORM_SCHEMA = {
     "type": "object",
     "required": ["file", "profile"],
-    "properties": {"file": {"type": "string", "format": "binary"}, **{n: {"type": "string"} for n in deposits.FORM}},
+    "properties": {"file": {"type": "string", "format": "binary"}, **{n: {"type": "string"} for n in FIELDS}},
 }
 
 

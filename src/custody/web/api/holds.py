@@ -1,10 +1,11 @@
-"""Holds: a collection, a batch, a kind or a lane paused, by whom and why."""
+"""Holds: a collection, a batch, a storage node, the queue, a kind or a lane paused, by whom and why."""
 
 from __future__ import annotations
 
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
+from custody.ingest.holds import known_as
 from custody.model.errors import BadInput
 from custody.model.job import is_text
 from custody.web import formats
@@ -21,7 +22,9 @@ def list_holds(request: Request) -> Response:
 
 @router.put("/api/v1/holds/{scope}/{name:path}")
 def hold(request: Request, scope: str, name: str, given: Why) -> Response:
-    """Pause it. Work that is under way goes on; nothing new starts."""
+    """Pause a collection, a batch, a (storage) node, the queue (ingest), a kind or a lane.
+
+    Work that is under way goes on; nothing new starts."""
     new = set_hold(request, scope, name, given.why)
     return formats.as_json({"held": True, "new": new})
 
@@ -29,17 +32,23 @@ def hold(request: Request, scope: str, name: str, given: Why) -> Response:
 @router.delete("/api/v1/holds/{scope}/{name:path}")
 def lift(request: Request, scope: str, name: str, why: Text = "") -> Response:
     """End the pause. Jobs that became held stay so until they are released."""
-    lifted = site_of(request).store.queue.lift(scope, named(name), caller_of(request).name, why)
-    site_of(request).glance.forget()
-    return formats.as_json({"held": False, "lifted": lifted})
+    return formats.as_json({"held": False, "lifted": lift_hold(request, scope, name, why)})
 
 
 def set_hold(request: Request, scope: str, name: str, why: str) -> bool:
     if not why.strip():
         raise BadInput("say why, for those who wait", code="action.why", where="why")
-    new = site_of(request).store.queue.hold(scope, named(name), caller_of(request).name, why.strip())
+    queue, who = site_of(request).store.queue, caller_of(request).name
+    new = any([queue.hold(*each, who, why.strip()) for each in known_as(scope, named(name))])
     site_of(request).glance.forget()
     return new
+
+
+def lift_hold(request: Request, scope: str, name: str, why: str) -> bool:
+    queue, who = site_of(request).store.queue, caller_of(request).name
+    lifted = any([queue.lift(*each, who, why) for each in known_as(scope, named(name))])
+    site_of(request).glance.forget()
+    return lifted
 
 
 def named(name: str) -> str:

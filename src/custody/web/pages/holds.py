@@ -5,12 +5,12 @@ from __future__ import annotations
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
+from custody.ingest.holds import SCOPES as OURS
 from custody.stores.queue import SCOPES
 from custody.web import words
-from custody.web.api.holds import named, set_hold
+from custody.web.api.holds import lift_hold, named, set_hold
 from custody.web.gate import form_of
 from custody.web.showing import Asked, View, back, show
-from custody.web.site import caller_of, site_of
 
 router = APIRouter()
 COLUMNS = {
@@ -21,7 +21,7 @@ COLUMNS = {
 
 def read(asked: Asked) -> View:
     holds = asked.site.store.queue.holds()
-    return View("Holds", {"holds": holds, "scopes": SCOPES}, {"holds": holds}, lambda: holds)
+    return View("Holds", {"holds": holds, "scopes": (*SCOPES, *OURS)}, {"holds": holds}, lambda: holds)
 
 
 show(router, "/holds", "holds.html", read, COLUMNS)
@@ -39,5 +39,5 @@ def hold(request: Request) -> Response:
 def lift(request: Request) -> Response:
     form = form_of(request)
     scope, name = form.get("scope", ""), named(form.get("name", ""))
-    site_of(request).store.queue.lift(scope, name, caller_of(request).name, form.get("why", ""))
+    lift_hold(request, scope, name, form.get("why", ""))
     return back(request, "/holds", f"{scope} {name} is no longer held. Jobs that became held can now be released.")

@@ -1,0 +1,428 @@
+"""Whatever goes wrong in a deposit, somebody can put it right: no state without a way out, nothing told too early,
+nothing lost on the way. Each was found by reading and by hand."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from email import message_from_bytes, policy
+from email.message import EmailMessage
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+from custody.engine import Backoff, Serving, Settings, Worker
+from custody.ingest import blockers, nodes, serving, tree
+from custody.ingest.batch import TRIES_BEFORE_FINAL
+from custody.ingest.cleaning import delete_batch
+from custody.ingest.httpnode import HttpNode, Window
+from custody.ingest.inventory import Inventory
+from custody.ingest.operating import ask_for_update
+from custody.ingest.setup import IngestConfig, open_world
+from custody.ingest.standins.files import Fault
+from custody.ingest.states import BATCH_KIND
+from custody.ingest.states import STEPS as JOB_STEPS
+from custody.model.errors import BadInput, Refused
+from custody.model.job import Job
+from ingest.bench import CONFIG, PROFILE, Archive, archive, quick
+from ingest.test_end_to_end import objects, tar_of
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def sql(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Archive]:
+    url = f"sqlite:///{tmp_path / 'custody.db'}"
+    with archive(tmp_path, request.getfixturevalue("postgres_url") if request.param == "postgres" else url) as made:
+        yield made
+
+
+@pytest.fixture
+def one(tmp_path: Path) -> Iterator[Archive]:
+    """On one store: what it says does not depend on which."""
+    with archive(tmp_path, f"sqlite:///{tmp_path / 'custody.db'}") as made:
+        yield made
+
+
+def again(home: Archive, config: IngestConfig = CONFIG) -> Archive:
+    """After a restart: as the files say now."""
+    return replace(home, world=quick(open_world(home.store, config, home.home)))
+
+
+def only(home: Archive, *states: str) -> None:
+    """A worker that serves nothing else, until it has nothing to do."""
+    chosen = [kind for kind in serving.kinds(home.world, Backoff(first=0.01)) if kind.state in states]
+    Worker(home.store, Serving(tuple(chosen)), Settings(threads=2)).run_until_quiet()
+
+
+def a_file(home: Archive, name: str = "a.txt", data: bytes = b"a", **more: object) -> int:
+    return home.submit(home.put(name, data), type="file", filename=name, **more)
+
+
+def letter(home: Archive, number: int) -> EmailMessage:
+    path = sorted((home.home / "outbox").glob("*.eml"))[number]
+    message = message_from_bytes(path.read_bytes(), policy=policy.default)
+    assert isinstance(message, EmailMessage)
+    return message
+
+
+def attached(message: EmailMessage, name: str) -> str:
+    (part,) = [part for part in message.iter_attachments() if part.get_filename() == name]
+    content = part.get_content()
+    return content if isinstance(content, str) else bytes(content).decode()
+
+
+def run_until(home: Archive, batch: int, state: str) -> None:
+    """What could not be claimed a moment ago is looked at again after another."""
+    end = time.monotonic() + 60
+    while home.batch(batch).state != state and time.monotonic() < end:
+        home.run()
+    assert home.batch(batch).state == state
+
+
+# -- reports --------------------------------------------------------------------------------------------
+
+
+def with_one_failed(home: Archive) -> tuple[int, Job]:
+    """A batch of three whose jobs have ended, one of them badly; nobody has reported yet."""
+    home.server.misbehave("/o2/a.txt", "gone")
+    batch = home.submit(home.batch_manifest("batch.checkm", objects(home, 3)))
+    only(home, *JOB_STEPS)
+    assert home.batch(batch).state == "reporting"
+    (failed,) = [job for job in home.jobs(batch) if job.state == "failed"]
+    return batch, failed
+
+
+def test_a_report_waits_for_a_job_that_was_resumed_before_it_was_made(home: Archive) -> None:
+    batch, failed = with_one_failed(home)
+    home.operator.resume(failed.id, "too soon")
+    only(home, "reporting")
+    assert home.batch(batch).state == "reporting", "an open job is neither deposited nor failed"
+    assert home.mails() == []
+    run_until(home, batch, "failed")
+    assert home.report(batch)["counts"] == {"completed": 2, "failed": 1, "deleted": 0}
+    assert len(home.mails()) == 1
+
+
+def test_an_update_waits_for_a_job_that_was_resumed_after_it_was_asked_for(home: Archive) -> None:
+    batch, failed = with_one_failed(home)
+    home.run()
+    ask_for_update(home.store, home.batch(batch), "ada")
+    home.server.mend()
+    home.operator.resume(failed.id, "mended")
+    only(home, "update-reporting")
+    assert home.batch(batch).state == "update-reporting"
+    run_until(home, batch, "completed")
+    assert home.report(batch)["counts"] == {"completed": 3, "failed": 0, "deleted": 0}
+    told = csv.DictReader(io.StringIO(attached(letter(home, 1), "report.csv")))
+    assert [row["job"] for row in told] == [str(failed.id)], "an update tells the difference, in its table too"
+
+
+def test_a_report_that_could_not_be_made_is_asked_for_again(sql: Archive) -> None:
+    broken = replace(sql, world=replace(sql.world, sender="nobody"))
+    batch = a_file(broken)
+    broken.run()
+    assert (broken.batch(batch).state, broken.batch(batch).code) == ("failed", "mail.address")
+    (reason,) = blockers.why(sql.store, sql.batch(batch))
+    assert reason.clears.endswith(f"custody batch report {batch} --update")
+    ask_for_update(sql.store, sql.batch(batch), "ada")
+    sql.run()
+    assert sql.batch(batch).state == "completed"
+    assert "changes" not in sql.report(batch), "nothing was told before: it is the first report"
+    assert len(sql.mails()) == 1
+
+
+def test_a_letter_is_called_by_more_than_a_number_that_comes_again(one: Archive) -> None:
+    """In a second installation, or after a backup was put back: mailboxes hide what has an id they know."""
+    batch = one.batch(a_file(one))
+    one.run()
+    assert letter(one, 0)["Message-ID"] == f"<batch-{batch.id}-report-1-{batch.created}@localhost>"
+
+
+def test_what_would_keep_every_report_from_being_written_is_refused_at_the_start(one: Archive) -> None:
+    with pytest.raises(BadInput) as refused:
+        again(one, IngestConfig(sender="The Archive <archive@example.org>"))
+    assert (refused.value.where, refused.value.hint) == (
+        "ingest.sender",
+        "the address alone, such as archive@example.org",
+    )
+    profile = one.home / "profiles" / "papers.toml"
+    many = ", ".join(f'"a{number}@example.org"' for number in range(51))
+    profile.write_text(profile.read_text().replace('"depositor@example.org"', many))
+    with pytest.raises(BadInput, match=r"notification\.addresses: 51 addresses, and 50 are allowed"):
+        again(one)
+
+
+def test_a_deleted_job_is_told_by_the_line_of_the_manifest_like_its_neighbours(sql: Archive) -> None:
+    batch, failed = with_one_failed(sql)
+    line = failed.payload["line"]
+    assert line != failed.payload["row"]
+    sql.operator.delete(failed.id, "not wanted")
+    sql.run()
+    (gone,) = [told for told in json.loads(json.dumps(sql.report(batch)))["jobs"] if told["state"] == "deleted"]
+    assert (gone["row"], gone["name"], gone["title"]) == (line, "o2.checkm", "Object 2")
+
+
+def test_a_single_object_that_was_deleted_is_row_1(sql: Archive) -> None:
+    sql.server.misbehave("/a.txt", "gone")
+    batch = a_file(sql)
+    only(sql, *JOB_STEPS)
+    sql.operator.delete(sql.jobs(batch)[0].id, "not wanted")
+    sql.run()
+    (gone,) = json.loads(json.dumps(sql.report(batch)))["jobs"]
+    assert (gone["state"], gone["row"]) == ("deleted", 1)
+
+
+# -- what was handed in ---------------------------------------------------------------------------------
+
+
+def test_a_batch_manifest_that_is_not_what_the_depositor_says_fails_the_batch(home: Archive) -> None:
+    url = home.batch_manifest("batch.checkm", objects(home, 2))
+    right = sha256((home.server.root / "batch.checkm").read_bytes()).hexdigest()
+    wrong = home.submit(url, digest_type="sha-256", digest_value="0" * 64)
+    good = home.submit(url, digest_type="sha-256", digest_value=right)
+    home.run()
+    assert (home.batch(wrong).state, home.batch(wrong).code) == ("failed", "digest.mismatch")
+    assert home.jobs(wrong) == []
+    assert home.batch(good).state == "completed"
+
+
+def test_a_server_that_is_away_for_minutes_does_not_fail_a_batch_for_good(one: Archive) -> None:
+    kinds = {(kind.kind, kind.state): kind for kind in serving.kinds(one.world)}
+    kind = kinds[BATCH_KIND, "pending"]
+    assert sum(kind.backoff.seconds(attempt, 0.5) for attempt in range(1, kind.tries)) > 600
+    url = one.batch_manifest("b.checkm", objects(one, 1))
+    one.server.misbehave("/b.checkm", "busy", times=3 * (TRIES_BEFORE_FINAL - 4))  # three tries at each attempt
+    batch = one.submit(url)
+    one.run()
+    assert [job.state for job in one.jobs(batch)] == ["completed"]
+
+
+@pytest.mark.parametrize(("fault", "code"), [("gone", "http.404"), ("busy", "http.503")])
+def test_an_objects_manifest_that_cannot_be_had_is_mended_and_resumed(home: Archive, fault: Fault, code: str) -> None:
+    home.server.misbehave("/o2.checkm", fault)
+    batch = home.submit(home.batch_manifest("batch.checkm", objects(home, 3)))
+    home.run()
+    (failed,) = [job for job in home.jobs(batch) if job.state != "completed"]
+    assert (failed.state, failed.code, failed.last_passed) == ("failed", code, "provisioning")
+    home.server.mend()
+    home.operator.resume(failed.id, "mended")
+    home.run()
+    assert {job.state for job in home.jobs(batch)} == {"completed"}
+
+
+def test_a_collection_that_is_younger_than_the_worker_is_deposited_into(one: Archive) -> None:
+    home = replace(one, world=open_world(one.store, CONFIG, one.home))
+    (home.home / "profiles" / "plans.toml").write_text(PROFILE.format(port=home.server.port, more=""))
+    batch = home.submit(home.put("a.txt", b"a"), "plans", type="file", filename="a.txt")
+    home.run()
+    assert home.batch(batch).state == "completed"
+    (home.home / "secret.toml").write_text("")
+    assert "../secret" not in home.world.profiles
+    assert home.world.profiles.get("nowhere") is None
+
+
+def test_a_record_of_the_depositors_that_is_no_text_fails_in_words(sql: Archive) -> None:
+    batch = sql.submit(
+        sql.put("box.tar.gz", tar_of({"a.txt": b"a", "mrt-erc.txt": b"erc:\nwhat: a\0b\n"})), filename="box.tar.gz"
+    )
+    sql.run()
+    (job,) = sql.jobs(batch)
+    assert (job.state, job.code) == ("failed", "text.encoding")
+    assert "mrt-erc.txt: there is a NUL in it" in sql.store.queue.reason(job)
+
+
+def test_further_dublin_core_reaches_the_object(home: Archive) -> None:
+    batch = a_file(home, dc={"rights": "Public domain", "title": "Letters"})
+    home.run()
+    (job,) = home.jobs(batch)
+    root = home.world.nodes["main"]
+    told = root.file(job.facts["primary"], "system/mrt-dc.xml").read_text()  # type: ignore[attr-defined]
+    assert "<dc:rights>Public domain</dc:rights>" in told
+    assert told.count("<dc:title>Letters</dc:title>") == 1
+    assert home.world.inventory.get(job.facts["primary"]).title == "Letters"
+    with pytest.raises(BadInput, match="Dublin Core has no 'colour'"):
+        a_file(home, dc={"colour": "red"})
+
+
+def test_rows_of_a_request_keep_their_numbers_in_the_tree() -> None:
+    told = {"profile": "papers", "payload": "staged:x", "inline": True, "dc": {"rights": "none"}}
+    assert tree.read_submission(tree.write_submission(told, "bid-1")) == told
+
+
+# -- whose an object is, where it is, and what it is called ------------------------------------------------
+
+
+def test_an_object_stays_on_its_node_when_its_collection_gets_another(sql: Archive) -> None:
+    a_file(sql, local_id="same")
+    sql.run()
+    profile = sql.home / "profiles" / "papers.toml"
+    profile.write_text(profile.read_text() + '\n[storage]\nnode = "new"\n')
+    nodes = {"main": Path("storage"), "new": Path("new-storage")}
+    moved = again(sql, IngestConfig(threshold=0.0, nodes=nodes))
+    batch = a_file(moved, data=b"second", local_id="same")
+    fresh = a_file(moved, "b.txt", b"b")
+    moved.run()
+    (job,) = moved.jobs(batch)
+    ark = job.facts["primary"]
+    assert (job.state, job.facts["version"]) == ("completed", 2)
+    assert [version.version for version in moved.world.inventory.versions(ark)] == [1, 2]
+    assert moved.world.inventory.get(ark).node == "main"
+    assert moved.world.inventory.get(moved.jobs(fresh)[0].facts["primary"]).node == "new"
+
+    lost = again(sql, IngestConfig(threshold=0.0, nodes={"new": Path("new-storage")}))
+    batch = a_file(lost, data=b"third", local_id="same")
+    lost.run()
+    assert lost.jobs(batch)[0].code == "storage.node"
+    moved.operator.resume(lost.jobs(batch)[0].id)
+    moved.run()
+    assert moved.jobs(batch)[0].facts["version"] == 3
+
+
+def test_a_local_id_leads_to_no_object_of_another_collection(sql: Archive) -> None:
+    a_file(sql, local_id="same")
+    sql.run()
+    batch = sql.submit(sql.put("b.txt", b"b"), "maps", type="file", filename="b.txt", local_id="same")
+    sql.run()
+    (job,) = sql.jobs(batch)
+    assert (job.state, job.code) == ("failed", "identifier.forbidden")
+    assert "local id same belongs to ark:/99999/fk4" in sql.store.queue.reason(job)
+    assert len(sql.world.inventory.versions(sql.world.inventory.list()[0].ark)) == 1
+
+
+def test_a_name_that_was_minted_and_not_yet_reserved_does_not_block_a_job_for_ever(
+    sql: Archive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its worker died between the two, and another deposit of the same local id was quicker."""
+    reserve = Inventory.reserve
+
+    def die(self: Inventory, *given: object) -> None:
+        monkeypatch.setattr(Inventory, "reserve", reserve)
+        raise BadInput("killed here", code="killed")
+
+    monkeypatch.setattr(Inventory, "reserve", die)
+    first = a_file(sql, local_id="same")
+    sql.run()
+    (job,) = sql.jobs(first)
+    assert (job.state, job.code) == ("failed", "killed")
+    second = a_file(sql, "b.txt", b"b", local_id="same")
+    sql.run()
+    sql.operator.resume(job.id)
+    sql.run()
+    assert [sql.batch(batch).state for batch in (first, second)] == ["failed", "completed"]
+    assert sql.jobs(first)[0].state == "completed"
+    assert sql.jobs(first)[0].facts["primary"] == sql.jobs(second)[0].facts["primary"]
+
+
+def test_what_is_wrong_with_a_job_that_is_estimated_fails_it_where_it_can_be_resumed_or_deleted(one: Archive) -> None:
+    """Estimating never fails: an error that does not pass would be tried there for ever."""
+    url = one.world.staging.put([b"handed in"], "a.txt").url
+    batch = one.submit(url, type="file", filename="a.txt")
+    only(one, "pending")
+    staged = one.world.staging.path(url)
+    staged.rename(staged.with_suffix(".away"))
+    one.run()
+    (job,) = one.jobs(batch)
+    assert (job.state, job.code) == ("failed", "staged.gone")
+    staged.with_suffix(".away").rename(staged)
+    one.operator.resume(job.id, "put back")
+    one.run()
+    assert one.jobs(batch)[0].state == "completed"
+
+
+@pytest.mark.parametrize(
+    ("step", "folder"), [("processing", "producer"), ("storing", "system"), ("recording", "system")]
+)
+def test_files_that_are_no_longer_there_are_missed_and_nothing_is_stored_without_them(
+    one: Archive, step: str, folder: str
+) -> None:
+    batch = a_file(one)
+    only(one, *JOB_STEPS[: JOB_STEPS.index(step)])
+    (job,) = one.jobs(batch)
+    assert job.state == step
+    kept = one.world.disk.folder(job) / folder
+    kept.rename(kept.with_name("away"))
+    one.run()
+    (job,) = one.jobs(batch)
+    assert (job.state, job.code) == ("failed", "files.gone")
+    kept.with_name("away").rename(kept)
+    one.operator.resume(job.id, "put back")
+    one.run()
+    assert one.jobs(batch)[0].state == "completed"
+
+
+# -- what a profile says ----------------------------------------------------------------------------------
+
+
+def test_what_a_profile_says_about_its_objects_is_written_down_with_them(one: Archive) -> None:
+    profile = one.home / "profiles" / "papers.toml"
+    more = 'object_type = "MRT-curatorial"\nobject_role = "MRT-metadata"\naggregate = "MRT-none"\n'
+    profile.write_text(more + profile.read_text())
+    home = again(one)
+    batch = a_file(home)
+    home.run()
+    root = home.world.nodes["main"]
+    model = root.file(home.jobs(batch)[0].facts["primary"], "system/mrt-mom.txt").read_text()  # type: ignore[attr-defined]
+    assert "role:\tMRT-metadata\naggregate:\tMRT-none\n" in model
+
+
+def test_where_batches_are_kept_for_good_the_rest_is_cleaned_up_all_the_same(one: Archive) -> None:
+    batch = a_file(one)
+    failed = one.submit(f"{one.server.url}/gone.txt", type="file", filename="gone.txt")
+    one.run()
+    (job,) = one.jobs(failed)
+    assert [number for number, _ in one.world.disk.folders()] == [job.id]
+    one.operator.delete(job.id, "not wanted")
+    for chore in serving.chores(replace(one.world, keep_days=0)):
+        chore.do()
+    assert list(one.world.disk.folders()) == []
+    assert one.batch(batch).state == "completed", "0 is never"
+
+
+def test_deleting_a_batch_leaves_a_job_that_was_resumed_and_is_being_worked_on_its_files(sql: Archive) -> None:
+    sql.server.misbehave("/a.txt", "gone")
+    batch = a_file(sql)
+    sql.run()
+    (job,) = sql.jobs(batch)
+    sql.operator.resume(job.id, "mended")
+    (claim,) = sql.store.queue.claim_jobs([job.id], "w1", 60)
+    with pytest.raises(Refused, match="being worked on"):
+        delete_batch(sql.store, sql.batch(batch), "ada", "not wanted", sql.world)
+    assert sql.world.disk.folder(job).is_dir()
+    sql.store.queue.release([claim])
+    assert delete_batch(sql.store, sql.batch(batch), "ada", "not wanted", sql.world) == 1
+    assert list(sql.world.disk.folders()) == []
+
+
+def test_only_what_custody_paused_by_itself_is_lifted_by_itself(one: Archive) -> None:
+    class Well(HttpNode):
+        def check(self) -> None:
+            """It answers."""
+
+    node = {"far": Well("http://127.0.0.1:1", "far", Window(one.home, "http://127.0.0.1:1"))}
+    one.store.queue.hold("lane", "node/far", "custody", "new disks, says the user that the service runs as")
+    assert nodes.look_after(one.store, node) == 0
+    one.store.queue.lift("lane", "node/far", "custody")
+    one.store.queue.hold("lane", "node/far", nodes.OURS, "it did not answer")
+    assert nodes.look_after(one.store, node) == 1
+
+
+def test_an_update_of_a_batch_without_jobs_is_still_refused(one: Archive) -> None:
+    batch = one.submit(one.put("b.checkm", b"no manifest\n"), type="batch-manifest")
+    one.run()
+    with pytest.raises(Refused, match="before it had jobs"):
+        ask_for_update(one.store, one.batch(batch), "ada")
+
+
+@pytest.mark.parametrize("url", ["https://127.0.0.1/hook", "http://hooks.example/hook", "http://127.0.0.1:1/hook"])
+def test_a_callback_that_could_never_be_sent_is_told_at_the_start(one: Archive, url: str) -> None:
+    profile = one.home / "profiles" / "papers.toml"
+    profile.write_text(profile.read_text() + f'\n[callback]\nurl = "{url}"\nsecret_file = "hook.secret"\n')
+    (one.home / "hook.secret").write_text("whsec_" + "A" * 32)
+    with pytest.raises(BadInput) as refused:
+        again(one)
+    assert refused.value.where == "papers: callback.url"
+    assert "[fetch]" in refused.value.hint

@@ -46,6 +46,13 @@ def test_what_is_not_mirrored_is_said_before_anything_is_asked(here: Office) -> 
     assert "is not a channel's number" in here.run("channel", "add", "general", code=2)
 
 
+def test_a_command_leaves_the_environment_as_it_was(here: Office) -> None:
+    before = dict(os.environ)
+    assert "CUSTODY_STORE" not in before
+    here.run("channel", "list")
+    assert dict(os.environ) == before, "whoever calls it as a function may call again, elsewhere"
+
+
 def test_a_channel_that_cannot_be_added_is_said_to_have_failed_when_it_is_asked_for_again(here: Office) -> None:
     here.run("channel", "add", "77")
     here.run("channel", "run", "--until-idle")

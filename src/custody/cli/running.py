@@ -9,7 +9,8 @@ import os
 import re
 import sys
 import tomllib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
@@ -42,8 +43,8 @@ def _several_verbs() -> None:
 def run(app: typer.Typer, arguments: list[str]) -> NoReturn:
     """Run `app`, tell errors in words, and end the process."""
     try:
-        _use_store_of_configuration(arguments)
-        app(arguments[1:], prog_name=f"custody {arguments[0]}")
+        with _store_of_configuration(arguments):
+            app(arguments[1:], prog_name=f"custody {arguments[0]}")
     except CustodyError as error:
         tell_error(error, "--json" in arguments)
         sys.exit(3 if isinstance(error, Refused) else 2)
@@ -87,18 +88,30 @@ def counted(number: int, noun_: str) -> str:
     return f"{number} {noun_}{'' if number == 1 else 's'}"
 
 
-def _use_store_of_configuration(arguments: list[str]) -> None:
-    """Where a custody.toml lies, or one is named, all commands mean its store, unless they are told another."""
-    if "CUSTODY_STORE" in os.environ or _option(arguments, "--store"):
+@contextmanager
+def _store_of_configuration(arguments: list[str]) -> Iterator[None]:
+    """Where a custody.toml lies, or one is named, a command means its store, unless it is told another."""
+    told = "CUSTODY_STORE" in os.environ or bool(_option(arguments, "--store"))
+    if told or not (store := _configured_store(arguments)):
+        yield
         return
+    os.environ["CUSTODY_STORE"] = store
+    try:
+        yield
+    finally:
+        del os.environ["CUSTODY_STORE"]  # whoever calls us as a function may call again, elsewhere
+
+
+def _configured_store(arguments: list[str]) -> str:
     named = _option(arguments, "--config") or os.environ.get("CUSTODY_CONFIG", "")
     path = Path(named or "custody.toml")
     try:
         store = tomllib.loads(path.read_text(encoding="utf-8")).get("store", "")
     except (OSError, ValueError):
-        return  # there is none, or whoever reads all of it says what is wrong with it
-    if isinstance(store, str) and (store or named):
-        os.environ["CUSTODY_STORE"] = absolute(store, path.resolve().parent) if named else store
+        return ""  # there is none, or whoever reads all of it says what is wrong with it
+    if not isinstance(store, str):
+        return ""
+    return absolute(store, path.resolve().parent) if named else store
 
 
 def _option(arguments: list[str], name: str) -> str:

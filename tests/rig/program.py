@@ -213,11 +213,24 @@ def _children(pid: int) -> list[int]:
 
 def standstill(pid: int) -> list[int]:
     """Stop the whole family; look again until nobody has been born meanwhile."""
-    stopped: list[int] = []
+    stopped, end = list[int](), time.monotonic() + 1.0
     while new := [member for member in family(pid) if member not in stopped]:
         tell_all(new, signal.SIGSTOP)
+        # One that is just giving birth ends that first; but it may be waiting for a child that stands already.
+        while not all(map(_stands, new)) and time.monotonic() < end:
+            time.sleep(0.001)
         stopped += new
     return stopped
+
+
+def _stands(pid: int) -> bool:
+    """All its threads have stopped, or it is gone."""
+    with suppress(OSError):
+        for task in os.listdir(f"/proc/{pid}/task"):
+            with suppress(OSError):
+                if Path(f"/proc/{pid}/task/{task}/stat").read_text().rpartition(")")[2].split()[0] not in "TtZX":
+                    return False
+    return True
 
 
 def tell_all(pids: Iterable[int], what: signal.Signals) -> None:

@@ -7,7 +7,8 @@ there is this: what matters to a parser in any order, or a good input that was d
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 
 ODD = [(0, 0x20), (0x20, 0x7F), (0x20, 0x7F), (0x80, 0x100), (0x100, 0x3000), (0xD800, 0xE000), (0xFE00, 0x10000),
        (0x1F000, 0x20000), (0, 0x110000)]  # fmt: skip
@@ -48,3 +49,17 @@ class Chance(random.Random):
             value = b"\xff" * 4 if self.random() < 0.2 else self.randbytes(self.randint(1, 4))
             changed[at : at + len(value)] = value
         return bytes(changed[: len(changed) - self.randrange(4)])
+
+
+def slowest_of(count: int, what: str, seed: int, judge: Callable[[Chance], object]) -> float:
+    """Let so many inputs be judged; how many seconds the slowest took. One that fails is told by its number."""
+    slowest = 0.0
+    for number in range(count):
+        began = time.thread_time()
+        try:
+            judge(Chance(f"{what} {seed} {number}"))
+        except BaseException as error:
+            error.add_note(f"input {number} of {what}, with the seed {seed}")
+            raise
+        slowest = max(slowest, time.thread_time() - began)
+    return slowest

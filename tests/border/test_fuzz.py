@@ -10,7 +10,6 @@ import bz2
 import gzip
 import os
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -23,7 +22,7 @@ from custody.border.folder import Folder
 from prove.plugin import Scaled, Tell
 
 from . import parsers
-from .chance import Chance
+from .chance import Chance, slowest_of
 from .containers import Z, block, extra, file_in_tar, long_name, pax, tar_of, zip_of
 
 quick = settings(
@@ -251,14 +250,7 @@ BY_CHANCE: dict[str, Callable[[Chance, Folder], None]] = {
 @pytest.mark.proves("H2")
 @pytest.mark.parametrize("what", BY_CHANCE)
 def test_inputs_by_chance(what: str, shelf: Folder, scaled: Scaled[int], seed: int, tell: Tell) -> None:
-    count, judge, slowest = scaled(100, 84_000, 8_400_000), BY_CHANCE[what], 0.0
-    for number in range(count):
-        began = time.thread_time()
-        try:
-            judge(Chance(f"{what} {seed} {number}"), shelf)
-        except BaseException as error:
-            error.add_note(f"input {number} of {what}, with the seed {seed}")
-            raise
-        slowest = max(slowest, time.thread_time() - began)
+    count = scaled(100, 84_000, 8_400_000)
+    slowest = slowest_of(count, what, seed, lambda chance: BY_CHANCE[what](chance, shelf))
     tell("", inputs=count)
     assert slowest < 1, "no input keeps a parser busy for a second"

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import io
 import json
-import time
 from collections.abc import Callable, Iterator
 from contextlib import redirect_stderr, redirect_stdout, suppress
 from itertools import islice
@@ -19,7 +18,7 @@ from random import Random
 import httpx2
 import pytest
 
-from border.chance import Chance
+from border.chance import Chance, slowest_of
 from custody.border.names import safe_parts
 from custody.channels import snowflake
 from custody.channels.crawl import Coverage
@@ -241,17 +240,15 @@ def folder() -> Iterator[Path]:
 def test_whatever_it_is_given_a_parser_answers_or_refuses(
     what: str, folder: Path, scaled: Scaled[int], seed: int, tell: Tell
 ) -> None:
-    count, slowest, answered = scaled(200, 12_000, 3_000_000) // SLOW.get(what, 1), 0.0, 0
-    for number in range(count):
-        chance, began = Chance(f"{what} {seed} {number}"), time.thread_time()
-        try:
-            with suppress(CustodyError):
-                PARSERS[what](chance, folder)
-                answered += 1
-        except BaseException as error:
-            error.add_note(f"input {number} of {what}, with the seed {seed}")
-            raise
-        slowest = max(slowest, time.thread_time() - began)
+    count, answered = scaled(200, 12_000, 3_000_000) // SLOW.get(what, 1), 0
+
+    def judge(chance: Chance) -> None:
+        nonlocal answered
+        with suppress(CustodyError):
+            PARSERS[what](chance, folder)
+            answered += 1
+
+    slowest = slowest_of(count, what, seed, judge)
     tell("", inputs=count)
     assert slowest < 1, "no input keeps a parser busy for a second"
     assert answered or what in UNGUESSABLE, (

@@ -29,6 +29,7 @@ from custody.ingest.states import BATCH_KIND
 from custody.ingest.states import STEPS as JOB_STEPS
 from custody.model.errors import BadInput, Refused
 from custody.model.job import Job
+from custody.model.suspicion import ALONE
 from ingest.bench import CONFIG, PROFILE, Archive, archive, quick
 from ingest.test_end_to_end import objects, tar_of
 
@@ -331,6 +332,26 @@ def test_what_is_wrong_with_a_job_that_is_estimated_fails_it_where_it_can_be_res
     one.operator.resume(job.id, "put back")
     one.run()
     assert one.jobs(batch)[0].state == "completed"
+
+
+def test_a_job_whose_size_kills_those_who_look_for_it_goes_on_without_one(sql: Archive) -> None:
+    """Estimating never fails, so it could not be put aside: it would kill one worker after the other."""
+    batch = a_file(sql)
+    only(sql, "pending")
+    (job,) = sql.jobs(batch)
+    for _ in range(2):
+        (claim,) = sql.store.queue.claim_jobs([job.id], "doomed", 0) or sql.store.queue.claim_expired(
+            ["ingest/job|estimating|"], "doomed", 0
+        )
+        sql.store.queue.suspect([claim], ALONE)
+    asked = sql.server.requests.total()
+    only(sql, "estimating")
+    (job,) = sql.jobs(batch)
+    assert (job.state, job.facts["space_needed"], sql.server.requests.total()) == ("provisioning", None, asked)
+    said = list(sql.store.records.events(job.subject))[-1].detail
+    assert said["unknown"] == "workers died of looking at it"
+    sql.run()
+    assert sql.jobs(batch)[0].state == "completed"
 
 
 @pytest.mark.parametrize(

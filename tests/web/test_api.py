@@ -118,6 +118,21 @@ def test_a_deposit_that_cannot_be_read_is_refused_and_says_where(
     assert api.get("/api/v1/batches").json()["batches"] == []
 
 
+def test_the_held_jobs_of_a_batch_are_released_with_it(own: House) -> None:
+    api, home = own.client("operator"), own.archive
+    number = home.submit(home.put("a.txt", b"a"), type="file", filename="a.txt")
+    home.store.queue.hold("batch", str(number), "k.lee", "look first")
+    own.work()
+    assert home.jobs(number)[0].state == "held"
+    refused = api.post(f"/api/v1/batches/{number}/release", json={}).json()
+    assert refused["released"] == 0
+    assert "look first" in refused["refused"][0]["why"]
+    assert api.delete(f"/api/v1/holds/batch/{number}").status_code == 200
+    assert api.post(f"/api/v1/batches/{number}/release", json={"why": "looked"}).json()["released"] == 1
+    own.work()
+    assert home.batch(number).state == "completed"
+
+
 def test_a_held_batch_is_released_a_mended_one_reports_again_and_an_ended_one_is_deleted(own: House) -> None:
     api, home = own.client("operator"), own.archive
     home.store.queue.hold("collection", "papers", "k.lee", "moving")

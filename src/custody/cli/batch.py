@@ -20,7 +20,7 @@ from custody.cli.running import AsJson, Why
 from custody.cli.when import ago, moment
 from custody.ingest import manifest
 from custody.ingest.staging import Staging, name_in
-from custody.ingest.states import BATCH_KIND, JOB, JOB_KIND
+from custody.ingest.states import BATCH_KIND, JOB
 from custody.ingest.submission import TYPES, Submission
 from custody.ingest.submission import submit as submit_batch
 from custody.model.errors import BadInput, NotFound, Refused
@@ -313,15 +313,14 @@ def release(batch: Number, why: Why = "", config: ConfigFile = None, store: Stor
     """Let a held batch go on; one that has become jobs, with all of them that are held."""
     from custody.cli.applications import machines
     from custody.engine.commands import Operator
+    from custody.ingest.operating import has_become_jobs, release_batch
 
     with opened(config, store) as (handle, _):
-        operator, found = Operator(handle, machines(), running.me()), _get(handle, batch)
-        if found.state in ("held", "pending"):
-            operator.release(found.id, why)
-            print(f"batch {label(batch)} is released")
-            return
-        held = Filter(kind=JOB_KIND, parent=batch, state="held")
-        done = list(operator.every(held, lambda job: operator.release(job, why)))
+        found = _get(handle, batch)
+        done = release_batch(Operator(handle, machines(), running.me()), found, why)
+    if not has_become_jobs(found):
+        print(f"batch {label(batch)} is released")
+        return
     refused = [(job, problem) for job, problem in done if problem]
     for job, problem in refused:
         print(f"job {label(job)}: {problem}")

@@ -10,6 +10,7 @@ from custody.model.errors import BadInput
 from custody.model.job import Job
 from custody.model.machine import WORK, Machine
 from custody.model.outcome import Outcome
+from custody.model.suspicion import ENOUGH
 
 Handler = Callable[[Work], Outcome]
 Decide = Callable[[Sequence[Job]], Mapping[int, Outcome]]
@@ -46,7 +47,7 @@ class Kind:
     at_most: int = 0  # at most so many claimed in the whole life of one worker; 0: no end
     spare: int = 0  # leave so many of a worker's threads to other kinds; the only thread there is may be used
     tries: int = 5  # attempts at a transient failure before it counts as a failure
-    crashes: int = 3  # points: two deaths while it is alone, or three beside other work (model/suspicion.py)
+    crashes: int = ENOUGH  # points against it by which it is put aside
     backoff: Backoff = field(default_factory=Backoff)
     decide: Decide | None = None  # a pass: looks at all waiting jobs at once and says what becomes of some
     every: float = 5.0  # seconds between passes

@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
-from custody.ingest.states import BATCH
+from custody.engine.commands import Operator
+from custody.ingest.states import BATCH, JOB_KIND
 from custody.ingest.tree import shown
 from custody.model.errors import Refused
-from custody.model.job import Answer, Change, Job
+from custody.model.job import Answer, Change, Filter, Job
 from custody.stores import Store
 
 
 def had_jobs(batch: Job) -> bool:
     """One that has some can be reported on, also when its first report could not be made."""
     return bool(batch.facts.get("told") or batch.facts.get("jobs"))
+
+
+def has_become_jobs(batch: Job) -> bool:
+    return batch.state not in ("held", "pending")
+
+
+def release_batch(operator: Operator, batch: Job, why: str) -> list[tuple[int, str]]:
+    """Let a batch go on, or its jobs that are held, once it has become jobs: each one's id, and "" or why not."""
+    if not has_become_jobs(batch):
+        operator.release(batch.id, why)
+        return []
+    held = Filter(kind=JOB_KIND, parent=batch.id, state="held")
+    return list(operator.every(held, lambda job: operator.release(job, why)))
 
 
 def ask_for_update(store: Store, batch: Job, who: str) -> Answer:

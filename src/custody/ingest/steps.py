@@ -23,6 +23,7 @@ from custody.model.errors import CustodyError, LeaseLost, Refused, Unavailable
 from custody.model.event import NewEvent
 from custody.model.item import NewItem
 from custody.model.outcome import Failed, Outcome, Passed, Wait
+from custody.model.suspicion import ENOUGH
 
 Step = Callable[[Work, World], Outcome]
 
@@ -74,9 +75,12 @@ def estimating(work: Work, world: World) -> Outcome:
     """How much room will it need? Never fails: what cannot be known runs later and says so; what is wrong with it fails
     in downloading, where somebody can mend and resume it."""
     try:
-        if _has_manifest(work):
+        if work.job.crashes >= ENOUGH:  # in any other state it would be put aside now
+            why = "workers died of looking at it"
+        elif _has_manifest(work):
             return _estimated(work, world)
-        why = "its manifest could not be had"
+        else:
+            why = "its manifest could not be had"
     except LeaseLost:
         raise
     except CustodyError as error:

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 CLEAN, LEFT, NEAR, ONLY, ALONE = range(5)
 SAID_BY_DEATH = {ONLY: 1, ALONE: 2}
+ENOUGH = 3  # points: two deaths while it is alone, or three beside other work
 
 
 def after_death(mark: int) -> tuple[int, int]:

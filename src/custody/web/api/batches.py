@@ -13,7 +13,7 @@ from starlette.responses import Response
 
 from custody.ingest.cleaning import delete_batch
 from custody.ingest.describe import ELEMENTS
-from custody.ingest.operating import ask_for_update
+from custody.ingest.operating import ask_for_update, release_batch
 from custody.ingest.states import BATCH_KIND
 from custody.ingest.submission import Submission
 from custody.model.errors import BadInput, NotFound
@@ -135,11 +135,12 @@ def link(request: Request, batch: Number) -> Response:
 
 @router.post("/api/v1/batches/{batch}/release")
 def release(request: Request, batch: Number, given: Why) -> Response:
-    """Let a held batch go on."""
+    """Let a held batch go on; one that has become jobs, with all of them that are held."""
     site, caller = site_of(request), caller_of(request)
     found = deposits.get(site, caller, batch)
-    site.operator(caller).release(found.id, given.why)
-    return _now(site, found.id)
+    done = release_batch(site.operator(caller), found, given.why)
+    refused = [{"job": job, "why": problem} for job, problem in done if problem]
+    return _now(site, found.id, released=len(done) - len(refused), refused=refused)
 
 
 @router.post("/api/v1/batches/{batch}/update-report")
@@ -163,6 +164,6 @@ def delete(request: Request, batch: Number, why: Text = "") -> Response:
     return formats.as_json({"batch": batch, "jobs": count, "deleted": True})
 
 
-def _now(site: Site, number: int) -> Response:
+def _now(site: Site, number: int, **more: Any) -> Response:
     site.glance.forget()
-    return formats.as_json({"batch": asdict(site.store.queue.get(number))})
+    return formats.as_json({"batch": asdict(site.store.queue.get(number)), **more})

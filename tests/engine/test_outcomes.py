@@ -9,7 +9,7 @@ from custody.engine.commands import Operator
 from custody.model.errors import BadInput, Refused, StateConflict, Unavailable
 from custody.model.event import NewEvent
 from custody.model.item import NewItem
-from custody.model.job import NewJob
+from custody.model.job import Job, NewJob
 from custody.model.machine import PLAIN
 from custody.model.outcome import Failed, Hold, Passed, Wait
 from engine.conftest import Bench
@@ -167,6 +167,23 @@ def test_each_command_is_one_event_and_what_the_table_forbids_is_refused(bench: 
     assert bench.types(parcel) == [
         "submitted", "prioritised", "held", "released", "cancelled", "resumed", "cancelled", "deleted",
     ]  # fmt: skip
+
+
+def test_a_job_that_is_resumed_while_it_is_being_deleted_stays(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    operator, look = Operator(bench.store, PLAIN, "ada"), bench.store.queue.get
+    parcel = bench.submit()
+    operator.cancel(parcel, "not needed")
+
+    def looked(number: int) -> Job:
+        seen = look(number)
+        monkeypatch.setattr(bench.store.queue, "get", look)
+        operator.resume(number, "needed after all")
+        return seen
+
+    monkeypatch.setattr(bench.store.queue, "get", looked)
+    with pytest.raises(StateConflict, match="queued by now"):
+        operator.delete(parcel, "cleaning up")
+    assert bench.job(parcel).state == "queued"
 
 
 def test_kinds_not_served_are_left_alone(bench: Bench) -> None:

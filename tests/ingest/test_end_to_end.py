@@ -249,6 +249,8 @@ def test_a_deleted_job_is_listed_as_deleted_and_lets_the_batch_report(home: Arch
         home.operator.release(job.id)
     home.run()
     assert home.batch(batch).state == "processing"
+    with pytest.raises(StateConflict, match="held by now, not failed"):  # somebody moved it since one looked
+        home.store.queue.delete(first.id, "lee", "not wanted", "failed")
     home.operator.delete(first.id, "not wanted")
     home.run()
     assert home.batch(batch).state == "completed"

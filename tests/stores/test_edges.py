@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from custody.model.errors import StateConflict
 from custody.model.graph import SATISFIES, Edge, Wants, satisfied
 from custody.model.machine import End
 from custody.stores import Store
@@ -315,6 +316,16 @@ def test_deleting_a_job_keeps_its_events_and_says_who_and_why(store: Store) -> N
     assert (event.agent, event.detail["why"]) == ("eva", "sent twice")
     assert not store.queue.delete(job, "eva", "sent twice")
     assert types(store, job) == ["submitted", "deleted"]
+
+
+def test_a_job_that_was_moved_since_one_looked_is_not_deleted(store: Store) -> None:
+    job = submit(store)
+    finish(store, job, "fail")
+    assert order(store, job, "resume").done
+    with pytest.raises(StateConflict, match="queued by now, not failed"):
+        store.queue.delete(job, "eva", "of no use", "failed")
+    assert state(store, job) == "queued"
+    assert store.queue.delete(job, "eva", "not wanted", "queued")
 
 
 def test_deleting_a_waiting_job_takes_its_edges_along(store: Store) -> None:

@@ -69,7 +69,7 @@ class Operator:
                 f"job {job_id} is {job.state}: only jobs that have ended or are held can be deleted",
                 hint=f"`custody job cancel {job_id}` first" if stops else "wait until it has ended",
             )
-        return self.store.queue.delete(job_id, self.who, why)
+        return self.store.queue.delete(job_id, self.who, why, job.state)  # or it would go though it was resumed since
 
     def prioritise(self, job_id: int, priority: int, why: str = "") -> Answer:
         job = self.store.queue.get(job_id)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from custody.model.errors import BadInput, NotFound
+from custody.model.errors import BadInput, NotFound, StateConflict
 from custody.model.job import Answer, Change, Claim, Failures, FanOut, Filter, HeldBy, Job, NewJob
 from custody.model.why import Reason
 from custody.stores import graph, moves
@@ -147,8 +147,9 @@ class SqlQueue:
 
         return self._db.write(work)
 
-    def delete(self, job_id: int, agent: str, why: str) -> bool:
-        """Remove a job that nobody is working on; its events stay. False when it is not there any more."""
+    def delete(self, job_id: int, agent: str, why: str, state: str = "") -> bool:
+        """Remove a job that nobody is working on, if it is still in this state; its events stay. False when it is not
+        there any more."""
         move = self._db.new_move()
 
         def work(tx: Tx) -> bool:
@@ -158,6 +159,8 @@ class SqlQueue:
             job = job_from(rows[0])
             if job.holder is not None:
                 moves.must(Answer(job_id, False, code="leased", why=f"job {job_id} is being worked on by {job.holder}"))
+            if state and job.state != state:
+                raise StateConflict(f"job {job_id} is {job.state} by now, not {state}", hint="look again")
             return moves.delete(tx, job, agent, why, move)
 
         deleted = self._db.write(work)

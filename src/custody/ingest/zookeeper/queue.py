@@ -175,11 +175,11 @@ class TreeQueue:
     def supersede(self, line: str, task: str, before: int, by: int) -> int:
         return self._sql.supersede(line, task, before, by)
 
-    def delete(self, job_id: int, agent: str, why: str) -> bool:
+    def delete(self, job_id: int, agent: str, why: str, state: str = "") -> bool:
         if not tree.in_tree(job_id):
-            return self._sql.delete(job_id, agent, why)
+            return self._sql.delete(job_id, agent, why, state)
         name = tree.name_of(job_id)
-        deleted = removing.delete(self._at, name, agent, why)
+        deleted = removing.delete(self._at, name, agent, why, state)
         seen = read_one(self._at.session, name)
         moving.promote_emptied(self._at, {seen.batch} if seen else set())
         self._follow()

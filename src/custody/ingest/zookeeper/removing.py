@@ -22,11 +22,14 @@ DELETED = {"state": "deleted", "ended": "deleted"}
 CLEANING = "cleaning"
 
 
-def delete(at: Tree, name: str, agent: str, why: str) -> bool:
-    """A job is marked; a batch goes with everything in it. False when there is nothing to do."""
+def delete(at: Tree, name: str, agent: str, why: str, state: str = "") -> bool:
+    """A job is marked, if it is still in this state; a batch goes with everything in it. False when there is nothing to
+    do."""
     seen = read_one(at.session, name)
     if seen is None or seen.status.state == "deleted":
         return bool(seen and seen.is_batch and remove_batch(at, name))
+    if state and seen.status.state != state:
+        raise StateConflict(f"{name} is {seen.status.state} by now, not {state}", hint="look again")
     if seen.is_batch:
         _mark(at, seen, agent, why, [])
         return remove_batch(at, name)

@@ -196,6 +196,20 @@ def drafted(archive: Archive, work: Path, paths: list[str], base: int = 1, key: 
     return Draft("made by a task", base, found.put, found.gone, ["build"], key)
 
 
+def test_paths_that_overlap_are_committed_once_and_none_gets_the_content_of_another(
+    archive: Archive, tmp_path: Path
+) -> None:
+    work = tmp_path / "task"
+    (work / "b").mkdir(parents=True)
+    (work / "b/one.txt").write_text("one")
+    (work / "b/two.txt").write_text("two")
+    revision = archive.commit(drafted(archive, work, ["b/one.txt", "b", "b", "b/c.txt"]), 60)
+    assert archive.read(revision, "b/one.txt") == b"one"
+    assert archive.read(revision, "b/two.txt") == b"two"
+    left = {entry.path for entry in archive.tree(revision, "b") if not entry.is_folder}
+    assert left == {"b/one.txt", "b/two.txt"}
+
+
 def test_a_folder_is_committed_as_it_stands(archive: Archive, tmp_path: Path) -> None:
     work = tmp_path / "task"
     (work / "b" / "deep er").mkdir(parents=True)

@@ -42,7 +42,8 @@ class Gathered:
 def gather(work: Path, paths: Iterable[str], archive: Archive, base: int, into: Path) -> Gathered:
     """Copy what differs from `base`, and list what is gone."""
     put: dict[str, Path] = {}
-    gone: list[str] = []
+    gone: dict[str, None] = {}
+    seen: set[str] = set()  # a file that is named, and its folder too, is one file
     with Folder(work) as folder:
         for path in paths:
             wanted = _checked(path)
@@ -50,14 +51,17 @@ def gather(work: Path, paths: Iterable[str], archive: Archive, base: int, into: 
             there = {entry.path for entry in _tree(archive, base, wanted) if not entry.is_folder}
             if not here and not there:
                 raise NotFound(f"there is no {wanted}, and there was none", code="commit.path", where=wanted)
-            gone += sorted(there - set(here))
+            gone |= dict.fromkeys(sorted(there - set(here)))
             for name in here:
+                if name in seen:
+                    continue
+                seen.add(name)
                 copy = _copied(folder, name, into / f"{len(put)}")
                 if name not in there or archive.read(base, name) != copy.read_bytes():
                     put[name] = copy
             if len(put) > MOST_FILES:
                 raise Refused(f"more than {MOST_FILES} files in one commit", code="commit.size")
-    return Gathered(put, gone)
+    return Gathered(put, list(gone))
 
 
 def _checked(path: str) -> str:

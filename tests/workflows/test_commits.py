@@ -284,6 +284,22 @@ def test_nonsense_through_the_window_is_answered_and_the_next_question_too(windo
     assert told(window, b'{"do": "commit"}\n') == {"ok": True, "echo": {"do": "commit"}}
 
 
+@pytest.mark.parametrize("trouble", [ValueError("half a character"), OSError(7, "the argument list is too long")])
+def test_whatever_goes_wrong_behind_the_window_is_answered_and_the_next_question_too(
+    tmp_path: Path, trouble: Exception
+) -> None:
+    def answer(asked: Any) -> dict[str, Any]:
+        if asked.get("bad"):
+            raise trouble
+        return {"echo": dict(asked)}
+
+    with Window(tmp_path / "socket", answer) as opened:
+        first = told(opened, b'{"bad": true}\n')
+        assert first["ok"] is False
+        assert str(trouble) in first["error"]
+        assert told(opened, b'{"do": "commit"}\n')["ok"], "it would have waited for an answer for ever"
+
+
 def test_a_window_is_closed_at_once_when_nobody_is_at_it(tmp_path: Path) -> None:
     took = []
     for number in range(40):

@@ -82,3 +82,5 @@ class Window:
             return {"ok": True, **self._answer(asked)}
         except CustodyError as error:
             return {"ok": False, "error": error.message, "code": error.code, "hint": error.hint}
+        except Exception as error:  # whoever asks is told, and the window stays open for the next
+            return {"ok": False, "error": f"{type(error).__name__}: {error}", "code": "window.surprise", "hint": ""}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import threading
 from pathlib import Path
 
@@ -299,3 +300,39 @@ def test_a_commit_that_was_pushed_away_and_cleared_away_does_not_hold_up_the_oth
     (proj_git.path / hooks.SPOOL / "note").write_text(f"{ZERO}\n{'5' * 40}\nrefs/heads/main\n")
     assert archive.youngest() == 1
     assert archive.update(1).new == tip
+
+
+def test_a_history_of_merges_whose_dates_are_in_disorder_is_walked_once(
+    proj_git: GitRepository, archive: GitArchive
+) -> None:
+    """Thirty diamonds are a thousand million ways; a commit that is older than what it follows is told last."""
+    git = proj_git.path
+    tree = made(git, "mktree")
+
+    def commit(date: int, *parents: str) -> str:
+        words = [word for parent in parents for word in ("-p", parent)]
+        return made(git, "commit-tree", tree, *words, "-m", "x", date=date)
+
+    tip = commit(1_000)
+    for step in range(30):
+        left, right = (commit(2_000_000 + step * 10 + side, tip) for side in (1, 2))
+        tip = commit(2_000_003 + step * 10, left, right)
+    late = commit(5, tip)  # somebody's clock is wrong
+    top = commit(3_000_000, tip, late)
+    made(git, "update-ref", "refs/heads/main", top)
+    assert archive.youngest() == 1
+    found: list[tuple[int, ...]] = []
+    asking = threading.Thread(target=lambda: found.append(archive.parents(1)), daemon=True)
+    asking.start()
+    asking.join(60)
+    assert found == [()]
+
+
+def made(repository: Path, *words: str, date: int = 0) -> str:
+    people = {f"GIT_{who}_{what}": "x" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+    dates = {f"GIT_{who}_DATE": f"@{date} +0000" for who in ("AUTHOR", "COMMITTER")}
+    argv = ["git", f"--git-dir={repository}", *words]
+    done = subprocess.run(
+        argv, input="", capture_output=True, text=True, check=True, env={**os.environ, **people, **dates}
+    )
+    return done.stdout.strip()

@@ -220,10 +220,11 @@ class GitArchive:
         if start in recorded:
             return {start}
         found: set[str] = set()
+        seen: set[str] = set()
         open_ends, parents = {start}, dict[str, Sequence[str]]()
         for commit, above in self._walk(start):
             parents[commit] = above
-            open_ends = _followed(open_ends, parents, recorded, found)
+            open_ends = _followed(open_ends, parents, recorded, found, seen)
             if not open_ends:
                 break
         return found
@@ -258,16 +259,24 @@ class GitArchive:
 
 
 def _followed(
-    open_ends: set[str], parents: Mapping[str, Sequence[str]], recorded: Collection[str], found: set[str]
+    open_ends: set[str],
+    parents: Mapping[str, Sequence[str]],
+    recorded: Collection[str],
+    found: set[str],
+    seen: set[str],
 ) -> set[str]:
-    """Follow every open end as far as its parents have been told; what is recorded goes into `found`."""
+    """Follow every open end as far as its parents have been told; what is recorded goes into `found`, and what was
+    followed once into `seen`: many ways lead to it where branches were merged again and again."""
     waiting: set[str] = set()
     ahead = [*open_ends]
     while ahead:
         commit = ahead.pop()
         if commit in recorded:
             found.add(commit)
+        elif commit in seen:
+            continue
         elif commit in parents:
+            seen.add(commit)
             ahead += parents[commit]
         else:
             waiting.add(commit)

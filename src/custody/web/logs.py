@@ -11,6 +11,7 @@ from custody.model.errors import NotFound
 from custody.model.item import Item
 from custody.model.job import Job
 from custody.robots.ready.ocfl import current
+from custody.workflows.archive import as_text
 from custody.workflows.planning import QUICK_KIND, TASK_KIND
 from custody.workflows.shop import Shop, sandbox_prefix
 
@@ -103,16 +104,19 @@ def outputs(shop: Shop | None, job: Job) -> Sequence[File]:
     if shop is None or job.kind not in (TASK_KIND, QUICK_KIND):
         return []
     folder = shop.folder(job) / "outputs"
-    found = sorted(path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
-    return [File(path.relative_to(folder).as_posix(), path.stat().st_size) for path in found[:1000]]
+    return [File(name, path.stat().st_size) for name, path in _left(folder).items()]
 
 
 def output(shop: Shop | None, job: Job, name: str) -> Path:
     """One of them; nothing else in the folder, nor beside it, can be had."""
-    if name not in {file.name for file in outputs(shop, job)}:
+    if shop is None or name not in {file.name for file in outputs(shop, job)}:
         raise NotFound(f"job {job.id} left no file {name!r}", code="file.unknown")
-    assert shop is not None
-    return shop.folder(job) / "outputs" / name
+    return _left(shop.folder(job) / "outputs")[name]
+
+
+def _left(folder: Path) -> dict[str, Path]:
+    found = sorted(path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
+    return {as_text(path.relative_to(folder).as_posix()): path for path in found[:1000]}
 
 
 def stored(item: Item) -> Sequence[File]:

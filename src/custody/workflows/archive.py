@@ -89,6 +89,12 @@ class Archive(Protocol):
         """The revision after `since` that was committed with this key, if there is one."""
 
 
+def as_text(path: str) -> str:
+    """A path as it can be written down. git and file systems take any bytes for a name; those that are no text are
+    spelt out, and two different names stay two."""
+    return path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
 def workflow_files(entries: Sequence[Entry]) -> tuple[list[str], list[str]]:
     """The paths to be read as definitions, and all paths found beside them."""
     paths = [entry.path for entry in entries if not entry.is_folder]
@@ -101,4 +107,4 @@ def read_workflows(archive: Archive, revision: int) -> tuple[dict[str, bytes], l
     if FOLDER not in top:
         return {}, []
     wanted, paths = workflow_files(archive.list(revision, FOLDER))
-    return {path: archive.read(revision, path) for path in wanted}, paths
+    return {as_text(path): archive.read(revision, path) for path in wanted}, [as_text(path) for path in paths]

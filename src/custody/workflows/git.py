@@ -148,12 +148,12 @@ class GitArchive:
     def list(self, revision: int, folder: str) -> Sequence[Entry]:
         folder = _clean(folder)
         lines = self.git(["ls-tree", "-z", "--full-tree", f"{self.update(revision).new}:{folder}"]).split(b"\0")
-        return [_entry(line, f"{folder}/" if folder else "") for line in lines if line]
+        return [_entry(line, f"{folder}/" if folder else "") for line in lines if _is_ours(line)]
 
     def tree(self, revision: int, path: str) -> Sequence[Entry]:
         commit, clean = self.update(revision).new, _clean(path)
         lines = self.git(["ls-tree", "-r", "-t", "-z", "--full-tree", commit, *(["--", clean] if clean else [])])
-        found = [_entry(line, "") for line in lines.split(b"\0") if line]
+        found = [_entry(line, "") for line in lines.split(b"\0") if _is_ours(line)]
         if clean and not found:
             raise NotFound(f"there is no {clean}", code="archive.path", where=str(self.repository))
         return [entry for entry in found if not clean or entry.path.startswith(clean)]
@@ -281,6 +281,11 @@ def _followed(
         else:
             waiting.add(commit)
     return waiting
+
+
+def _is_ours(line: bytes) -> bool:
+    """A submodule is a commit of another repository: there is nothing of it in this one."""
+    return bool(line) and line.split(None, 2)[1] != b"commit"
 
 
 def _entry(line: bytes, base: str) -> Entry:

@@ -204,7 +204,7 @@ def spooled(repository: Path) -> list[Note]:
         return []  # they are the server's own business; revisions are found by looking
     for file in files:
         with suppress(FileNotFoundError):  # passed on just now
-            note = Note(tuple(file.read_text(errors="replace").splitlines()), file)
+            note = Note(tuple(file.read_text(errors="surrogateescape").splitlines()), file)
             notes.append((file.stat().st_mtime_ns, note))
     return [note for _, note in sorted(notes, key=lambda found: found[0])]
 

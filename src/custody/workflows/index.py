@@ -17,7 +17,7 @@ from pathlib import Path
 import apsw
 
 from custody.model.errors import NotFound
-from custody.workflows.archive import ADDED, DELETED, REPLACED, Archive
+from custody.workflows.archive import ADDED, DELETED, REPLACED, Archive, as_text
 
 LARGEST_TEXT = 1 << 20
 MOST_STEPS_BACK = 1000  # beyond that it is quicker to begin again
@@ -39,7 +39,7 @@ class Hit:
 
 
 def index_file(kept: Path, archive: str, branch: str = "") -> Path:
-    name = urllib.parse.quote(branch.removeprefix("refs/heads/"), safe="")
+    name = urllib.parse.quote(branch.removeprefix("refs/heads/"), safe="", errors="surrogateescape")
     return kept / archive / (f"index-{name}.db" if name else "index.db")
 
 
@@ -130,20 +130,22 @@ class Index:
         return len(found)
 
     def _has(self, path: str) -> bool:
-        return self._db.execute("select 1 from path where path = ?", (path,)).fetchone() is not None
+        return self._db.execute("select 1 from path where path = ?", (as_text(path),)).fetchone() is not None
 
     def _put(self, archive: Archive, revision: int, path: str) -> None:
         content, noted = archive.read(revision, path), json.dumps(dict(archive.properties(revision, path)))
         self._forget(path)
-        values = (path, revision, len(content), noted)
+        name = as_text(path)
+        values = (name, revision, len(content), noted)
         self._db.execute("insert into path (path, since, size, properties) values (?, ?, ?, ?)", values)
         row = self._db.last_insert_rowid()
         self._db.execute("insert into words (rowid, path, properties, body) values (?, ?, ?, ?)",
-                         (row, path, noted, _text(content)))  # fmt: skip
+                         (row, name, noted, _text(content)))  # fmt: skip
 
     def _forget(self, path: str) -> None:
         """It, and whatever was below it."""
-        below = (path, f"{path}/", f"{path}0")  # '0' follows '/': the range is all that begins with "path/"
+        name = as_text(path)
+        below = (name, f"{name}/", f"{name}0")  # '0' follows '/': the range is all that begins with "path/"
         for (row,) in list(self._db.execute("select id from path where path = ? or (path >= ? and path < ?)", below)):
             self._db.execute("delete from words where rowid = ?", (row,))
             self._db.execute("delete from path where id = ?", (row,))

@@ -22,6 +22,7 @@ from custody.model.event import NewEvent
 from custody.model.job import Job
 from custody.model.outcome import Failed, Outcome, Passed, Wait
 from custody.workflows import images
+from custody.workflows.archive import as_text
 from custody.workflows.archives import Archives
 from custody.workflows.committing import Commits
 from custody.workflows.index import index_file, open_index
@@ -160,7 +161,7 @@ def _keep_outputs(place: Path, into: Path, wanted: list[str]) -> list[str]:
         target = into / name
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, target, follow_symlinks=False)
-        left.append(name)
+        left.append(as_text(name))
     return left
 
 

@@ -14,7 +14,8 @@ from custody.cli.archive_tasks import Name, Revision, StoreUrl, opened, revision
 from custody.cli.config import absolute
 from custody.cli.running import AsJson, Why
 from custody.cli.when import ago
-from custody.model.errors import NotFound
+from custody.model.errors import CustodyError, NotFound, Refused, Unavailable
+from custody.stores import Store
 from custody.workflows import folder, hooks
 from custody.workflows.archives import Archives
 from custody.workflows.credentials import with_credentials
@@ -57,10 +58,22 @@ def add(
         hook = hook and local and system != "folder"  # nothing is pushed there: it is looked at
         kept = Archives(handle).add(name, system, str(path.resolve()) if local else location, running.me(), since)
         if hook:
-            program = Path(shutil.which("custody") or sys.argv[0])
-            hooks.install_for_store(path, program, name, absolute(handle.url, Path.cwd()))
+            _install(handle, name, path)
         new = reconcile(handle, kept)
     print(f"archive {name} ({system}): {new} revisions taken in" + ("; the hook is installed" if hook else ""))
+
+
+def _install(store: Store, name: str, repository: Path) -> None:
+    """The hook; an archive that was to have one and cannot is not added."""
+    program = Path(shutil.which("custody") or sys.argv[0])
+    try:
+        hooks.install_for_store(repository, program, name, absolute(store.url, Path.cwd()))
+    except (CustodyError, OSError) as error:
+        Archives(store).drop(name, running.me())
+        hint = "--no-hook adds it without one: then it is asked every few seconds"
+        raise Unavailable(
+            f"its hook cannot be installed: {error}", code="archive.hook", where=name, hint=hint
+        ) from error
 
 
 def _system_of(repository: Path) -> str:
@@ -252,11 +265,19 @@ def remove(name: Name, why: Why, store: StoreUrl = "") -> None:
     with opened(store) as handle:
         kept = Archives(handle).get(name)
         path = Path(kept.location.removeprefix("file://"))
-        if path.is_dir():
-            hooks.uninstall(path)
+        stays = _uninstall(path) if path.is_dir() and kept.system != "folder" else ""
         keep_time(handle, name, ())
         Archives(handle).drop(name, running.me())
-    print(f"{name} is no longer looked after ({why})")
+    print(f"{name} is no longer looked after ({why}){stays}")
+
+
+def _uninstall(repository: Path) -> str:
+    """What is to be said of the hook, if it is not ours to take away: that keeps nobody from removing the archive."""
+    try:
+        hooks.uninstall(repository)
+    except (NotFound, Refused) as error:
+        return f"; the repository is left as it is: {error}"
+    return ""
 
 
 for verb in archive_tasks.VERBS:

@@ -67,7 +67,13 @@ class Archives:
             raise BadInput(
                 f"{name!r} is not a name for an archive", code="archive.name", hint="no spaces, colons or slashes"
             )
-        uuid = open_archive(system, location).uuid()
+        archive = open_archive(system, location)
+        uuid = archive.uuid()
+        if since and not 0 <= since <= archive.youngest():
+            raise BadInput(
+                f"there is no revision {since}", code="archive.since", where=location,
+                hint=f"revisions up to this one are taken as done; the youngest is {archive.youngest()}",
+            )  # fmt: skip
 
         def work(tx: Tx) -> None:
             others = [kept.name for kept in (Kept(*row) for row in tx.run("wf_archives")) if kept.uuid == uuid]

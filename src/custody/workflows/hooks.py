@@ -130,12 +130,14 @@ def install(repository: Path, command: Sequence[str]) -> Path:
     kind = kind_of(repository)
     hook = repository / "hooks" / kind.hook
     wanted = text(kind, repository, command)
+    hook.parent.mkdir(exist_ok=True)  # not every server makes one
     if _exists(hook) and not _is_ours(hook):
         before = hook.with_name(hook.name + _BEFORE)
-        if _exists(before):
+        if not _exists(before):
+            os.link(hook, before, follow_symlinks=False)  # first a second name, so that there is no moment without it
+        elif not os.path.samestat(hook.lstat(), before.lstat()):  # the same: cut off after it had its second name
             hint = f"one of them must go: {before}"
             raise Refused("there are two hooks from before", code="archive.hook", where=str(hook), hint=hint)
-        os.link(hook, before, follow_symlinks=False)  # first a second name, so that there is no moment without it
     _write(hook, wanted)
     return hook
 
@@ -178,6 +180,8 @@ def uninstall(repository: Path) -> None:
     repository = repository.absolute()
     hook = repository / "hooks" / kind_of(repository).hook
     before = hook.with_name(hook.name + _BEFORE)
+    for settings in (API, STORE):
+        (repository / settings).unlink(missing_ok=True)
     if _exists(hook) and not _is_ours(hook):
         hint = "it was replaced after we wrote ours"
         raise Refused("this hook is not ours", code="archive.hook", where=str(hook), hint=hint)
@@ -185,8 +189,6 @@ def uninstall(repository: Path) -> None:
         os.replace(before, hook)
     else:
         hook.unlink(missing_ok=True)
-    for settings in (API, STORE):
-        (repository / settings).unlink(missing_ok=True)
 
 
 def is_installed(repository: Path) -> bool:

@@ -437,3 +437,12 @@ def test_lint_tells_of_files_that_are_not_read() -> None:
         ("_workflows/a.yml", "rename it to .yaml"),
         ("_workflows/sub/b.yaml", "it must be directly in _workflows"),
     ]
+
+
+def test_two_workflows_of_one_name_cannot_both_be_told_from_each_other_by_the_clock() -> None:
+    by_clock = b"when: schedule\ncron: 0 3 * * *\ntasks: [{name: a, script: echo}]\n"
+    found = read({"_workflows/nightly.json": b'[{"name": "b", "script": "echo"}]', "_workflows/nightly.yaml": by_clock})
+    (fault,) = found.faults
+    assert fault.file == "_workflows/nightly.yaml"
+    assert "two workflows named 'nightly'" in fault.message
+    assert "nightly.json" in fault.hint

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from custody.model.errors import BadInput, NotFound, Refused
+from custody.model.errors import BadInput, KeyConflict, NotFound, Refused
 from custody.model.job import Filter, Job
 from custody.workflows.archives import Archives
 from custody.workflows.planning import TASK_KIND, task_key
@@ -190,3 +190,47 @@ def test_schedules_of_other_archives_and_other_kinds_are_left_alone(one_desk: De
     keep_time(one_desk.store, "other", [("nightly", Schedule("0 1 * * *"))])
     keep_time(one_desk.store, "proj", [])
     assert [schedule.name for schedule in one_desk.store.schedules.list()] == ["other/nightly"]
+
+
+def test_a_schedule_runs_its_whole_workflow_also_when_a_task_has_the_same_name(one_desk: Desk) -> None:
+    text = "when: schedule\ncron: 0 3 * * *\ntasks:\n  - {name: nightly, script: echo kept}\n"
+    text += "  - {name: verify, depends: [nightly], script: echo verified}\n"
+    one_desk.commit({"_workflows/nightly.yaml": text})
+    one_desk.notify(1)
+    one_desk.run()
+    come_due(one_desk)
+    assert one_desk.store.schedules.run_due() == 1
+    one_desk.run()
+    (run,) = one_desk.store.queue.every(Filter(kind=RUN_KIND))
+    assert set(run.facts["tasks"]) == {"nightly", "verify"}
+    assert run.state == "done"
+
+
+def test_the_same_key_gives_the_same_run_also_after_a_commit_and_to_somebody_else(one_desk: Desk) -> None:
+    one_desk.commit({"_workflows/book.yaml": BOOK.format(number=1)})
+    one_desk.notify(1)
+    run = ask_for_run(one_desk.store, "proj", "build", "ada", key="monday")
+    one_desk.commit({"_workflows/book.yaml": BOOK.format(number=2)})
+    one_desk.notify(2)
+    assert ask_for_run(one_desk.store, "proj", "build", "bob", key="monday") == run
+    with pytest.raises(KeyConflict):
+        ask_for_run(one_desk.store, "proj", "other", "ada", key="monday")
+    with pytest.raises(KeyConflict):
+        ask_for_run(one_desk.store, "proj", "build", "ada", key="monday", revision=2)
+
+
+@pytest.mark.parametrize("one_by_one", [True, False])
+def test_a_faulty_revision_leaves_the_schedules_of_the_last_good_one(one_desk: Desk, one_by_one: bool) -> None:
+    """However many revisions are taken in at once."""
+    for files in (
+        {"_workflows/nightly.yaml": NIGHTLY.format(cron="0 3 * * *", overlap="skip")},
+        {"_workflows/nightly.yaml": NIGHTLY.format(cron="0 4 * * *", overlap="skip")},
+        {"_workflows/book.yaml": "- nmae: wrong\n"},
+    ):
+        revision = one_desk.commit(files)
+        if one_by_one:
+            one_desk.notify(revision)
+            one_desk.run()
+    one_desk.notify(3)
+    one_desk.run()
+    assert [schedule.spec for schedule in one_desk.store.schedules.list()] == ["0 4 * * *"]

@@ -41,7 +41,7 @@ class Waits:
 
 
 def faults(workflows: Sequence[Workflow]) -> list[Fault]:
-    found = list(_duplicates(workflows))
+    found = [*_duplicates(workflows), *_same_names(workflows)]
     if sum(len(workflow.tasks) for workflow in workflows) > MOST_TASKS:
         return [_fault(Place(workflows[-1].file, 1, 1), f"there are more than {MOST_TASKS} tasks in this revision")]
     for tasks in _together(workflows):
@@ -89,6 +89,16 @@ def _duplicates(workflows: Iterable[Workflow]) -> Iterator[Fault]:
             if task.name in first:
                 yield _fault(task.at, f"there are two tasks named {task.name!r}", f"the other is at {first[task.name]}")
             first.setdefault(task.name, task.at)
+
+
+def _same_names(workflows: Sequence[Workflow]) -> Iterator[Fault]:
+    """A schedule knows its workflow by name."""
+    first: dict[str, Workflow] = {}
+    for workflow in workflows:
+        other = first.setdefault(workflow.name, workflow)
+        if other is not workflow and (other.schedule or workflow.schedule):
+            message = f"there are two workflows named {workflow.name!r}, and one is run by the clock"
+            yield _fault(Place(workflow.file, 1, 1), message, f"the other is {other.file}")
 
 
 def _wrong_depends(task: Task, names: set[str]) -> Iterator[Fault]:

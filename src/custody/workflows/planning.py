@@ -60,7 +60,8 @@ def commit(work: Work, store: Store) -> Outcome:
         return Wait(0, "a task of an earlier revision holds this one up", needs=blocked)
     by_commit = Run(job=work.job.id, also=lambda task: waits_for_the_spared(store, name, revision, task))
     last = begin(work, store, name, planned, by_commit, outlook.earlier).last
-    if revision == kept.last and not planned.faults:  # a later revision says for itself
+    says_so = revision == kept.last or planned.definition_hash != outlook.before
+    if says_so and not planned.faults:  # a later one that says otherwise does so for itself, unless it is faulty
         keep_time(store, name, planned.schedules)
     item = NewItem(
         revision_item(name, revision), frozenset({"revision"}), name, fingerprint=meta.id,
@@ -85,6 +86,7 @@ class Outlook:
     plan: Plan
     meta: Meta
     earlier: Mapping[Ref, int]
+    before: str = ""  # the hash of the definitions of the revision before, where there is one line of revisions
 
 
 def _blocked_by(store: Store, name: str, outlook: Outlook) -> Iterator[Edge]:
@@ -107,7 +109,7 @@ def plan_revision(store: Store, archive: Archive, name: str, revision: int) -> O
     parents = archive.parents(revision, lines)
     past = StorePast(store, archive, name, revision, parents, lines, definitions.earlier)
     planned = plan(definitions, revision, past, previous=parents, lineage=lineage, message=meta.message)
-    return Outlook(planned, meta, past.jobs)
+    return Outlook(planned, meta, past.jobs, past.definition)
 
 
 def preview(store: Store, archive: Archive, name: str, files: Mapping[str, bytes], last: int) -> Plan:
@@ -133,6 +135,7 @@ class StorePast:
         self._blocking: dict[int, Sequence[str]] = {}  # by revision
         self.jobs: dict[Ref, int] = {}
         """Those that were met on the way."""
+        self.definition = ""  # of the commit before
         if self._is_one_line:
             self._look_up({COMMIT, *tasks})
 
@@ -159,6 +162,7 @@ class StorePast:
             self.jobs[Ref(found.revision, found.task)] = found.job
             if found.commit is not None:
                 self._blocking[found.revision] = found.commit.get("blocking", [])
+                self.definition = str(found.commit.get("definition", ""))
 
     def _has(self, task: str, revision: int) -> bool:
         return bool(self._store.db.read(lambda tx: tx.run("wf_has", line=self._name, task=task, position=revision)))

@@ -41,6 +41,10 @@ def ask_for_run(
     `key` names the wish: the same again gives the same run.
     """
     kept = Archives(store).get(archive)
+    asked = {"wanted": wanted, "alone": alone} | ({"revision": revision} if revision else {})
+    before = store.queue.by_key(RUN_KIND, f"{archive}:{key}") if key else None
+    if before is not None and asked.items() <= before.payload.items():
+        return before.id  # the youngest revision of then, though there are younger ones by now
     if kept.frozen:
         raise Refused(f"{archive} is frozen: {kept.frozen}", code="archive.frozen", hint="`custody archive thaw`")
     revision = revision or kept.last
@@ -57,11 +61,11 @@ def ask_for_run(
     return store.queue.submit_one(job, who).id
 
 
-def chosen(definitions: Definitions, wanted: str, alone: bool = False) -> tuple[Workflow, ...]:
-    """A workflow by its name, or a task with all it depends on in its revision."""
+def chosen(definitions: Definitions, wanted: str, alone: bool = False, by_clock: bool = False) -> tuple[Workflow, ...]:
+    """A workflow by its name, or a task with all it depends on in its revision. The clock asks for workflows only."""
     if definitions.faults:
         raise BadInput(str(definitions.faults[0]), code="workflow.faults", hint="`custody archive plan` shows all")
-    for workflow in definitions.workflows:
+    for workflow in definitions.workflows if not by_clock else ():
         if task := workflow.task(wanted):
             beside = definitions.on_commit if workflow in definitions.on_commit else (workflow,)
             names = {task.name} if alone else _with_needed(task, beside)
@@ -112,7 +116,11 @@ def run(work: Work, store: Store) -> Outcome:
 
 
 def run_name(work: Work) -> str:
-    return f"{'schedule' if 'slot' in work.payload else 'manual'}-{work.job.id}"
+    return f"{'schedule' if _by_clock(work) else 'manual'}-{work.job.id}"
+
+
+def _by_clock(work: Work) -> bool:
+    return "slot" in work.payload
 
 
 def _definitions(kept: Kept, revision: int) -> Definitions:
@@ -121,7 +129,9 @@ def _definitions(kept: Kept, revision: int) -> Definitions:
 
 def _plan(store: Store, kept: Kept, revision: int, work: Work) -> Plan:
     definitions = _definitions(kept, revision)
-    workflows = chosen(definitions, str(work.payload["wanted"]), bool(work.payload.get("alone")))
+    workflows = chosen(
+        definitions, str(work.payload["wanted"]), bool(work.payload.get("alone")), by_clock=_by_clock(work)
+    )
     planned = plan_run(workflows, revision, _CommitsUpTo(store, kept.name, revision), name=run_name(work))
     edges = tuple(replace(edge, wants=FINISHED) if edge.wants == PREVIOUS else edge for edge in planned.edges)
     return replace(planned, edges=edges, definition_hash=definitions.hash)

@@ -23,6 +23,7 @@ from custody.workflows.definition import FOLDER, is_workflow_file, read
 from custody.workflows.definition import lint as remarks
 from custody.workflows.notify import notify as take_in
 from custody.workflows.notify import reconcile
+from custody.workflows.notify import thaw as thaw_it
 from custody.workflows.picture import drawn, picture
 from custody.workflows.planning import plan_revision, preview
 from custody.workflows.schedules import keep_time
@@ -216,8 +217,7 @@ def show(name: Name, revision: Revision, store: StoreUrl = "", json: AsJson = Fa
 def thaw(name: Name, why: Why, store: StoreUrl = "") -> None:
     """Take revisions in again after the repository was replaced or went back."""
     with opened(store) as handle:
-        kept = Archives(handle).get(name)
-        Archives(handle).freeze(name, "", kept.open().uuid(), running.me())
+        thaw_it(handle, name, running.me(), why)
     print(f"{name} is looked after again ({why})")
 
 
@@ -267,7 +267,7 @@ def remove(name: Name, why: Why, store: StoreUrl = "") -> None:
         path = Path(kept.location.removeprefix("file://"))
         stays = _uninstall(path) if path.is_dir() and kept.system != "folder" else ""
         keep_time(handle, name, ())
-        Archives(handle).drop(name, running.me())
+        Archives(handle).drop(name, running.me(), why)
     print(f"{name} is no longer looked after ({why}){stays}")
 
 

@@ -101,14 +101,29 @@ class Archives:
     def list(self) -> tuple[Kept, ...]:
         return tuple(Kept(*row) for row in self._db.read(lambda tx: tx.run("wf_archives")))
 
+    def workable(self, name: str) -> Kept | str:
+        """The archive; or why nothing of it may be worked on now."""
+        rows = self._db.glance(lambda tx: tx.run("wf_archive", name=name))
+        if not rows:
+            return f"{name} is no longer looked after: `custody archive add` takes it up again"
+        kept = Kept(*rows[0])
+        return f"{name} is frozen: {kept.frozen}" if kept.frozen else kept
+
     def freeze(self, name: str, why: str, uuid: str, who: str) -> None:
-        """Take nothing in any more, and say why; an empty reason thaws it."""
+        """Take nothing in any more, and say why."""
 
         def work(tx: Tx) -> None:
             tx.run("wf_freeze", name=name, frozen=why, uuid=uuid)
-            write_note(
-                tx, f"archive/{name}", "frozen" if why else "thawed", who, {"why": why} if why else {}, "warning"
-            )
+            write_note(tx, f"archive/{name}", "frozen", who, {"why": why}, "warning")
+
+        self._db.write(work)
+
+    def thaw(self, name: str, uuid: str, who: str, why: str = "") -> None:
+        """The repository that is there now, whichever it is, is the right one."""
+
+        def work(tx: Tx) -> None:
+            tx.run("wf_freeze", name=name, frozen="", uuid=uuid)
+            write_note(tx, f"archive/{name}", "thawed", who, {"why": why} if why else {}, "warning")
 
         self._db.write(work)
 
@@ -124,13 +139,13 @@ class Archives:
         told = (UNREACHABLE, {"why": why}, "warning") if why else ("reached", {}, "none")
         self._db.write(lambda tx: write_note(tx, f"archive/{name}", told[0], who, told[1], told[2]))
 
-    def drop(self, name: str, who: str) -> bool:
+    def drop(self, name: str, who: str, why: str = "") -> bool:
         """Look after it no longer; its jobs and its history stay."""
 
         def work(tx: Tx) -> bool:
             if not tx.run("wf_drop_archive", name=name):
                 return False
-            write_note(tx, f"archive/{name}", "dropped", who, {})
+            write_note(tx, f"archive/{name}", "dropped", who, {"why": why} if why else {})
             return True
 
         return self._db.write(work)

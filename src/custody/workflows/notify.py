@@ -8,7 +8,7 @@ come in, and a late or repeated notice has nothing left to do.
 
 from __future__ import annotations
 
-from custody.model.errors import BadInput, NotFound, Unavailable
+from custody.model.errors import BadInput, NotFound, Refused, Unavailable
 from custody.model.graph import Edge
 from custody.model.job import NewJob
 from custody.stores import Store
@@ -127,11 +127,31 @@ def reconcile(store: Store, kept: Kept, agent: str = "reconciler") -> int:
     if uuid != kept.uuid:
         why = f"the repository at {kept.location} is another one now ({uuid}, not {kept.uuid})"
     elif youngest < kept.last:
-        next_one = store.queue.by_key(COMMIT_KIND, commit_key(kept.name, youngest + 1))
-        if next_one is not None and next_one.ended is None:
-            return 0  # it never was there: its commit job waits for it, and says so
+        if not _went_back(store, kept, youngest):
+            return 0
         why = f"the repository went back to revision {youngest}; {kept.last} was there before"
     else:
         return _take_in_upto(store, kept.name, youngest, agent) if youngest > kept.last else 0
     Archives(store).freeze(kept.name, why, kept.uuid, agent)
     return 0
+
+
+def _went_back(store: Store, kept: Kept, youngest: int) -> bool:
+    """Otherwise what is missing never was there: its commit job waits for it, and says so."""
+    next_one = store.queue.by_key(COMMIT_KIND, commit_key(kept.name, youngest + 1))
+    return youngest < kept.last and (next_one is None or next_one.ended is not None)
+
+
+def thaw(store: Store, name: str, who: str, why: str) -> None:
+    """Go on with the repository as it is now, if the revisions on record can be those that it has."""
+    kept = Archives(store).get(name)
+    archive = kept.open()
+    youngest = archive.youngest()
+    if _went_back(store, kept, youngest):
+        raise Refused(
+            f"its repository ends with revision {youngest}, and {kept.last} are on record: new ones would have their "
+            "numbers, and would not be run", code="archive.frozen", where=name,
+            hint="put the repository back as it was; or look after it under another name: `custody archive remove "
+            f"{name}`, then `custody archive add NAME {kept.location} --since {youngest}`",
+        )  # fmt: skip
+    Archives(store).thaw(name, archive.uuid(), who, why)

@@ -46,7 +46,9 @@ def revision_item(archive: str, revision: int) -> str:
 def commit(work: Work, store: Store) -> Outcome:
     """Plan one revision."""
     name, revision = str(work.payload["archive"]), int(work.payload["revision"])
-    kept = Archives(store).get(name)
+    kept = Archives(store).workable(name)
+    if isinstance(kept, str):
+        return Wait(PATIENCE, kept)
     archive = kept.open()
     try:
         outlook = plan_revision(store, archive, name, revision)

@@ -93,11 +93,12 @@ def _with_needed(task: Task, workflows: Iterable[Workflow]) -> set[str]:
 
 def run(work: Work, store: Store) -> Outcome:
     """Plan a run; when its tasks have ended, say how."""
-    kept = Archives(store).get(str(work.payload["archive"]))
+    name = str(work.payload["archive"])
     if "tasks" in work.facts:
-        return _over(work, store, kept.name)
-    if kept.frozen:
-        return Wait(PATIENCE, f"{kept.name} is frozen: {kept.frozen}")
+        return _over(work, store, name)
+    kept = Archives(store).workable(name)
+    if isinstance(kept, str):
+        return Wait(PATIENCE, kept)
     revision = int(work.payload.get("revision") or work.facts.get("revision") or kept.last)
     commit = store.queue.by_key(COMMIT_KIND, commit_key(kept.name, revision))
     if revision < 1 or (commit is not None and commit.ended is None):

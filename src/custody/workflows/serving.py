@@ -6,6 +6,7 @@ import os
 import shutil
 import threading
 import uuid
+from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -27,6 +28,7 @@ from custody.workflows.shop import Shop
 from custody.workflows.tasks import confirm_dead, run_task
 
 RECONCILE_SECONDS = 5.0
+ASKED_AT_ONCE = 8  # repositories, so that a server that says nothing keeps only some of them waiting
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,21 +98,40 @@ def chores(store: Store, every: float = RECONCILE_SECONDS) -> Sequence[Chore]:
 
 def reconcile_all(store: Store) -> int:
     """Ask every repository for its youngest revision; one that does not answer does not stop the others."""
-    new, archives = 0, Archives(store)
-    for kept in archives.list():
-        why = ""
-        try:
-            notes = _spooled(kept)
-            new += reconcile(store, kept)
-            for note in notes:  # answered by what the repository itself said after they were written
-                note.forget()
-        except (CustodyError, OSError) as error:
-            why = str(error)
-        archives.note_reach(kept.name, why, "reconciler")
+    waiting, new = deque(Archives(store).list()), list[int]()
+
+    def ask() -> None:
+        with suppress(IndexError):
+            while True:
+                new.append(_reconcile(store, waiting.popleft()))
+
+    # Not a pool's: whoever ends the process does not wait for a server that says nothing.
+    threads = [threading.Thread(target=ask, daemon=True) for _ in range(min(ASKED_AT_ONCE, len(waiting)))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return sum(new)
+
+
+def _reconcile(store: Store, kept: Kept) -> int:
+    """How many of one archive's revisions were new; what went wrong is noted."""
+    new, why = 0, ""
+    try:
+        notes = _spooled(kept)
+        new = reconcile(store, kept)
+        for note in notes:  # answered by what the repository itself said after they were written
+            note.forget()
+    except Exception as error:  # whatever it is, it is this archive's alone
+        why = str(error) if isinstance(error, CustodyError | OSError) else repr(error)
+    with suppress(CustodyError):  # the store is told of at the next look
+        Archives(store).note_reach(kept.name, why, "reconciler")
     return new
 
 
 def _spooled(kept: Kept) -> Sequence[Note]:
-    """What a hook could not pass on."""
+    """What a hook could not pass on; while it is frozen nobody is asked, and nothing is answered."""
+    if kept.frozen:
+        return ()
     location = Path(kept.location.removeprefix("file://"))
     return spooled(location) if location.is_dir() else ()

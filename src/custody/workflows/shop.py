@@ -64,6 +64,9 @@ def sandbox_prefix(job: Job) -> str:
 
 def obstacle(work: Work, shop: Shop, recipe: dict[str, Any]) -> Outcome | None:
     """What keeps it from starting now, if anything does."""
+    kept = Archives(shop.store).workable(str(work.payload["archive"]))
+    if isinstance(kept, str):
+        return Wait(PATIENCE, kept)
     if recipe.get("image"):
         if hindered := images.obstacle(work, shop, recipe["image"]):
             return hindered

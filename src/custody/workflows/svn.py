@@ -47,6 +47,7 @@ _CONFLICT = {
     "155011",
     "160020",  # it is there already
 }
+ANSWER_WITHIN = 30.0  # seconds for the two questions that are asked again and again
 _CODE = re.compile(r"\b[EW](\d{6})\b")
 
 
@@ -188,7 +189,7 @@ class SvnArchive:
         return entry is not None and entry.get("kind") == "file"
 
     def _info(self) -> ET.Element:
-        return self._xml(["info", "--xml", self.url])
+        return self._xml(["info", "--xml", self.url], seconds=ANSWER_WITHIN)
 
     def at(self, path: str, revision: int) -> str:
         """A path at a revision; the number also keeps an '@' in the path from being taken for one."""

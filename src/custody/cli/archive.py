@@ -104,7 +104,7 @@ def notify(
     """A new revision exists. Safe to say late, twice, or out of order."""
     with opened(store) as handle:
         kept = Archives(handle).get(name)
-        if kept.system == "git" or not revision[0].isdigit():
+        if kept.system == "git" or not (revision[0].isascii() and revision[0].isdigit()):
             new = reconcile(handle, kept, "hook")
         else:
             new = take_in(handle, name, int(revision[0]))
@@ -203,6 +203,8 @@ def show(name: Name, revision: Revision, store: StoreUrl = "", json: AsJson = Fa
     """The tasks of one revision."""
     with opened(store) as handle:
         jobs, now = revision_jobs(handle, name, revision, revision), handle.now()
+        if not jobs:
+            Archives(handle).get(name)  # what is left of one that was removed can be looked at
     if json:
         running.emit(jobs)
         return
@@ -248,6 +250,8 @@ def secrets(name: Name, store: StoreUrl = "", json: AsJson = False) -> None:
     """Which secrets the tasks of an archive may have; never their values."""
     with opened(store) as handle:
         found, now = Secrets(handle, Path()).allowed(name), handle.now()
+        if not found:
+            Archives(handle).get(name)
     if json:
         running.emit(found)
         return

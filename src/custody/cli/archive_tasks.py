@@ -9,11 +9,12 @@ from typing import Annotated
 import typer
 
 from custody.cli import running
-from custody.cli.config import find
+from custody.cli.config import Config, find
+from custody.cli.configured import ConfigFile
 from custody.cli.running import AsJson, Why
 from custody.cli.when import ago
 from custody.engine.commands import Operator
-from custody.model.errors import NotFound, Refused
+from custody.model.errors import BadInput, NotFound, Refused
 from custody.model.job import Filter, Job
 from custody.stores import Store, open_store
 from custody.stores.rows import job_from
@@ -22,7 +23,7 @@ from custody.workflows.archives import Archives
 from custody.workflows.index import index_file, open_index
 from custody.workflows.notify import COMMIT_KIND, commit_key
 from custody.workflows.pausing import go_on, pause
-from custody.workflows.planning import find_task, task_key
+from custody.workflows.planning import FAULTY, find_task, task_key
 from custody.workflows.runs import ask_for_run
 from custody.workflows.schedules import RUN_KIND
 
@@ -61,30 +62,49 @@ def why(
         running.emit(reasons)
         return
     for reason in reasons:
-        clears = _retry(name, revision, task, run) if job.ended in ("failed", "cancelled") else reason.clears
+        clears = _clears(name, revision, task, run) if job.ended in ("failed", "cancelled") else reason.clears
         print(running.harmless(f"{name} r{revision} {task}: {reason.text}\n  until: {clears}"))
 
 
-def _retry(name: str, revision: int, task: str, run: str) -> str:
+def _clears(name: str, revision: int, task: str, run: str) -> str:
+    if task == FAULTY:
+        return "a later commit mends it"
     of_run = "" if run == "commit" else f" --run {run}"
     return f"`custody archive retry {name} {revision} {task}{of_run}`"
 
 
-def log(name: Name, revision: Revision, task: TaskName, run: InRun = "commit", store: StoreUrl = "") -> None:
+def log(
+    name: Name, revision: Revision, task: TaskName, run: InRun = "commit", config: ConfigFile = None,
+    store: StoreUrl = "",
+) -> None:  # fmt: skip
     """What a task printed: byte for byte into a file or a pipe; on a terminal, what would command it is only shown."""
-    found = find(None)
+    found = find(config)
     with opened(store) as handle:
         job = _job(handle, name, revision, task, run)
     if faults := job.payload.get("faults"):
         print(*faults, sep="\n")
         return
     kept = job.facts.get("log")
-    if not kept or found is None:
+    if not kept:
         raise NotFound(
             f"{task} of revision {revision} has left no log yet", hint=f"`custody archive why {name} {revision} {task}`"
         )
-    printed = (found.home / found.workflows.kept / kept).read_bytes()
+    file = _kept(found) / kept
+    if not file.is_file():
+        hint = "another machine may have it: its worker keeps what it ran"
+        raise NotFound(f"the log of {task} of revision {revision} is not here", where=str(file), hint=hint)
+    printed = file.read_bytes()
     sys.stdout.buffer.write(for_terminal(printed) if sys.stdout.isatty() else printed)
+
+
+def _kept(found: Config | None) -> Path:
+    """Where logs and indexes are."""
+    if found is None:
+        raise BadInput(
+            "there is no custody.toml here, which says where they are kept", code="config.missing",
+            hint="go to its folder, or name it: --config, CUSTODY_CONFIG",
+        )  # fmt: skip
+    return found.home / found.workflows.kept
 
 
 def for_terminal(printed: bytes) -> bytes:
@@ -105,6 +125,11 @@ def retry(
                 hint=f"`custody archive {instead}`",
             )  # fmt: skip
         _operator(handle).resume(job.id, why)
+        replaced = handle.queue.get(job.id).ended == "superseded"
+    if replaced:
+        print(f"{task} of revision {revision} is superseded: a newer one has replaced it")
+        print(f"  to run it all the same: custody archive run {name} {task} --revision {revision}")
+        return
     print(f"{task} of revision {revision} will run again")
 
 
@@ -153,17 +178,17 @@ def search(
     words: Annotated[list[str], typer.Argument(help="all of these, in paths and texts")],
     branch: Annotated[str, typer.Option(help="git: the branch to look in")] = "main",
     limit: Annotated[int, typer.Option(help="so many at most")] = 20,
+    config: ConfigFile = None,
     store: StoreUrl = "",
     json: AsJson = False,
 ) -> None:
     """Find paths and texts in what the ready-made index task has indexed on this machine."""
-    found = find(None)
+    place = _kept(find(config))
     with opened(store) as handle:
         kept = Archives(handle).get(name)
-    place = (found.home / found.workflows.kept) if found else Path("tasks")
     file = index_file(place, name, f"refs/heads/{branch}" if kept.system == "git" else "")
     if not file.exists():
-        hint = "a task with `ready: index` makes one; run this where custody.toml is"
+        hint = "a task with `ready: index` makes one, on the machine whose worker runs it"
         raise NotFound(f"there is no index of {name} here", code="index.missing", where=str(file), hint=hint)
     with open_index(file) as index:
         hits, revision = index.search(words, limit), index.revision
@@ -194,6 +219,8 @@ def runs(
     """Runs that people and schedules asked for."""
     with opened(store) as handle:
         found = list(handle.queue.every(Filter(kind=RUN_KIND, lane=name)))[-last:]
+        if not found:
+            Archives(handle).get(name)
         now = handle.now()
     if json:
         running.emit(found)

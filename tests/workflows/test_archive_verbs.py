@@ -1,0 +1,83 @@
+"""What operators say to an archive's tasks does what it says, from wherever they stand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from custody.cli.archive import app
+from custody.model.errors import CustodyError, NotFound
+from workflows.desk import Desk
+
+
+def archive(desk: Desk, *words: str) -> Result:
+    return CliRunner().invoke(app, [*words, "--store", desk.store.url])
+
+
+def test_logs_and_the_index_are_found_from_another_folder_by_the_configuration(
+    one_desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "- {name: a, script: echo hello}\n- {name: index, ready: index}\n"
+    one_desk.notify(one_desk.commit({"_workflows/a.yaml": text}))
+    one_desk.run()
+    (tmp_path / "custody.toml").write_text(f'store = "{one_desk.store.url}"\n')
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+    for words in (["log", "proj", "1", "a"], ["search", "proj", "hello"]):
+        missing = archive(one_desk, *words)
+        assert isinstance(missing.exception, CustodyError)
+        assert "CUSTODY_CONFIG" in missing.exception.hint
+        found = archive(one_desk, *words, "--config", str(tmp_path / "custody.toml"))
+        assert "hello" in found.stdout
+        monkeypatch.setenv("CUSTODY_CONFIG", str(tmp_path / "custody.toml"))
+        assert archive(one_desk, *words).stdout == found.stdout
+        monkeypatch.delenv("CUSTODY_CONFIG")
+
+
+def test_a_log_that_another_machine_has_is_told_of(
+    one_desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one_desk.notify(one_desk.commit({"_workflows/a.yaml": "- {name: a, script: echo hello}\n"}))
+    one_desk.run()
+    (tmp_path / "custody.toml").write_text(f'store = "{one_desk.store.url}"\n[workflows]\nkept = "other"\n')
+    monkeypatch.chdir(tmp_path)
+    done = archive(one_desk, "log", "proj", "1", "a")
+    assert isinstance(done.exception, NotFound)
+    assert "another machine" in done.exception.hint
+
+
+def test_a_retry_of_what_a_newer_one_has_replaced_does_not_say_that_it_will_run(one_desk: Desk) -> None:
+    text = "- {name: pdf, cancels: [PREV], script: 'test $CUSTODY_REVISION = 2'}\n"
+    one_desk.notify(one_desk.commit({"_workflows/a.yaml": text}))
+    one_desk.run()
+    one_desk.notify(one_desk.commit({"n": "1"}))
+    one_desk.run()
+    assert one_desk.states("pdf", 1, 2) == ["failed", "done"]
+    told = archive(one_desk, "retry", "proj", "1", "pdf").stdout
+    assert one_desk.states("pdf", 1) == ["superseded"]
+    assert "will run again" not in told
+    assert "custody archive run proj pdf --revision 1" in told
+
+
+def test_why_of_a_faulty_definition_asks_for_a_commit_not_for_a_retry(one_desk: Desk) -> None:
+    one_desk.notify(one_desk.commit({"_workflows/a.yaml": "- nmae: wrong\n"}))
+    one_desk.run()
+    told = archive(one_desk, "why", "proj", "1", "(definition)").stdout
+    assert "unknown key 'nmae'" in told
+    assert "until: a later commit mends it" in told
+
+
+@pytest.mark.parametrize("words", [["show", "nobody", "1"], ["runs", "nobody"], ["secrets", "nobody"]])
+def test_an_archive_that_is_not_there_is_told_of(one_desk: Desk, words: list[str]) -> None:
+    done = archive(one_desk, *words)
+    assert isinstance(done.exception, NotFound)
+    assert "no archive nobody" in done.exception.message
+
+
+@pytest.mark.parametrize("revision", ["9" * 30, "²"])
+def test_a_number_that_no_revision_has_is_refused_in_words(one_desk: Desk, revision: str) -> None:
+    done = archive(one_desk, "notify", "proj", revision)
+    assert done.exit_code == 0 or isinstance(done.exception, CustodyError), done.exception

@@ -215,6 +215,17 @@ def test_an_archive_is_asked_held_and_released_by_forms(changing: House) -> None
     assert store.queue.holds()[0].name == "maps", "other holds are left alone"
 
 
+@NO_GIT
+def test_an_archive_is_held_in_all_its_lanes_and_released_in_all(changing: House) -> None:
+    here, store = "/archives/book", changing.archive.store
+    store.queue.submit_one(NewJob("workflow/task", {}, lane="book/slow", collection="book"))
+    before = {hold.name for hold in store.queue.holds()}
+    assert status(changing, f"{here}/hold", why="the printer burns") == 303
+    assert {hold.name for hold in store.queue.holds()} - before == {"book", "book/slow"}
+    assert status(changing, f"{here}/lift") == 303
+    assert {hold.name for hold in store.queue.holds()} == before
+
+
 # A job's parts
 
 

@@ -23,6 +23,7 @@ from custody.web.showing import Asked, View, back, show
 from custody.web.site import Site, caller_of, site_of
 from custody.workflows.archives import Archives
 from custody.workflows.notify import reconcile
+from custody.workflows.pausing import go_on, pause
 from custody.workflows.picture import drawn, drawn_in_page, picture
 from custody.workflows.planning import revision_item
 
@@ -105,10 +106,10 @@ def act(request: Request, archive: str, action: str) -> Response:
     if action == "hold" and not why:
         raise BadInput("say why, for the history", code="action.why", where="why")
     if action == "hold":
-        site.store.queue.hold("lane", kept.name, who, why)
+        pause(site.store, kept.name, who, why)
         return back(request, here, f"{kept.name} is held: nothing new starts.")
     if action == "lift":
-        site.store.queue.lift("lane", kept.name, who, why)
+        go_on(site.store, kept.name, who, why)
         return back(request, here, f"{kept.name} is no longer held.")
     raise BadInput(f"there is no action {action!r}", code="action", hint="ask, hold, lift")
 

@@ -210,6 +210,17 @@ def test_paths_that_overlap_are_committed_once_and_none_gets_the_content_of_anot
     assert left == {"b/one.txt", "b/two.txt"}
 
 
+def test_more_is_committed_at_once_than_a_command_line_can_hold(proj_svn: SvnRepository, tmp_path: Path) -> None:
+    proj_svn.put("a.txt", b"a")
+    archive, work = SvnArchive(str(proj_svn.path)), tmp_path / "task"
+    deep = Path("pages", *(letter * 200 for letter in "abcdefgh"))
+    (work / deep).mkdir(parents=True)
+    for number in range(1_300):
+        (work / deep / f"{number}.html").touch()
+    revision = archive.commit(drafted(archive, work, ["pages"]), 60)
+    assert len([entry for entry in archive.tree(revision, "pages") if not entry.is_folder]) == 1_300
+
+
 def test_a_folder_is_committed_as_it_stands(archive: Archive, tmp_path: Path) -> None:
     work = tmp_path / "task"
     (work / "b" / "deep er").mkdir(parents=True)

@@ -28,12 +28,14 @@ def commit(archive: SvnArchive, draft: Draft, seconds: float) -> int:
     with tempfile.TemporaryDirectory(prefix="custody-commit-") as folder:
         message = Path(folder, "message")
         message.write_text(draft.message, encoding="utf-8")
+        changes = Path(folder, "changes")  # in a file: a command line holds two megabytes, and a site has many pages
+        changes.write_text("".join(f"{word}\n" for word in _changes(archive, draft)), encoding="utf-8")
         words = ["-r", str(draft.base), "-F", str(message)]
         words += ["--with-revprop", f"{LINEAGE}={','.join(draft.lineage)}"]
         words += ["--with-revprop", f"{COMMIT_KEY}={draft.key}"]
         if archive.local:
             words += ["--username", AUTHOR]
-        said = archive.client(["svnmucc"], [*words, *_changes(archive, draft)], seconds)
+        said = archive.client(["svnmucc"], [*words, "-X", str(changes)], seconds)
     made = _MADE.search(said)
     if made is None:
         raise Unavailable("Subversion did not say what it committed", code="archive.unreachable", where=archive.url)

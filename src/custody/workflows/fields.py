@@ -140,6 +140,12 @@ def seconds(fields: Fields, node: Node) -> int:
     raise Wrong(node, "a length of time was expected", "such as 90s, 30m, 2h or 1h30m; at most 30d")
 
 
+def some_seconds(fields: Fields, node: Node) -> int:
+    if value := seconds(fields, node):
+        return value
+    raise Wrong(node, "a second at least was expected", "leave it out for no limit")
+
+
 def size(fields: Fields, node: Node) -> int:
     found = _SIZE.match(node.value) if isinstance(node, Text) else None
     value = int(found.group(1)) * _UNITS[found.group(2)] if found else 0
@@ -308,7 +314,7 @@ TASK: Mapping[str, Callable[[Fields, Node], Any]] = {
     "shell": one_of(*SHELLS),
     "env": env,
     "network": flag,
-    "timeout": seconds,
+    "timeout": some_seconds,
     "grace": seconds,
     "retries": whole(0, 20),
     "lane": name,

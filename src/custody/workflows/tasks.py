@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from custody.border.confinement import EXITED, LEASE, MEMORY, NOT_STARTED, STOPPED, TIMEOUT, End
+from custody.border.confinement import DISK, LEASE, LOST, MEMORY, NOT_STARTED, STOPPED, TIMEOUT, End
 from custody.border.sandbox import Running
 from custody.engine.work import Work
 from custody.model.errors import BadInput, NotFound, Refused, Unsafe
@@ -36,6 +36,8 @@ REASONS = {
     TIMEOUT: ("task.timeout", "it did not end within its time"),
     MEMORY: ("task.memory", "it used more memory than it may"),
     NOT_STARTED: ("task.start", "it could not be started"),
+    DISK: ("task.disk", "the disk of its work folder was nearly full"),
+    LOST: ("task.lost", "its sandbox was killed from outside"),
 }
 
 
@@ -138,7 +140,7 @@ def _conclude(work: Work, shop: Shop, recipe: dict[str, Any], running: Running, 
     if end.reason in (STOPPED, LEASE):
         return Failed("task.stopped", "it was stopped before it ended", transient=True, detail=told, keep=kept)
     code, reason = REASONS.get(end.reason, (f"exit.{end.code}", _last_words(log) or f"exit code {end.code}"))
-    again = work.job.attempts <= int(recipe.get("retries", 0)) or end.reason not in (EXITED, *REASONS)
+    again = work.job.attempts <= int(recipe.get("retries", 0)) or end.reason == LOST
     reason = f"{reason}: {end.detail}" if end.detail else reason
     events = [] if again else [_event(work, "failure", {**told, "reason": reason})]
     return Failed(code, reason, transient=again, detail=told, keep=kept, events=events)

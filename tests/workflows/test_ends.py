@@ -10,9 +10,10 @@ import pytest
 
 from custody.border.confinement import DISK, LEASE, LOST, MEMORY, TIMEOUT, End
 from custody.model.outcome import Failed
-from custody.workflows.definition import read
+from custody.workflows.definition import lint, read
 from custody.workflows.planning import recipe
 from custody.workflows.tasks import _conclude
+from workflows.desk import Desk, until
 
 
 def concluded(tmp_path: Path, end: End) -> Failed:
@@ -45,3 +46,24 @@ def test_no_grace_is_no_grace_and_no_time_at_all_is_refused() -> None:
     assert recipe(found.workflows[0].tasks[0])["grace"] == 0, "it was ten seconds"
     (fault,) = read({"_workflows/a.yaml": b"- {name: a, script: x, timeout: 0s}\n"}).faults
     assert "timeout" in fault.message or "a second" in fault.message
+
+
+@pytest.mark.parametrize(("cancels", "ended"), [("build", "superseded"), ("PREV:build", None)])
+def test_a_task_that_cancels_another_by_its_name_does_so_in_its_own_revision_too(
+    one_desk: Desk, cancels: str, ended: str | None
+) -> None:
+    text = "- {name: build, script: sleep 600}\n- {name: check, script: exit 1}\n- name: abort\n"
+    text += f"  depends: [{{task: check, if: failure}}]\n  cancels: ['{cancels}']\n  script: echo aborted\n"
+    one_desk.notify(one_desk.commit({"_workflows/a.yaml": text}))
+    with one_desk.working(grace=0.1):
+        until(lambda: one_desk.task(1, "abort").ended == "passed")
+        assert one_desk.task(1, "build").ended == ended
+        one_desk.operator.cancel(one_desk.task(1, "build").id, "enough") if ended is None else None
+        until(lambda: one_desk.task(1, "build").ended)
+
+
+def test_a_bound_that_has_no_effect_is_remarked_upon() -> None:
+    text = b"- {name: a, script: x}\n- {name: b, script: x, cancels: [{task: 'PREV:a', max_in_a_row: 3}]}\n"
+    (remark,) = lint(read({"_workflows/a.yaml": text}))
+    assert "spare PREV, never PREV:a" in remark.message
+    assert lint(read({"_workflows/a.yaml": text.replace(b"PREV:a", b"PREV")})) == ()

@@ -169,6 +169,9 @@ def _remarks(task: Task, names: set[str]) -> Iterator[Fault]:
     for edge in edges:
         if edge.earlier and edge.task not in names:
             yield _remark(edge.at, f"no task is named {edge.task!r} now", "an earlier revision may have one")
+    for other in task.cancels:
+        if (other.max_in_a_row or other.max_age) and not (other.earlier and other.task == task.name):
+            yield _remark(other.at, f"max_in_a_row and max_age spare {PREV}, never {_said(other, task)}")
     for wanted in task.depends:
         if wanted.earlier and wanted.when == FAILURE:
             yield _remark(wanted.at, f"{task.name} runs only if {_said(wanted, task)} has failed")

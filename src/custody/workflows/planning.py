@@ -295,6 +295,8 @@ def task_job(name: str, planned: Plan, task: PlannedTask, needs: list[Edge], run
         "recipe": recipe(definition), "depends": [edge.task for edge in definition.depends if not edge.earlier],
         "cancels": others, "definition": planned.definition_hash,
     }  # fmt: skip
+    if here := [cancel.victim for cancel in cancels if cancel.same_revision]:
+        payload["cancels_here"] = here  # those of them that it ends in its own revision too
     if planned.lineage:
         payload["lineage"] = list(planned.lineage)
     by_commit = run.name == ON_COMMIT

@@ -73,9 +73,10 @@ def obstacle(work: Work, shop: Shop, recipe: dict[str, Any]) -> Outcome | None:
     elif not shop.sandbox_works and (recipe.get("command") or recipe.get("script")):
         return Wait(PATIENCE, f"tasks run in a sandbox, and {shop.sandbox_works.reason}: {shop.sandbox_works.hint}")
     for victim in work.payload.get("cancels", []):
-        still = shop.store.queue.supersede(str(work.job.line), victim, work.job.position, work.job.id)
+        before = work.job.position + (victim in work.payload.get("cancels_here", []))
+        still = shop.store.queue.supersede(str(work.job.line), victim, before, work.job.id)
         if still:
-            return Wait(BEAT_SECONDS, f"{still} older instances of {victim} have not ended yet")
+            return Wait(BEAT_SECONDS, f"{still} instances of {victim}, which it cancels, have not ended yet")
     return None
 
 

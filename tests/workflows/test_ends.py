@@ -12,14 +12,14 @@ from custody.border.confinement import DISK, LEASE, LOST, MEMORY, TIMEOUT, End
 from custody.model.outcome import Failed
 from custody.workflows.definition import lint, read
 from custody.workflows.planning import recipe
-from custody.workflows.tasks import _conclude
+from custody.workflows.tasks import _conclude, confirm_dead
 from workflows.desk import Desk, until
 
 
-def concluded(tmp_path: Path, end: End) -> Failed:
+def concluded(tmp_path: Path, end: End, facts: dict[str, Any] | None = None) -> Failed:
     job = SimpleNamespace(attempts=1, id=7)
     work: Any = SimpleNamespace(
-        job=job, payload={"archive": "proj", "revision": 1, "task": "a", "run": "commit"}, facts={}
+        job=job, payload={"archive": "proj", "revision": 1, "task": "a", "run": "commit"}, facts=facts or {}
     )
     shop: Any = SimpleNamespace(kept=tmp_path, folder=lambda job: tmp_path / "job")
     running: Any = SimpleNamespace(output=lambda: b"", remove=lambda: None)
@@ -39,6 +39,11 @@ def test_a_task_that_was_killed_says_of_what_and_one_that_fills_the_disk_does_no
     told = concluded(tmp_path, End(reason, None))
     assert (told.code, told.transient) == (code, again)
     assert "None" not in told.reason
+
+
+def test_a_container_that_has_ended_is_waited_for_by_nobody(tmp_path: Path) -> None:
+    told = concluded(tmp_path, End(TIMEOUT, None), {"container": {"home": "here", "name": "task-7-1"}})
+    assert told.keep["container"] == {"home": "here", "name": "task-7-1", "over": True}
 
 
 def test_no_grace_is_no_grace_and_no_time_at_all_is_refused() -> None:
@@ -67,3 +72,15 @@ def test_a_bound_that_has_no_effect_is_remarked_upon() -> None:
     (remark,) = lint(read({"_workflows/a.yaml": text}))
     assert "spare PREV, never PREV:a" in remark.message
     assert lint(read({"_workflows/a.yaml": text.replace(b"PREV:a", b"PREV")})) == ()
+
+
+@pytest.mark.parametrize(("home", "revoked", "waits"), [("there", "supersede", True), ("here", "supersede", False)])
+def test_a_container_of_another_machine_is_not_said_to_be_dead_while_it_may_live(
+    monkeypatch: pytest.MonkeyPatch, home: str, revoked: str, waits: bool
+) -> None:
+    slept: list[float] = []
+    monkeypatch.setattr("custody.workflows.images.time.sleep", slept.append)
+    job: Any = SimpleNamespace(id=7, revoked=revoked, facts={"container": {"home": home, "name": "task-7-1"}})
+    shop: Any = SimpleNamespace(identity="here", adopt=60.0, sandboxes=SimpleNamespace(names=list))
+    confirm_dead(job, shop)
+    assert [seconds > 60 for seconds in slept] == [True] * waits

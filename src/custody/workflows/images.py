@@ -8,6 +8,7 @@ it begins; then the container is known to be dead.
 from __future__ import annotations
 
 import fnmatch
+import time
 from typing import TYPE_CHECKING
 
 from custody.border import containers
@@ -40,6 +41,15 @@ def obstacle(work: Work, shop: Shop, image: str) -> Outcome | None:
         containers.trouble(shop.engine) or f"the image {image} is not on this machine: nothing is pulled by itself"
     )
     return Wait(PATIENCE, trouble)
+
+
+def outlast(job: Job, shop: Shop) -> None:
+    """Before a job that was cancelled or superseded is said to be dead: a container of another machine lives on without
+    its worker for a while, and whatever replaces it must not begin before. (One that is only taken over waits without
+    a thread: `obstacle`.)"""
+    known = job.facts.get("container", {})
+    if job.revoked and known and known["home"] != shop.identity and not known.get("over"):
+        time.sleep(shop.adopt + SLACK)
 
 
 def known_here(job: Job, shop: Shop) -> str:

@@ -105,7 +105,8 @@ READY_MADE: Mapping[str, Callable[[Work, Shop], Outcome]] = {"index": _index}
 
 
 def confirm_dead(job: Job, shop: Shop) -> None:
-    """Make sure that nothing of an earlier attempt runs on this machine, except what may be gone on with."""
+    """Make sure that nothing of an earlier attempt runs, except what may be gone on with."""
+    images.outlast(job, shop)
     spared = "" if job.revoked else images.known_here(job, shop)
     for name in shop.sandboxes.names():
         running = shop.sandboxes.find(name) if name.startswith(sandbox_prefix(job)) else None
@@ -133,7 +134,9 @@ def _conclude(work: Work, shop: Shop, recipe: dict[str, Any], running: Running, 
         "seconds": round(end.seconds, 3), "code": end.code, "bytes": end.output_bytes, "dropped": end.dropped_bytes,
         "attempt": work.job.attempts,
     }  # fmt: skip
-    kept = {"log": str(log.relative_to(shop.kept))}
+    kept: dict[str, Any] = {"log": str(log.relative_to(shop.kept))}
+    if container := work.facts.get("container"):
+        kept["container"] = {**container, "over": True}  # nobody on another machine need wait for it
     if end.ok:
         left = _keep_outputs(place, folder / "outputs", recipe.get("outputs", []))
         return Passed(told | {"outputs": left}, keep=kept, events=[_event(work, "success", told)])

@@ -28,6 +28,7 @@ from custody.workflows.task import ON_COMMIT, SHELLS
 from custody.workflows.window import Window
 
 BEAT_SECONDS = 0.2
+ELSEWHERE = 2.0  # seconds for a worker of the right machine to claim it
 PATIENCE = 30.0  # seconds between looks while something that a task needs is not installed
 
 TOOLS_INSIDE = "/run/custody"
@@ -128,13 +129,28 @@ def _facts(work: Work) -> dict[str, str]:
     }  # fmt: skip
 
 
+def missing_inputs(work: Work, shop: Shop) -> Outcome | None:
+    """Another machine has what this task depends on, and it is that machine's to run."""
+    for task, job in _before(work, shop):
+        at = job.facts.get("left_at", shop.identity)
+        if at != shop.identity and not (shop.folder(job) / "outputs").is_dir():
+            why = f"what {task} has left is on another machine, whose worker will go on with it"
+            return Wait(ELSEWHERE, why)
+    return None
+
+
 def _inputs(work: Work, shop: Shop) -> Iterator[Mount]:
-    """What the tasks it depends on have left, read-only; in this run, or else when the revision was committed."""
+    """What the tasks it depends on have left, read-only."""
+    for task, job in _before(work, shop):
+        left = shop.folder(job) / "outputs"
+        if left.is_dir():
+            yield Mount(left, f"/inputs/{task}")
+
+
+def _before(work: Work, shop: Shop) -> Iterator[tuple[str, Job]]:
+    """The tasks it depends on: in this run, or else when the revision was committed."""
     given = work.payload
     for task in given.get("depends", []):
         keys = [task_key(given["archive"], given["revision"], run, task) for run in (given["run"], ON_COMMIT)]
-        jobs = [find_task(shop.store, key) for key in keys]
-        job = next((job for job in jobs if job), None)
-        left = shop.folder(job) / "outputs" if job else None
-        if left is not None and left.is_dir():
-            yield Mount(left, f"/inputs/{task}")
+        if job := next((job for key in keys if (job := find_task(shop.store, key))), None):
+            yield task, job

@@ -27,7 +27,7 @@ from custody.workflows.archives import Archives
 from custody.workflows.committing import Commits
 from custody.workflows.index import index_file, open_index
 from custody.workflows.planning import revision_item
-from custody.workflows.shop import PATIENCE, Shop, obstacle, prepare, sandbox_prefix, secrets_for
+from custody.workflows.shop import PATIENCE, Shop, missing_inputs, obstacle, prepare, sandbox_prefix, secrets_for
 from custody.workflows.window import Window
 
 BEAT_SECONDS = 0.2
@@ -53,6 +53,8 @@ def run_task(work: Work, shop: Shop) -> Outcome:
         return READY_MADE[recipe["ready"]](work, shop)
     if not recipe.get("command") and not recipe.get("script"):
         return Passed({"joined": True}, events=[_event(work, "success", {})])
+    if hindered := missing_inputs(work, shop):
+        return hindered
     adopted = images.adopted(work, shop)
     attempt = adopted or f"{sandbox_prefix(work.job)}{work.job.attempts}"
     place, beside = shop.work / attempt, shop.work / f".{attempt}"
@@ -139,6 +141,7 @@ def _conclude(work: Work, shop: Shop, recipe: dict[str, Any], running: Running, 
         kept["container"] = {**container, "over": True}  # nobody on another machine need wait for it
     if end.ok:
         left = _keep_outputs(place, folder / "outputs", recipe.get("outputs", []))
+        kept |= {"left_at": shop.identity} if left else {}
         return Passed(told | {"outputs": left}, keep=kept, events=[_event(work, "success", told)])
     if end.reason in (STOPPED, LEASE):
         return Failed("task.stopped", "it was stopped before it ended", transient=True, detail=told, keep=kept)

@@ -97,3 +97,16 @@ def test_an_installation_that_was_cut_off_between_its_halves_is_finished(proj_sv
     assert hooks.is_installed(proj_svn.path)
     hooks.uninstall(proj_svn.path)
     assert hook.read_text() == "#!/bin/sh\necho theirs\n"
+
+
+def test_a_folder_inside_a_repository_is_no_archive(proj_svn: SvnRepository, svn_server: str, home: Path) -> None:
+    """It would wait for ever for the folder in the revisions before it was made."""
+    proj_svn.mucc("more", "mkdir", "inside")
+    who = home / "who"
+    who.write_text("ann\nopen sesame\n")
+    who.chmod(0o600)
+    refused = archive("add", "proj", f"{svn_server}/inside", "--credentials", str(who))
+    assert isinstance(refused.exception, BadInput)
+    assert svn_server in refused.exception.hint
+    assert known() == {}
+    assert archive("add", "proj", f"{svn_server}/", "--credentials", str(who)).exit_code == 0

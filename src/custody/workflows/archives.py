@@ -68,6 +68,8 @@ class Archives:
                 f"{name!r} is not a name for an archive", code="archive.name", hint="no spaces, colons or slashes"
             )
         archive = open_archive(system, location)
+        if isinstance(archive, SvnArchive):
+            archive.must_be_whole()
         uuid = archive.uuid()
         if since and not 0 <= since <= archive.youngest():
             raise BadInput(

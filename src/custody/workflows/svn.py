@@ -67,6 +67,15 @@ class SvnArchive:
             return self._call(["svnlook", "uuid", str(self.local)]).decode().strip()
         return self._info().findtext("entry/repository/uuid", "")
 
+    def must_be_whole(self) -> None:
+        """A folder inside a repository is not one: it is missing in the revisions before it was made."""
+        if self.local:
+            return
+        told = self._info()  # both as Subversion spells them
+        root = told.findtext("entry/repository/root", "")
+        if root != told.findtext("entry/url", ""):
+            raise BadInput("this is a folder inside a repository", code="archive.address", where=self.url, hint=root)
+
     def youngest(self) -> int:
         if self.local:
             return int(self._call(["svnlook", "youngest", str(self.local)]))

@@ -24,6 +24,9 @@ class StandIn:
     def parents(self, revision: int, lines: Sequence[str] = ()) -> tuple[int, ...]:
         return (revision - 1,) if revision > 1 else ()
 
+    def main(self, upto: int) -> int:
+        return upto
+
     def list(self, revision: int, folder: str) -> Sequence[Entry]:
         return [Entry("_workflows/a.yaml", False)] if folder else [Entry("_workflows", True)]
 

@@ -336,3 +336,19 @@ def made(repository: Path, *words: str, date: int = 0) -> str:
         argv, input="", capture_output=True, text=True, check=True, env={**os.environ, **people, **dates}
     )
     return done.stdout.strip()
+
+
+def test_a_commit_is_looked_for_only_in_pushes_that_can_have_brought_it(
+    proj_git: GitRepository, archive: GitArchive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each look is a process, and a task that goes on after a crash must not wait for ten thousand of them."""
+    for number in range(4):
+        commit = proj_git.commit("f", str(number))
+        proj_git.push()
+        archive.youngest()
+    asked: list[str] = []
+    contains = archive._contains
+    monkeypatch.setattr(archive, "_contains", lambda tip, one: asked.append(tip) or contains(tip, one))
+    assert archive.number_of(commit, since=3) == 4
+    assert archive.number_of(commit, since=4) is None
+    assert asked == []

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from custody.engine import Serving, Settings, Worker
 from custody.model.errors import BadInput, KeyConflict, NotFound, Refused
 from custody.model.job import Filter, Job
+from custody.stores import open_store
 from custody.workflows.archives import Archives
+from custody.workflows.notify import reconcile
 from custody.workflows.planning import TASK_KIND, task_key
 from custody.workflows.runs import ask_for_run
 from custody.workflows.schedules import RUN_KIND, keep_time
+from custody.workflows.serving import WorkflowConfig, kinds, open_shop
 from custody.workflows.task import Schedule
+from rig.need import need
 from workflows.desk import Desk, until
+from workflows.repositories import GitRepository
 
 BOOK = """
 - name: indexing
@@ -234,3 +241,34 @@ def test_a_faulty_revision_leaves_the_schedules_of_the_last_good_one(one_desk: D
     one_desk.notify(3)
     one_desk.run()
     assert [schedule.spec for schedule in one_desk.store.schedules.list()] == ["0 4 * * *"]
+
+
+def test_in_git_the_main_branch_says_what_runs_by_the_clock_and_is_what_runs(
+    tmp_path: Path, proj_git: GitRepository
+) -> None:
+    """A branch that never had the file, or has an old one, must not stop or change what the archive does each night."""
+    need("bubblewrap")
+    with open_store(f"sqlite:///{tmp_path / 'custody.db'}") as store:
+        shop = open_shop(store, WorkflowConfig(), tmp_path)
+        kept = Archives(store).add("proj", "git", str(proj_git.path), "ada")
+
+        def work() -> None:
+            reconcile(store, Archives(store).get("proj"))
+            Worker(store, Serving(tuple(kinds(shop))), Settings(threads=2)).run_until_quiet()
+
+        proj_git.commit("a.txt", "a")
+        proj_git.git("branch", "feature")
+        proj_git.commit("_workflows/nightly.yaml", NIGHTLY.format(cron="0 3 * * *", overlap="skip"))
+        proj_git.push("origin", "main")
+        work()
+        proj_git.push("origin", "feature")
+        work()
+        assert (kept.last, Archives(store).get("proj").last) == (0, 2)
+        assert [schedule.name for schedule in store.schedules.list()] == ["proj/nightly"]
+        slot = store.now() - 1
+        store.db.write(lambda tx: tx.run("pause_schedule", name="proj/nightly", paused=0, next_slot=slot))
+        assert store.schedules.run_due() == 1
+        work()
+        (run,) = store.queue.every(Filter(kind=RUN_KIND))
+        assert (run.state, run.facts["revision"]) == ("done", 1), "of the main branch"
+        shop.sandboxes.__exit__(None, None, None)

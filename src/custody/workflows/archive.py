@@ -64,6 +64,9 @@ class Archive(Protocol):
         `lines` are paths with a history of their own (trunk, branches/*), where branches are only folders.
         """
 
+    def main(self, upto: int) -> int:
+        """The newest revision, up to this one, whose files say what runs by the clock: in git, of the main branch."""
+
     def list(self, revision: int, folder: str) -> Sequence[Entry]:
         """What is directly in a folder; `NotFound` if there is no such folder."""
 

@@ -52,6 +52,9 @@ class FolderArchive:
     def parents(self, revision: int, lines: Sequence[str] = ()) -> tuple[int, ...]:
         return (revision - 1,) if revision > 1 else ()
 
+    def main(self, upto: int) -> int:
+        return upto
+
     def list(self, revision: int, folder: str) -> Sequence[Entry]:
         content, inside = self._content(revision), self._at(revision, folder)
         if not inside.is_dir():

@@ -129,10 +129,10 @@ class GitArchive:
                 return update
         raise NotFound(f"there is no revision {revision}", code="archive.revision", where=str(self.repository))
 
-    def number_of(self, commit: str) -> int | None:
-        """The first update that brought a commit, if it has been counted."""
+    def number_of(self, commit: str, since: int = 0) -> int | None:
+        """The first update after `since` that brought a commit, if it has been counted. Each is asked by itself."""
         for update in self._journal.updates():
-            if update.number and (update.new == commit or self._contains(update.new, commit)):
+            if update.number > since and (update.new == commit or self._contains(update.new, commit)):
                 return update.number
         return None
 
@@ -144,6 +144,12 @@ class GitArchive:
             if 0 < update.number < revision and (update.ref == this.ref or update.new not in earlier):
                 earlier[update.new] = update.number
         return tuple(sorted({earlier[commit] for commit in self._nearest(this.new, earlier.keys())}))
+
+    def main(self, upto: int) -> int:
+        """Of the branch that HEAD names; while nobody has pushed that one, of any."""
+        head = (self.repository / "HEAD").read_text(errors="surrogateescape").strip().removeprefix("ref: ")
+        numbers = [update.number for update in self._journal.updates() if update.ref == head]
+        return max((number for number in numbers if 0 < number <= upto), default=upto)
 
     def list(self, revision: int, folder: str) -> Sequence[Entry]:
         folder = _clean(folder)

@@ -55,8 +55,8 @@ def committed(archive: GitArchive, key: str, since: int) -> int | None:
     archive.youngest()  # counts what nobody has told of
     for commit_ in found:
         message = archive.git(["show", "-s", "--format=%B", commit_]).decode(errors="replace")
-        number = archive.number_of(commit_) if trailers(message).get(COMMIT_KEY) == key else None
-        if number and number > since:
+        number = archive.number_of(commit_, since) if trailers(message).get(COMMIT_KEY) == key else None
+        if number:
             return number
     return None
 

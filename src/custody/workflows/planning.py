@@ -62,9 +62,9 @@ def commit(work: Work, store: Store) -> Outcome:
         return Wait(0, "a task of an earlier revision holds this one up", needs=blocked)
     by_commit = Run(job=work.job.id, also=lambda task: waits_for_the_spared(store, name, revision, task))
     last = begin(work, store, name, planned, by_commit, outlook.earlier).last
-    says_so = revision == kept.last or planned.definition_hash != outlook.before
-    if says_so and not planned.faults:  # a later one that says otherwise does so for itself, unless it is faulty
-        keep_time(store, name, planned.schedules)
+    is_news = revision == kept.last or planned.definition_hash != outlook.before
+    if is_news and not planned.faults and archive.main(revision) == revision:
+        keep_time(store, name, planned.schedules)  # later ones say for themselves, unless they are faulty
     item = NewItem(
         revision_item(name, revision), frozenset({"revision"}), name, fingerprint=meta.id,
         detail={"author": meta.author, "message": meta.message[:500], "date": meta.date},

@@ -99,7 +99,7 @@ def run(work: Work, store: Store) -> Outcome:
     kept = Archives(store).workable(name)
     if isinstance(kept, str):
         return Wait(PATIENCE, kept)
-    revision = int(work.payload.get("revision") or work.facts.get("revision") or kept.last)
+    revision = int(work.payload.get("revision") or work.facts.get("revision") or kept.open().main(kept.last))
     commit = store.queue.by_key(COMMIT_KIND, commit_key(kept.name, revision))
     if revision < 1 or (commit is not None and commit.ended is None):
         needs = [Edge(commit.id)] if commit else []

@@ -89,6 +89,9 @@ class SvnArchive:
             found = {revision - 1}
         return tuple(sorted(found))
 
+    def main(self, upto: int) -> int:
+        return upto
+
     def list(self, revision: int, folder: str) -> Sequence[Entry]:
         listing = self._xml(["ls", "--xml", self.at(folder, revision)]).find("list")
         entries = listing.findall("entry") if listing is not None else []

@@ -17,7 +17,7 @@ import pytest
 from typer.testing import CliRunner
 
 from custody.cli.archive import app
-from custody.model.errors import CustodyError, Refused
+from custody.model.errors import CustodyError, NotFound, Refused
 from custody.model.job import NewJob
 from custody.stores import open_store
 from custody.workflows import inside
@@ -219,6 +219,14 @@ def test_more_is_committed_at_once_than_a_command_line_can_hold(proj_svn: SvnRep
         (work / deep / f"{number}.html").touch()
     revision = archive.commit(drafted(archive, work, ["pages"]), 60)
     assert len([entry for entry in archive.tree(revision, "pages") if not entry.is_folder]) == 1_300
+
+
+def test_the_beginning_of_a_file_can_be_had_without_the_rest(archive: Archive) -> None:
+    assert archive.head(1, "a.txt", 10) == (b"a", 1)
+    assert archive.head(1, "b/c.txt", 0) == (b"", 1)
+    for path in ("nothing", "b"):
+        with pytest.raises(NotFound):
+            archive.head(1, path, 10)
 
 
 def test_a_folder_is_committed_as_it_stands(archive: Archive, tmp_path: Path) -> None:

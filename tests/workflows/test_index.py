@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from pathlib import Path
 
 import pytest
 
+from custody.workflows.archive import read_workflows
 from custody.workflows.archives import JOURNAL
+from custody.workflows.definition import read
 from custody.workflows.git import GitArchive
 from custody.workflows.index import Index, index_file, open_index
 from custody.workflows.planning import QUICK_KIND, task_key
@@ -128,3 +131,28 @@ def test_an_index_that_is_stopped_is_as_it_was(index: Index, proj_svn: SvnReposi
     assert index.bring_to(SvnArchive(str(proj_svn.path)), 1, lambda: True) is None
     assert index.revision == 0
     assert paths(index, "whale") == []
+
+
+def test_a_file_larger_than_our_memory_is_indexed_by_its_beginning(tmp_path: Path, proj_git: GitRepository) -> None:
+    archive = GitArchive(proj_git.path, proj_git.path / JOURNAL)
+    proj_git.commit("film.txt", "whale " + "x" * 40_000_000)
+    proj_git.push()
+    assert archive.youngest() == 1
+    tracemalloc.start()
+    try:
+        with open_index(index_file(tmp_path, "book", "refs/heads/main")) as index:
+            index.bring_to(archive, 1)
+            assert paths(index, "whale") == ["film.txt"]
+        assert tracemalloc.get_traced_memory()[1] < 20_000_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_workflow_file_that_is_far_too_large_is_not_read_whole(proj_git: GitRepository) -> None:
+    archive = GitArchive(proj_git.path, proj_git.path / JOURNAL)
+    proj_git.commit("_workflows/a.yaml", "#" * 5_000_000)
+    proj_git.push()
+    assert archive.youngest() == 1
+    files, _ = read_workflows(archive, 1)
+    assert len(files["_workflows/a.yaml"]) < 300_000
+    assert "larger than 256 KiB" in read(files).faults[0].message

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from custody.workflows.definition import FOLDER, is_workflow_file
+from custody.workflows.reading import LARGEST
 
 if TYPE_CHECKING:
     from custody.workflows.draft import Draft
@@ -78,6 +79,9 @@ class Archive(Protocol):
 
     def read(self, revision: int, path: str) -> bytes: ...
 
+    def head(self, revision: int, path: str, most: int, seconds: float = 120) -> tuple[bytes, int]:
+        """The beginning of a file that may be larger than our memory, and its size."""
+
     def export(self, revision: int, into: Path) -> None:
         """Write the whole revision into an empty folder. Links are made as links."""
 
@@ -110,4 +114,7 @@ def read_workflows(archive: Archive, revision: int) -> tuple[dict[str, bytes], l
     if FOLDER not in top:
         return {}, []
     wanted, paths = workflow_files(archive.list(revision, FOLDER))
-    return {as_text(path): archive.read(revision, path) for path in wanted}, [as_text(path) for path in paths]
+    # Of one that is larger than it may be, enough to say so.
+    return {as_text(path): archive.head(revision, path, LARGEST + 1)[0] for path in wanted}, [
+        as_text(path) for path in paths
+    ]

@@ -7,7 +7,10 @@ limit, and errors in our own words.
 from __future__ import annotations
 
 import subprocess
+import tempfile
+import threading
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 from custody.model.errors import Unavailable
 
@@ -23,6 +26,10 @@ class Failed(Exception):
         self.code, self.said = code, said
 
 
+def _environment(more: Mapping[str, str] | None) -> dict[str, str]:
+    return {"PATH": _PATH, "LC_ALL": "C.UTF-8", "HOME": "/nonexistent", **(more or {})}
+
+
 def call(
     argv: Sequence[str], *, seconds: float = 60, given: bytes = b"", env: Mapping[str, str] | None = None
 ) -> bytes:
@@ -33,15 +40,64 @@ def call(
             input=given,
             capture_output=True,
             timeout=seconds,
-            env={"PATH": _PATH, "LC_ALL": "C.UTF-8", "HOME": "/nonexistent", **(env or {})},
+            env=_environment(env),
             cwd="/",
         )
     except FileNotFoundError:
-        hint = f"apt-get install {_PACKAGES.get(argv[0], argv[0])}"
-        raise Unavailable(f"{argv[0]} is not installed", code="archive.tool", hint=hint) from None
+        raise _not_installed(argv[0]) from None
     except subprocess.TimeoutExpired:
-        message = f"{argv[0]} gave no answer within {seconds:g} seconds"
-        raise Unavailable(message, code="archive.silent") from None
+        raise _silent(argv[0], seconds) from None
     if done.returncode:
         raise Failed(done.returncode, done.stderr.decode(errors="replace").strip())
     return done.stdout
+
+
+def call_for_head(
+    argv: Sequence[str], most: int, *, seconds: float, given: bytes = b"", env: Mapping[str, str] | None = None
+) -> tuple[bytes, int]:
+    """The first bytes that a tool prints, and how many there are in all: what an archive keeps may be larger than our
+    memory. `given` is short, a password."""
+    with tempfile.TemporaryFile() as said:
+        try:
+            process = subprocess.Popen(
+                argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=said, env=_environment(env), cwd="/"
+            )
+        except FileNotFoundError:
+            raise _not_installed(argv[0]) from None
+        limit = threading.Timer(seconds, process.kill)
+        limit.start()
+        try:
+            head, total = _head_and_size(process, most, given)
+        finally:
+            limit.cancel()
+            process.kill()  # has no effect on one that has ended
+            code = process.wait()
+        if code < 0:
+            raise _silent(argv[0], seconds)
+        if code:
+            said.seek(0)
+            raise Failed(code, said.read().decode(errors="replace").strip())
+        return head, total
+
+
+def _head_and_size(process: subprocess.Popen[bytes], most: int, given: bytes) -> tuple[bytes, int]:
+    assert process.stdin is not None
+    assert process.stdout is not None
+    with process.stdout as printed:
+        with suppress(BrokenPipeError), process.stdin as asked:  # it may have ended without asking
+            asked.write(given)
+        head = printed.read(most)
+        total = len(head)
+        while piece := printed.read(1 << 20):
+            total += len(piece)
+    process.wait()
+    return head, total
+
+
+def _not_installed(tool: str) -> Unavailable:
+    hint = f"apt-get install {_PACKAGES.get(tool, tool)}"
+    return Unavailable(f"{tool} is not installed", code="archive.tool", hint=hint)
+
+
+def _silent(tool: str, seconds: float) -> Unavailable:
+    return Unavailable(f"{tool} gave no answer within {seconds:g} seconds", code="archive.silent")

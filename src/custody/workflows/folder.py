@@ -78,6 +78,13 @@ class FolderArchive:
         except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
             raise self._absent(path) from None
 
+    def head(self, revision: int, path: str, most: int, seconds: float = 120) -> tuple[bytes, int]:
+        try:
+            with self._at(revision, path).open("rb") as file:
+                return file.read(most), os.fstat(file.fileno()).st_size
+        except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
+            raise self._absent(path) from None
+
     def export(self, revision: int, into: Path) -> None:
         shutil.copytree(self._content(revision), into, dirs_exist_ok=True)
 

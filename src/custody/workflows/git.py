@@ -20,7 +20,7 @@ from pathlib import Path
 from custody.model.errors import CustodyError, NotFound, Unavailable
 from custody.workflows import git_commit
 from custody.workflows.archive import ADDED, CHANGED, DELETED, Change, Entry, Meta
-from custody.workflows.calling import Failed, call
+from custody.workflows.calling import Failed, call, call_for_head
 from custody.workflows.draft import Draft
 from custody.workflows.hooks import spooled
 from custody.workflows.journal import Journal, Update, Writer, is_nothing
@@ -169,6 +169,13 @@ class GitArchive:
 
     def read(self, revision: int, path: str) -> bytes:
         return self.git(["cat-file", "blob", f"{self.update(revision).new}:{_clean(path)}"])
+
+    def head(self, revision: int, path: str, most: int, seconds: float = 120) -> tuple[bytes, int]:
+        words = [*self._command(), "cat-file", "blob", f"{self.update(revision).new}:{_clean(path)}"]
+        try:
+            return call_for_head(words, most, seconds=seconds, env=_ENV)
+        except Failed as error:
+            raise _told(error, str(self.repository)) from None
 
     def export(self, revision: int, into: Path) -> None:
         """Through an index of its own: `git archive` leaves out what a committer marks `export-ignore`."""

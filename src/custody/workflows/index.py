@@ -133,14 +133,15 @@ class Index:
         return self._db.execute("select 1 from path where path = ?", (as_text(path),)).fetchone() is not None
 
     def _put(self, archive: Archive, revision: int, path: str) -> None:
-        content, noted = archive.read(revision, path), json.dumps(dict(archive.properties(revision, path)))
+        head, size = archive.head(revision, path, LARGEST_TEXT, seconds=3600)
+        noted = json.dumps(dict(archive.properties(revision, path)))
         self._forget(path)
         name = as_text(path)
-        values = (name, revision, len(content), noted)
+        values = (name, revision, size, noted)
         self._db.execute("insert into path (path, since, size, properties) values (?, ?, ?, ?)", values)
         row = self._db.last_insert_rowid()
         self._db.execute("insert into words (rowid, path, properties, body) values (?, ?, ?, ?)",
-                         (row, name, noted, _text(content)))  # fmt: skip
+                         (row, name, noted, _text(head, size)))  # fmt: skip
 
     def _forget(self, path: str) -> None:
         """It, and whatever was below it."""
@@ -164,10 +165,10 @@ def _steps(archive: Archive, known: int, revision: int) -> Iterator[int]:
     yield from reversed(found)
 
 
-def _text(content: bytes) -> str:
-    if b"\0" in content[:8192]:
+def _text(head: bytes, size: int) -> str:
+    if b"\0" in head[:8192]:
         return ""
     try:
-        return content[:LARGEST_TEXT].decode()
+        return head.decode()
     except UnicodeDecodeError:
-        return content[:LARGEST_TEXT].decode("utf-8", "ignore") if len(content) > LARGEST_TEXT else ""
+        return head.decode("utf-8", "ignore") if size > len(head) else ""  # cut off in the middle of a character

@@ -17,12 +17,13 @@ import tempfile
 import urllib.parse
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from custody.model.errors import BadInput, CustodyError, NotFound, Refused, Unavailable
 from custody.workflows import svn_commit
 from custody.workflows.archive import ADDED, CHANGED, COMMIT_KEY, DELETED, REPLACED, Change, Entry, Meta
-from custody.workflows.calling import Failed, call
+from custody.workflows.calling import Failed, call, call_for_head
 from custody.workflows.draft import Draft
 
 # `svn+ssh` and its kind start programs named in a configuration file; they are not for a worker.
@@ -115,6 +116,16 @@ class SvnArchive:
 
     def read(self, revision: int, path: str) -> bytes:
         return self._svn(["cat", "--ignore-keywords", self.at(path, revision)])
+
+    def head(self, revision: int, path: str, most: int, seconds: float = 120) -> tuple[bytes, int]:
+        with self._as_ourselves(["svn", "cat"]) as argv:
+            try:
+                return call_for_head(
+                    [*argv, "--ignore-keywords", self.at(path, revision)], most, seconds=seconds,
+                    given=self._password.encode(),
+                )  # fmt: skip
+            except Failed as error:
+                raise _told(error.said, self.url) from None
 
     def export(self, revision: int, into: Path) -> None:
         # Externals would fetch from wherever a committer likes.
@@ -218,11 +229,16 @@ class SvnArchive:
 
     def client(self, program: Sequence[str], words: Sequence[str], seconds: float = 120) -> bytes:
         """Run one of Subversion's clients as whoever we are to the server."""
+        with self._as_ourselves(program) as argv:
+            return self._call([*argv, *words], seconds=seconds, given=self._password.encode())
+
+    @contextmanager
+    def _as_ourselves(self, program: Sequence[str]) -> Iterator[Sequence[str]]:
         with tempfile.TemporaryDirectory(prefix="custody-svn-") as settings:  # nobody's own configuration
             argv = [*program, "--non-interactive", "--no-auth-cache", "--config-dir", settings]
             if self._username:
                 argv += ["--username", self._username, "--password-from-stdin"]
-            return self._call([*argv, *words], seconds=seconds, given=self._password.encode())
+            yield argv
 
     def _call(self, argv: Sequence[str], *, seconds: float = 120, given: bytes = b"") -> bytes:
         try:

@@ -81,3 +81,20 @@ def test_an_archive_that_is_not_there_is_told_of(one_desk: Desk, words: list[str
 def test_a_number_that_no_revision_has_is_refused_in_words(one_desk: Desk, revision: str) -> None:
     done = archive(one_desk, "notify", "proj", revision)
     assert done.exit_code == 0 or isinstance(done.exception, CustodyError), done.exception
+
+
+def test_a_commit_that_was_held_up_by_a_task_that_is_gone_can_be_had_to_go_on(desk: Desk) -> None:
+    """`why` says that an operator cancels or resumes it, and that has to help."""
+    text = "order: strict\ntasks:\n  - {name: gate, script: exit 1}\n"
+    desk.notify(desk.commit({"_workflows/a.yaml": text}))
+    desk.notify(desk.commit({"_workflows/a.yaml": text.replace("exit 1", "exit 0")}))
+    desk.run()
+    desk.operator.delete(desk.task(1, "gate").id, "it was a mistake")
+    commit = desk.task(2, "COMMIT").id
+    (reason,) = desk.store.queue.why(commit)
+    assert "was deleted" in reason.text
+    assert "cancels and resumes it" in reason.clears
+    desk.operator.cancel(commit, "let it go on")
+    desk.operator.resume(commit, "without that one")
+    desk.run()
+    assert desk.states("gate", 2) == ["done"]

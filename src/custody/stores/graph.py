@@ -51,6 +51,9 @@ def after_reopening(tx: Tx, job: Job) -> None:
     """An ended job has something to do again."""
     news = News()
     news.reopened(job)
+    gone = len(tx.run("give_up_on_gone", id=job.id))
+    if gone:
+        job = job_from(tx.run("count_down", id=job.id, by=gone)[0])
     _became_ready(tx, job, news)
     spread(tx, news)
 

@@ -250,6 +250,12 @@ returning job
 update job set unmet = unmet - :by where id = :id
 returning {job_columns}
 
+-- name: give_up_on_gone
+-- Whoever resumes a job that waited for one that was deleted wants it to go on without that.
+update edge set met = 1
+where job = :id and met = 0 and not exists (select 1 from job where job.id = edge.target)
+returning target
+
 -- name: count_up
 update job set unmet = unmet + :by where id = :id
 returning id

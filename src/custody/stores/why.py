@@ -131,7 +131,7 @@ def _need(row: Row) -> Reason:
         return Reason(
             "needs",
             f"it needs job {target}, which was deleted",
-            "an operator cancels or resumes it",
+            "an operator cancels and resumes it",
             job=target,
         )
     if ended and not satisfied(wants, ended):

@@ -28,7 +28,7 @@ ADMIN = {
     "queued": ("hold", "cancel"),
     "held": ("release", "cancel"),
     "failed": ("resume", "accept"),
-    "cancelled": ("resume",),
+    "cancelled": ("resume", "accept"),
     "skipped": ("resume",),
 }
 ENDS = {"pass": "passed", "fail": "failed", "cancel": "cancelled", "supersede": "superseded"}

@@ -154,6 +154,8 @@ class Queue:
             if was_open and row.parent is not None:
                 self._lost_a_child.add(row.parent)
         else:
+            for need in row.needs:
+                need.met = need.met or (not was_open and need.edge.on not in self.rows)  # to go on without it
             self._may_be_ready(row)
         self._spread()
         return True

@@ -98,3 +98,17 @@ def test_a_commit_that_was_held_up_by_a_task_that_is_gone_can_be_had_to_go_on(de
     desk.operator.resume(commit, "without that one")
     desk.run()
     assert desk.states("gate", 2) == ["done"]
+
+
+def test_what_was_cancelled_can_be_accepted_so_that_later_revisions_go_on(desk: Desk) -> None:
+    """The only other way would be to run what somebody has just stopped."""
+    text = "- {name: a, depends: [PREV], script: test $CUSTODY_REVISION = 2}\n"
+    desk.notify(desk.commit({"_workflows/a.yaml": text}))
+    desk.worker().run_until_idle(1)
+    assert archive(desk, "cancel", "proj", "1", "a", "--why", "not needed").exit_code == 0
+    desk.notify(desk.commit({"n": "1"}))
+    desk.run()
+    assert "resumed or accepted" in archive(desk, "why", "proj", "2", "a").stdout
+    assert archive(desk, "accept", "proj", "1", "a", "--why", "as it is").exit_code == 0
+    desk.run()
+    assert desk.states("a", 2) == ["done"]

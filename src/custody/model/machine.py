@@ -112,6 +112,7 @@ WORK: Final = Machine(
         Move("failed", "resume", "queued", by="admin"),
         Move("failed", "accept", "done", by="admin"),
         Move("cancelled", "resume", "queued", by="admin"),
+        Move("cancelled", "accept", "done", by="admin"),  # a later one waits for it as for one that failed
         Move("skipped", "rearm", "queued", by="engine"),
         Move("skipped", "resume", "queued", by="admin"),
     ),

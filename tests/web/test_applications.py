@@ -216,6 +216,12 @@ def test_an_archive_is_asked_held_and_released_by_forms(changing: House) -> None
 
 
 @NO_GIT
+@pytest.mark.parametrize("to", ["²", "x", "9" * 30, "-1"])
+def test_a_page_of_revisions_that_is_none_is_the_newest(changing: House, to: str) -> None:
+    assert "build" in text(changing, f"/archives/book?to={to}")
+
+
+@NO_GIT
 def test_an_archive_is_held_in_all_its_lanes_and_released_in_all(changing: House) -> None:
     here, store = "/archives/book", changing.archive.store
     store.queue.submit_one(NewJob("workflow/task", {}, lane="book/slow", collection="book"))

@@ -352,3 +352,14 @@ def test_a_commit_is_looked_for_only_in_pushes_that_can_have_brought_it(
     assert archive.number_of(commit, since=3) == 4
     assert archive.number_of(commit, since=4) is None
     assert asked == []
+
+
+def test_what_an_administrator_begins_the_repositorys_owner_can_go_on_with(
+    proj_git: GitRepository, archive: GitArchive
+) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("needs another owner")
+    os.chown(proj_git.path, 65534, 65534)
+    own = GitArchive(proj_git.path, proj_git.path / "custody-journal")
+    assert own.youngest() == 0
+    assert (proj_git.path / "custody-journal").stat().st_uid == 65534

@@ -12,7 +12,7 @@ from custody.model.errors import NotFound, Refused, Unavailable
 from custody.model.job import Filter
 from custody.workflows.archives import Archives
 from custody.workflows.notify import COMMIT_KIND, commit_key, notify
-from custody.workflows.planning import TASK_KIND, task_key
+from custody.workflows.planning import QUICK_KIND, TASK_KIND, task_key
 from custody.workflows.serving import reconcile_all
 from rig.svn import Subversion
 from workflows.desk import Desk, until
@@ -205,3 +205,21 @@ def test_a_paused_archive_starts_nothing_in_any_lane_until_it_goes_on(one_desk: 
         (job.collection, job.task, job.position): job for job in one_desk.store.queue.every(Filter(kind="workflow/*"))
     }
     assert {job.ended for job in jobs.values()} == {"passed"}
+
+
+def test_an_archive_that_calls_all_its_tasks_quick_does_not_keep_others_from_being_planned(
+    one_desk: Desk, svn: Subversion
+) -> None:
+    text = "".join(f"- {{name: s{number}, lane: quick, script: sleep 600}}\n" for number in range(3))
+    one_desk.notify(one_desk.commit({"_workflows/a.yaml": text}))
+    other = svn.fresh_repository()
+    Archives(one_desk.store).add("other", "svn", str(other.path), "ada")
+    other.commit("more", {"n.txt": "1"})
+    with one_desk.working(threads=2, grace=0.1):
+        quick = Filter(kind=QUICK_KIND)
+        until(lambda: any(job.holder for job in one_desk.store.queue.every(quick)))
+        reconcile_all(one_desk.store)
+        until(lambda: getattr(one_desk.store.queue.by_key(COMMIT_KIND, commit_key("other", 1)), "ended", None), 60)
+        for job in one_desk.store.queue.every(quick):
+            one_desk.operator.cancel(job.id, "enough")
+        until(lambda: all(job.ended for job in one_desk.store.queue.every(quick)))

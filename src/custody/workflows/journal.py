@@ -43,6 +43,7 @@ class Journal:
         self.file.parent.mkdir(parents=True, exist_ok=True)
         with open(self.file, "a+b") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
+            _give_to_owner(file, self.file.parent)
             yield Writer(file)
 
 
@@ -70,6 +71,13 @@ class Writer:
 
     def youngest(self) -> int:
         return max((update.number for update in self.updates), default=0)
+
+
+def _give_to_owner(file: BinaryIO, folder: Path) -> None:
+    """The hook runs as whoever owns the repository, and an administrator may have been here first."""
+    owner, about = folder.stat(), os.fstat(file.fileno())
+    if os.geteuid() == 0 == about.st_uid != owner.st_uid:
+        os.fchown(file.fileno(), owner.st_uid, owner.st_gid)
 
 
 def is_nothing(commit: str) -> bool:

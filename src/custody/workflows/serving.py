@@ -78,12 +78,13 @@ def _client(work: Path) -> Path:
 
 
 def kinds(shop: Shop, at_once: int = 0) -> Sequence[Kind]:
-    """Long tasks leave a thread of every worker to planning and to quick tasks."""
+    """Long tasks leave a thread of every worker to planning and to quick tasks; and so do those that are only called
+    quick."""
     patient = Backoff(first=1, most=60)
     return (
         Kind(COMMIT_KIND, lambda work: commit(work, shop.store), tries=1_000_000, backoff=patient),
         Kind(RUN_KIND, lambda work: run(work, shop.store), tries=1_000_000, backoff=patient),
-        _tasks(shop, QUICK_KIND),
+        replace(_tasks(shop, QUICK_KIND), spare=1),
         replace(_tasks(shop, TASK_KIND), at_once=at_once, spare=1),
     )
 

@@ -73,7 +73,7 @@ def read_one(asked: Asked) -> View:
     store = asked.site.store
     kept = Archives(store).get(str(asked.part("archive")))
     wanted = asked.query.get("to", "")
-    last = min(int(wanted), kept.last) if wanted.isdigit() else kept.last
+    last = min(int(wanted), kept.last) if wanted.isdecimal() else kept.last
     first = max(1, last - SHOWN + 1)
     grid = Grid.of(store, kept.name, first, last)
     earlier = words.address(f"/archives/{kept.name}", {"to": str(first - 1)}) if first > 1 else ""

@@ -20,6 +20,7 @@ from custody.cli.archive import app
 from custody.model.errors import CustodyError, NotFound, Refused
 from custody.model.job import NewJob
 from custody.stores import open_store
+from custody.web import logs
 from custody.workflows import inside
 from custody.workflows.archive import LINEAGE, Archive
 from custody.workflows.archives import JOURNAL, Archives
@@ -368,3 +369,28 @@ def test_outside_a_task_nothing_is_committed_this_way(monkeypatch: pytest.Monkey
 def test_what_is_not_a_commit_is_answered_with_how_to_make_one(words: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert inside.main(words.split()) == 2
     assert "usage: custody archive commit" in capsys.readouterr().err
+
+
+def test_a_task_that_is_retried_keeps_what_it_printed_before(one_desk: Desk) -> None:
+    one_desk.notify(one_desk.commit({"_workflows/a.yaml": "- {name: a, script: date +%N; exit 1}\n"}))
+    one_desk.run()
+    printed = [one_desk.log(1, "a")]
+    for _ in range(2):
+        one_desk.operator.resume(one_desk.task(1, "a").id, "again")
+        one_desk.run()
+        printed.append(one_desk.log(1, "a"))
+    job = one_desk.task(1, "a")
+    assert [logs.read(one_desk.shop, job, number).decode() for number in (1, 2, 3)] == printed
+    assert [attempt.number for attempt in logs.attempts(one_desk.shop, job, one_desk.store.now())] == [1, 2, 3]
+
+
+def test_a_retry_that_is_repeated_after_a_crash_makes_its_commit_once(one_desk: Desk) -> None:
+    """The first run has committed too: what it counted must not be taken for what the retry has done."""
+    script = "test $CUSTODY_REVISION = 1 || exit 0; echo $CUSTODY_ATTEMPT > f; custody archive commit -m m f; exit 1"
+    one_desk.notify(one_desk.commit({"_workflows/a.yaml": f"- {{name: a, script: {script!r}}}\n"}))
+    one_desk.run()
+    job = one_desk.task(1, "a")
+    assert list(job.facts["commits"]) == [f"{job.id}.0.0"]
+    one_desk.operator.resume(job.id, "again")
+    one_desk.run()
+    assert list(one_desk.task(1, "a").facts["committing"]) == [f"{job.id}.0.0", f"{job.id}.1.0"]

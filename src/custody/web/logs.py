@@ -13,7 +13,8 @@ from custody.model.job import Job
 from custody.robots.ready.ocfl import current
 from custody.workflows.archive import as_text
 from custody.workflows.planning import QUICK_KIND, TASK_KIND
-from custody.workflows.shop import Shop, sandbox_prefix
+from custody.workflows.shop import Shop, attempt_name
+from custody.workflows.shop import logs as shop_logs
 
 PAGE = 500  # lines
 MOST_BYTES = 64 << 20
@@ -49,14 +50,10 @@ def attempts(shop: Shop | None, job: Job, now: int) -> Sequence[Attempt]:
     """The tries of a job that printed something on this machine."""
     if shop is None or job.kind not in (TASK_KIND, QUICK_KIND):
         return []
-    kept = {
-        int(found[1]): path.stat().st_size
-        for path in shop.folder(job).glob("attempt-*.log")
-        if (found := re.fullmatch(r"attempt-(\d+)\.log", path.name))
-    }
-    made = [Attempt(number, False, size) for number, size in sorted(kept.items())]
-    if job.attempts not in kept and job.holder and job.until > now and _live(shop, job) is not None:
-        made.append(Attempt(job.attempts, True, 0))
+    kept = shop_logs(shop.folder(job))
+    made = [Attempt(number, False, path.stat().st_size) for number, path in sorted(kept.items())]
+    if job.holder and job.until > now and _live(shop, job) is not None:
+        made.append(Attempt(max(kept, default=0) + 1, True, 0))
     return made
 
 
@@ -64,11 +61,11 @@ def read(shop: Shop | None, job: Job, attempt: int) -> bytes:
     """All that one attempt printed so far."""
     if shop is None or job.kind not in (TASK_KIND, QUICK_KIND):
         raise NotFound(f"job {job.id} keeps no log", code="log.unknown")
-    path = shop.folder(job) / f"attempt-{attempt}.log"
-    if path.is_file():
-        with path.open("rb") as file:
+    kept = shop_logs(shop.folder(job))
+    if attempt in kept:
+        with kept[attempt].open("rb") as file:
             return file.read(MOST_BYTES)
-    live = _live(shop, job) if attempt == job.attempts else None
+    live = _live(shop, job) if attempt == max(kept, default=0) + 1 else None
     if live is None:
         raise NotFound(
             f"attempt {attempt} of job {job.id} left no log here", code="log.unknown",
@@ -79,7 +76,7 @@ def read(shop: Shop | None, job: Job, attempt: int) -> bytes:
 
 def _live(shop: Shop, job: Job) -> bytes | None:
     try:
-        running = shop.sandboxes.find(f"{sandbox_prefix(job)}{job.attempts}")
+        running = shop.sandboxes.find(attempt_name(job))
         return running.output() if running else None
     except OSError:
         return None  # it ended, and was put away, just now

@@ -5,6 +5,7 @@ What becomes of a task that runs is for `tasks.py`.
 
 from __future__ import annotations
 
+import re
 import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -61,6 +62,17 @@ class Shop:
 def sandbox_prefix(job: Job) -> str:
     """Every attempt at a job has its own sandbox; its name tells whose it is."""
     return f"task-{job.id}-"
+
+
+def attempt_name(job: Job) -> str:
+    """Attempts are counted anew when a person has it run again; their names are not used again."""
+    return f"{sandbox_prefix(job)}{f'{job.retries}.' if job.retries else ''}{job.attempts}"
+
+
+def logs(folder: Path) -> dict[int, Path]:
+    """What the attempts at a job have printed, by number, in the order in which they ended."""
+    found = {re.fullmatch(r"attempt-(\d+)\.log", path.name): path for path in folder.glob("attempt-*.log")}
+    return {int(number[1]): path for number, path in found.items() if number}
 
 
 def obstacle(work: Work, shop: Shop, recipe: dict[str, Any]) -> Outcome | None:

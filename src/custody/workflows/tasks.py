@@ -11,6 +11,7 @@ import fnmatch
 import os
 import shutil
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,17 @@ from custody.workflows.archives import Archives
 from custody.workflows.committing import Commits
 from custody.workflows.index import index_file, open_index
 from custody.workflows.planning import revision_item
-from custody.workflows.shop import PATIENCE, Shop, missing_inputs, obstacle, prepare, sandbox_prefix, secrets_for
+from custody.workflows.shop import (
+    PATIENCE,
+    Shop,
+    attempt_name,
+    logs,
+    missing_inputs,
+    obstacle,
+    prepare,
+    sandbox_prefix,
+    secrets_for,
+)
 from custody.workflows.window import Window
 
 BEAT_SECONDS = 0.2
@@ -56,7 +67,7 @@ def run_task(work: Work, shop: Shop) -> Outcome:
     if hindered := missing_inputs(work, shop):
         return hindered
     adopted = images.adopted(work, shop)
-    attempt = adopted or f"{sandbox_prefix(work.job)}{work.job.attempts}"
+    attempt = adopted or attempt_name(work.job)
     place, beside = shop.work / attempt, shop.work / f".{attempt}"
     _clear(shop, work.job, but=attempt)
     try:
@@ -129,7 +140,7 @@ def _watch(work: Work, running: Running, longer: float) -> End:
 def _conclude(work: Work, shop: Shop, recipe: dict[str, Any], running: Running, end: End, place: Path) -> Outcome:
     folder = shop.folder(work.job)
     folder.mkdir(parents=True, exist_ok=True)
-    log = folder / f"attempt-{work.job.attempts}.log"
+    log = _next_log(folder)
     log.write_bytes(running.output())
     running.remove()
     told: dict[str, Any] = {
@@ -150,6 +161,17 @@ def _conclude(work: Work, shop: Shop, recipe: dict[str, Any], running: Running, 
     reason = f"{reason}: {end.detail}" if end.detail else reason
     events = [] if again else [_event(work, "failure", {**told, "reason": reason})]
     return Failed(code, reason, transient=again, detail=told, keep=kept, events=events)
+
+
+def _next_log(folder: Path) -> Path:
+    """A file that nobody has written yet: neither an attempt before, nor one that was given up and ends beside us."""
+    number = max(logs(folder), default=0)
+    while True:
+        number += 1
+        with suppress(FileExistsError):
+            log = folder / f"attempt-{number}.log"
+            log.touch(exist_ok=False)
+            return log
 
 
 def _event(work: Work, outcome: Any, detail: dict[str, Any]) -> NewEvent:

@@ -10,8 +10,10 @@ from typer.testing import CliRunner
 from custody.cli.archive import app
 from custody.model.errors import NotFound, Refused, Unavailable
 from custody.model.job import Filter
+from custody.workflows.archive import Archive, read_workflows
 from custody.workflows.archives import Archives
 from custody.workflows.notify import COMMIT_KIND, commit_key, notify
+from custody.workflows.pausing import pause
 from custody.workflows.planning import QUICK_KIND, TASK_KIND, task_key
 from custody.workflows.serving import reconcile_all
 from rig.svn import Subversion
@@ -223,3 +225,21 @@ def test_an_archive_that_calls_all_its_tasks_quick_does_not_keep_others_from_bei
         for job in one_desk.store.queue.every(quick):
             one_desk.operator.cancel(job.id, "enough")
         until(lambda: all(job.ended for job in one_desk.store.queue.every(quick)))
+
+
+def test_an_archive_that_is_paused_while_a_revision_is_being_planned_starts_none_of_its_tasks(
+    one_desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are in lanes that nobody could know of when it was paused."""
+    text = "- {name: slow, lane: pdf, script: echo done}\n"
+    one_desk.notify(one_desk.commit({"_workflows/a.yaml": text}))
+
+    def pause_meanwhile(archive: Archive, revision: int) -> tuple[dict[str, bytes], list[str]]:
+        pause(one_desk.store, "proj", "ada", "the disk is changed")
+        return read_workflows(archive, revision)
+
+    monkeypatch.setattr("custody.workflows.planning.read_workflows", pause_meanwhile)
+    one_desk.run()
+    slow = one_desk.task(1, "slow")
+    assert slow.ended is None
+    assert "the disk is changed" in one_desk.store.queue.why(slow.id)[0].text

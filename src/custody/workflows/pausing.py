@@ -1,13 +1,14 @@
 """Pausing an archive: nothing new of it starts, what is under way goes on.
 
-Its tasks are in several lanes, and each is held. No lane is missed that comes later: planning is in the archive's own
-lane, so while it is paused no revision brings new tasks.
+Its tasks are in several lanes, and each is held. Planning is in the archive's own lane, so while it is paused no
+revision brings new ones, but for one that is being planned at that moment: its tasks ask once more (`paused_by`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from custody.model.job import HeldBy
 from custody.stores import Store
 from custody.workflows.archives import Archives
 
@@ -21,6 +22,10 @@ def pause(store: Store, archive: str, who: str, why: str) -> bool:
     for lane in sorted(others):
         store.queue.hold("lane", lane, who, why)
     return new
+
+
+def paused_by(store: Store, archive: str) -> HeldBy | None:
+    return next((hold for hold in store.queue.holds() if (hold.scope, hold.name) == ("lane", archive)), None)
 
 
 def go_on(store: Store, archive: str, who: str, why: str = "") -> bool:

@@ -23,6 +23,7 @@ from custody.stores import Store
 from custody.workflows import images
 from custody.workflows.archives import Archives
 from custody.workflows.inside import SOCKET
+from custody.workflows.pausing import paused_by
 from custody.workflows.planning import find_task, task_key
 from custody.workflows.secrets import Secrets
 from custody.workflows.task import ON_COMMIT, SHELLS
@@ -80,6 +81,8 @@ def obstacle(work: Work, shop: Shop, recipe: dict[str, Any]) -> Outcome | None:
     kept = Archives(shop.store).workable(str(work.payload["archive"]))
     if isinstance(kept, str):
         return Wait(PATIENCE, kept)
+    if hold := paused_by(shop.store, kept.name):
+        return Wait(PATIENCE, f"{kept.name} was paused by {hold.who} while this was planned: {hold.why}")
     if recipe.get("image"):
         if hindered := images.obstacle(work, shop, recipe["image"]):
             return hindered

@@ -110,3 +110,12 @@ def test_a_folder_inside_a_repository_is_no_archive(proj_svn: SvnRepository, svn
     assert svn_server in refused.exception.hint
     assert known() == {}
     assert archive("add", "proj", f"{svn_server}/", "--credentials", str(who)).exit_code == 0
+
+
+def test_another_repository_under_an_old_name_does_not_inherit_its_secrets(proj_svn: SvnRepository, home: Path) -> None:
+    assert archive("add", "proj", str(proj_svn.path)).exit_code == 0
+    assert archive("allow", "proj", "key", "--why", "it publishes").exit_code == 0
+    assert archive("remove", "proj", "--why", "enough").exit_code == 0
+    subprocess.run(["git", "init", "-q", "--bare", "theirs.git"], check=True, cwd=home)
+    assert archive("add", "proj", "theirs.git").exit_code == 0
+    assert "get no secrets" in archive("secrets", "proj").stdout

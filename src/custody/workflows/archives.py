@@ -142,11 +142,12 @@ class Archives:
         self._db.write(lambda tx: write_note(tx, f"archive/{name}", told[0], who, told[1], told[2]))
 
     def drop(self, name: str, who: str, why: str = "") -> bool:
-        """Look after it no longer; its jobs and its history stay."""
+        """Look after it no longer; its jobs and its history stay. What it was allowed is for nobody who comes after."""
 
         def work(tx: Tx) -> bool:
             if not tx.run("wf_drop_archive", name=name):
                 return False
+            tx.run("wf_forbid_all", archive=name)
             write_note(tx, f"archive/{name}", "dropped", who, {"why": why} if why else {})
             return True
 

@@ -77,6 +77,9 @@ on conflict (archive, secret, branch) do update set who = excluded.who, why = ex
 -- name: wf_forbid_secret
 delete from archive_secret where archive = :archive and secret = :secret returning secret
 
+-- name: wf_forbid_all
+delete from archive_secret where archive = :archive
+
 -- name: wf_secrets
 select archive, secret, branch, who, why, at from archive_secret where archive = :archive order by secret, branch
 

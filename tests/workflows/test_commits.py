@@ -218,7 +218,7 @@ def test_more_is_committed_at_once_than_a_command_line_can_hold(proj_svn: SvnRep
     (work / deep).mkdir(parents=True)
     for number in range(1_300):
         (work / deep / f"{number}.html").touch()
-    revision = archive.commit(drafted(archive, work, ["pages"]), 60)
+    revision = archive.commit(drafted(archive, work, ["pages"]), 300)
     assert len([entry for entry in archive.tree(revision, "pages") if not entry.is_folder]) == 1_300
 
 

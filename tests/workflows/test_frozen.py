@@ -136,7 +136,6 @@ def test_a_server_that_says_nothing_does_not_keep_the_others_waiting(one_desk: D
         asking = threading.Thread(target=reconcile_all, args=(one_desk.store,), daemon=True)
         asking.start()
         until(lambda: Archives(one_desk.store).get("proj").last == 1, 60)
-        assert asking.is_alive()
         silent.settimeout(60)
         silent.accept()[0].close()
     asking.join(60)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 
 import pytest
@@ -116,6 +117,8 @@ def test_a_repository_that_was_moved_away_is_told_of_once_and_again_when_it_is_b
     assert str(one_desk.repository.path) in archives.out_of_reach("proj")
     shown = CliRunner().invoke(app, ["list", "--store", one_desk.store.url]).output
     assert "E000002" in shown, "whoever lists the archives sees it"
+    told = json.loads(CliRunner().invoke(app, ["list", "--json", "--store", one_desk.store.url]).output)
+    assert "E000002" in told[0]["amiss"], "and so does a program"
     away.rename(one_desk.repository.path)
     assert reconcile_all(one_desk.store) == 1
     reconcile_all(one_desk.store)

@@ -119,7 +119,7 @@ def list_(store: StoreUrl = "", json: AsJson = False) -> None:
         found = archives.list()
         amiss = {kept.name: kept.frozen or archives.out_of_reach(kept.name) for kept in found}
     if json:
-        running.emit(found)
+        running.emit([{**running.plain(kept), "amiss": amiss[kept.name]} for kept in found])
         return
     columns = {
         "archive": lambda kept: kept.name, "system": lambda kept: kept.system, "revision": lambda kept: kept.last,

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from custody.workflows.archive import Change, Entry, Meta
+from custody.workflows.calling import Seconds
 from custody.workflows.draft import Draft
 
 TASKS = 20
@@ -50,7 +51,7 @@ class StandIn:
     def changed(self, revision: int) -> Sequence[Change]:
         return []
 
-    def commit(self, draft: Draft, seconds: float) -> int:
+    def commit(self, draft: Draft, seconds: Seconds) -> int:
         return 0
 
     def committed(self, key: str, since: int) -> int | None:

@@ -17,13 +17,14 @@ import pytest
 from typer.testing import CliRunner
 
 from custody.cli.archive import app
-from custody.model.errors import CustodyError, NotFound, Refused
+from custody.model.errors import CustodyError, NotFound, Refused, Unavailable
 from custody.model.job import NewJob
 from custody.stores import open_store
 from custody.web import logs
 from custody.workflows import inside
 from custody.workflows.archive import LINEAGE, Archive
 from custody.workflows.archives import JOURNAL, Archives
+from custody.workflows.calling import call
 from custody.workflows.draft import Draft, gather
 from custody.workflows.folder import FolderArchive
 from custody.workflows.git import GitArchive
@@ -209,6 +210,31 @@ def test_paths_that_overlap_are_committed_once_and_none_gets_the_content_of_anot
     assert archive.read(revision, "b/two.txt") == b"two"
     left = {entry.path for entry in archive.tree(revision, "b") if not entry.is_folder}
     assert left == {"b/one.txt", "b/two.txt"}
+
+
+@pytest.mark.parametrize(("renewed", "made"), [(True, 2), (False, None)])
+def test_a_commit_may_take_as_long_as_the_task_is_ours(
+    proj_svn: SvnRepository, tmp_path: Path, renewed: bool, made: int | None
+) -> None:
+    """Not only as long as the lease lasted when it began: a server may take its time, and leases are renewed."""
+    proj_svn.put("a.txt", b"a")
+    hook = proj_svn.path / "hooks" / "pre-commit"
+    hook.write_text("#!/bin/sh\nsleep 1\n")
+    hook.chmod(0o755)
+    archive, work = SvnArchive(str(proj_svn.path)), tmp_path / "task"
+    work.mkdir()
+    (work / "b.txt").write_text("b")
+    answers = iter([0.1, 0.1 if renewed else 0.0])
+    draft = drafted(archive, work, ["b.txt"])
+    if made is None:
+        with pytest.raises(Unavailable):
+            archive.commit(draft, lambda: next(answers, 0.0))
+    else:
+        assert archive.commit(draft, lambda: next(answers, 60.0)) == made
+
+
+def test_a_tool_that_is_waited_for_again_and_again_is_told_the_password_once() -> None:
+    assert call(["sh", "-c", "sleep 0.4; cat"], seconds=lambda: 0.1, given=b"open sesame") == b"open sesame"
 
 
 def test_more_is_committed_at_once_than_a_command_line_can_hold(proj_svn: SvnRepository, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from custody.workflows.calling import Seconds
 from custody.workflows.definition import FOLDER, is_workflow_file
 from custody.workflows.reading import LARGEST
 
@@ -89,7 +90,7 @@ class Archive(Protocol):
 
     def changed(self, revision: int) -> Sequence[Change]: ...
 
-    def commit(self, draft: Draft, seconds: float) -> int:
+    def commit(self, draft: Draft, seconds: Seconds) -> int:
         """Make a revision; `Refused` if somebody else has changed the same paths since `draft.base`."""
 
     def committed(self, key: str, since: int) -> int | None:

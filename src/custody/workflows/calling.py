@@ -9,7 +9,8 @@ from __future__ import annotations
 import subprocess
 import tempfile
 import threading
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
 from custody.model.errors import Unavailable
@@ -30,26 +31,38 @@ def _environment(more: Mapping[str, str] | None) -> dict[str, str]:
     return {"PATH": _PATH, "LC_ALL": "C.UTF-8", "HOME": "/nonexistent", **(more or {})}
 
 
+Seconds = float | Callable[[], float]
+"""How long something may take; or how much longer, asked again whenever that has passed, since leases are renewed."""
+
+
 def call(
-    argv: Sequence[str], *, seconds: float = 60, given: bytes = b"", env: Mapping[str, str] | None = None
+    argv: Sequence[str], *, seconds: Seconds = 60, given: bytes = b"", env: Mapping[str, str] | None = None
 ) -> bytes:
     """What the tool printed. `Failed` with what it said if it did not end well."""
+    pipe = subprocess.PIPE
     try:
-        done = subprocess.run(
-            argv,
-            input=given,
-            capture_output=True,
-            timeout=seconds,
-            env=_environment(env),
-            cwd="/",
-        )
+        process = subprocess.Popen(argv, stdin=pipe, stdout=pipe, stderr=pipe, env=_environment(env), cwd="/")
     except FileNotFoundError:
         raise _not_installed(argv[0]) from None
-    except subprocess.TimeoutExpired:
-        raise _silent(argv[0], seconds) from None
-    if done.returncode:
-        raise Failed(done.returncode, done.stderr.decode(errors="replace").strip())
-    return done.stdout
+    with process:
+        try:
+            printed, said = _answer(process, given, seconds, time.monotonic())
+        finally:
+            process.kill()  # has no effect on one that has ended
+    if process.returncode:
+        raise Failed(process.returncode, said.decode(errors="replace").strip())
+    return printed
+
+
+def _answer(process: subprocess.Popen[bytes], given: bytes, seconds: Seconds, since: float) -> tuple[bytes, bytes]:
+    told: bytes | None = given
+    while True:
+        try:
+            return process.communicate(told, timeout=seconds() if callable(seconds) else seconds)
+        except subprocess.TimeoutExpired as error:
+            told = None  # it is told once
+            if not callable(seconds) or seconds() <= 0:
+                raise _silent(str(process.args[0]), time.monotonic() - since) from error  # type: ignore[index]
 
 
 def call_for_head(

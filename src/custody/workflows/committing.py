@@ -78,15 +78,17 @@ class Commits:
             self._work.keep(committing={**facts.get("committing", {}), key: archive.youngest()})
             lineage = [*self._work.payload.get("lineage", []), str(self._work.payload["task"])]
             draft = Draft(message, self._base, found.put, found.gone, lineage, key)
-            revision = archive.commit(draft, seconds=self._time_left())
+            self._must_be_ours()
+            revision = archive.commit(draft, seconds=self._time_left)
         finally:
             shutil.rmtree(drafts, ignore_errors=True)
         self._work.keep(commits={**self._work.facts.get("commits", {}), key: revision})
         return revision
 
-    def _time_left(self) -> float:
-        """A commit that is not made while the task is ours must not be made at all."""
-        left = self._work.trusted_until - time.monotonic()
-        if self._work.stopped or left <= 0:
+    def _must_be_ours(self) -> None:
+        if self._time_left() <= 0:
             raise LeaseLost("this task is being stopped")
-        return left
+
+    def _time_left(self) -> float:
+        """A commit that is not made while the task is ours must not be made at all. Leases are renewed meanwhile."""
+        return 0 if self._work.stopped else self._work.trusted_until - time.monotonic()

@@ -21,6 +21,7 @@ from pathlib import Path
 
 from custody.model.errors import BadInput, NotFound, Refused, Unavailable
 from custody.workflows.archive import ADDED, CHANGED, COMMIT_KEY, DELETED, LINEAGE, Change, Entry, Meta
+from custody.workflows.calling import Seconds
 from custody.workflows.draft import Draft
 
 NAME = "custody-archive"  # holds the uuid, and says what the folder is
@@ -114,7 +115,7 @@ class FolderArchive:
 
         return self._made(make, {"author": author, "message": message, "properties": {}})
 
-    def commit(self, draft: Draft, seconds: float) -> int:
+    def commit(self, draft: Draft, seconds: Seconds) -> int:
         """Make a revision; what somebody else has changed since is never undone."""
 
         def make(tip: int, content: Path) -> None:

@@ -20,7 +20,7 @@ from pathlib import Path
 from custody.model.errors import CustodyError, NotFound, Unavailable
 from custody.workflows import git_commit
 from custody.workflows.archive import ADDED, CHANGED, DELETED, Change, Entry, Meta
-from custody.workflows.calling import Failed, call, call_for_head
+from custody.workflows.calling import Failed, Seconds, call, call_for_head
 from custody.workflows.draft import Draft
 from custody.workflows.hooks import spooled
 from custody.workflows.journal import Journal, Update, Writer, is_nothing
@@ -201,7 +201,7 @@ class GitArchive:
         pairs = zip(words[::2], words[1::2], strict=False)
         return [Change(path, _ACTIONS.get(action, CHANGED)) for action, path in pairs]
 
-    def commit(self, draft: Draft, seconds: float) -> int:
+    def commit(self, draft: Draft, seconds: Seconds) -> int:
         return git_commit.commit(self, draft, seconds)
 
     def committed(self, key: str, since: int) -> int | None:
@@ -260,7 +260,7 @@ class GitArchive:
         return ["git", f"--git-dir={self.repository}"]
 
     def git(
-        self, words: Sequence[str], *, seconds: float = 120, env: Mapping[str, str] | None = None, given: bytes = b""
+        self, words: Sequence[str], *, seconds: Seconds = 120, env: Mapping[str, str] | None = None, given: bytes = b""
     ) -> bytes:
         where = str(self.repository)
         if not (self.repository / "objects").is_dir():

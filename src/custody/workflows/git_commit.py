@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from custody.model.errors import NotFound, Refused, Unavailable
 from custody.workflows.archive import COMMIT_KEY, LINEAGE
+from custody.workflows.calling import Seconds
 from custody.workflows.draft import Draft
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def trailers(message: str) -> dict[str, str]:
     return {_TRAILERS[name]: value for name, value in _TRAILER.findall(last)}
 
 
-def commit(archive: GitArchive, draft: Draft, seconds: float) -> int:
+def commit(archive: GitArchive, draft: Draft, seconds: Seconds) -> int:
     """Make the commit and count it; `Refused` if the same paths were changed since."""
     update = archive.update(draft.base)
     for _ in range(TRIES):
@@ -71,7 +72,7 @@ def _refuse_conflicts(archive: GitArchive, base: str, tip: str, draft: Draft) ->
         raise Refused(message, code="archive.conflict", where=str(archive.repository), hint=hint)
 
 
-def _made(archive: GitArchive, tip: str, draft: Draft, seconds: float) -> str:
+def _made(archive: GitArchive, tip: str, draft: Draft, seconds: Seconds) -> str:
     """A commit that no branch has yet."""
     with tempfile.TemporaryDirectory(prefix="custody-commit-") as folder:
         env = {"GIT_INDEX_FILE": str(Path(folder, "index")), **_PEOPLE}

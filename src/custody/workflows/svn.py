@@ -23,7 +23,7 @@ from pathlib import Path
 from custody.model.errors import BadInput, CustodyError, NotFound, Refused, Unavailable
 from custody.workflows import svn_commit
 from custody.workflows.archive import ADDED, CHANGED, COMMIT_KEY, DELETED, REPLACED, Change, Entry, Meta
-from custody.workflows.calling import Failed, call, call_for_head
+from custody.workflows.calling import Failed, Seconds, call, call_for_head
 from custody.workflows.draft import Draft
 
 # `svn+ssh` and its kind start programs named in a configuration file; they are not for a worker.
@@ -160,7 +160,7 @@ class SvnArchive:
             for path in entry.iterfind("paths/path")
         ]
 
-    def commit(self, draft: Draft, seconds: float) -> int:
+    def commit(self, draft: Draft, seconds: Seconds) -> int:
         return svn_commit.commit(self, draft, seconds)
 
     def committed(self, key: str, since: int) -> int | None:
@@ -227,7 +227,7 @@ class SvnArchive:
     def _svn(self, words: Sequence[str], seconds: float = 120) -> bytes:
         return self.client(["svn", words[0]], words[1:], seconds)
 
-    def client(self, program: Sequence[str], words: Sequence[str], seconds: float = 120) -> bytes:
+    def client(self, program: Sequence[str], words: Sequence[str], seconds: Seconds = 120) -> bytes:
         """Run one of Subversion's clients as whoever we are to the server."""
         with self._as_ourselves(program) as argv:
             return self._call([*argv, *words], seconds=seconds, given=self._password.encode())
@@ -240,7 +240,7 @@ class SvnArchive:
                 argv += ["--username", self._username, "--password-from-stdin"]
             yield argv
 
-    def _call(self, argv: Sequence[str], *, seconds: float = 120, given: bytes = b"") -> bytes:
+    def _call(self, argv: Sequence[str], *, seconds: Seconds = 120, given: bytes = b"") -> bytes:
         try:
             return call(argv, seconds=seconds, given=given)
         except Failed as error:

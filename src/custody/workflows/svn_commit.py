@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from custody.model.errors import NotFound, Unavailable
 from custody.workflows.archive import COMMIT_KEY, LINEAGE, Entry
+from custody.workflows.calling import Seconds
 from custody.workflows.draft import Draft
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ AUTHOR = "custody"
 _MADE = re.compile(rb"^r(\d+) committed", re.MULTILINE)
 
 
-def commit(archive: SvnArchive, draft: Draft, seconds: float) -> int:
+def commit(archive: SvnArchive, draft: Draft, seconds: Seconds) -> int:
     """Make the revision, and say which it is."""
     with tempfile.TemporaryDirectory(prefix="custody-commit-") as folder:
         message = Path(folder, "message")

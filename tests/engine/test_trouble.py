@@ -284,3 +284,22 @@ def test_a_look_that_fails_before_the_loop_has_begun_its_round_does_not_end_the_
     serving = Serving((Kind("parcel", lambda work: Passed()),))
     run_until(Worker(desk.store, serving, Settings(poll=0.05)), lambda: desk.job(job).ended)
     assert not troubles
+
+
+def test_a_worker_ends_although_nobody_can_be_told_what_it_did(desk: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = threading.Event()
+
+    def away(_: object) -> None:
+        asked.set()
+        raise Unavailable("the disk is full", code="store.disk")
+
+    monkeypatch.setattr(desk.store.queue, "settle", away)
+    monkeypatch.setattr(desk.store.queue, "release", away)
+    desk.submit()
+    worker = Worker(desk.store, Serving((Kind("parcel", lambda work: Passed()),)), Settings(grace=0, lease=3600))
+    thread = threading.Thread(target=worker.run_forever, daemon=True)
+    thread.start()
+    assert asked.wait(SOON)
+    worker.stop()
+    thread.join(SOON / 2)
+    assert not thread.is_alive(), "its lease would be good for an hour, but it is kept no more"

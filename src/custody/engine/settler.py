@@ -53,6 +53,7 @@ class Settler:
         self._inbox: queue.SimpleQueue[Finished | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._loop, name="custody-settler", daemon=True)
         self._under_way = 0
+        self._closing = False
 
     def start(self) -> None:
         self._thread.start()
@@ -66,7 +67,8 @@ class Settler:
         return self._inbox.qsize() + self._under_way
 
     def close(self) -> None:
-        """Settle what is there, then end."""
+        """Settle what is there, then end. What cannot be said now is not said again: nobody keeps its lease any more."""
+        self._closing = True
         self._inbox.put(None)
         if self._thread.is_alive():
             self._thread.join()
@@ -145,6 +147,8 @@ class Settler:
         return []
 
     def _still_trusted(self, finished: list[Finished]) -> list[Finished]:
+        if self._closing:
+            return []
         for entry in finished:
             if entry.work.lost:
                 self._on_lost(entry.work)

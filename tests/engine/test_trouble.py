@@ -303,3 +303,31 @@ def test_a_worker_ends_although_nobody_can_be_told_what_it_did(desk: Bench, monk
     worker.stop()
     thread.join(SOON / 2)
     assert not thread.is_alive(), "its lease would be good for an hour, but it is kept no more"
+
+
+@pytest.mark.parametrize("where", ["release", "farewell"])
+def test_trouble_in_leaving_keeps_nothing_else_from_being_left(
+    desk: Bench, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    def surprise(*_: object) -> None:
+        raise RuntimeError("nobody thought of this")
+
+    monkeypatch.setattr(type(desk.store.queue) if where == "release" else type(desk.store), where, surprise)
+    jobs = [desk.submit() for _ in range(9)]
+    go_on = threading.Event()
+
+    def slow(work: Work) -> Outcome:
+        go_on.wait(SOON)
+        return Passed()
+
+    worker = Worker(desk.store, Serving((Kind("parcel", slow),)), Settings(threads=1))
+    thread = threading.Thread(target=worker.run_forever, daemon=True)
+    thread.start()
+    until(lambda: len(worker._hands.ready) > 1, SOON)
+    worker.stop()
+    until(lambda: not worker._hands.ready, SOON)
+    go_on.set()
+    thread.join(SOON / 2)
+    assert not thread.is_alive()
+    assert not worker._keeper.held()
+    assert desk.job(jobs[0]).state == "done", "what was begun has had its say"

@@ -67,7 +67,7 @@ class Settler:
         return self._inbox.qsize() + self._under_way
 
     def close(self) -> None:
-        """Settle what is there, then end. What cannot be said now is not said again: nobody keeps its lease any more."""
+        """Settle what is there, then end. What cannot be said now is not said again: its lease is kept no more."""
         self._closing = True
         self._inbox.put(None)
         if self._thread.is_alive():

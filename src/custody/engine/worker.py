@@ -355,8 +355,8 @@ class Worker:
     def _give_back(self, works: list[Work]) -> None:
         try:
             self.store.queue.release([work.claim for work in works if not self._may_live(work)])
-        except CustodyError as error:
-            self.watch.trouble(error)  # then their leases simply end
+        except Exception as error:
+            self._trouble(error, "giving back")  # then their leases simply end
         self._leave(works)
 
     def _may_live(self, work: Work) -> bool:
@@ -375,5 +375,5 @@ class Worker:
     def _forget_me(self) -> None:
         try:
             self.store.farewell(self.holder)
-        except CustodyError as error:
-            self.watch.trouble(error)
+        except Exception as error:
+            self._trouble(error, "the farewell")

@@ -237,9 +237,18 @@ def test_a_dropped_schedule_is_gone_and_its_history_stays(store: Store) -> None:
     assert [event.type for event in store.records.events("schedule/nightly")] == ["set", "dropped"]
 
 
+def test_what_comes_once_in_some_months_may_be_said_in_seconds(store: Store, clock: HandClock) -> None:
+    store.schedules.put(Schedule("nightly", "every 10000000s", "sweep"), "eva")
+    following = store.schedules.next_due()
+    assert following is not None
+    clock.advance(seconds=(following - clock.now()) // SECOND)
+    assert store.schedules.run_due() == 1
+
+
 BAD = [
     ("61 * * * *", "UTC"),
     ("every 0s", "UTC"),
+    ("every 9999999d", "UTC"),
     ("every 99999999999d", "UTC"),
     ("every 9999999999999999999999999999d", "UTC"),
     ("soon", "UTC"),

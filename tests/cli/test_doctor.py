@@ -132,6 +132,14 @@ def still_schedule(house: House) -> None:
     house.seal(house.home / "witness.txt")
 
 
+def mended_schedule(house: House) -> None:
+    """What was wrong with it is put right, and it still stands still."""
+    still_schedule(house)
+    with open_store(house.url) as store:
+        store.schedules.put(Schedule("nightly", "every 1m", "sweep"), "eva")
+    house.seal(house.home / "witness.txt")
+
+
 CASES: dict[str, tuple[Callable[[House], None], str, str]] = {
     "a SQLite with known faults": (old_sqlite, "unsafe", "can corrupt a database"),
     "a store on a network disk": (network, "unsafe", "network file system"),
@@ -144,6 +152,7 @@ CASES: dict[str, tuple[Callable[[House], None], str, str]] = {
     "a key that others may read": (open_key, "unsafe", "other users may use the signing key"),
     "a history that was never sealed": (never_sealed, "warning", "is not sealed"),
     "a schedule that cannot be run": (still_schedule, "warning", "nightly stands still: there is no time zone"),
+    "a schedule that was mended and not continued": (mended_schedule, "warning", "nightly stands still"),
     "a counter that is wrong": (miscounted, "unsafe", "unmet"),
 }
 

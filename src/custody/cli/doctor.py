@@ -184,14 +184,15 @@ def _robots(store: Store) -> Iterator[Finding]:
 def _schedules(store: Store) -> Iterator[Finding]:
     """Those that could not be run, and stand still until somebody has looked."""
     for schedule in store.schedules.list():
-        last = _last_event(store, f"schedule/{schedule.name}") if schedule.paused else None
+        last = _last_stop(store, f"schedule/{schedule.name}") if schedule.paused else None
         if last and last.outcome == "failure":
             do = f"put that right, then: custody schedule continue {schedule.name}"
             yield Finding("warning", f"the schedule {schedule.name} stands still: {last.detail.get('why')}", do)
 
 
-def _last_event(store: Store, subject: str) -> Event | None:
-    return next(iter([*store.records.all_events(subject)][-1:]), None)
+def _last_stop(store: Store, subject: str) -> Event | None:
+    """It may have been set since: that alone does not make it go on."""
+    return next(iter([event for event in store.records.all_events(subject) if event.type == "paused"][-1:]), None)
 
 
 def _disk_findings(config: Config) -> Iterator[Finding]:

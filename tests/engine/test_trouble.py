@@ -183,14 +183,16 @@ def test_work_goes_on_although_nobody_can_watch_it(desk: Bench) -> None:
 # Between claims
 
 
-@pytest.mark.parametrize("what", ["the schedules", "what is due"])
+@pytest.mark.parametrize("what", ["the schedules", "what is due", "the chores"])
 def test_trouble_with_one_thing_keeps_nobody_from_the_work(
     bench: Bench, what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def trouble(*_: object) -> int:
         raise BadInput("there is no time zone 'Mars/Base'")
 
-    if what == "the schedules":
+    if what == "the chores":
+        monkeypatch.setattr(chores.Chores, "run_due", trouble)
+    elif what == "the schedules":
         monkeypatch.setattr(bench.store.schedules, "run_due", trouble)
     else:
         monkeypatch.setattr(bench.store.queue, "tick", trouble)
@@ -204,7 +206,7 @@ def test_those_that_come_due_together_need_not_wait_for_each_other(bench: Bench)
     bench.clock.advance(2)
     worker = Worker(bench.store, Serving((Kind("parcel", lambda work: Passed()),)), clock=lambda: 0.0)
     for _ in range(3):
-        worker._housekeeping()
+        worker._upkeep.look(worker.holder)
     assert {job.unmet for job in bench.store.queue.every()} == {0}
 
 

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -246,6 +247,35 @@ def test_a_chore_that_takes_long_keeps_its_lease_and_gives_it_back(
     go_on.set()
     mine.close()
     assert bench.store.leases.claim("chore/dusting", "bo", 30) is not None
+
+
+def test_a_chore_whose_lease_cannot_be_renewed_just_now_is_not_asked_about_at_every_look(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now, asked, begun, go_on = [100.0], list[object](), threading.Event(), threading.Event()
+
+    def away(*lease: object) -> None:
+        asked.append(lease)
+        raise Unavailable("the store does not answer", code="store.down")
+
+    def slow() -> None:
+        begun.set()
+        go_on.wait(SOON)
+
+    monkeypatch.setattr(chores, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(bench.store.leases, "renew", away)
+    mine = chores.Chores(bench.store, [Chore("dusting", 3600, slow)], "ann", NOTHING)
+    try:
+        mine.run_due()
+        assert begun.wait(SOON)
+        for pauses in (1, 2):
+            now[0] += chores.LEASE_SECONDS / 3
+            for _ in range(50):
+                mine.run_due()
+            assert len(asked) == pauses
+    finally:
+        go_on.set()
+        mine.close()
 
 
 # The settings, and the end

@@ -156,6 +156,26 @@ def test_a_hand_outlives_whatever_its_work_throws(desk: Bench, handler: Callable
     assert desk.job(next_one).state == "done"
 
 
+def test_whoever_settles_outlives_any_trouble_with_one_of_them(desk: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    get = desk.store.queue.get
+
+    def surprise(job_id: int) -> Job:
+        if threading.current_thread().name == "custody-settler":  # which asks how a job was revoked
+            raise RuntimeError("nobody thought of this")
+        return get(job_id)
+
+    def handler(work: Work) -> Outcome:
+        if work.payload.get("stopped"):
+            desk.store.queue.revoke(work.job.id, "cancel", "eva", "")
+        return Passed()
+
+    monkeypatch.setattr(desk.store.queue, "get", surprise)
+    stopped, next_one = desk.submit(payload={"stopped": True}), desk.submit()
+    worker = Worker(desk.store, Serving((Kind("parcel", handler),)), Settings(threads=1))
+    run_until(worker, lambda: desk.job(next_one).ended and not worker._keeper.held())
+    assert not desk.job(stopped).ended, "its lease will end, and whoever takes it over will say so"
+
+
 class Broken:
     """Watches, and fails at it."""
 

@@ -16,7 +16,7 @@ from typing import TypeAlias
 from custody.engine.judge import judge, revoked, surprise
 from custody.engine.kinds import Serving
 from custody.engine.work import Work
-from custody.model.errors import CustodyError, Unavailable, Unsafe
+from custody.model.errors import Unavailable, Unsafe
 from custody.model.job import Answer, Change
 from custody.model.outcome import Failed
 from custody.ports import Store
@@ -137,7 +137,7 @@ class Settler:
             said = revoked(self._serving.of(work.job), work.claim, how, self._store.new_move())
         except AWAY:
             return [entry]  # it will be refused again, and then we look again
-        except CustodyError:
+        except Exception:
             return self._give_up(work)
         return [Finished(work, said, rephrased=True)]
 

@@ -85,6 +85,12 @@ def batch_held(home: Archive) -> Job:
     return the_job(home, batch)
 
 
+def job_held(home: Archive) -> Job:
+    job = at(home, "pending", one_file(home))
+    home.operator.hold(job.id, "look first")
+    return home.batch(job.id)
+
+
 def queue_held(home: Archive) -> Job:
     home.store.queue.hold("kind", JOB_KIND, "lee", "new version")
     batch = one_file(home)
@@ -191,6 +197,7 @@ CASES = [
     Case(others_go_first, "queue", "1 go first", "a worker becomes free"),
     Case(collection_held, "held", "collection papers is held by lee: rights unclear", "is lifted and the job is released"),
     Case(batch_held, "held", "is held by lee: look first", "is lifted and the job is released"),
+    Case(job_held, "held", "it is held by ada: look first", "an operator releases it"),
     Case(queue_held, "paused", "the kind ingest/job is paused by lee: new version", "custody hold lift kind ingest/job"),
     Case(node_held, "paused", "the lane node/main is paused by lee: new disks", "custody hold lift lane node/main"),
     Case(no_room, "space", "there is no room for it: it needs 3 bytes", "makes room on the working disk"),

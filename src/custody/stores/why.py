@@ -88,15 +88,15 @@ def _resting(tx: Tx, job: Job) -> Reason:
             "held", f"{hold.scope} {hold.name} is held by {hold.who}: {hold.why}",
             f"the hold on {hold.scope} {hold.name} is lifted and the job is released", hold.since,
         )  # fmt: skip
-    told = _who_and_why(tx, job)
+    told = who_and_why(tx, job.subject, job.seq, job.state)
     return Reason("held", f"it is {job.state}{told}", "an operator releases it", job.changed)
 
 
-def _who_and_why(tx: Tx, job: Job) -> str:
+def who_and_why(tx: Tx, subject: str, seq: int, state: str) -> str:
     """Of the move that brought it where it is."""
-    rows = tx.run("events", subject=job.subject, after=job.seq - 1, limit=1)
+    rows = tx.run("events", subject=subject, after=seq - 1, limit=1)
     last = event_from(rows[0]) if rows else None
-    said = last and last.detail.get("state") == job.state and last.detail.get("why")
+    said = last and last.detail.get("state") == state and last.detail.get("why")
     return f" by {last.agent}: {said}" if last and said else ""
 
 

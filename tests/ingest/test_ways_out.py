@@ -7,12 +7,14 @@ import csv
 import io
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from email import message_from_bytes, policy
 from email.message import EmailMessage
 from hashlib import sha256
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
@@ -30,6 +32,8 @@ from custody.ingest.states import STEPS as JOB_STEPS
 from custody.model.errors import BadInput, Refused
 from custody.model.job import Job
 from custody.model.suspicion import ALONE
+from custody.stores import Store
+from custody.stores.rows import Tx
 from ingest.bench import CONFIG, PROFILE, Archive, archive, quick
 from ingest.test_end_to_end import objects, tar_of
 
@@ -316,6 +320,24 @@ def test_a_name_that_was_minted_and_not_yet_reserved_does_not_block_a_job_for_ev
     assert [sql.batch(batch).state for batch in (first, second)] == ["failed", "completed"]
     assert sql.jobs(first)[0].state == "completed"
     assert sql.jobs(first)[0].facts["primary"] == sql.jobs(second)[0].facts["primary"]
+
+
+def test_the_inventory_is_asked_nothing_about_an_object_that_is_new_and_has_no_local_id(
+    one: Archive,
+) -> None:
+    """Each question is a round trip, for every object of a large batch."""
+    asked: list[str] = []
+    db = one.store.db
+
+    def counted(how: str) -> Callable[[Callable[[Tx], object]], object]:
+        return lambda work: asked.append(how) or getattr(db, how)(work)  # type: ignore[func-returns-value]
+
+    noting = SimpleNamespace(read=counted("read"), write=counted("write"))
+    inventory = Inventory(cast(Store, SimpleNamespace(db=noting)))
+    batch = a_file(one)
+    replace(one, world=replace(one.world, inventory=inventory)).run()
+    assert one.batch(batch).state == "completed"
+    assert asked == ["write"], "its record"
 
 
 def test_what_is_wrong_with_a_job_that_is_estimated_fails_it_where_it_can_be_resumed_or_deleted(one: Archive) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from custody.engine import Backoff, Serving, Settings, Worker
-from custody.ingest import blockers, steps
+from custody.ingest import blockers, identifying
 from custody.ingest.disk import WorkingDisk
 from custody.ingest.serving import kinds
 from custody.ingest.states import JOB_KIND
@@ -31,7 +31,7 @@ def home(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Archive]:
 @pytest.fixture(autouse=True)
 def patiently(monkeypatch: pytest.MonkeyPatch) -> None:
     """What waits a moment for another job waits long enough to be asked about, however slow the machine."""
-    monkeypatch.setattr(steps, "LOCKED_SECONDS", 600)
+    monkeypatch.setattr(identifying, "LOCKED_SECONDS", 600)
 
 
 SLOWLY = Backoff(first=600, most=600)

@@ -412,17 +412,17 @@ def test_what_a_profile_says_about_its_objects_is_written_down_with_them(one: Ar
     assert "role:\tMRT-metadata\naggregate:\tMRT-none\n" in model
 
 
-def test_where_batches_are_kept_for_good_the_rest_is_cleaned_up_all_the_same(one: Archive) -> None:
-    batch = a_file(one)
-    failed = one.submit(f"{one.server.url}/gone.txt", type="file", filename="gone.txt")
-    one.run()
-    (job,) = one.jobs(failed)
-    assert [number for number, _ in one.world.disk.folders()] == [job.id]
-    one.operator.delete(job.id, "not wanted")
-    for chore in serving.chores(replace(one.world, keep_days=0)):
+def test_where_batches_are_kept_for_good_the_rest_is_cleaned_up_all_the_same(home: Archive) -> None:
+    batch = a_file(home)
+    failed = home.submit(f"{home.server.url}/ghome.txt", type="file", filename="ghome.txt")
+    home.run()
+    (job,) = home.jobs(failed)
+    assert [number for number, _ in home.world.disk.folders()] == [job.id]
+    home.operator.delete(job.id, "not wanted")
+    for chore in serving.chores(replace(home.world, keep_days=0)):
         chore.do()
-    assert list(one.world.disk.folders()) == []
-    assert one.batch(batch).state == "completed", "0 is never"
+    assert list(home.world.disk.root.iterdir()) == [], "not even its batch's"
+    assert home.batch(batch).state == "completed", "0 is never"
 
 
 def test_deleting_a_batch_leaves_a_job_that_was_resumed_and_is_being_worked_on_its_files(sql: Archive) -> None:

@@ -27,7 +27,7 @@ from custody.ingest.zookeeper import mending, opening
 from custody.ingest.zookeeper.queue import TreeQueue
 from custody.ingest.zookeeper.reading import Limits
 from custody.model.errors import LeaseLost, Refused
-from custody.model.job import Change, Claim, FanOut, Job
+from custody.model.job import Change, Claim, FanOut, Job, NewJob
 from custody.model.outcome import Passed
 from custody.model.suspicion import ALONE, CLEAN, NEAR
 from ingest import peer as other_service
@@ -374,6 +374,31 @@ def test_what_the_history_could_not_take_is_refused_with_its_move_and_keeps_nobo
         assert service.zk.get_children("/custody/moves") == []
         (unread,) = home.store.records.events("tree")
         assert (unread.type, unread.detail["data"]) == ("unreadable", '{"move": "odd", "happened": [1]}')
+
+
+def test_whatever_lies_among_the_moves_keeps_nobody_from_the_history_and_is_not_lost(
+    zookeeper_hosts: str, tmp_path: Path
+) -> None:
+    """No such entry is ever made by us: but one that stopped the follower would in time stop the fleet."""
+    with archive(tmp_path, tree_url(zookeeper_hosts, tmp_path)) as home, peers(zookeeper_hosts) as service:
+        job, queue = id_of(plant_job(service)), home.store.queue
+        queue.submit([NewJob("letter", {"to": "one"}, key="report")])
+        then = [{"kind": "letter", "payload": {"to": "another"}, "key": "report"}]
+        entries = [
+            {"move": "m1", "happened": [_happened(job, {}) | {"token": "none"}]},
+            {"move": "m2", "happened": [_happened(job, {"why": "a second report"})], "then": then},
+            {"move": "m3", "happened": [_happened(job, {"why": "the last"})]},
+        ]
+        odd = [b"", b"no JSON", b"\0\xff", b'{"happened": []}', b'{"move": "m", "happened": [1]}']
+        for data in (*odd, *(json.dumps(entry).encode() for entry in entries)):
+            service.zk.create("/custody/moves/m", data, sequence=True)
+        queue.tick()
+        assert service.zk.get_children("/custody/moves") == []
+        unread = [event.detail["data"] for event in home.store.records.events("tree")]
+        assert unread == ["", "no JSON", "\ufffd\ufffd", odd[3].decode(), odd[4].decode(), json.dumps(entries[0])]
+        second, last = home.store.records.events(f"job/{job}")
+        assert "was used before" in second.detail["unwritable"]
+        assert last.detail["why"] == "the last"
 
 
 def _happened(job: int, detail: dict[str, Any]) -> dict[str, Any]:

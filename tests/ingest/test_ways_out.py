@@ -34,7 +34,7 @@ from custody.model.job import Job
 from custody.model.suspicion import ALONE
 from custody.stores import Store
 from custody.stores.rows import Tx
-from ingest.bench import CONFIG, PROFILE, Archive, archive, quick
+from ingest.bench import CONFIG, PROFILE, Archive, archive, opened, quick
 from ingest.test_end_to_end import objects, tar_of
 
 
@@ -145,6 +145,21 @@ def test_a_letter_is_called_by_more_than_a_number_that_comes_again(one: Archive)
     batch = one.batch(a_file(one))
     one.run()
     assert letter(one, 0)["Message-ID"] == f"<batch-{batch.id}-report-1-{batch.created}@localhost>"
+
+
+def test_a_tree_that_was_begun_anew_has_the_old_numbers_and_its_letters_are_sent_all_the_same(
+    zookeeper_hosts: str, tmp_path: Path
+) -> None:
+    first, second = (f"zookeeper://{zookeeper_hosts}{root}?with=sqlite:///{tmp_path}/custody.db" for root in ("", "/2"))
+    with archive(tmp_path, first) as home:
+        before = a_file(home)
+        home.run()
+        with opened(second) as store:
+            anew = again(replace(home, store=store))
+            assert a_file(anew, "b.txt", b"b") == before
+            anew.run()
+            assert anew.batch(before).state == "completed"
+            assert len(home.mails()) == 2
 
 
 def test_what_would_keep_every_report_from_being_written_is_refused_at_the_start(one: Archive) -> None:

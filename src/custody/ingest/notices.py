@@ -114,7 +114,7 @@ def call_back(work: Work, world: World, profile: Profile) -> int:
 def about(world: World, batch: Job) -> Sequence[Job]:
     """The deliveries of every mail about a batch, in their order."""
     names = ["queued", "refused", *(f"report-{round_}" for round_ in range(1, int(batch.facts.get("rounds", 0)) + 1))]
-    found = [world.store.queue.by_key(DELIVER, _key(world, batch, name)) for name in names]
+    found = [world.store.queue.by_key(DELIVER, _message_id(world, batch, name)) for name in names]
     return [job for job in found if job]
 
 
@@ -191,14 +191,9 @@ def _delta_counts(change: Delta | None) -> dict[str, int]:
 
 
 def _message_id(world: World, batch: Job, what: str) -> str:
-    """With the moment the batch was made: numbers come again in a second installation or after a backup was put back,
-    and a mailbox that has seen an id hides whatever comes with it later."""
+    """With the moment the batch was made: numbers come again in a second installation, after a backup was put back or
+    in a new tree, and a mailbox that has seen an id hides whatever comes with it later."""
     return f"<batch-{batch.id}-{what}-{batch.created}@{world.sender.rpartition('@')[2]}>"
-
-
-def _key(world: World, batch: Job, what: str) -> str:
-    """What a delivery is called here, where numbers do not come again."""
-    return f"<batch-{batch.id}-{what}@{world.sender.rpartition('@')[2]}>"
 
 
 def _delivery(
@@ -214,7 +209,7 @@ def _delivery(
     )  # fmt: skip
     staged = world.staging.put([message.as_bytes()], "message.eml").url
     facts: dict[str, Any] = {"message": staged, "to": addresses, "message_id": message_id}
-    return [NewJob(DELIVER, facts, key=_key(world, work.job, what))]
+    return [NewJob(DELIVER, facts, key=message_id)]
 
 
 def _given(work: Work) -> Sequence[str]:

@@ -27,7 +27,7 @@ from custody.ingest.inventory import Inventory
 from custody.ingest.operating import ask_for_update
 from custody.ingest.setup import IngestConfig, open_world
 from custody.ingest.standins.files import Fault
-from custody.ingest.states import BATCH_KIND
+from custody.ingest.states import BATCH_KIND, JOB_KIND
 from custody.ingest.states import STEPS as JOB_STEPS
 from custody.model.errors import BadInput, Refused
 from custody.model.job import Job
@@ -410,6 +410,19 @@ def test_files_that_are_no_longer_there_are_missed_and_nothing_is_stored_without
     one.operator.resume(job.id, "put back")
     one.run()
     assert one.jobs(batch)[0].state == "completed"
+
+
+def test_whatever_failed_is_among_the_failures(home: Archive) -> None:
+    """Also what cannot be resumed: somebody has to see it, and `job failures` is where they look."""
+    bad = home.world.staging.put([b"x"], "a.txt").url
+    home.submit(bad, type="file", filename="a.txt", digest_type="md5", digest_value="0" * 32)
+    home.submit(home.batch_manifest("b.checkm", []), type="batch-manifest")
+    home.submit(f"{home.server.url}/gone.txt", type="file", filename="gone.txt")
+    home.run()
+    assert {(group.kind, group.state, group.code, group.count) for group in home.store.queue.failures()} == {
+        (JOB_KIND, "rejected", "digest.mismatch", 1), (JOB_KIND, "failed", "http.404", 1),
+        (BATCH_KIND, "failed", "manifest.faulty", 1), (BATCH_KIND, "failed", "batch.incomplete", 2),
+    }  # fmt: skip
 
 
 # -- what a profile says ----------------------------------------------------------------------------------

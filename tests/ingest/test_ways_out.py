@@ -176,14 +176,15 @@ def test_what_would_keep_every_report_from_being_written_is_refused_at_the_start
         again(one)
 
 
-def test_a_deleted_job_is_told_by_the_line_of_the_manifest_like_its_neighbours(sql: Archive) -> None:
-    batch, failed = with_one_failed(sql)
+def test_a_deleted_job_is_told_by_the_line_of_the_manifest_like_its_neighbours(home: Archive) -> None:
+    batch, failed = with_one_failed(home)
     line = failed.payload["line"]
     assert line != failed.payload["row"]
-    sql.operator.delete(failed.id, "not wanted")
-    sql.run()
-    (gone,) = [told for told in json.loads(json.dumps(sql.report(batch)))["jobs"] if told["state"] == "deleted"]
+    home.operator.delete(failed.id, "not wanted")
+    home.run()
+    (gone,) = [told for told in json.loads(json.dumps(home.report(batch)))["jobs"] if told["state"] == "deleted"]
     assert (gone["row"], gone["name"], gone["title"]) == (line, "o2.checkm", "Object 2")
+    assert gone["reason"] == "deleted by an operator"
 
 
 def test_a_single_object_that_was_deleted_is_row_1(sql: Archive) -> None:

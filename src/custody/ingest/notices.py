@@ -34,6 +34,7 @@ DELIVER = "deliver/mail"
 OPEN_SECONDS = 1.0
 MOST_EDGES = 100
 """Jobs that a report waits for at once; then it looks again."""
+BY_OPERATOR = "deleted by an operator"
 STATES = {"passed": reports.COMPLETED, "failed": reports.FAILED}
 
 
@@ -140,7 +141,7 @@ def _batch(job: Job) -> Batch:
 
 
 def _lines(work: Work, world: World) -> Iterator[Line]:
-    """What became of each row; a row whose job is gone was deleted by an operator."""
+    """What became of each row; a row whose job is gone was deleted by an operator. (In the tree, such a job stays.)"""
     seen = set()
     for job in world.store.queue.every(Filter(parent=work.job.id)):
         seen.add(job.payload["row"])
@@ -151,7 +152,7 @@ def _lines(work: Work, world: World) -> Iterator[Line]:
     for number in gone:
         row = rows.get(number, Row(number, "", ""))
         line = number if work.payload.get("inline") else row.line
-        yield Line(f"row-{number}", reports.DELETED, line, row.name, row.title, reason="deleted by an operator")
+        yield Line(f"row-{number}", reports.DELETED, line, row.name, row.title, reason=BY_OPERATOR)
 
 
 def _rows_of(work: Work, world: World, numbers: frozenset[int]) -> dict[int, Row]:
@@ -166,7 +167,7 @@ def _rows_of(work: Work, world: World, numbers: frozenset[int]) -> dict[int, Row
 
 def _line(job: Job, world: World) -> Line:
     given, kept = job.payload, job.facts
-    reason = world.store.queue.reason(job) if job.ended == "failed" else ""
+    reason = world.store.queue.reason(job) if job.ended == "failed" else BY_OPERATOR if job.ended == "deleted" else ""
     return Line(
         job=str(job.id), state=STATES.get(job.ended or "", job.state), row=given.get("line", given["row"]),
         name=given.get("filename", ""), title=given.get("title", ""), code=job.code or "", reason=reason,

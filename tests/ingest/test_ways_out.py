@@ -489,6 +489,15 @@ def test_an_update_of_a_batch_without_jobs_is_still_refused(one: Archive) -> Non
         ask_for_update(one.store, one.batch(batch), "ada")
 
 
+def test_a_token_for_a_storage_service_that_is_not_there_is_named_with_the_profile_that_wants_it(one: Archive) -> None:
+    profile = one.home / "profiles" / "papers.toml"
+    storage = '[storage]\nnode = "far"\nservice = "http://127.0.0.1:1"\ntoken_file = "far.token"\n'
+    profile.write_text(profile.read_text() + f"\n{storage}")
+    with pytest.raises(BadInput, match="cannot be read") as refused:
+        again(one, IngestConfig(files="http://127.0.0.1:1"))
+    assert refused.value.where == "papers: storage.token_file"
+
+
 @pytest.mark.parametrize("url", ["https://127.0.0.1/hook", "http://hooks.example/hook", "http://127.0.0.1:1/hook"])
 def test_a_callback_that_could_never_be_sent_is_told_at_the_start(one: Archive, url: str) -> None:
     profile = one.home / "profiles" / "papers.toml"

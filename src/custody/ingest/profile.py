@@ -149,6 +149,17 @@ def read_profile(path: Path) -> Profile:
         raise BadInput(f"the profile cannot be read: {error}", code="profile.file", where=str(path)) from error
 
 
+def kept_apart(key: str, file: Path) -> str:
+    """A secret that is named where it is needed, and stands in a file of its own."""
+    try:
+        return file.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInput(
+            f"the file cannot be read: {error}", code="profile.secret", where=key,
+            hint="put the secret into that file, readable for the workers' user only",
+        ) from error  # fmt: skip
+
+
 def parse_profile(text: str, name: str, *, where: str = "profile") -> Profile:
     try:
         given = tomllib.loads(text)

@@ -78,6 +78,12 @@ def collection_held(home: Archive) -> Job:
     return home.batch(batch.id)
 
 
+def collection_let_go(home: Archive) -> Job:
+    batch = collection_held(home)
+    home.store.queue.lift("collection", "papers", "lee")
+    return batch
+
+
 def batch_held(home: Archive) -> Job:
     batch = one_file(home)
     home.store.queue.hold("batch", str(batch), "lee", "look first")
@@ -196,6 +202,7 @@ CASES = [
     Case(nobody_works, "no-worker", "no worker for it has been seen", "custody worker run"),
     Case(others_go_first, "queue", "1 go first", "a worker becomes free"),
     Case(collection_held, "held", "collection papers is held by lee: rights unclear", "is lifted and the job is released"),
+    Case(collection_let_go, "held", "it is held: collection papers was held by lee: rights", "an operator releases it"),
     Case(batch_held, "held", "is held by lee: look first", "is lifted and the job is released"),
     Case(job_held, "held", "it is held by ada: look first", "an operator releases it"),
     Case(queue_held, "paused", "the kind ingest/job is paused by lee: new version", "custody hold lift kind ingest/job"),

@@ -14,6 +14,7 @@ from custody.model.why import Reason
 from custody.stores.rows import Row, Tx, event_from, hold_from, job_from
 
 MOST_SAID = 300
+HELD = " is held by "
 
 
 def why(tx: Tx, job_id: int, place: str) -> list[Reason]:
@@ -96,8 +97,12 @@ def who_and_why(tx: Tx, subject: str, seq: int, state: str) -> str:
     """Of the move that brought it where it is."""
     rows = tx.run("events", subject=subject, after=seq - 1, limit=1)
     last = event_from(rows[0]) if rows else None
-    said = last and last.detail.get("state") == state and last.detail.get("why")
-    return f" by {last.agent}: {said}" if last and said else ""
+    if last is None or last.detail.get("state") != state or not last.detail.get("why"):
+        return ""
+    said = str(last.detail["why"])
+    if HELD in said:  # so a worker found it; whoever lifted that hold since has released nothing
+        return f": {said.replace(HELD, ' was held by ', 1)}"
+    return f" by {last.agent}: {said}"
 
 
 def _needs(tx: Tx, job: Job) -> Iterator[Reason]:

@@ -158,6 +158,9 @@ def test_whoever_resumes_what_cannot_be_resumed_is_told_what_to_do_instead() -> 
         JOB.next("rejected", "resume")
     assert "a new submission is required" in refused.value.hint
     with pytest.raises(StateConflict) as refused:
+        JOB.next("deleted", "resume")
+    assert refused.value.hint == "a new submission is required: who deleted it is in its history"
+    with pytest.raises(StateConflict) as refused:
         BATCH.next("failed", "resume")
     assert "batch report … --update" in refused.value.hint
     with pytest.raises(StateConflict) as refused:

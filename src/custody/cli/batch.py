@@ -238,7 +238,9 @@ def _get(handle: Store, number: int) -> Job:
         missing = f"there is no batch {label(number)}"
         raise NotFound(missing, code="batch.unknown", hint="`custody batch list` shows what there is") from None
     if job.kind != BATCH_KIND:
-        raise NotFound(f"{number} is a {job.kind} job, not a batch", hint="`custody batch list` shows the batches")
+        raise NotFound(
+            f"{label(number)} is a {job.kind} job, not a batch", hint="`custody batch list` shows the batches"
+        )
     return job
 
 

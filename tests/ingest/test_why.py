@@ -97,6 +97,12 @@ def job_held(home: Archive) -> Job:
     return home.batch(job.id)
 
 
+def held_and_prioritised(home: Archive) -> Job:
+    job = job_held(home)
+    home.operator.prioritise(job.id, 3, "urgent")
+    return home.batch(job.id)
+
+
 def queue_held(home: Archive) -> Job:
     home.store.queue.hold("kind", JOB_KIND, "lee", "new version")
     batch = one_file(home)
@@ -166,6 +172,13 @@ def failed(home: Archive) -> Job:
     return the_job(home, batch)
 
 
+def failed_and_prioritised(home: Archive) -> Job:
+    job = failed(home)
+    home.operator.prioritise(job.id, 3)
+    home.operator.prioritise(job.id, 2, "more urgent")
+    return home.batch(job.id)
+
+
 def rejected(home: Archive) -> Job:
     staged = home.world.staging.put([b"x"], "a.txt").url
     batch = home.submit(staged, type="file", filename="a.txt", digest_type="md5", digest_value="0" * 32)
@@ -205,6 +218,7 @@ CASES = [
     Case(collection_let_go, "held", "it is held: collection papers was held by lee: rights", "an operator releases it"),
     Case(batch_held, "held", "is held by lee: look first", "is lifted and the job is released"),
     Case(job_held, "held", "it is held by ada: look first", "an operator releases it"),
+    Case(held_and_prioritised, "held", "it is held by ada: look first", "an operator releases it"),
     Case(queue_held, "paused", "the kind ingest/job is paused by lee: new version", "custody hold lift kind ingest/job"),
     Case(node_held, "paused", "the lane node/main is paused by lee: new disks", "custody hold lift lane node/main"),
     Case(no_room, "space", "there is no room for it: it needs 3 bytes", "makes room on the working disk"),
@@ -214,6 +228,7 @@ CASES = [
     Case(backing_off, "due", "try 1 failed, http.503: a.txt could not be fetched", "the time comes"),
     Case(being_worked_on, "leased", "w1 is working on it", "it settles"),
     Case(failed, "ended", "it has ended: failed, http.404: a.txt could not be fetched", "custody job resume"),
+    Case(failed_and_prioritised, "ended", "failed, http.404: a.txt could not be fetched", "custody job resume"),
     Case(rejected, "ended", "it has ended: rejected, digest.mismatch", "a new submission is required"),
     Case(completed, "ended", "it has ended: completed", "nothing left to do"),
     Case(batch_failed, "ended", "1 of 1 objects failed", "custody batch report"),

@@ -11,7 +11,8 @@ from custody.model.errors import NotFound
 from custody.model.graph import satisfied
 from custody.model.job import Job
 from custody.model.why import Reason
-from custody.stores.rows import Row, Tx, event_from, hold_from, job_from
+from custody.stores.history import last_move
+from custody.stores.rows import Row, Tx, hold_from, job_from
 
 MOST_SAID = 300
 HELD = " is held by "
@@ -52,8 +53,8 @@ def _last_word(tx: Tx, job: Job) -> str:
     """Why it failed, or was skipped, superseded or cancelled, as its history has it."""
     if job.ended == "passed":
         return ""
-    last = [event_from(row) for row in tx.run("events", subject=job.subject, after=job.seq - 1, limit=1)]
-    told = last[0].detail if last else {}
+    last = last_move(tx, job.subject, job.seq)
+    told = last.detail if last else {}
     kept = job.facts.get("why") or job.facts.get("reason")
     said = str(told.get("why") or told.get("reason") or kept or job.code or "")
     return said if len(said) <= MOST_SAID else f"…{said[-MOST_SAID:]}"
@@ -95,8 +96,7 @@ def _resting(tx: Tx, job: Job) -> Reason:
 
 def who_and_why(tx: Tx, subject: str, seq: int, state: str) -> str:
     """Of the move that brought it where it is."""
-    rows = tx.run("events", subject=subject, after=seq - 1, limit=1)
-    last = event_from(rows[0]) if rows else None
+    last = last_move(tx, subject, seq)
     if last is None or last.detail.get("state") != state or not last.detail.get("why"):
         return ""
     said = str(last.detail["why"])
@@ -118,8 +118,7 @@ def _needs(tx: Tx, job: Job) -> Iterator[Reason]:
 
 def _why_later(tx: Tx, job: Job) -> str:
     """What the last try said, when it was that which put it off."""
-    rows = tx.run("events", subject=job.subject, after=job.seq - 1, limit=1)
-    last = event_from(rows[0]) if rows else None
+    last = last_move(tx, job.subject, job.seq)
     if last is None or last.type not in ("waited", "retried"):
         return ""
     if last.type == "waited":

@@ -13,6 +13,7 @@ from custody.ingest import blockers, identifying
 from custody.ingest.disk import WorkingDisk
 from custody.ingest.serving import kinds
 from custody.ingest.states import JOB_KIND
+from custody.model.errors import Unavailable
 from custody.model.job import Job
 from ingest.bench import Archive, archive, custody
 from ingest.test_end_to_end import objects
@@ -243,6 +244,21 @@ def test_a_deposit_says_what_it_waits_for(home: Archive, case: Case) -> None:
     assert [reason.code for reason in reasons] == [case.code]
     assert case.text in reasons[0].text
     assert case.clears in reasons[0].clears
+
+
+def test_why_is_answered_from_the_tree_alone_while_the_database_is_away(
+    zookeeper_hosts: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with archive(tmp_path, f"zookeeper://{zookeeper_hosts}?with=sqlite:///{tmp_path / 'custody.db'}") as home:
+        batch = one_file(home)
+        home.operator.hold(batch, "look first")
+
+        def away(work: object) -> object:
+            raise Unavailable("the database is away")
+
+        monkeypatch.setattr(home.store.db, "read", away)
+        (reason,) = home.store.queue.why(batch)
+        assert (reason.code, reason.text) == ("held", "it is held: look first")
 
 
 def test_the_jobs_of_a_batch_are_counted_by_what_they_wait_for(home: Archive) -> None:

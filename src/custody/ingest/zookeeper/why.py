@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 
 from custody.ingest import tree
 from custody.ingest.states import BATCH, BATCH_KIND, JOB, JOB_KIND
 from custody.ingest.zookeeper.holding import Holds, read_holds
 from custody.ingest.zookeeper.reading import Seen, Tree, as_job, read_one
-from custody.model.errors import NotFound
+from custody.model.errors import NotFound, Unavailable
 from custody.model.event import job_subject
 from custody.model.job import HeldBy
 from custody.model.why import Reason
@@ -96,7 +97,7 @@ def why(at: Tree, name: str, place: str) -> Sequence[Reason]:
 
 
 def _who_and_why(at: Tree, seen: Seen) -> str:
-    """The tree has the reason only; who gave it is in the history, once that has been written."""
+    """The tree has the reason only; who gave it is in the history, once that has been written and if it can be read."""
     if seen.record.status != seen.version:  # another service moved it
         return ""
     subject, move = job_subject(seen.id), seen.record.move
@@ -105,7 +106,9 @@ def _who_and_why(at: Tree, seen: Seen) -> str:
         rows = tx.run("event_of_move", subject=subject, move=move)
         return who_and_why(tx, subject, int(rows[0][0]), seen.status.state) if rows else ""
 
-    return at.db.read(look)
+    with suppress(Unavailable):
+        return at.db.read(look)
+    return ""
 
 
 def _in_queue(at: Tree, seen: Seen) -> Reason:

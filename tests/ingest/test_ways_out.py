@@ -413,6 +413,14 @@ def test_files_that_are_no_longer_there_are_missed_and_nothing_is_stored_without
     assert one.jobs(batch)[0].state == "completed"
 
 
+def test_who_holds_what_is_being_worked_on_is_told_what_can_be_done_and_nothing_else(one: Archive) -> None:
+    batch = a_file(one)
+    assert one.store.queue.claim_jobs([batch], "w1", 60)
+    with pytest.raises(Refused, match="being worked on by w1") as refused:
+        one.operator.hold(batch, "look first")
+    assert refused.value.hint == "wait until it has ended", "a deposit cannot be cancelled"
+
+
 def test_whatever_failed_is_among_the_failures(home: Archive) -> None:
     """Also what cannot be resumed: somebody has to see it, and `job failures` is where they look."""
     bad = home.world.staging.put([b"x"], "a.txt").url

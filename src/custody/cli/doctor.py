@@ -188,11 +188,9 @@ def _schedules(store: Store) -> Iterator[Finding]:
     schedules, now = store.schedules.list(), store.now()  # in this order: one that came meanwhile is not ahead
     for schedule in schedules:
         if not schedule.paused and schedule.next_slot > _next_slot(schedule, now):
-            when, do = (
-                moment(schedule.next_slot),
-                f"is the clock right now? then: custody schedule continue {schedule.name}",
-            )
-            yield Finding("warning", f"the schedule {schedule.name} comes no sooner than {when}: a clock was wrong", do)
+            what = f"the schedule {schedule.name} comes no sooner than {moment(schedule.next_slot)}: a clock was wrong"
+            do = f"is the clock right now? then: custody schedule continue {schedule.name}"
+            yield Finding("warning", what, do)
         last = _last_stop(store, f"schedule/{schedule.name}") if schedule.paused else None
         if last and last.outcome == "failure":
             do = f"put that right, then: custody schedule continue {schedule.name}"

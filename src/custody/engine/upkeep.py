@@ -33,14 +33,8 @@ class Upkeep:
         clock: Callable[[], float],
         trouble: Callable[[Exception, str], None],
     ) -> None:
-        self._store, self._serving, self._settings, self._clock, self._trouble = (
-            store,
-            serving,
-            settings,
-            clock,
-            trouble,
-        )
-        self._rounds, self._chores = rounds, chores
+        self._store, self._serving, self._settings = store, serving, settings
+        self._rounds, self._chores, self._clock, self._trouble = rounds, chores, clock, trouble
         self._next: dict[str, float] = {}
 
     def look(self, holder: str, now: bool = False) -> None:

@@ -250,7 +250,7 @@ BY_CHANCE: dict[str, Callable[[Chance, Folder], None]] = {
 @pytest.mark.proves("H2")
 @pytest.mark.parametrize("what", BY_CHANCE)
 def test_inputs_by_chance(what: str, shelf: Folder, scaled: Scaled[int], seed: int, tell: Tell) -> None:
-    count = scaled(100, 84_000, 8_400_000)
+    count = scaled(100, 64_000, 8_400_000)
     slowest = slowest_of(count, what, seed, lambda chance: BY_CHANCE[what](chance, shelf))
     tell("", inputs=count)
     assert slowest < 1, "no input keeps a parser busy for a second"

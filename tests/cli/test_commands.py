@@ -79,6 +79,7 @@ def test_a_job_from_submit_to_its_history(custody: Run) -> None:
         ("job prioritise 1 100", 2, "Invalid value"),
         ("job list --kind \udcff", 2, "cannot be kept"),
         ("job submit \udcff", 2, "cannot be stored"),
+        ("batch list --limit 0", 2, "Invalid value"),
         ("item list --limit -1", 2, "Invalid value"),
         ("event list --limit -1", 2, "Invalid value"),
         ("schedule set n 'every 99999999999d' greet", 2, "too rarely"),

@@ -74,6 +74,11 @@ class LongAgo:
         return SystemClock().now() - 3_600_000_000
 
 
+class FarAhead:
+    def now(self) -> int:
+        return SystemClock().now() + 365 * 24 * 3_600_000_000
+
+
 def old_sqlite(house: House) -> None:
     house.patch.setattr(connection, "FIRST_SAFE", (99, 0, 0))
 
@@ -132,6 +137,20 @@ def still_schedule(house: House) -> None:
     house.seal(house.home / "witness.txt")
 
 
+def mended_schedule(house: House) -> None:
+    """What was wrong with it is put right, and it still stands still."""
+    still_schedule(house)
+    with open_store(house.url) as store:
+        store.schedules.put(Schedule("nightly", "every 1m", "sweep"), "eva")
+    house.seal(house.home / "witness.txt")
+
+
+def early_schedule(house: House) -> None:
+    with open_store(house.url, FarAhead()) as store:
+        store.schedules.put(Schedule("nightly", "every 1h", "sweep"), "eva")
+    house.seal(house.home / "witness.txt")
+
+
 CASES: dict[str, tuple[Callable[[House], None], str, str]] = {
     "a SQLite with known faults": (old_sqlite, "unsafe", "can corrupt a database"),
     "a store on a network disk": (network, "unsafe", "network file system"),
@@ -144,6 +163,8 @@ CASES: dict[str, tuple[Callable[[House], None], str, str]] = {
     "a key that others may read": (open_key, "unsafe", "other users may use the signing key"),
     "a history that was never sealed": (never_sealed, "warning", "is not sealed"),
     "a schedule that cannot be run": (still_schedule, "warning", "nightly stands still: there is no time zone"),
+    "a schedule that was mended and not continued": (mended_schedule, "warning", "nightly stands still"),
+    "a schedule that a wrong clock sent far ahead": (early_schedule, "warning", "nightly comes no sooner than"),
     "a counter that is wrong": (miscounted, "unsafe", "unmet"),
 }
 

@@ -232,7 +232,7 @@ def test_what_was_taken_over_is_worked_on_although_the_next_look_fails(
     monkeypatch.setattr(bench.store.queue, "claim_expired", fails_once)
     with pytest.raises(Unavailable):
         worker.run_until_idle()
-    worker._next.clear()  # it is time to look again
+    worker._takeover.next_look = 0.0  # it is time to look again
     worker.run_until_idle()
     assert (bench.job(parcel).state, bench.job(letter).state) == ("done", "done")
     assert not worker._suspects.count

@@ -243,7 +243,7 @@ def test_neighbours_of_many_killers_are_never_charged(bench: Bench) -> None:
 
 def test_a_long_poll_does_not_delay_taking_over(desk: Bench) -> None:
     with at_work(desk, Kind("parcel", lambda work: Passed()), poll=3600.0, wake=False) as worker:
-        until(lambda: worker._next.get("expiry"), 60)
+        until(lambda: worker._takeover.next_look, 60)
         time.sleep(0.1)  # it has looked, found nothing, and waits
         (job,) = leave_behind(desk, CLEAN)
         until(lambda: desk.job(job).ended, 60)

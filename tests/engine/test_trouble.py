@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -155,6 +156,26 @@ def test_a_hand_outlives_whatever_its_work_throws(desk: Bench, handler: Callable
     assert desk.job(next_one).state == "done"
 
 
+def test_whoever_settles_outlives_any_trouble_with_one_of_them(desk: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    get = desk.store.queue.get
+
+    def surprise(job_id: int) -> Job:
+        if threading.current_thread().name == "custody-settler":  # which asks how a job was revoked
+            raise RuntimeError("nobody thought of this")
+        return get(job_id)
+
+    def handler(work: Work) -> Outcome:
+        if work.payload.get("stopped"):
+            desk.store.queue.revoke(work.job.id, "cancel", "eva", "")
+        return Passed()
+
+    monkeypatch.setattr(desk.store.queue, "get", surprise)
+    stopped, next_one = desk.submit(payload={"stopped": True}), desk.submit()
+    worker = Worker(desk.store, Serving((Kind("parcel", handler),)), Settings(threads=1))
+    run_until(worker, lambda: desk.job(next_one).ended and not worker._keeper.held())
+    assert not desk.job(stopped).ended, "its lease will end, and whoever takes it over will say so"
+
+
 class Broken:
     """Watches, and fails at it."""
 
@@ -183,14 +204,16 @@ def test_work_goes_on_although_nobody_can_watch_it(desk: Bench) -> None:
 # Between claims
 
 
-@pytest.mark.parametrize("what", ["the schedules", "what is due"])
+@pytest.mark.parametrize("what", ["the schedules", "what is due", "the chores"])
 def test_trouble_with_one_thing_keeps_nobody_from_the_work(
     bench: Bench, what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def trouble(*_: object) -> int:
         raise BadInput("there is no time zone 'Mars/Base'")
 
-    if what == "the schedules":
+    if what == "the chores":
+        monkeypatch.setattr(chores.Chores, "run_due", trouble)
+    elif what == "the schedules":
         monkeypatch.setattr(bench.store.schedules, "run_due", trouble)
     else:
         monkeypatch.setattr(bench.store.queue, "tick", trouble)
@@ -204,7 +227,7 @@ def test_those_that_come_due_together_need_not_wait_for_each_other(bench: Bench)
     bench.clock.advance(2)
     worker = Worker(bench.store, Serving((Kind("parcel", lambda work: Passed()),)), clock=lambda: 0.0)
     for _ in range(3):
-        worker._housekeeping()
+        worker._upkeep.look(worker.holder)
     assert {job.unmet for job in bench.store.queue.every()} == {0}
 
 
@@ -246,6 +269,35 @@ def test_a_chore_that_takes_long_keeps_its_lease_and_gives_it_back(
     assert bench.store.leases.claim("chore/dusting", "bo", 30) is not None
 
 
+def test_a_chore_whose_lease_cannot_be_renewed_just_now_is_not_asked_about_at_every_look(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now, asked, begun, go_on = [100.0], list[object](), threading.Event(), threading.Event()
+
+    def away(*lease: object) -> None:
+        asked.append(lease)
+        raise Unavailable("the store does not answer", code="store.down")
+
+    def slow() -> None:
+        begun.set()
+        go_on.wait(SOON)
+
+    monkeypatch.setattr(chores, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(bench.store.leases, "renew", away)
+    mine = chores.Chores(bench.store, [Chore("dusting", 3600, slow)], "ann", NOTHING)
+    try:
+        mine.run_due()
+        assert begun.wait(SOON)
+        for pauses in (1, 2):
+            now[0] += chores.LEASE_SECONDS / 3
+            for _ in range(50):
+                mine.run_due()
+            assert len(asked) == pauses
+    finally:
+        go_on.set()
+        mine.close()
+
+
 # The settings, and the end
 
 
@@ -284,3 +336,50 @@ def test_a_look_that_fails_before_the_loop_has_begun_its_round_does_not_end_the_
     serving = Serving((Kind("parcel", lambda work: Passed()),))
     run_until(Worker(desk.store, serving, Settings(poll=0.05)), lambda: desk.job(job).ended)
     assert not troubles
+
+
+def test_a_worker_ends_although_nobody_can_be_told_what_it_did(desk: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = threading.Event()
+
+    def away(_: object) -> None:
+        asked.set()
+        raise Unavailable("the disk is full", code="store.disk")
+
+    monkeypatch.setattr(desk.store.queue, "settle", away)
+    monkeypatch.setattr(desk.store.queue, "release", away)
+    desk.submit()
+    worker = Worker(desk.store, Serving((Kind("parcel", lambda work: Passed()),)), Settings(grace=0, lease=3600))
+    thread = threading.Thread(target=worker.run_forever, daemon=True)
+    thread.start()
+    assert asked.wait(SOON)
+    worker.stop()
+    thread.join(SOON / 2)
+    assert not thread.is_alive(), "its lease would be good for an hour, but it is kept no more"
+
+
+@pytest.mark.parametrize("where", ["release", "farewell"])
+def test_trouble_in_leaving_keeps_nothing_else_from_being_left(
+    desk: Bench, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    def surprise(*_: object) -> None:
+        raise RuntimeError("nobody thought of this")
+
+    monkeypatch.setattr(type(desk.store.queue) if where == "release" else type(desk.store), where, surprise)
+    jobs = [desk.submit() for _ in range(9)]
+    go_on = threading.Event()
+
+    def slow(work: Work) -> Outcome:
+        go_on.wait(SOON)
+        return Passed()
+
+    worker = Worker(desk.store, Serving((Kind("parcel", slow),)), Settings(threads=1))
+    thread = threading.Thread(target=worker.run_forever, daemon=True)
+    thread.start()
+    until(lambda: len(worker._hands.ready) > 1, SOON)
+    worker.stop()
+    until(lambda: not worker._hands.ready, SOON)
+    go_on.set()
+    thread.join(SOON / 2)
+    assert not thread.is_alive()
+    assert not worker._keeper.held()
+    assert desk.job(jobs[0]).state == "done", "what was begun has had its say"

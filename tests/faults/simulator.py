@@ -204,7 +204,7 @@ class Simulation:
 
     def _claim(self, desk: Desk) -> None:
         worker = desk.worker
-        worker._housekeeping()
+        worker._upkeep.look(worker.holder)
         worker._claim(self.rng.randrange(1, 5))
         worker._take_over(self.rng.randrange(1, 5))
         worker._begin_suspects()

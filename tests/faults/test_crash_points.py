@@ -79,7 +79,7 @@ def pairs(name: str, most: int) -> list[tuple[Point, Point]]:
 @pytest.mark.proves("G2")
 @each_scenario
 def test_a_crash_during_recovery_changes_nothing_either(name: str, scaled: Scaled[int], tell: Tell) -> None:
-    chosen = pairs(name, scaled(16, 1_000_000, 1_000_000))
+    chosen = pairs(name, scaled(16, 500, 1_000_000))
     for first, second in chosen:
         check(name, [first, second], MEMORY.stage())
     tell("", double_crashes=len(chosen))

@@ -240,7 +240,7 @@ def folder() -> Iterator[Path]:
 def test_whatever_it_is_given_a_parser_answers_or_refuses(
     what: str, folder: Path, scaled: Scaled[int], seed: int, tell: Tell
 ) -> None:
-    count, answered = scaled(200, 12_000, 3_000_000) // SLOW.get(what, 1), 0
+    count, answered = scaled(200, 9_000, 3_000_000) // SLOW.get(what, 1), 0
 
     def judge(chance: Chance) -> None:
         nonlocal answered

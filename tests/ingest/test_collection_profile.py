@@ -126,6 +126,7 @@ def test_a_mistake_is_told_with_file_and_key(tmp_path, text, message):
     with pytest.raises(BadInput) as refused:
         read_profile(path)
     assert refused.value.message.startswith(message)
+    assert refused.value.message.count(message) == 1, "told once"
     assert refused.value.where == str(path)
     assert str(path) in str(refused.value)
 

@@ -101,12 +101,13 @@ def test_a_mail_server_that_asks_who_we_are_is_told_from_a_file(home: Archive) -
         ({"notification": "a@b.example, nobody"}, "mail.address", "notification"),
         ({"notification": ";".join(["a@b.example"] * 51)}, "mail.recipients", "notification"),
         ({"payload": "https://files.example/"}, "submission.filename", "payload"),
+        ({"inline": True, "digest_type": "md5", "digest_value": "0" * 32}, "submission.digest", "digestValue"),
         ({"title": "Letters\0"}, "submission.text", "title"),
         ({"payload": "https://ada:secret@files.example/a"}, "url.credentials", "payload"),
         ({"payload": "https://files.example/?a=b", "type": "container"}, "submission.filename", "payload"),
     ],
 )
-def test_what_could_only_fail_later_is_refused_at_once(given: dict[str, str], code: str, where: str) -> None:
+def test_what_could_only_fail_later_is_refused_at_once(given: dict[str, object], code: str, where: str) -> None:
     with pytest.raises(BadInput) as refused:
         Submission(**{"profile": "papers", "payload": "https://files.example/a", **given}).checked()  # type: ignore[arg-type]
     assert (refused.value.code, refused.value.where) == (code, where)
@@ -156,6 +157,9 @@ def test_whoever_resumes_what_cannot_be_resumed_is_told_what_to_do_instead() -> 
     with pytest.raises(StateConflict) as refused:
         JOB.next("rejected", "resume")
     assert "a new submission is required" in refused.value.hint
+    with pytest.raises(StateConflict) as refused:
+        JOB.next("deleted", "resume")
+    assert refused.value.hint == "a new submission is required: who deleted it is in its history"
     with pytest.raises(StateConflict) as refused:
         BATCH.next("failed", "resume")
     assert "batch report … --update" in refused.value.hint

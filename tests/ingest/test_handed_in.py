@@ -13,6 +13,7 @@ from custody.ingest import keys
 from custody.ingest.cleaning import delete_batch
 from custody.ingest.inline import manifest_of
 from custody.ingest.submission import Submission, submit
+from custody.ingest.tree import shown
 from custody.model.errors import BadInput, KeyConflict
 from ingest.bench import Archive, custody
 
@@ -26,7 +27,7 @@ def test_a_key_that_comes_back_after_clean_up_deposits_nothing_again(home: Archi
     home.run()
     assert list(home.store.queue.every()) == []
     assert len(home.world.inventory.list()) == 1
-    with pytest.raises(KeyConflict, match=f"for batch {first}, another deposit"):
+    with pytest.raises(KeyConflict, match=f"for batch {shown(first)}, another deposit"):
         home.submit(url, key="k1", type="file", filename="another.txt")
 
 

@@ -23,11 +23,12 @@ from custody.ingest.manifest.form import Row
 from custody.ingest.states import BATCH, BATCH_KIND, JOB, JOB_KIND
 from custody.ingest.submission import row_jobs
 from custody.ingest.tree import id_of, name_of
-from custody.ingest.zookeeper import mending, opening
+from custody.ingest.zookeeper import mending, opening, viewing
 from custody.ingest.zookeeper.queue import TreeQueue
-from custody.ingest.zookeeper.reading import Limits
+from custody.ingest.zookeeper.reading import Limits, Seen, pages
+from custody.ingest.zookeeper.session import Session
 from custody.model.errors import LeaseLost, Refused
-from custody.model.job import Change, Claim, FanOut, Job
+from custody.model.job import Change, Claim, FanOut, Filter, Job, NewJob
 from custody.model.outcome import Passed
 from custody.model.suspicion import ALONE, CLEAN, NEAR
 from ingest import peer as other_service
@@ -374,6 +375,50 @@ def test_what_the_history_could_not_take_is_refused_with_its_move_and_keeps_nobo
         assert service.zk.get_children("/custody/moves") == []
         (unread,) = home.store.records.events("tree")
         assert (unread.type, unread.detail["data"]) == ("unreadable", '{"move": "odd", "happened": [1]}')
+
+
+def test_looking_for_batches_in_one_state_reads_no_others(
+    zookeeper_hosts: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A tree may be full of batches that have ended: what is asked often must not read all of each."""
+    whole: list[str] = []
+
+    def noted(session: Session, names: Iterator[str]) -> Iterator[Seen]:
+        return pages(session, (whole.append(name) or name for name in names))  # type: ignore[func-returns-value]
+
+    monkeypatch.setattr(viewing, "pages", noted)
+    with archive(tmp_path, tree_url(zookeeper_hosts, tmp_path)) as home:
+        waits, held = (home.submit(f"{home.server.url}/{name}.txt", type="file") for name in "ab")
+        home.operator.hold(held, "look first")
+        assert [job.id for job in home.store.queue.every(Filter(kind=BATCH_KIND, state="held"))] == [held]
+        assert list(home.store.queue.every(Filter(ended="failed"))) == []
+        assert whole == [name_of(held)]
+        assert [job.id for job in home.store.queue.every(Filter(kind=BATCH_KIND))] == [waits, held]
+
+
+def test_whatever_lies_among_the_moves_keeps_nobody_from_the_history_and_is_not_lost(
+    zookeeper_hosts: str, tmp_path: Path
+) -> None:
+    """No such entry is ever made by us: but one that stopped the follower would in time stop the fleet."""
+    with archive(tmp_path, tree_url(zookeeper_hosts, tmp_path)) as home, peers(zookeeper_hosts) as service:
+        job, queue = id_of(plant_job(service)), home.store.queue
+        queue.submit([NewJob("letter", {"to": "one"}, key="report")])
+        then = [{"kind": "letter", "payload": {"to": "another"}, "key": "report"}]
+        entries = [
+            {"move": "m1", "happened": [_happened(job, {}) | {"token": "none"}]},
+            {"move": "m2", "happened": [_happened(job, {"why": "a second report"})], "then": then},
+            {"move": "m3", "happened": [_happened(job, {"why": "the last"})]},
+        ]
+        odd = [b"", b"no JSON", b"\0\xff", b'{"happened": []}', b'{"move": "m", "happened": [1]}']
+        for data in (*odd, *(json.dumps(entry).encode() for entry in entries)):
+            service.zk.create("/custody/moves/m", data, sequence=True)
+        queue.tick()
+        assert service.zk.get_children("/custody/moves") == []
+        unread = [event.detail["data"] for event in home.store.records.events("tree")]
+        assert unread == ["", "no JSON", "\ufffd\ufffd", odd[3].decode(), odd[4].decode(), json.dumps(entries[0])]
+        second, last = home.store.records.events(f"job/{job}")
+        assert "was used before" in second.detail["unwritable"]
+        assert last.detail["why"] == "the last"
 
 
 def _happened(job: int, detail: dict[str, Any]) -> dict[str, Any]:

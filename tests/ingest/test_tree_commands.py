@@ -35,7 +35,7 @@ def test_a_deposit_from_the_first_word_to_the_last(custody, tmp_path: Path) -> N
     (tmp_path / "letter.txt").write_text("Dear sister")
     submit = ("batch", "submit", "letter.txt", "--profile", "example")
 
-    code, said = custody(*submit)
+    code, said = custody(*submit, "--key", "k1")
     assert (code, "batch bid0000000000\n" in said) == (0, True)
     assert "no worker for it has been seen" in custody("job", "why", "bid0000000000")[1]
     assert custody(*work)[0] == 0
@@ -44,6 +44,11 @@ def test_a_deposit_from_the_first_word_to_the_last(custody, tmp_path: Path) -> N
     assert "completed" in _line(custody("batch", "list")[1], "bid0000000000")
     assert "completed" in _line(custody("job", "list", "--kind", "ingest/job")[1], "jid0000000001")
     assert "batch bid0000000000: it has ended: completed" in custody("batch", "why", "bid0000000000")[1]
+
+    code, said = custody(*submit, "--key", "k1", "--title", "another")
+    assert (code, "for batch bid0000000000, another deposit" in said) == (3, True)
+    code, said = custody("batch", "show", "jid0000000001")
+    assert (code, "jid0000000001 is a ingest/job job, not a batch" in said) == (2, True)
 
     assert custody("hold", "set", "collection", "example", "--why", "moving house")[0] == 0
     custody(*submit)

@@ -7,12 +7,14 @@ import csv
 import io
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from email import message_from_bytes, policy
 from email.message import EmailMessage
 from hashlib import sha256
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
@@ -25,12 +27,14 @@ from custody.ingest.inventory import Inventory
 from custody.ingest.operating import ask_for_update
 from custody.ingest.setup import IngestConfig, open_world
 from custody.ingest.standins.files import Fault
-from custody.ingest.states import BATCH_KIND
+from custody.ingest.states import BATCH_KIND, JOB_KIND
 from custody.ingest.states import STEPS as JOB_STEPS
 from custody.model.errors import BadInput, Refused
 from custody.model.job import Job
 from custody.model.suspicion import ALONE
-from ingest.bench import CONFIG, PROFILE, Archive, archive, quick
+from custody.stores import Store
+from custody.stores.rows import Tx
+from ingest.bench import CONFIG, PROFILE, Archive, archive, opened, quick
 from ingest.test_end_to_end import objects, tar_of
 
 
@@ -143,6 +147,21 @@ def test_a_letter_is_called_by_more_than_a_number_that_comes_again(one: Archive)
     assert letter(one, 0)["Message-ID"] == f"<batch-{batch.id}-report-1-{batch.created}@localhost>"
 
 
+def test_a_tree_that_was_begun_anew_has_the_old_numbers_and_its_letters_are_sent_all_the_same(
+    zookeeper_hosts: str, tmp_path: Path
+) -> None:
+    first, second = (f"zookeeper://{zookeeper_hosts}{root}?with=sqlite:///{tmp_path}/custody.db" for root in ("", "/2"))
+    with archive(tmp_path, first) as home:
+        before = a_file(home)
+        home.run()
+        with opened(second) as store:
+            anew = again(replace(home, store=store))
+            assert a_file(anew, "b.txt", b"b") == before
+            anew.run()
+            assert anew.batch(before).state == "completed"
+            assert len(home.mails()) == 2
+
+
 def test_what_would_keep_every_report_from_being_written_is_refused_at_the_start(one: Archive) -> None:
     with pytest.raises(BadInput) as refused:
         again(one, IngestConfig(sender="The Archive <archive@example.org>"))
@@ -157,14 +176,15 @@ def test_what_would_keep_every_report_from_being_written_is_refused_at_the_start
         again(one)
 
 
-def test_a_deleted_job_is_told_by_the_line_of_the_manifest_like_its_neighbours(sql: Archive) -> None:
-    batch, failed = with_one_failed(sql)
+def test_a_deleted_job_is_told_by_the_line_of_the_manifest_like_its_neighbours(home: Archive) -> None:
+    batch, failed = with_one_failed(home)
     line = failed.payload["line"]
     assert line != failed.payload["row"]
-    sql.operator.delete(failed.id, "not wanted")
-    sql.run()
-    (gone,) = [told for told in json.loads(json.dumps(sql.report(batch)))["jobs"] if told["state"] == "deleted"]
+    home.operator.delete(failed.id, "not wanted")
+    home.run()
+    (gone,) = [told for told in json.loads(json.dumps(home.report(batch)))["jobs"] if told["state"] == "deleted"]
     assert (gone["row"], gone["name"], gone["title"]) == (line, "o2.checkm", "Object 2")
+    assert gone["reason"] == "deleted by an operator"
 
 
 def test_a_single_object_that_was_deleted_is_row_1(sql: Archive) -> None:
@@ -318,6 +338,24 @@ def test_a_name_that_was_minted_and_not_yet_reserved_does_not_block_a_job_for_ev
     assert sql.jobs(first)[0].facts["primary"] == sql.jobs(second)[0].facts["primary"]
 
 
+def test_the_inventory_is_asked_nothing_about_an_object_that_is_new_and_has_no_local_id(
+    one: Archive,
+) -> None:
+    """Each question is a round trip, for every object of a large batch."""
+    asked: list[str] = []
+    db = one.store.db
+
+    def counted(how: str) -> Callable[[Callable[[Tx], object]], object]:
+        return lambda work: asked.append(how) or getattr(db, how)(work)  # type: ignore[func-returns-value]
+
+    noting = SimpleNamespace(read=counted("read"), write=counted("write"))
+    inventory = Inventory(cast(Store, SimpleNamespace(db=noting)))
+    batch = a_file(one)
+    replace(one, world=replace(one.world, inventory=inventory)).run()
+    assert one.batch(batch).state == "completed"
+    assert asked == ["write"], "its record"
+
+
 def test_what_is_wrong_with_a_job_that_is_estimated_fails_it_where_it_can_be_resumed_or_deleted(one: Archive) -> None:
     """Estimating never fails: an error that does not pass would be tried there for ever."""
     url = one.world.staging.put([b"handed in"], "a.txt").url
@@ -375,6 +413,27 @@ def test_files_that_are_no_longer_there_are_missed_and_nothing_is_stored_without
     assert one.jobs(batch)[0].state == "completed"
 
 
+def test_who_holds_what_is_being_worked_on_is_told_what_can_be_done_and_nothing_else(one: Archive) -> None:
+    batch = a_file(one)
+    assert one.store.queue.claim_jobs([batch], "w1", 60)
+    with pytest.raises(Refused, match="being worked on by w1") as refused:
+        one.operator.hold(batch, "look first")
+    assert refused.value.hint == "wait until it has ended", "a deposit cannot be cancelled"
+
+
+def test_whatever_failed_is_among_the_failures(home: Archive) -> None:
+    """Also what cannot be resumed: somebody has to see it, and `job failures` is where they look."""
+    bad = home.world.staging.put([b"x"], "a.txt").url
+    home.submit(bad, type="file", filename="a.txt", digest_type="md5", digest_value="0" * 32)
+    home.submit(home.batch_manifest("b.checkm", []), type="batch-manifest")
+    home.submit(f"{home.server.url}/gone.txt", type="file", filename="gone.txt")
+    home.run()
+    assert {(group.kind, group.state, group.code, group.count) for group in home.store.queue.failures()} == {
+        (JOB_KIND, "rejected", "digest.mismatch", 1), (JOB_KIND, "failed", "http.404", 1),
+        (BATCH_KIND, "failed", "manifest.faulty", 1), (BATCH_KIND, "failed", "batch.incomplete", 2),
+    }  # fmt: skip
+
+
 # -- what a profile says ----------------------------------------------------------------------------------
 
 
@@ -390,17 +449,17 @@ def test_what_a_profile_says_about_its_objects_is_written_down_with_them(one: Ar
     assert "role:\tMRT-metadata\naggregate:\tMRT-none\n" in model
 
 
-def test_where_batches_are_kept_for_good_the_rest_is_cleaned_up_all_the_same(one: Archive) -> None:
-    batch = a_file(one)
-    failed = one.submit(f"{one.server.url}/gone.txt", type="file", filename="gone.txt")
-    one.run()
-    (job,) = one.jobs(failed)
-    assert [number for number, _ in one.world.disk.folders()] == [job.id]
-    one.operator.delete(job.id, "not wanted")
-    for chore in serving.chores(replace(one.world, keep_days=0)):
+def test_where_batches_are_kept_for_good_the_rest_is_cleaned_up_all_the_same(home: Archive) -> None:
+    batch = a_file(home)
+    failed = home.submit(f"{home.server.url}/ghome.txt", type="file", filename="ghome.txt")
+    home.run()
+    (job,) = home.jobs(failed)
+    assert [number for number, _ in home.world.disk.folders()] == [job.id]
+    home.operator.delete(job.id, "not wanted")
+    for chore in serving.chores(replace(home.world, keep_days=0)):
         chore.do()
-    assert list(one.world.disk.folders()) == []
-    assert one.batch(batch).state == "completed", "0 is never"
+    assert list(home.world.disk.root.iterdir()) == [], "not even its batch's"
+    assert home.batch(batch).state == "completed", "0 is never"
 
 
 def test_deleting_a_batch_leaves_a_job_that_was_resumed_and_is_being_worked_on_its_files(sql: Archive) -> None:
@@ -436,6 +495,15 @@ def test_an_update_of_a_batch_without_jobs_is_still_refused(one: Archive) -> Non
     one.run()
     with pytest.raises(Refused, match="before it had jobs"):
         ask_for_update(one.store, one.batch(batch), "ada")
+
+
+def test_a_token_for_a_storage_service_that_is_not_there_is_named_with_the_profile_that_wants_it(one: Archive) -> None:
+    profile = one.home / "profiles" / "papers.toml"
+    storage = '[storage]\nnode = "far"\nservice = "http://127.0.0.1:1"\ntoken_file = "far.token"\n'
+    profile.write_text(profile.read_text() + f"\n{storage}")
+    with pytest.raises(BadInput, match="cannot be read") as refused:
+        again(one, IngestConfig(files="http://127.0.0.1:1"))
+    assert refused.value.where == "papers: storage.token_file"
 
 
 @pytest.mark.parametrize("url", ["https://127.0.0.1/hook", "http://hooks.example/hook", "http://127.0.0.1:1/hook"])

@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from custody.engine import Backoff, Serving, Settings, Worker
-from custody.ingest import blockers, steps
+from custody.ingest import blockers, identifying
 from custody.ingest.disk import WorkingDisk
 from custody.ingest.serving import kinds
 from custody.ingest.states import JOB_KIND
+from custody.model.errors import Unavailable
 from custody.model.job import Job
 from ingest.bench import Archive, archive, custody
 from ingest.test_end_to_end import objects
@@ -31,7 +32,7 @@ def home(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Archive]:
 @pytest.fixture(autouse=True)
 def patiently(monkeypatch: pytest.MonkeyPatch) -> None:
     """What waits a moment for another job waits long enough to be asked about, however slow the machine."""
-    monkeypatch.setattr(steps, "LOCKED_SECONDS", 600)
+    monkeypatch.setattr(identifying, "LOCKED_SECONDS", 600)
 
 
 SLOWLY = Backoff(first=600, most=600)
@@ -78,11 +79,29 @@ def collection_held(home: Archive) -> Job:
     return home.batch(batch.id)
 
 
+def collection_let_go(home: Archive) -> Job:
+    batch = collection_held(home)
+    home.store.queue.lift("collection", "papers", "lee")
+    return batch
+
+
 def batch_held(home: Archive) -> Job:
     batch = one_file(home)
     home.store.queue.hold("batch", str(batch), "lee", "look first")
     run(home)
     return the_job(home, batch)
+
+
+def job_held(home: Archive) -> Job:
+    job = at(home, "pending", one_file(home))
+    home.operator.hold(job.id, "look first")
+    return home.batch(job.id)
+
+
+def held_and_prioritised(home: Archive) -> Job:
+    job = job_held(home)
+    home.operator.prioritise(job.id, 3, "urgent")
+    return home.batch(job.id)
 
 
 def queue_held(home: Archive) -> Job:
@@ -154,6 +173,13 @@ def failed(home: Archive) -> Job:
     return the_job(home, batch)
 
 
+def failed_and_prioritised(home: Archive) -> Job:
+    job = failed(home)
+    home.operator.prioritise(job.id, 3)
+    home.operator.prioritise(job.id, 2, "more urgent")
+    return home.batch(job.id)
+
+
 def rejected(home: Archive) -> Job:
     staged = home.world.staging.put([b"x"], "a.txt").url
     batch = home.submit(staged, type="file", filename="a.txt", digest_type="md5", digest_value="0" * 32)
@@ -190,7 +216,10 @@ CASES = [
     Case(nobody_works, "no-worker", "no worker for it has been seen", "custody worker run"),
     Case(others_go_first, "queue", "1 go first", "a worker becomes free"),
     Case(collection_held, "held", "collection papers is held by lee: rights unclear", "is lifted and the job is released"),
+    Case(collection_let_go, "held", "it is held: collection papers was held by lee: rights", "an operator releases it"),
     Case(batch_held, "held", "is held by lee: look first", "is lifted and the job is released"),
+    Case(job_held, "held", "it is held by ada: look first", "an operator releases it"),
+    Case(held_and_prioritised, "held", "it is held by ada: look first", "an operator releases it"),
     Case(queue_held, "paused", "the kind ingest/job is paused by lee: new version", "custody hold lift kind ingest/job"),
     Case(node_held, "paused", "the lane node/main is paused by lee: new disks", "custody hold lift lane node/main"),
     Case(no_room, "space", "there is no room for it: it needs 3 bytes", "makes room on the working disk"),
@@ -200,6 +229,7 @@ CASES = [
     Case(backing_off, "due", "try 1 failed, http.503: a.txt could not be fetched", "the time comes"),
     Case(being_worked_on, "leased", "w1 is working on it", "it settles"),
     Case(failed, "ended", "it has ended: failed, http.404: a.txt could not be fetched", "custody job resume"),
+    Case(failed_and_prioritised, "ended", "failed, http.404: a.txt could not be fetched", "custody job resume"),
     Case(rejected, "ended", "it has ended: rejected, digest.mismatch", "a new submission is required"),
     Case(completed, "ended", "it has ended: completed", "nothing left to do"),
     Case(batch_failed, "ended", "1 of 1 objects failed", "custody batch report"),
@@ -214,6 +244,21 @@ def test_a_deposit_says_what_it_waits_for(home: Archive, case: Case) -> None:
     assert [reason.code for reason in reasons] == [case.code]
     assert case.text in reasons[0].text
     assert case.clears in reasons[0].clears
+
+
+def test_why_is_answered_from_the_tree_alone_while_the_database_is_away(
+    zookeeper_hosts: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with archive(tmp_path, f"zookeeper://{zookeeper_hosts}?with=sqlite:///{tmp_path / 'custody.db'}") as home:
+        batch = one_file(home)
+        home.operator.hold(batch, "look first")
+
+        def away(work: object) -> object:
+            raise Unavailable("the database is away")
+
+        monkeypatch.setattr(home.store.db, "read", away)
+        (reason,) = home.store.queue.why(batch)
+        assert (reason.code, reason.text) == ("held", "it is held: look first")
 
 
 def test_the_jobs_of_a_batch_are_counted_by_what_they_wait_for(home: Archive) -> None:

@@ -74,6 +74,13 @@ def test_a_held_batch_says_who_holds_it_and_why(house: House, admin: TestClient)
     assert "the map room is moving house" in page
 
 
+def test_the_list_of_holds_calls_a_batch_by_its_name(house: House, admin: TestClient) -> None:
+    address = f"/api/v1/holds/batch/{house.papers}"
+    assert admin.put(address, json={"why": "look first"}).status_code == 200
+    assert f"batch {PAPERS}" in text(admin, "/holds")
+    assert admin.delete(address).status_code == 200
+
+
 def test_a_list_of_jobs_tells_each_once_whatever_the_page(admin: TestClient) -> None:
     every = walk(admin, "/jobs.json?x=", "before")
     numbers = [job["id"] for job in every]

@@ -16,7 +16,7 @@ from custody.cli import running
 from custody.cli.config import Config, find
 from custody.cli.opening import label, open_store
 from custody.cli.opening import number as read_number
-from custody.cli.running import AsJson, Why
+from custody.cli.running import AsJson, Limit, Why
 from custody.cli.when import ago, moment
 from custody.ingest import manifest
 from custody.ingest.staging import Staging, name_in
@@ -159,7 +159,7 @@ def list_(
     state: str = "",
     profile: str = "",
     after: int = 0,
-    limit: int = 50,
+    limit: Limit = 50,
     config: ConfigFile = None,
     store: StoreUrl = "",
     json: AsJson = False,
@@ -238,7 +238,9 @@ def _get(handle: Store, number: int) -> Job:
         missing = f"there is no batch {label(number)}"
         raise NotFound(missing, code="batch.unknown", hint="`custody batch list` shows what there is") from None
     if job.kind != BATCH_KIND:
-        raise NotFound(f"{number} is a {job.kind} job, not a batch", hint="`custody batch list` shows the batches")
+        raise NotFound(
+            f"{label(number)} is a {job.kind} job, not a batch", hint="`custody batch list` shows the batches"
+        )
     return job
 
 

@@ -18,8 +18,10 @@ from custody.cli import running
 from custody.cli.config import Config, find
 from custody.cli.opening import open_store
 from custody.cli.running import AsJson, counted
+from custody.cli.when import moment
 from custody.model.errors import CustodyError
 from custody.model.event import Event
+from custody.model.schedule import Schedule, slots
 from custody.stores import Store
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
@@ -182,16 +184,30 @@ def _robots(store: Store) -> Iterator[Finding]:
 
 
 def _schedules(store: Store) -> Iterator[Finding]:
-    """Those that could not be run, and stand still until somebody has looked."""
-    for schedule in store.schedules.list():
-        last = _last_event(store, f"schedule/{schedule.name}") if schedule.paused else None
+    """Those that could not be run, or were sent far ahead, and stand still until somebody has looked."""
+    schedules, now = store.schedules.list(), store.now()  # in this order: one that came meanwhile is not ahead
+    for schedule in schedules:
+        if not schedule.paused and schedule.next_slot > _next_slot(schedule, now):
+            what = f"the schedule {schedule.name} comes no sooner than {moment(schedule.next_slot)}: a clock was wrong"
+            do = f"is the clock right now? then: custody schedule continue {schedule.name}"
+            yield Finding("warning", what, do)
+        last = _last_stop(store, f"schedule/{schedule.name}") if schedule.paused else None
         if last and last.outcome == "failure":
             do = f"put that right, then: custody schedule continue {schedule.name}"
             yield Finding("warning", f"the schedule {schedule.name} stands still: {last.detail.get('why')}", do)
 
 
-def _last_event(store: Store, subject: str) -> Event | None:
-    return next(iter([*store.records.all_events(subject)][-1:]), None)
+def _next_slot(schedule: Schedule, now: int) -> int:
+    """What its times say; those that cannot be read say nothing against it here."""
+    try:
+        return next(slots(schedule.spec, schedule.zone, now))
+    except CustodyError:
+        return schedule.next_slot
+
+
+def _last_stop(store: Store, subject: str) -> Event | None:
+    """It may have been set since: that alone does not make it go on."""
+    return next(iter([event for event in store.records.all_events(subject) if event.type == "paused"][-1:]), None)
 
 
 def _disk_findings(config: Config) -> Iterator[Finding]:

@@ -11,11 +11,11 @@ import typer
 
 from custody.cli import running
 from custody.cli.config import find
-from custody.cli.opening import number, open_store
+from custody.cli.opening import label, number, open_store
 from custody.cli.running import AsJson, StoreUrl, Why
 from custody.cli.when import ago
 from custody.engine.commands import Operator
-from custody.model.job import Filter
+from custody.model.job import Filter, HeldBy
 from custody.stores import Store
 
 app = running.noun("Pause a collection, a batch, a storage node, the queue, a job, a kind of work or a lane.")
@@ -109,6 +109,10 @@ def _operator(store: Store) -> Operator:
     return Operator(store, machines(), running.me())
 
 
+def _shown(hold: HeldBy) -> str:
+    return label(int(hold.name)) if hold.scope == "batch" and hold.name.isdigit() else hold.name
+
+
 @app.command("list")
 def list_(store: StoreUrl = running.DEFAULT_STORE, json: AsJson = False) -> None:
     """What is paused, by whom, why, since when."""
@@ -118,7 +122,7 @@ def list_(store: StoreUrl = running.DEFAULT_STORE, json: AsJson = False) -> None
         running.emit(holds)
         return
     columns = {
-        "scope": lambda hold: hold.scope, "name": lambda hold: hold.name, "by": lambda hold: hold.who,
+        "scope": lambda hold: hold.scope, "name": _shown, "by": lambda hold: hold.who,
         "for": lambda hold: ago(hold.since, now), "why": lambda hold: hold.why,
     }  # fmt: skip
     running.table(columns, holds, "nothing is held")

@@ -60,10 +60,10 @@ class Chores:
 
     def _renew(self, name: str, lease: Lease, now: float) -> None:
         """A chore whose lease was lost is not stopped: as it only looks at how things are, two do no harm."""
+        if name in self._leases:  # whatever the answer will be: it is not asked for at every look
+            self._leases[name] = lease, now + LEASE_SECONDS / 3
         try:
             self._store.leases.renew(lease, LEASE_SECONDS)
-            if name in self._leases:
-                self._leases[name] = lease, now + LEASE_SECONDS / 3
         except LeaseLost:
             self._leases.pop(name, None)
         except CustodyError as error:

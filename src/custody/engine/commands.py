@@ -46,7 +46,8 @@ class Operator:
                 return answer
         if self.store.queue.revoke(job_id, "cancel", self.who, why):
             return Answer(job_id, True, code="asked", why=f"{job.holder or 'its worker'} was asked to stop")
-        return _must(self._try_signal(self.store.queue.get(job_id), "cancel", "cancelled", {"why": why}))
+        job = self.store.queue.get(job_id)
+        return self._must(job, self._try_signal(job, "cancel", "cancelled", {"why": why}))
 
     def reported_by(self, job_id: int) -> Job | None:
         """The open batch that would report this job as deleted: who deletes it is asked first whether that is meant."""
@@ -74,7 +75,7 @@ class Operator:
     def prioritise(self, job_id: int, priority: int, why: str = "") -> Answer:
         job = self.store.queue.get(job_id)
         change = self._change(job, job.state, "prioritised", {"why": why}, 0)
-        return _must(self.store.queue.move(replace(change, priority=max(0, min(99, priority)))))
+        return self._must(job, self.store.queue.move(replace(change, priority=max(0, min(99, priority)))))
 
     def every(self, where: Filter, act: Callable[[int], object]) -> Iterator[tuple[int, str]]:
         """Do one thing to all that match: each job's id, and "" or why it was refused."""
@@ -100,7 +101,8 @@ class Operator:
         return self.machines.of(job.kind)
 
     def _signal(self, job_id: int, signal: str, type_: str, detail: Mapping[str, Any], retries: int = 0) -> Answer:
-        return _must(self._try_signal(self.store.queue.get(job_id), signal, type_, detail, retries))
+        job = self.store.queue.get(job_id)
+        return self._must(job, self._try_signal(job, signal, type_, detail, retries))
 
     def _try_signal(self, job: Job, signal: str, type_: str, detail: Mapping[str, Any], retries: int = 0) -> Answer:
         to = self._machine(job).next(job.state, signal, job.last_passed)
@@ -113,10 +115,10 @@ class Operator:
             self.store.new_move(), detail={name: value for name, value in detail.items() if value}, retries=retries,
         )  # fmt: skip
 
-
-def _must(answer: Answer) -> Answer:
-    if answer.done:
-        return answer
-    errors = {"lease.lost": LeaseLost, "state.conflict": StateConflict, "not-found": NotFound}
-    hint = "cancel it, or wait until it has ended" if answer.code == "leased" else ""
-    raise errors.get(answer.code, Refused)(answer.why, code=answer.code, hint=hint)
+    def _must(self, job: Job, answer: Answer) -> Answer:
+        if answer.done:
+            return answer
+        errors = {"lease.lost": LeaseLost, "state.conflict": StateConflict, "not-found": NotFound}
+        stops = "cancel it, or " if self._machine(job).allows(job.state, "cancel") else ""
+        hint = f"{stops}wait until it has ended" if answer.code == "leased" else ""
+        raise errors.get(answer.code, Refused)(answer.why, code=answer.code, hint=hint)

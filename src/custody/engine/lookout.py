@@ -9,13 +9,14 @@ line of one is, the others have their turn.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from itertools import chain
+from itertools import chain, islice
 
 from custody.engine.kinds import Kind, Serving
 from custody.ports import Queue
 
 FULL_SECONDS = 0.1  # for which a kind or queue that had enough is relied on
 MOST_QUEUES = 64  # looked for, and claimed from, at a time
+FEW_LOOKS = 2  # where many were in vain
 TIMES = 10  # or so many times as long as it took to look
 
 Claim = Callable[[Kind, list[str], int], int]
@@ -75,10 +76,9 @@ class Lookout:
         it is not done again before ten times as long has passed."""
         mine: list[str] = []
         began, after = self._clock(), self._cursors.pop(kind.prefix, "")
+        in_vain = began < self._in_vain.get(kind.prefix, 0.0)
         around = chain(self._walk(kind.prefix, after), self._walk(kind.prefix, "", after) if after else ())
-        for number, found in enumerate(around):
-            if number > 1 and began < self._in_vain.get(kind.prefix, 0.0):
-                break
+        for found in islice(around, FEW_LOOKS if in_vain else None):
             mine += [queue for queue in found if self._is_mine(queue, kind)]
             if len(mine) > 1:
                 self._cursors.setdefault(kind.prefix, mine[0])
@@ -87,8 +87,9 @@ class Lookout:
                 mine = []
         if mine:
             yield mine
-        now = self._clock()
-        self._in_vain[kind.prefix] = max(self._in_vain.get(kind.prefix, 0.0), now + TIMES * (now - began))
+        if not in_vain:  # else looks that were cut short would put off the next long one for ever
+            now = self._clock()
+            self._in_vain[kind.prefix] = now + TIMES * (now - began)
 
     def _walk(self, prefix: str, after: str, last: str = "") -> Iterator[list[str]]:
         """Queues below a prefix, after one of them and up to another."""

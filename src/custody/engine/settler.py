@@ -16,7 +16,7 @@ from typing import TypeAlias
 from custody.engine.judge import judge, revoked, surprise
 from custody.engine.kinds import Serving
 from custody.engine.work import Work
-from custody.model.errors import CustodyError, Unavailable, Unsafe
+from custody.model.errors import Unavailable, Unsafe
 from custody.model.job import Answer, Change
 from custody.model.outcome import Failed
 from custody.ports import Store
@@ -53,6 +53,7 @@ class Settler:
         self._inbox: queue.SimpleQueue[Finished | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._loop, name="custody-settler", daemon=True)
         self._under_way = 0
+        self._closing = False
 
     def start(self) -> None:
         self._thread.start()
@@ -66,7 +67,8 @@ class Settler:
         return self._inbox.qsize() + self._under_way
 
     def close(self) -> None:
-        """Settle what is there, then end."""
+        """Settle what is there, then end. What cannot be said now is not said again: its lease is kept no more."""
+        self._closing = True
         self._inbox.put(None)
         if self._thread.is_alive():
             self._thread.join()
@@ -135,7 +137,7 @@ class Settler:
             said = revoked(self._serving.of(work.job), work.claim, how, self._store.new_move())
         except AWAY:
             return [entry]  # it will be refused again, and then we look again
-        except CustodyError:
+        except Exception:
             return self._give_up(work)
         return [Finished(work, said, rephrased=True)]
 
@@ -145,6 +147,8 @@ class Settler:
         return []
 
     def _still_trusted(self, finished: list[Finished]) -> list[Finished]:
+        if self._closing:
+            return []
         for entry in finished:
             if entry.work.lost:
                 self._on_lost(entry.work)

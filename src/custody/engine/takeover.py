@@ -11,19 +11,28 @@ from custody.engine.kinds import Kind, Serving
 from custody.model.job import Claim
 from custody.ports import Queue
 
+EXPIRY_SECONDS = 0.5  # between looks for vanished holders
+
 Take = Callable[[list[Claim]], int]
 """Work on these; how many they are."""
 
 
 class Takeover:
-    def __init__(self, queue: Queue, serving: Serving, lease: float, place: str) -> None:
-        self._queue, self._serving, self._lease, self._place = queue, serving, lease, place
+    def __init__(self, queue: Queue, serving: Serving, lease: float, place: str, clock: Callable[[], float]) -> None:
+        self._queue, self._serving, self._lease, self._place, self._clock = queue, serving, lease, place, clock
+        self.next_look = 0.0
 
     def claim(self, holder: str, room: int, allowed: Callable[[Kind], int], take: Take) -> int:
-        """As many of each kind as are allowed. What was claimed is taken at once, whatever becomes of the next."""
+        """When it is time, as many of each kind as are allowed. What was claimed is taken at once, whatever becomes of
+        the next."""
+        if room < 1 or self._clock() < self.next_look:
+            return 0
+        self.next_look = self._clock() + EXPIRY_SECONDS
         taken = 0
         for kind in self._serving.kinds:
             taken += self._claim_of(kind, holder, min(room - taken, allowed(kind)), take)
+        if taken:
+            self.next_look = 0.0  # where one vanished there may be more
         return taken
 
     def _claim_of(self, kind: Kind, holder: str, most: int, take: Take) -> int:

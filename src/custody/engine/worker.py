@@ -27,6 +27,7 @@ from custody.engine.settings import Settings
 from custody.engine.settler import Finished, Heard, Settler
 from custody.engine.suspects import Suspects
 from custody.engine.takeover import Takeover
+from custody.engine.upkeep import Upkeep
 from custody.engine.watch import NOTHING, Unharmed, Watch
 from custody.engine.work import Work
 from custody.model.errors import CustodyError
@@ -34,10 +35,6 @@ from custody.model.job import Claim
 from custody.model.suspicion import CLEAN
 from custody.ports import Store
 
-TICK_SECONDS = 0.1  # between looks for what has come due
-MOST_AT_A_TICK = 500
-EXPIRY_SECONDS = 0.5  # between looks for vanished holders
-BEAT_SECONDS = 5.0  # between signs of life, which only people read
 LISTEN_SECONDS = 0.02  # between looks for commits of other processes
 SETTLED_SECONDS = 0.02  # between looks of a worker that waits for its own hands
 
@@ -58,7 +55,6 @@ class Worker:
         self.holder = f"{socket.gethostname()}:{os.getpid()}:{store.new_move()[:6]}"
         self._rng, self._clock = rng or random.Random(), clock
         self._keeper = Keeper(store.queue, self.settings.lease, clock)
-        self._chores = Chores(store, serving.chores, self.holder, self.watch)
         self._settler = Settler(store, serving, self._settled, self._lost)
         self._hands = Hands(self._work_by_hand)
         self._busy: Counter[str] = Counter()  # claimed and not yet settled, by prefix
@@ -66,10 +62,11 @@ class Worker:
         self._pace = Pace()
         self._stopping = False
         self._suspects = Suspects(store.queue, serving, self._hands, clock)
-        self._takeover = Takeover(store.queue, serving, self.settings.lease, self.settings.place)
+        self._takeover = Takeover(store.queue, serving, self.settings.lease, self.settings.place, clock)
         self._lookout = Lookout(store.queue, serving, self.settings.place, clock)
-        self._rounds = Rounds(store, serving, self._rng.random, clock, self._trouble)
-        self._next: dict[str, float] = {}
+        rounds = Rounds(store, serving, self._rng.random, clock, self._trouble)
+        chores = Chores(store, serving.chores, self.holder, self.watch)
+        self._upkeep = Upkeep(store, serving, self.settings, rounds, chores, clock, self._trouble)
         self.settled_count = 0
 
     # The life of a worker
@@ -114,17 +111,16 @@ class Worker:
         self._give_back(self._with_a_say())  # the leases of what is lost simply end
         self._settler.close()
         self._keeper.close()
-        self._chores.close()
-        self._forget_me()
+        self._upkeep.close(self.holder)
 
     def run_until_idle(self, most: int = 1_000_000) -> int:
         """Work on everything that can be claimed now, in this thread; answers how many were settled."""
         before, count, idle = self.settled_count, 0, True
         while count < most:
-            self._housekeeping(now=idle)
+            self._upkeep.look(self.holder, now=idle)
             room = max(1, self.settings.threads)
             claimed = self._claim(room) + self._take_over(room)
-            if not claimed and not self._passes(now=True):
+            if not claimed and not self._upkeep.decide(self.holder, now=True):
                 if idle:
                     break
                 idle = True  # something may have become due meanwhile: look once more
@@ -144,7 +140,7 @@ class Worker:
             nothing = 0
             while not self._stopping and nothing < 2:  # what was just settled may be claimable again: look twice
                 claimed = self._cycle()
-                busy = claimed or self._keeper.count() or self._passes(now=True)
+                busy = claimed or self._keeper.count() or self._upkeep.decide(self.holder, now=True)
                 nothing = 0 if busy else nothing + 1
                 if not claimed:  # while hands are at work, what comes of it is what there can be to claim
                     self._hands.hungry.wait(SETTLED_SECONDS if self._keeper.count() else 0.002)
@@ -154,7 +150,7 @@ class Worker:
     # Claiming
 
     def _cycle(self) -> int:
-        self._housekeeping()
+        self._upkeep.look(self.holder)
         self._hands.hungry.clear()
         if excess := self._pace.excess(self.settings.threads, len(self._hands.ready)):
             self._lay_down(self._hands.take_back(excess))
@@ -192,15 +188,10 @@ class Worker:
     def _take_over(self, room: int) -> int:
         """Jobs whose holders vanished."""
         room = max(room, self.settings.threads - self._suspects.count)  # it has waited for a lease already
-        if room < 1 or not self._is_time("expiry", EXPIRY_SECONDS):
-            return 0
         asked_at = self._clock()
-        taken = self._takeover.claim(
+        return self._takeover.claim(
             self.holder, room, self._allowed, lambda claims: self._take(claims, asked_at, first=True)
         )
-        if taken:
-            self._next["expiry"] = 0.0  # where one vanished there may be more
-        return taken
 
     def _take(
         self,
@@ -293,46 +284,10 @@ class Worker:
 
     # Between claims
 
-    def _housekeeping(self, now: bool = False) -> None:
-        if now or self._is_time("tick", TICK_SECONDS):
-            self._look_after(self._tick, "letting what is due be claimed")
-        if self.settings.schedules and self._is_time("schedules", 1.0):
-            self._look_after(lambda: self.store.schedules.run_due(self.holder), "the schedules")
-        self._passes(now=False)
-        self._chores.run_due()
-        if self._is_time("beat", BEAT_SECONDS):
-            self._look_after(self._beat, "the sign of life")
-
-    def _look_after(self, what: Callable[[], object], where: str) -> None:
-        """Trouble with one thing must not keep us from the others, least of all from the work itself."""
-        try:
-            what()
-        except Exception as error:
-            self._trouble(error, where)
-
-    def _tick(self) -> None:
-        if self.store.queue.tick(MOST_AT_A_TICK) == MOST_AT_A_TICK:
-            self._next["tick"] = 0.0  # where so many have come due there may be more
-
-    def _passes(self, now: bool) -> int:
-        """Let kinds that look at all their jobs at once do so, when it is time or at once; how many jobs moved."""
-        return self._rounds.run(self.holder, self.settings.lease, now)
-
     def _trouble(self, error: Exception, where: str) -> None:
         if not isinstance(error, CustodyError):
             error = CustodyError(f"{type(error).__name__}: {error}", code="surprise", where=where)
         self.watch.trouble(error)
-
-    def _beat(self) -> None:
-        serves = "\n".join(self.serving.prefixes())
-        self.store.sign_of_life(self.holder, socket.gethostname(), os.getpid(), self.settings.place, serves)
-
-    def _is_time(self, what: str, seconds: float) -> bool:
-        now = self._clock()
-        if now < self._next.get(what, now):
-            return False
-        self._next[what] = now + seconds
-        return True
 
     def _wait(self, heard: tuple[int, int]) -> None:
         """Until something may have changed, here or in another process, or the poll interval is over.
@@ -355,8 +310,8 @@ class Worker:
     def _give_back(self, works: list[Work]) -> None:
         try:
             self.store.queue.release([work.claim for work in works if not self._may_live(work)])
-        except CustodyError as error:
-            self.watch.trouble(error)  # then their leases simply end
+        except Exception as error:
+            self._trouble(error, "giving back")  # then their leases simply end
         self._leave(works)
 
     def _may_live(self, work: Work) -> bool:
@@ -371,9 +326,3 @@ class Worker:
     def _with_a_say(self) -> list[Work]:
         """What is being worked on and not lost: the rest is not waited for, as nothing it says would be heard."""
         return [work for work in self._keeper.held() if not work.lost]
-
-    def _forget_me(self) -> None:
-        try:
-            self.store.farewell(self.holder)
-        except CustodyError as error:
-            self.watch.trouble(error)

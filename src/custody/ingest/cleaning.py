@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 
 from custody.engine.work import Work
 from custody.ingest import keys, notices
@@ -77,11 +76,12 @@ def _remove_unspoken(world: World) -> int:
 
 
 def _remove_orphans(world: World) -> int:
-    """Folders of jobs that completed or are gone: a crash between the last step's two halves leaves one."""
+    """Folders of jobs that completed or are gone: a crash between the last step's two halves leaves one. In the tree
+    what was deleted stays until its batch goes, which a failed one may never do."""
     removed = 0
     for number, path in list(world.disk.folders()):
         job = next(iter(world.store.queue.list(after=number - 1, limit=1)), None)
-        if job is None or job.id != number or job.ended == "passed":
-            shutil.rmtree(path, ignore_errors=True)
+        if job is None or job.id != number or job.ended in ("passed", "deleted"):
+            world.disk.remove_folder(path)
             removed += 1
     return removed

@@ -35,8 +35,10 @@ class WorkingDisk:
         return sum(path.lstat().st_size for path in self.folder(job).rglob("*") if path.is_file())
 
     def remove(self, job: Job) -> None:
-        """The job's folder, and its batch's when it was the last."""
-        folder = self.folder(job)
+        self.remove_folder(self.folder(job))
+
+    def remove_folder(self, folder: Path) -> None:
+        """A job's folder, and its batch's when it was the last."""
         shutil.rmtree(folder, ignore_errors=True)
         try:
             folder.parent.rmdir()

@@ -71,7 +71,7 @@ class Inventory:
             found = {name: tx.run("inv_ark_of", owner=owner, local_id=name) for name in local_ids}
             return {name: rows[0][0] for name, rows in found.items() if rows}
 
-        known = self._db.read(look)
+        known = self._db.read(look) if local_ids else {}
         if len(set(known.values())) > 1:
             told = ", ".join(f"{name} is {ark}" for name, ark in sorted(known.items()))
             raise Refused(f"these local ids belong to different objects: {told}", code="identifier.ambiguous")
@@ -87,7 +87,8 @@ class Inventory:
                 if whose != ark:
                     raise Refused(f"local id {name} belongs to {whose}, not to {ark}", code="identifier.mismatch")
 
-        self._db.write(work)
+        if local_ids:
+            self._db.write(work)
 
     def record(self, entry: Entry) -> None:
         def work(tx: Tx) -> None:

@@ -12,6 +12,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from custody.ingest.tree import shown
 from custody.model.errors import KeyConflict
 from custody.model.job import Job
 from custody.stores import Store
@@ -35,8 +36,9 @@ def number_of(store: Store, key: str, facts: Mapping[str, Any]) -> int | None:
 
     number, before = store.db.write(take)
     if before != fingerprint:
+        which = f"batch {shown(number)}" if number else "a batch"
         raise KeyConflict(
-            f"the key {key!r} was used before, for {f'batch {number}' if number else 'a batch'}, another deposit",
+            f"the key {key!r} was used before, for {which}, another deposit",
             hint="a new deposit needs a new key", batch=number,
         )  # fmt: skip
     return number or None

@@ -13,7 +13,7 @@ from pathlib import Path
 from custody.ingest.httpnode import HttpNode, Window
 from custody.ingest.ocfl.opening import open_root
 from custody.ingest.ocfl.root import OcflRoot
-from custody.ingest.profile import Profile
+from custody.ingest.profile import Profile, kept_apart
 from custody.model.errors import BadInput, CustodyError, Unavailable
 from custody.stores import Store
 
@@ -54,7 +54,8 @@ def _add_service(nodes: dict[str, OcflRoot | HttpNode], profile: Profile, home: 
             code="storage.files", where=f"profile {profile.name}",
             hint="serve the folder `work` by HTTP to the service, and say where: [ingest] files = …",
         )  # fmt: skip
-    token = (home / storage.token_file).read_text().strip() if storage.token_file else ""
+    key = f"{profile.name}: storage.token_file"
+    token = kept_apart(key, home / storage.token_file).strip() if storage.token_file else ""
     nodes[storage.node] = known or HttpNode(storage.service, storage.node, window, token=token)
 
 

@@ -34,6 +34,7 @@ DELIVER = "deliver/mail"
 OPEN_SECONDS = 1.0
 MOST_EDGES = 100
 """Jobs that a report waits for at once; then it looks again."""
+BY_OPERATOR = "deleted by an operator"
 STATES = {"passed": reports.COMPLETED, "failed": reports.FAILED}
 
 
@@ -114,7 +115,7 @@ def call_back(work: Work, world: World, profile: Profile) -> int:
 def about(world: World, batch: Job) -> Sequence[Job]:
     """The deliveries of every mail about a batch, in their order."""
     names = ["queued", "refused", *(f"report-{round_}" for round_ in range(1, int(batch.facts.get("rounds", 0)) + 1))]
-    found = [world.store.queue.by_key(DELIVER, _key(world, batch, name)) for name in names]
+    found = [world.store.queue.by_key(DELIVER, _message_id(world, batch, name)) for name in names]
     return [job for job in found if job]
 
 
@@ -140,7 +141,7 @@ def _batch(job: Job) -> Batch:
 
 
 def _lines(work: Work, world: World) -> Iterator[Line]:
-    """What became of each row; a row whose job is gone was deleted by an operator."""
+    """What became of each row; a row whose job is gone was deleted by an operator. (In the tree, such a job stays.)"""
     seen = set()
     for job in world.store.queue.every(Filter(parent=work.job.id)):
         seen.add(job.payload["row"])
@@ -151,7 +152,7 @@ def _lines(work: Work, world: World) -> Iterator[Line]:
     for number in gone:
         row = rows.get(number, Row(number, "", ""))
         line = number if work.payload.get("inline") else row.line
-        yield Line(f"row-{number}", reports.DELETED, line, row.name, row.title, reason="deleted by an operator")
+        yield Line(f"row-{number}", reports.DELETED, line, row.name, row.title, reason=BY_OPERATOR)
 
 
 def _rows_of(work: Work, world: World, numbers: frozenset[int]) -> dict[int, Row]:
@@ -166,7 +167,7 @@ def _rows_of(work: Work, world: World, numbers: frozenset[int]) -> dict[int, Row
 
 def _line(job: Job, world: World) -> Line:
     given, kept = job.payload, job.facts
-    reason = world.store.queue.reason(job) if job.ended == "failed" else ""
+    reason = world.store.queue.reason(job) if job.ended == "failed" else BY_OPERATOR if job.ended == "deleted" else ""
     return Line(
         job=str(job.id), state=STATES.get(job.ended or "", job.state), row=given.get("line", given["row"]),
         name=given.get("filename", ""), title=given.get("title", ""), code=job.code or "", reason=reason,
@@ -191,14 +192,9 @@ def _delta_counts(change: Delta | None) -> dict[str, int]:
 
 
 def _message_id(world: World, batch: Job, what: str) -> str:
-    """With the moment the batch was made: numbers come again in a second installation or after a backup was put back,
-    and a mailbox that has seen an id hides whatever comes with it later."""
+    """With the moment the batch was made: numbers come again in a second installation, after a backup was put back or
+    in a new tree, and a mailbox that has seen an id hides whatever comes with it later."""
     return f"<batch-{batch.id}-{what}-{batch.created}@{world.sender.rpartition('@')[2]}>"
-
-
-def _key(world: World, batch: Job, what: str) -> str:
-    """What a delivery is called here, where numbers do not come again."""
-    return f"<batch-{batch.id}-{what}@{world.sender.rpartition('@')[2]}>"
 
 
 def _delivery(
@@ -214,7 +210,7 @@ def _delivery(
     )  # fmt: skip
     staged = world.staging.put([message.as_bytes()], "message.eml").url
     facts: dict[str, Any] = {"message": staged, "to": addresses, "message_id": message_id}
-    return [NewJob(DELIVER, facts, key=_key(world, work.job, what))]
+    return [NewJob(DELIVER, facts, key=message_id)]
 
 
 def _given(work: Work) -> Sequence[str]:

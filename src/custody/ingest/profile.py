@@ -149,6 +149,17 @@ def read_profile(path: Path) -> Profile:
         raise BadInput(f"the profile cannot be read: {error}", code="profile.file", where=str(path)) from error
 
 
+def kept_apart(key: str, file: Path) -> str:
+    """A secret that is named where it is needed, and stands in a file of its own."""
+    try:
+        return file.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInput(
+            f"the file cannot be read: {error}", code="profile.secret", where=key,
+            hint="put the secret into that file, readable for the workers' user only",
+        ) from error  # fmt: skip
+
+
 def parse_profile(text: str, name: str, *, where: str = "profile") -> Profile:
     try:
         given = tomllib.loads(text)
@@ -243,8 +254,7 @@ def _problems(profile: Profile) -> list[str]:
         ("identifier.ezid_url", lambda: _ezid(identifier)),
         ("storage.node", lambda: _matches(_NAME, storage.node)),
         ("storage.service", lambda: storage.service and _url(storage.service)),
-        ("notification.addresses", lambda: [check_address(each) for each in profile.notification.addresses]),
-        ("notification.addresses", lambda: check_addresses(",".join(profile.notification.addresses))),
+        ("notification.addresses", lambda: _addresses(profile.notification.addresses)),
         ("callback.url", lambda: profile.callback.url and _url(profile.callback.url)),
         ("callback.secret_file", lambda: _together(profile.callback)),
         ("limits.downloads", lambda: _between(profile.limits.downloads, 1, 64)),
@@ -305,6 +315,12 @@ def _ezid(identifier: Identifier) -> None:
         _url(identifier.ezid_url)
         if not (identifier.ezid_user and identifier.ezid_password_file):
             raise ValueError("the minter ezid needs ezid_user and ezid_password_file")
+
+
+def _addresses(given: tuple[str, ...]) -> None:
+    for each in given:
+        check_address(each)
+    check_addresses(",".join(given))  # and not too many
 
 
 def _together(callback: Callback) -> None:

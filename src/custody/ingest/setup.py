@@ -20,7 +20,7 @@ from custody.ingest.links import DAYS, read_links
 from custody.ingest.mail import Mail, by_smtp, check_address, to_outbox
 from custody.ingest.nodes import open_nodes
 from custody.ingest.noid import Noid
-from custody.ingest.profile import Profile, read_profile
+from custody.ingest.profile import Profile, kept_apart, read_profile
 from custody.ingest.staging import Staging
 from custody.ingest.world import Minter, World
 from custody.model.errors import BadInput, CustodyError
@@ -158,7 +158,7 @@ def _fetcher(profile: Profile) -> Fetcher:
 def _minter(store: Store, profile: Profile, home: Path) -> Minter:
     identifier = profile.identifier
     if identifier.minter == "ezid":
-        password = _kept_apart(f"{profile.name}: identifier.ezid_password_file", home / identifier.ezid_password_file)
+        password = kept_apart(f"{profile.name}: identifier.ezid_password_file", home / identifier.ezid_password_file)
         shoulder = f"ark:/{identifier.naan}/{identifier.shoulder}"
         return Ezid(identifier.ezid_url, identifier.ezid_user, password.strip(), shoulder)
     counter = f"noid/{identifier.naan}/{identifier.shoulder}/{identifier.template}"
@@ -192,23 +192,12 @@ def _mail(config: IngestConfig, home: Path) -> Mail:
         raise BadInput(f"{config.smtp!r} is no mail server", code="config.smtp", where="ingest.smtp", hint="host:port")
     user, password = config.smtp_user, ""
     if user:
-        password = _kept_apart("ingest.smtp_password_file", home / config.smtp_password_file)
+        password = kept_apart("ingest.smtp_password_file", home / config.smtp_password_file)
     return by_smtp(host, int(port or 25), user=user, password=password.strip(), starttls=bool(user))
 
 
 def _secrets(profile: Profile, home: Path) -> Sequence[str]:
     if not profile.callback.secret_file:
         return ()
-    text = _kept_apart(f"{profile.name}: callback.secret_file", home / profile.callback.secret_file)
+    text = kept_apart(f"{profile.name}: callback.secret_file", home / profile.callback.secret_file)
     return [line.strip() for line in text.splitlines() if line.strip()]
-
-
-def _kept_apart(key: str, file: Path) -> str:
-    """A secret that is named where it is needed, and stands in a file of its own."""
-    try:
-        return file.read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadInput(
-            f"the file cannot be read: {error}", code="profile.secret", where=key,
-            hint="put the secret into that file, readable for the workers' user only",
-        ) from error  # fmt: skip

@@ -49,7 +49,10 @@ JOB: Final = Machine(
         Move("notify",       "fail",    "failed"),
         Move("failed",       "resume",  AFTER_LAST_PASSED, by="admin"),
     ),
-    instead={("rejected", "resume"): "a new submission is required: what was handed in is itself at fault"},
+    instead={
+        ("rejected", "resume"): "a new submission is required: what was handed in is itself at fault",
+        ("deleted", "resume"): "a new submission is required: who deleted it is in its history",  # in the tree
+    },
 )  # fmt: skip
 
 BATCH: Final = Machine(

@@ -13,6 +13,7 @@ from custody.border.folder import Folder
 from custody.engine.work import Work
 from custody.ingest import describing, gathering, manifest, nodes, notices
 from custody.ingest.httpnode import DOWN
+from custody.ingest.identifying import Named, identify
 from custody.ingest.inventory import Entry, File
 from custody.ingest.keys import request_of
 from custody.ingest.manifest.form import OBJECT
@@ -28,8 +29,6 @@ from custody.model.suspicion import ENOUGH
 Step = Callable[[Work, World], Outcome]
 
 TRIES = 5
-LEASE_SECONDS = 60.0
-LOCKED_SECONDS = 0.2
 BUSY_SECONDS = 0.2
 MOST_BYTES = 2**53 - 1  # what a server or a manifest claims beyond that cannot be told in the history
 LATER = 10  # added to the priority of a job whose size nobody knows, or that is very large
@@ -136,27 +135,13 @@ def processing(work: Work, world: World) -> Outcome:
     """Give the object its identifiers, describe it, and write down every file with its digest."""
     if gone := _gone(world.disk.folder(work.job), PRODUCER):
         return gone
-    profile = world.profile(work.payload["profile"])
-    names = list(work.payload.get("local_ids", []))
-    leases = []
-    try:
-        for name in sorted(names):
-            lease = world.store.leases.claim(f"localid/{profile.owner}/{name}", work.claim.holder, LEASE_SECONDS)
-            if lease is None:
-                return Wait(LOCKED_SECONDS, f"another job is looking up local id {name}")
-            leases.append(lease)
-        primary = _identify(work, world, names)
-    finally:
-        for lease in leases:
-            world.store.leases.settle(lease)
-    if isinstance(primary, Failed):
-        return primary
-    there = world.inventory.find(primary)
-    node = there.node if there else profile.storage.node  # an object stays where its first version is
-    files = describing.write_system_files(work, world, node, PRODUCER, SYSTEM)
+    named = identify(work, world, world.profile(work.payload["profile"]))
+    if not isinstance(named, Named):
+        return named
+    files = describing.write_system_files(work, world, named.node, PRODUCER, SYSTEM)
     listed = (world.disk.folder(work.job) / SYSTEM / describing.MANIFEST).resolve().as_uri()
-    told = {"storage_manifest": listed, "storage_node": node}  # for whoever does the storing
-    return Passed(keep={"digest_of_manifest": files, **told}, lane=nodes.lane_of(node))
+    told = {"storage_manifest": listed, "storage_node": named.node}  # for whoever does the storing
+    return Passed(keep={"digest_of_manifest": files, **told}, lane=nodes.lane_of(named.node))
 
 
 def storing(work: Work, world: World) -> Outcome:
@@ -289,29 +274,3 @@ def _gone(folder: Path, part: str) -> Failed | None:
 
 def _later(work: Work) -> int:
     return min(99, work.job.priority + LATER)
-
-
-def _identify(work: Work, world: World, names: list[str]) -> str | Failed:
-    """The object's identifier: supplied, known by a local id, kept by an earlier attempt, or minted now."""
-    profile, supplied = world.profile(work.payload["profile"]), work.payload.get("primary_id", "")
-    known = world.inventory.ark_of(profile.owner, names)
-    if supplied and known and supplied != known:
-        return Failed(
-            "identifier.mismatch", f"local id {', '.join(names)} belongs to {known}, but {supplied} was supplied",
-            detail={"supplied": supplied, "found": known},
-        )  # fmt: skip
-    meant = supplied or known or ""
-    there = world.inventory.find(meant) if meant else None
-    if there and (there.owner, there.collection) != (profile.owner, profile.name):
-        named = meant if supplied else f"local id {', '.join(names)} belongs to {meant}, which"
-        return Failed("identifier.forbidden", f"{named} is an object of another collection", detail={"found": meant})
-    # What a local id is known by goes before what we kept: minted for it and not yet reserved when we died, the name
-    # is another's by now, and ours was never used.
-    primary = meant or work.facts.get("primary")
-    if not primary:
-        about = describing.description(work, world.disk.folder(work.job))
-        primary = world.minters[profile.name].mint(request_of(work.job), about, profile.identifier.target)
-    if work.facts.get("primary") != primary:
-        work.keep(primary=primary)
-    world.inventory.reserve(profile.owner, names, primary)
-    return str(primary)

@@ -80,6 +80,11 @@ class Submission:
             )  # fmt: skip
         if bool(self.digest_type) != bool(self.digest_value):
             raise BadInput("a digest needs its type and its value", code="submission.digest", where="digestValue")
+        if self.inline and self.digest_value:  # it would be compared with what we write down
+            raise BadInput(
+                "a list of rows has no digest", code="submission.digest", where="digestValue",
+                hint="each row may have one of its own",
+            )  # fmt: skip
         if self.type in ONE_FILE and not (self.filename or name_in(self.payload)):
             raise BadInput(
                 f"{self.payload} ends without the name of a file", code="submission.filename", where="payload",

@@ -24,8 +24,9 @@ from custody.model.errors import BadInput
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _EVERY = re.compile(r"every (\d+)\s*(s|m|h|d)")
-_DIGITS = 8
+_DIGITS = 10
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+A_CENTURY = 36_525 * 86_400  # seconds: what comes later than that, no calendar shows
 MICROSECOND = timedelta(microseconds=1)
 
 Overlap = Literal["skip", "allow"]
@@ -62,13 +63,14 @@ def slots(spec: str, zone: str, after: int) -> Iterator[int]:
     """The slots after a moment (microseconds), one after the other."""
     every = _EVERY.fullmatch(spec.strip())
     if every:
-        step = int(every[1][:_DIGITS]) * _UNITS[every[2]] * 1_000_000
-        if not step:
-            raise BadInput("every 0 is too often", code="schedule.spec", where=spec)
-        if len(every[1]) >= _DIGITS:
+        seconds = int(every[1][:_DIGITS]) * _UNITS[every[2]]
+        if not seconds:
+            raise BadInput("every 0 is too often", code="schedule.spec", where=spec[:80])
+        if len(every[1]) > _DIGITS or seconds > A_CENTURY:
             raise BadInput(
-                "that is too rarely", code="schedule.spec", where=spec[:80], hint="once in some years, at least"
+                "that is too rarely", code="schedule.spec", where=spec[:80], hint="once in a century, at least"
             )
+        step = seconds * 1_000_000
         at = after - after % step
         while True:
             at += step

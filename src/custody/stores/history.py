@@ -8,6 +8,8 @@ from typing import Any
 from custody.model.event import Event
 from custody.stores.rows import Tx, event_from, event_text
 
+PRIORITISED = "prioritised"
+
 
 def write_event(
     tx: Tx,
@@ -40,3 +42,13 @@ def events_of(tx: Tx, subject: str, page: int = 1000) -> Iterator[Event]:
         for row in rows:
             yield event_from(row)
         after = rows[-1][2]
+
+
+def last_move(tx: Tx, subject: str, seq: int) -> Event | None:
+    """The event that brought a job where it is. Another place in the queue since then says nothing about that."""
+    while seq > 0 and (rows := tx.run("events", subject=subject, after=seq - 1, limit=1)):
+        event = event_from(rows[0])
+        if event.type != PRIORITISED:
+            return event
+        seq -= 1
+    return None

@@ -10,9 +10,9 @@ from custody.model.job import Answer, Change, Claim, Failures, FanOut, Filter, H
 from custody.model.why import Reason
 from custody.stores import graph, moves
 from custody.stores.database import Database
-from custody.stores.history import write_note
+from custody.stores.history import last_move, write_note
 from custody.stores.listing import page
-from custody.stores.rows import Tx, event_from, hold_from, job_from
+from custody.stores.rows import Tx, hold_from, job_from
 from custody.stores.submit import MICROSECONDS, Submitted
 from custody.stores.why import why
 
@@ -179,8 +179,8 @@ class SqlQueue:
 
     def reason(self, job: Job) -> str:
         """Why it failed, as its last event says."""
-        rows = self._db.read(lambda tx: tx.run("events", subject=job.subject, after=job.seq - 1, limit=1))
-        return str(event_from(rows[0]).detail.get("reason", "")) if rows else ""
+        last = self._db.read(lambda tx: last_move(tx, job.subject, job.seq))
+        return str(last.detail.get("reason", "")) if last else ""
 
     def by_key(self, kind: str, key: str) -> Job | None:
         rows = self._db.glance(lambda tx: tx.run("job_by_key", kind=kind, key=key))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
+from typing import NoReturn
 
 from custody.model.errors import BadInput, NotFound, Refused
 from custody.model.job import NewJob
@@ -26,6 +28,9 @@ class SqlSchedules:
 
         def work(tx: Tx) -> None:
             following = next(slots(schedule.spec, schedule.zone, tx.now))
+            before = _find(tx, schedule.name)
+            if before and (before.spec, before.zone) != (schedule.spec, schedule.zone):
+                _pass_over(tx, before, who)
             tx.run(
                 "set_schedule", name=schedule.name, spec=schedule.spec, zone=schedule.zone, kind=schedule.kind,
                 payload=dumps(schedule.payload), lane=schedule.lane, overlap=schedule.overlap, missed=schedule.missed,
@@ -40,14 +45,7 @@ class SqlSchedules:
         return [_schedule(row) for row in self._db.read(lambda tx: tx.run("schedules"))]
 
     def get(self, name: str) -> Schedule:
-        rows = self._db.read(lambda tx: tx.run("schedule", name=name))
-        if not rows:
-            raise NotFound(
-                f"there is no schedule {name}",
-                code="schedule.unknown",
-                hint="`custody schedule list` shows what there is",
-            )
-        return _schedule(rows[0])
+        return self._db.read(lambda tx: _find(tx, name)) or _unknown(name)
 
     def slots(self, name: str, limit: int = 50) -> Sequence[tuple[int, int | None, str]]:
         rows = self._db.read(lambda tx: tx.run("slots", schedule=name, limit=limit))
@@ -55,9 +53,11 @@ class SqlSchedules:
 
     def pause(self, name: str, paused: bool, who: str) -> None:
         """A paused schedule misses nothing: it starts again from now."""
-        schedule = self.get(name)
 
         def work(tx: Tx) -> None:
+            schedule = _find(tx, name) or _unknown(name)
+            if paused:
+                _pass_over(tx, schedule, who)
             following = next(slots(schedule.spec, schedule.zone, tx.now))
             tx.run("pause_schedule", name=name, paused=int(paused), next_slot=following)
             write_note(tx, f"schedule/{name}", "paused" if paused else "continued", who, {})
@@ -91,6 +91,16 @@ def _schedule(row: Row) -> Schedule:
     return Schedule(name, spec, kind, loads(payload), zone, lane, overlap, missed, bool(paused), last_slot, next_slot)
 
 
+def _find(tx: Tx, name: str) -> Schedule | None:
+    return next(map(_schedule, tx.run("schedule", name=name)), None)
+
+
+def _unknown(name: str) -> NoReturn:
+    raise NotFound(
+        f"there is no schedule {name}", code="schedule.unknown", hint="`custody schedule list` shows what there is"
+    )
+
+
 def _by_itself(tx: Tx, schedule: Schedule, agent: str) -> int:
     """One that cannot be run is paused and says why: it must not keep the others from their time."""
     tx.run("mark")
@@ -108,20 +118,38 @@ def _by_itself(tx: Tx, schedule: Schedule, agent: str) -> int:
 
 def advance(tx: Tx, schedule: Schedule, agent: str) -> int:
     """Take the slots of a schedule that have come since it was looked at; answers how many jobs were made."""
-    come, count, following = due(schedule, tx.now, MOST_MISSED + 1)
-    won = tx.run("advance_schedule", name=schedule.name, slot=come[-1], next_slot=following, seen=schedule.next_slot)
-    if not won:
-        return 0  # another scheduler took these slots
+    come, count = _take(tx, schedule)
+    if not come:
+        return 0
     *earlier, last = come
-    for slot in earlier:
-        tx.run("insert_slot", schedule=schedule.name, slot=slot, job=None, outcome="missed")
-    if earlier:
-        told = {"slots": count - 1, "first": schedule.next_slot, "last": earlier[-1]}
-        write_note(tx, f"schedule/{schedule.name}", "missed", agent, told, "warning")
+    _missed(tx, schedule, earlier, count - 1, agent)
     if earlier and schedule.missed == "skip":
         tx.run("insert_slot", schedule=schedule.name, slot=last, job=None, outcome="missed")
         return 0
     return _run(tx, schedule, last, agent)
+
+
+def _pass_over(tx: Tx, schedule: Schedule, agent: str) -> None:
+    """Slots that have come, and that nobody took before it was changed, will not be run; they are on record."""
+    if not schedule.paused and schedule.next_slot <= tx.now:
+        with suppress(BadInput):  # its times cannot be read any more: that is why they are changed
+            come, count = _take(tx, schedule)
+            _missed(tx, schedule, come, count, agent)
+
+
+def _take(tx: Tx, schedule: Schedule) -> tuple[list[int], int]:
+    """The newest of the slots that have come, and how many have; none if another scheduler has taken them."""
+    come, count, following = due(schedule, tx.now, MOST_MISSED + 1)
+    won = tx.run("advance_schedule", name=schedule.name, slot=come[-1], next_slot=following, seen=schedule.next_slot)
+    return (come, count) if won else ([], 0)
+
+
+def _missed(tx: Tx, schedule: Schedule, come: Sequence[int], count: int, agent: str) -> None:
+    for slot in come:
+        tx.run("insert_slot", schedule=schedule.name, slot=slot, job=None, outcome="missed")
+    if come:
+        told = {"slots": count, "first": schedule.next_slot, "last": come[-1]}
+        write_note(tx, f"schedule/{schedule.name}", "missed", agent, told, "warning")
 
 
 def _run(tx: Tx, schedule: Schedule, slot: int, agent: str) -> int:

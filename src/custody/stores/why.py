@@ -11,9 +11,11 @@ from custody.model.errors import NotFound
 from custody.model.graph import satisfied
 from custody.model.job import Job
 from custody.model.why import Reason
-from custody.stores.rows import Row, Tx, event_from, hold_from, job_from
+from custody.stores.history import last_move
+from custody.stores.rows import Row, Tx, hold_from, job_from
 
 MOST_SAID = 300
+HELD = " is held by "
 
 
 def why(tx: Tx, job_id: int, place: str) -> list[Reason]:
@@ -51,8 +53,8 @@ def _last_word(tx: Tx, job: Job) -> str:
     """Why it failed, or was skipped, superseded or cancelled, as its history has it."""
     if job.ended == "passed":
         return ""
-    last = [event_from(row) for row in tx.run("events", subject=job.subject, after=job.seq - 1, limit=1)]
-    told = last[0].detail if last else {}
+    last = last_move(tx, job.subject, job.seq)
+    told = last.detail if last else {}
     kept = job.facts.get("why") or job.facts.get("reason")
     said = str(told.get("why") or told.get("reason") or kept or job.code or "")
     return said if len(said) <= MOST_SAID else f"…{said[-MOST_SAID:]}"
@@ -88,16 +90,19 @@ def _resting(tx: Tx, job: Job) -> Reason:
             "held", f"{hold.scope} {hold.name} is held by {hold.who}: {hold.why}",
             f"the hold on {hold.scope} {hold.name} is lifted and the job is released", hold.since,
         )  # fmt: skip
-    told = _who_and_why(tx, job)
+    told = who_and_why(tx, job.subject, job.seq, job.state)
     return Reason("held", f"it is {job.state}{told}", "an operator releases it", job.changed)
 
 
-def _who_and_why(tx: Tx, job: Job) -> str:
+def who_and_why(tx: Tx, subject: str, seq: int, state: str) -> str:
     """Of the move that brought it where it is."""
-    rows = tx.run("events", subject=job.subject, after=job.seq - 1, limit=1)
-    last = event_from(rows[0]) if rows else None
-    said = last and last.detail.get("state") == job.state and last.detail.get("why")
-    return f" by {last.agent}: {said}" if last and said else ""
+    last = last_move(tx, subject, seq)
+    if last is None or last.detail.get("state") != state or not last.detail.get("why"):
+        return ""
+    said = str(last.detail["why"])
+    if HELD in said:  # so a worker found it; whoever lifted that hold since has released nothing
+        return f": {said.replace(HELD, ' was held by ', 1)}"
+    return f" by {last.agent}: {said}"
 
 
 def _needs(tx: Tx, job: Job) -> Iterator[Reason]:
@@ -113,8 +118,7 @@ def _needs(tx: Tx, job: Job) -> Iterator[Reason]:
 
 def _why_later(tx: Tx, job: Job) -> str:
     """What the last try said, when it was that which put it off."""
-    rows = tx.run("events", subject=job.subject, after=job.seq - 1, limit=1)
-    last = event_from(rows[0]) if rows else None
+    last = last_move(tx, job.subject, job.seq)
     if last is None or last.type not in ("waited", "retried"):
         return ""
     if last.type == "waited":

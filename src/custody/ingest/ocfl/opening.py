@@ -41,9 +41,8 @@ def open_root(
 
 def _make(path: Path, bench: Path, disk: Durable) -> bool:
     """Make an empty root, whole, in one step; False if another process is about it."""
-    if (
-        path.exists() and any(path.iterdir()) and not (path / DECLARATION).exists()
-    ):  # asked last: another may be quicker
+    # Its declaration is looked for last: another process may just have made it.
+    if path.exists() and any(path.iterdir()) and not (path / DECLARATION).exists():
         raise Refused(f"{path} has something in it that is no OCFL root", code="storage.root")
     lock = lock_folder(bench, disk)
     if lock is None:

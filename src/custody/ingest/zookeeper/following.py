@@ -14,7 +14,7 @@ from custody.ingest import tree
 from custody.ingest.zookeeper.journal import Entry, Happened, read_entry
 from custody.ingest.zookeeper.operations import Delete
 from custody.ingest.zookeeper.reading import Tree
-from custody.model.errors import BadInput, Refused
+from custody.model.errors import BadInput, KeyConflict, Refused
 from custody.stores import items
 from custody.stores.history import write_event, write_note
 from custody.stores.rows import Tx, loads
@@ -56,7 +56,8 @@ def _read(at: Tree, name: str, data: bytes) -> Entry | None:
     try:
         return read_entry(data)
     except BadInput as error:
-        told = {"node": name, "data": data[:KEPT].decode(errors="replace"), "why": str(error)}
+        kept = data[:KEPT].decode(errors="replace").replace("\0", "\ufffd")
+        told = {"node": name, "data": kept, "why": str(error)}
         at.db.write(lambda tx: write_note(tx, "tree", "unreadable", FOLLOWER, told))
         return None
 
@@ -72,11 +73,11 @@ def _write_or_say(at: Tree, entries: Sequence[Entry]) -> None:
     """One entry that cannot be written must not keep all others waiting: that it could not be is written instead."""
     try:
         write(at, entries)
-    except BadInput:
+    except (BadInput, KeyConflict):
         for entry in entries:
             try:
                 write(at, [entry])
-            except BadInput as error:
+            except (BadInput, KeyConflict) as error:
                 write(at, [_without_words(entry, str(error))])
 
 

@@ -76,21 +76,29 @@ class Entry:
         return data
 
 
-def read_entry(data: bytes) -> Entry | None:
+def read_entry(data: bytes) -> Entry:
     value = tree.load(data)
-    if "move" not in value:
-        return None
     try:
         return Entry(
-            value["move"],
-            [Happened(**each) for each in value["happened"]],
-            value.get("agent", ""),
+            str(value["move"]),
+            [_read_happened(each) for each in value["happened"]],
+            str(value.get("agent", "")),
             [NewItem(**each | {"types": frozenset(each["types"])}) for each in value.get("items", ())],
             [NewEvent(**each) for each in value.get("events", ())],
             [NewJob(**each) for each in value.get("then", ())],
         )
     except (LookupError, TypeError, ValueError) as error:
         raise BadInput(f"an entry for the history cannot be read: {error!r}", code="tree.entry") from error
+
+
+_SORTS = {"job": int, "type": str, "outcome": str, "agent": str, "detail": dict, "token": int, "status": int}
+
+
+def _read_happened(told: Mapping[str, Any]) -> Happened:
+    odd = [name for name, sort in _SORTS.items() if not isinstance(told[name], sort)]
+    if odd:
+        raise TypeError(f"{', '.join(odd)} of another sort")
+    return Happened(**told)
 
 
 def of_change(change: Change, token: int, status: int, retries: int) -> Entry:

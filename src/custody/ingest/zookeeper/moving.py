@@ -21,6 +21,7 @@ from custody.ingest.zookeeper.reading import Seen, Tree, as_job, read_one
 from custody.ingest.zookeeper.record import Record
 from custody.model.errors import BadInput, Refused, Unavailable
 from custody.model.job import Answer, Change
+from custody.stores.history import PRIORITISED
 
 MOST_MESSAGE = 10_000
 REPORTED = ("reporting", "update-reporting")
@@ -86,7 +87,7 @@ def forget_look(at: Tree, change: Change) -> None:
 def after(seen: Seen, change: Change, now: int) -> Seen:
     """As it will be when the move is done."""
     status = Status(
-        change.to, now, _message(change), change.last_passed or seen.status.last_passed,
+        change.to, now, _message(seen, change), change.last_passed or seen.status.last_passed,
         seen.status.retries + change.retries,
     )  # fmt: skip
     back = (seen.kept_back or "") if change.to == change.frm else ""
@@ -137,7 +138,9 @@ def _record(seen: Seen, change: Change, now: int) -> Record:
     )
 
 
-def _message(change: Change) -> str:
+def _message(seen: Seen, change: Change) -> str:
+    if change.type == PRIORITISED:  # why it is where it is, is still so
+        return seen.status.message
     told = change.detail.get("reason") or change.detail.get("why") or ""
     return str(told)[:MOST_MESSAGE]
 

@@ -251,7 +251,7 @@ class TreeQueue:
     def failures(self, limit: int = 100) -> Sequence[Failures]:
         """Failed jobs grouped by cause, the largest group first."""
         groups: dict[tuple[str, str, str | None], list[Job]] = {}
-        for job in self.every(Filter(kind=JOB_KIND, state="failed")):
+        for job in self.view.every(Filter(ended="failed")):
             groups.setdefault((job.kind, job.state, job.code), []).append(job)
         mine = [
             Failures(*group, len(jobs), jobs[0].id, jobs[-1].id, max(job.changed for job in jobs))

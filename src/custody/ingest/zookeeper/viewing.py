@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from custody.ingest import tree
-from custody.ingest.states import BATCH_KIND, JOB, JOB_KIND
+from custody.ingest.states import BATCH, BATCH_KIND, JOB, JOB_KIND
 from custody.ingest.zookeeper.reading import Tree, as_job, pages
 from custody.model.job import Filter, Job
 
@@ -75,8 +75,17 @@ class TreeView:
             return sorted({name for found in session.names_many(lists) for name in found})
         names: list[str] = []
         if is_kind(BATCH_KIND, where.kind):
-            names += [name for name in session.names(tree.BATCHES) if tree.is_batch(name)]
+            names += self._batch_names(where)
         return names + (self._job_names(where) if is_kind(JOB_KIND, where.kind) else [])
+
+    def _batch_names(self, where: Filter) -> list[str]:
+        """There are no queues of batches: their status tells, one node of the many that a batch has."""
+        names = [name for name in self._at.session.names(tree.BATCHES) if tree.is_batch(name)]
+        if not (where.state or where.ended):
+            return names
+        nodes = self._at.session.get_many([f"{tree.home(name)}/status" for name in names])
+        found = [tree.read_status(node.data, of_batch=True) if node else None for node in nodes]
+        return [name for name, status in zip(names, found, strict=True) if status and _may_match(status.state, where)]
 
     def _job_names(self, where: Filter) -> list[str]:
         if not (where.state or where.ended):
@@ -89,6 +98,11 @@ class TreeView:
     @staticmethod
     def _list(parent: int, end: str | None) -> str:
         return f"{tree.home(tree.name_of(parent))}/states/{LISTS[end]}"
+
+
+def _may_match(state: str, where: Filter) -> bool:
+    ended = "deleted" if state == "deleted" else BATCH.end(state)
+    return where.state in ("", state) and where.ended in ("", ended)
 
 
 def matches(job: Job, where: Filter) -> bool:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 
 from custody.ingest import tree
 from custody.ingest.states import BATCH, BATCH_KIND, JOB, JOB_KIND
 from custody.ingest.zookeeper.holding import Holds, read_holds
 from custody.ingest.zookeeper.reading import Seen, Tree, as_job, read_one
-from custody.model.errors import NotFound
+from custody.model.errors import NotFound, Unavailable
+from custody.model.event import job_subject
 from custody.model.job import HeldBy
 from custody.model.why import Reason
+from custody.stores.rows import Tx
+from custody.stores.why import who_and_why
 
 SIGN_OF_LIFE = 30_000_000
 
@@ -69,7 +73,10 @@ def _resting(seen: Seen, holds: Holds) -> Reason:
             "held", f"{hold.scope} {name} is held by {hold.who}: {hold.why}",
             f"the hold on {hold.scope} {name} is lifted and the job is released", hold.since,
         )  # fmt: skip
-    told = f": {seen.status.message}" if seen.status.message else ""
+    return _held(seen, f": {seen.status.message}" if seen.status.message else "")
+
+
+def _held(seen: Seen, told: str) -> Reason:
     return Reason("held", f"it is {seen.status.state}{told}", "an operator releases it", seen.changed)
 
 
@@ -82,8 +89,26 @@ def why(at: Tree, name: str, place: str) -> Sequence[Reason]:
     seen = read_one(at.session, name)
     if seen is None:
         raise NotFound(f"there is no {name}", code="job.unknown", hint="`custody job list` shows what there is")
-    found = blockers(seen, read_holds(at.session), at.now(), place, at.external)
+    holds = read_holds(at.session)
+    found = blockers(seen, holds, at.now(), place, at.external)
+    if found and found[0].code == "held" and not hold_on(seen, holds) and (told := _who_and_why(at, seen)):
+        return [_held(seen, told), *found[1:]]
     return found or [_in_queue(at, seen)]
+
+
+def _who_and_why(at: Tree, seen: Seen) -> str:
+    """The tree has the reason only; who gave it is in the history, once that has been written and if it can be read."""
+    if seen.record.status != seen.version:  # another service moved it
+        return ""
+    subject, move = job_subject(seen.id), seen.record.move
+
+    def look(tx: Tx) -> str:
+        rows = tx.run("event_of_move", subject=subject, move=move)
+        return who_and_why(tx, subject, int(rows[0][0]), seen.status.state) if rows else ""
+
+    with suppress(Unavailable):
+        return at.db.read(look)
+    return ""
 
 
 def _in_queue(at: Tree, seen: Seen) -> Reason:

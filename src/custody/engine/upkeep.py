@@ -1,0 +1,78 @@
+"""Upkeep: what a worker looks after between claims, whatever it works on.
+
+What has come due can be claimed, slots of schedules become jobs, passes decide, chores are begun, and people can see
+that it lives. Trouble with one of these keeps it neither from the others nor from the work itself.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable
+
+from custody.engine.chores import Chores
+from custody.engine.kinds import Serving
+from custody.engine.passes import Rounds
+from custody.engine.settings import Settings
+from custody.ports import Store
+
+TICK_SECONDS = 0.1  # between looks for what has come due
+MOST_AT_A_TICK = 500
+SCHEDULE_SECONDS = 1.0  # between looks for slots that have come
+BEAT_SECONDS = 5.0  # between signs of life, which only people read
+
+
+class Upkeep:
+    def __init__(
+        self,
+        store: Store,
+        serving: Serving,
+        settings: Settings,
+        rounds: Rounds,
+        chores: Chores,
+        clock: Callable[[], float],
+        trouble: Callable[[Exception, str], None],
+    ) -> None:
+        self._store, self._serving, self._settings = store, serving, settings
+        self._rounds, self._chores, self._clock, self._trouble = rounds, chores, clock, trouble
+        self._next: dict[str, float] = {}
+
+    def look(self, holder: str, now: bool = False) -> None:
+        """Do all whose time has come; `now`: what has come due, in any case."""
+        if now or self._is_time("tick", TICK_SECONDS):
+            self._guard(self._tick, "letting what is due be claimed")
+        if self._settings.schedules and self._is_time("schedules", SCHEDULE_SECONDS):
+            self._guard(lambda: self._store.schedules.run_due(holder), "the schedules")
+        self.decide(holder)
+        self._guard(self._chores.run_due, "the chores")
+        if self._is_time("beat", BEAT_SECONDS):
+            self._guard(lambda: self._beat(holder), "the sign of life")
+
+    def decide(self, holder: str, now: bool = False) -> int:
+        """Let kinds that look at all their jobs at once do so, when it is time or at once; how many jobs moved."""
+        return self._rounds.run(holder, self._settings.lease, now)
+
+    def close(self, holder: str) -> None:
+        self._chores.close()
+        self._guard(lambda: self._store.farewell(holder), "the farewell")
+
+    def _guard(self, what: Callable[[], object], where: str) -> None:
+        try:
+            what()
+        except Exception as error:
+            self._trouble(error, where)
+
+    def _tick(self) -> None:
+        if self._store.queue.tick(MOST_AT_A_TICK) == MOST_AT_A_TICK:
+            self._next["tick"] = 0.0  # where so many have come due there may be more
+
+    def _beat(self, holder: str) -> None:
+        serves = "\n".join(self._serving.prefixes())
+        self._store.sign_of_life(holder, socket.gethostname(), os.getpid(), self._settings.place, serves)
+
+    def _is_time(self, what: str, seconds: float) -> bool:
+        now = self._clock()
+        if now < self._next.get(what, now):
+            return False
+        self._next[what] = now + seconds
+        return True

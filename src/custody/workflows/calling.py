@@ -62,7 +62,7 @@ def _answer(process: subprocess.Popen[bytes], given: bytes, seconds: Seconds, si
         except subprocess.TimeoutExpired as error:
             told = None  # it is told once
             if not callable(seconds) or seconds() <= 0:
-                raise _silent(str(process.args[0]), time.monotonic() - since) from error  # type: ignore[index]
+                raise _silent(str(process.args[0]), round(time.monotonic() - since, 1)) from error  # type: ignore[index]
 
 
 def call_for_head(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import time
 from collections.abc import Iterator
@@ -10,7 +11,7 @@ from contextlib import closing
 import pytest
 
 from custody.web import limits
-from custody.web.rates import MOST_CALLERS, Rate, Rates
+from custody.web.rates import MOST_CALLERS, Doorstep, Rate, Rates
 from custody.web.serving import Server
 from web.house import House, open_house
 
@@ -44,6 +45,17 @@ def strict(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
     rates = {"rate": Rate(0.001, 5), "unknown_rate": Rate(0.001, 4)}
     with open_house(tmp_path_factory.mktemp("strict"), filled=False, **rates) as made:
         yield made
+
+
+def test_whoever_is_sent_away_waits_for_it_and_only_so_many_wait(strict: House) -> None:
+    """Who asks again as soon as he is answered would have the server do little else."""
+    client = strict.client("depositor")
+    while client.get("/api/v1/batches").status_code != 429:
+        pass
+    began = time.monotonic()
+    assert client.get("/api/v1/batches").status_code == 429
+    assert time.monotonic() - began >= 0.25
+    asyncio.run(asyncio.wait_for(Doorstep(seconds=3600, most=0).wait(), 60))
 
 
 @pytest.mark.proves("H13")

@@ -78,7 +78,7 @@ def test_whoever_behaves_is_answered_while_another_does_his_worst(
     tmp_path: Path, scaled: Scaled[tuple[int, int, int]], tell: Tell
 ) -> None:
     """Compared with the same abuse of another server of this machine, in turns: that takes as much of the machine."""
-    rounds, times, connections = scaled((1, 20, 50), (4, 50, 500), (40, 100, 500))
+    rounds, times, connections = scaled((1, 20, 50), (4, 150, 500), (40, 150, 500))
     beside, during, heard = list[float](), list[float](), Counter[str]()
     with serving(tmp_path / "ours") as (netloc, good, bad, pid), serving(tmp_path / "other") as other:
         seconds_for(netloc, good, 20)  # until everything is warm

@@ -35,7 +35,11 @@ async def permit(request: Request) -> None:
     _check_numbers(request)
     caller, since = await run_in_threadpool(_arrive, site, request)
     request.state.caller, request.state.since = caller, since
-    request.state.caller = caller = _let_in(site, request, rule, caller)
+    try:
+        request.state.caller = caller = _let_in(site, request, rule, caller)
+    except TooMany:
+        await site.doorstep.wait()
+        raise
     if request.method not in SAFE and not is_api(request):
         await _check_form(request, caller)
 

@@ -2,10 +2,14 @@
 
 Known callers are counted by their token, everyone else by the address they ask from, and more strictly: whoever
 tries tokens one after the other is slowed down, and nobody who has one is slowed down with them.
+
+Whoever asks too often is not sent away at once: who asks again as soon as he is answered would have the server do
+little else.
 """
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from collections import OrderedDict
@@ -45,3 +49,19 @@ class Rates:
             if len(self._left) > MOST_CALLERS:
                 self._left.popitem(last=False)
         return 0.0 if allowed else (1 - left) / self._rate.per_second
+
+
+class Doorstep:
+    """Where those wait who are about to be sent away; more than so many are sent away at once."""
+
+    def __init__(self, seconds: float = 0.25, most: int = 1_000) -> None:
+        self._seconds, self._room = seconds, most
+
+    async def wait(self) -> None:
+        if self._room < 1:
+            return
+        self._room -= 1
+        try:
+            await asyncio.sleep(self._seconds)
+        finally:
+            self._room += 1

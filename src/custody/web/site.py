@@ -31,7 +31,7 @@ from custody.web.caller import Caller
 from custody.web.changes import Changes
 from custody.web.glance import Glance
 from custody.web.oidc import Issuer
-from custody.web.rates import KNOWN, UNKNOWN, Rate, Rates
+from custody.web.rates import KNOWN, UNKNOWN, Doorstep, Rate, Rates
 from custody.web.rules import Rule
 from custody.web.sections import INGEST, Section
 from custody.web.telling import Telling
@@ -71,6 +71,7 @@ class Site:
         self.store, self.options, self.sections, self.rules = store, options, tuple(sections), rules
         self.tokens = Tokens(store)
         self.rates, self.unknown_rates = Rates(options.rate), Rates(options.unknown_rate)
+        self.doorstep = Doorstep()
         lines = [section.line for section in sections if section.line]
         self.glance = Glance(store, options.machines, lines)
         self.changes = Changes(store, self.glance.forget)

@@ -29,7 +29,7 @@ from custody.ingest.setup import IngestConfig, open_world
 from custody.ingest.standins.files import Fault
 from custody.ingest.states import BATCH_KIND, JOB_KIND
 from custody.ingest.states import STEPS as JOB_STEPS
-from custody.model.errors import BadInput, Refused
+from custody.model.errors import BadInput, Refused, StateConflict
 from custody.model.job import Job
 from custody.model.suspicion import ALONE
 from custody.stores import Store
@@ -370,6 +370,16 @@ def test_what_is_wrong_with_a_job_that_is_estimated_fails_it_where_it_can_be_res
     one.operator.resume(job.id, "put back")
     one.run()
     assert one.jobs(batch)[0].state == "completed"
+
+
+def test_what_is_deposited_is_not_reported_as_deleted(sql: Archive) -> None:
+    batch = a_file(sql)
+    sql.run()
+    (job,) = sql.jobs(batch)
+    with pytest.raises(StateConflict, match="batch delete"):
+        sql.operator.delete(job.id, "not wanted")
+    assert sql.jobs(batch)[0].state == "completed"
+    assert delete_batch(sql.store, sql.batch(batch), "lee", "old", sql.world) == 1
 
 
 def test_a_job_whose_size_kills_those_who_look_for_it_goes_on_without_one(sql: Archive) -> None:

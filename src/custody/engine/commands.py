@@ -70,6 +70,8 @@ class Operator:
                 f"job {job_id} is {job.state}: only jobs that have ended or are held can be deleted",
                 hint=f"`custody job cancel {job_id}` first" if stops else "wait until it has ended",
             )
+        if instead := self._machine(job).instead.get((job.state, "delete")):
+            raise StateConflict(f"job {job_id} is {job.state}: it cannot be deleted", hint=instead)
         return self.store.queue.delete(job_id, self.who, why, job.state)  # or it would go though it was resumed since
 
     def prioritise(self, job_id: int, priority: int, why: str = "") -> Answer:

@@ -52,6 +52,7 @@ JOB: Final = Machine(
     instead={
         ("rejected", "resume"): "a new submission is required: what was handed in is itself at fault",
         ("deleted", "resume"): "a new submission is required: who deleted it is in its history",  # in the tree
+        ("completed", "delete"): "it is deposited, and is reported so; `custody batch delete` takes it along",
     },
 )  # fmt: skip
 

@@ -34,7 +34,9 @@ class Action:
     def fits_state(self, state: str, ended: str | None, machine: Machine) -> bool:
         if self.signal:
             return machine.allows(state, self.signal)
-        return (ended is not None or state == "held") if self.name == "delete" else ended is None
+        if self.name == "delete":
+            return (ended is not None or state == "held") and (state, "delete") not in machine.instead
+        return ended is None
 
     def command(self, job: int) -> str:
         """The same in a terminal."""

@@ -408,7 +408,8 @@ def test_no_input_makes_the_reader_do_anything_but_accept_or_refuse(junk, place)
     checked = check(io.BytesIO(text), check_name=safe_parts)
     errors = [fault.code for fault in checked.faults if not fault.warning]
     assert checked.ok == (not errors)
-    assert _answer(text) == (errors[0] if errors else checked.rows)
+    # What is found first need not be the first in the file: the header is judged when a row comes.
+    assert _answer(text) in (errors or [checked.rows])
 
 
 def _answer(text):

@@ -320,7 +320,8 @@ def recipe(task: Task) -> dict[str, Any]:
         "outputs": list(task.outputs), "output_limit": task.output_limit, "image": task.image,
         "secrets": list(task.secrets), "ready": task.ready,
     }  # fmt: skip
-    return {name: value for name, value in given.items() if value or name == "grace"}  # no grace is something else than none said
+    # No grace is something else than none said.
+    return {name: value for name, value in given.items() if value or name == "grace"}
 
 
 def _faulty(name: str, planned: Plan) -> NewJob:

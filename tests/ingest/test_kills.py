@@ -20,13 +20,14 @@ from ingest.test_end_to_end import ocfl_is_valid
 
 LEASE = 1.0
 KILLS = 6
-PROGRESS = 15
-"""Few enough, and so many steps apart, that no job is among the dead three times: then it would be put aside, as it should."""
+STEPS = 8
+APART = 60
+"""So many steps apart that no job is alone in two deaths: then it would be put aside, as it should."""
 
 
 def how_many(home: Archive) -> int:
     """Enough to be killed in the middle of: ZooKeeper takes its time."""
-    return 20 if home.store.url.startswith("zookeeper:") else 60
+    return 25 if home.store.url.startswith("zookeeper:") else 60
 
 
 def progress(home: Archive, batch: int) -> int:
@@ -58,17 +59,15 @@ def test_killed_workers_lose_nothing_and_do_nothing_twice(home: Archive) -> None
     kills = 0
     workers = [start_worker(home) for _ in range(2)]
     end = time.monotonic() + 200
-    before = 0
     try:
         while home.batch(batch).ended is None:
             assert time.monotonic() < end, f"stuck: {home.store.queue.children(batch)}"
-            time.sleep(chance.uniform(0.5, 1.1))
-            if kills < KILLS and progress(home, batch) >= before + PROGRESS:
-                before = progress(home, batch)
-                victim = chance.randrange(2)
-                workers[victim].send_signal(signal.SIGKILL)
-                workers[victim].wait()
-                workers[victim] = start_worker(home)
+            time.sleep(chance.uniform(0.005, 0.025))  # a fast machine does it all within a second or two
+            if kills < KILLS and progress(home, batch) >= APART * (kills + 1):
+                victim = workers.pop(0)  # who has worked longest: the other may just have been started
+                victim.send_signal(signal.SIGKILL)
+                victim.wait()
+                workers.append(start_worker(home))
                 kills += 1
     finally:
         for worker in workers:
@@ -88,7 +87,7 @@ def test_killed_workers_lose_nothing_and_do_nothing_twice(home: Archive) -> None
         events = list(home.store.records.all_events(job.subject))
         assert fold(events) == Fold.of(job)
         passed = [event.detail["from"] for event in events if event.type == "passed"]
-        assert len(passed) == len(set(passed)) == 8, "every step passed exactly once"
+        assert len(passed) == len(set(passed)) == STEPS, "every step passed exactly once"
         ingested = [event for event in home.store.records.events(f"item/{ark}") if event.type == "ingested"]
         assert len(ingested) == 1
     assert ocfl_is_valid(home.home / "storage")

@@ -338,6 +338,17 @@ def test_a_name_that_was_minted_and_not_yet_reserved_does_not_block_a_job_for_ev
     assert sql.jobs(first)[0].facts["primary"] == sql.jobs(second)[0].facts["primary"]
 
 
+def test_whoever_takes_over_from_a_worker_that_was_killed_while_naming_does_not_wait_for_it(sql: Archive) -> None:
+    batch = a_file(sql, local_id="same")
+    only(sql, "pending")
+    (job,) = sql.jobs(batch)
+    assert sql.store.leases.inherit("localid/ark:/99999/owner/same", job.subject, 600), "it held this, and is gone"
+    sql.run()
+    assert sql.jobs(batch)[0].state == "completed"
+    assert "waited" not in [event.type for event in sql.store.records.events(job.subject)]
+    assert sql.store.leases.list() == []
+
+
 def test_the_inventory_is_asked_nothing_about_an_object_that_is_new_and_has_no_local_id(
     one: Archive,
 ) -> None:

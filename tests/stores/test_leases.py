@@ -32,6 +32,19 @@ def test_a_name_that_is_held_is_not_given_again_not_even_to_its_holder(store: St
     assert store.leases.claim("sealer", "ann", 30) is None
 
 
+def test_what_a_job_left_behind_is_inherited_by_whoever_works_on_it_next_and_by_nobody_else(store: Store) -> None:
+    first = store.leases.inherit("localid/x", "job/1", 30)
+    assert first is not None
+    assert store.leases.inherit("localid/x", "job/2", 30) is None
+    second = store.leases.inherit("localid/x", "job/1", 30)
+    assert second is not None
+    assert second.token > first.token
+    assert not store.leases.settle(first), "the one before is fenced out"
+    assert store.leases.get("localid/x") == second
+    assert store.leases.settle(second)
+    assert store.leases.inherit("localid/x", "job/2", 30) is not None
+
+
 def test_other_names_are_free(store: Store) -> None:
     take(store, name="sealer")
     assert take(store, "bo", name="sweeper").holder == "bo"

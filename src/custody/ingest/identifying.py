@@ -1,7 +1,9 @@
 """Which name an object gets, and on which node it lives: the first half of processing.
 
 Two deposits of one local id at once must share one identifier, so it is looked up, minted and reserved under a lease on
-each local id. The identifier is kept the moment it is known: whoever tries again finds it.
+each local id. The job holds it, not its worker: when that one is killed, whoever takes the job over takes the lease
+with it, and minting and reserving again say the same. The identifier is kept the moment it is known: whoever tries
+again finds it.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ def identify(work: Work, world: World, profile: Profile) -> Named | Failed | Wai
     names, leases = list(work.payload.get("local_ids", [])), []
     try:
         for name in sorted(names):
-            lease = world.store.leases.claim(f"localid/{profile.owner}/{name}", work.claim.holder, LEASE_SECONDS)
+            lease = world.store.leases.inherit(f"localid/{profile.owner}/{name}", work.job.subject, LEASE_SECONDS)
             if lease is None:
                 return Wait(LOCKED_SECONDS, f"another job is looking up local id {name}")
             leases.append(lease)

@@ -16,9 +16,17 @@ class SqlLeases:
 
     def claim(self, name: str, holder: str, seconds: float) -> Lease | None:
         """The lease, or None while someone holds it."""
-        rows = self._db.write(
-            lambda tx: tx.run("take_lease", name=name, holder=holder, lease=int(seconds * MICROSECONDS))
-        )
+        return self._take("take_lease", name, holder, seconds)
+
+    def inherit(self, name: str, holder: str, seconds: float) -> Lease | None:
+        """As `claim`, but what the same holder left behind is taken over at once, and the one before is fenced out.
+
+        For a holder that is a job: it is claimed by one worker at a time, so whoever held the name for it is gone.
+        """
+        return self._take("inherit_lease", name, holder, seconds)
+
+    def _take(self, how: str, name: str, holder: str, seconds: float) -> Lease | None:
+        rows = self._db.write(lambda tx: tx.run(how, name=name, holder=holder, lease=int(seconds * MICROSECONDS)))
         return lease_from(rows[0]) if rows else None
 
     def renew(self, lease: Lease, seconds: float) -> Lease:

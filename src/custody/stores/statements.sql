@@ -399,6 +399,14 @@ set holder = excluded.holder, token = lease.token + 1, until = excluded.until, s
 where lease.holder is null or lease.until <= :now
 returning name, holder, token, until, since
 
+-- name: inherit_lease
+-- The same, and what this holder itself left behind: only for a name that nobody else can bear at the time.
+insert into lease (name, holder, token, until, since) values (:name, :holder, 1, :now + :lease, :now)
+on conflict (name) do update
+set holder = excluded.holder, token = lease.token + 1, until = excluded.until, since = excluded.since
+where lease.holder is null or lease.until <= :now or lease.holder = excluded.holder
+returning name, holder, token, until, since
+
 -- name: renew_lease
 update lease set until = :now + :lease
 where name = :name and holder = :holder and token = :token and until > :now

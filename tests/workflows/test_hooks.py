@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
+import sys
+import sysconfig
 import time
 from pathlib import Path
 
 import pytest
 
-from custody.model.errors import BadInput, NotFound, Refused
+import custody
+from custody.model.errors import BadInput, NotFound, Refused, Unavailable
+from custody.stores import open_store
 from custody.workflows import hooks
+from custody.workflows.archives import Archives
 from workflows.repositories import GitRepository, SvnRepository
 
 
@@ -220,6 +226,55 @@ def test_hooks_of_parallel_commits_lose_nothing(proj_svn: SvnRepository, svn_ser
     ]
     assert [commit.wait(120) for commit in commits] == [0] * 12
     assert sorted(listener.wait_for(12), key=lambda line: int(line.split()[1])) == [f"proj {n}" for n in range(1, 13)]
+
+
+def interpreter_without_a_script(folder: Path, knows: str) -> Path:
+    """An environment in which nobody has installed the script `custody`; it may know the module."""
+    shutil.copy(Path(sys.prefix, "pyvenv.cfg"), folder)
+    python = folder / "bin" / "python"
+    python.parent.mkdir()
+    python.symlink_to(sys._base_executable)  # type: ignore[attr-defined]
+    packages = folder / "lib" / f"python{sysconfig.get_python_version()}" / "site-packages"
+    packages.mkdir(parents=True)
+    (packages / "known.pth").write_text(knows)
+    return python
+
+
+@pytest.mark.parametrize("how", ["known to the interpreter", "by PYTHONPATH"])
+def test_where_there_is_no_script_the_hook_calls_the_interpreter_with_the_module(
+    proj_svn: SvnRepository, proj_git: GitRepository, tmp_path: Path, how: str
+) -> None:
+    if sys.prefix == sys.base_prefix:
+        pytest.skip("made for an interpreter in an environment")
+    folders = [str(Path(custody.__file__).parents[1]), sysconfig.get_path("purelib")]
+    home = tmp_path / "it's here"
+    home.mkdir()
+    python = interpreter_without_a_script(home, "\n".join(folders) if how == "known to the interpreter" else "")
+    env = {"PATH": "/usr/bin:/bin", "CUSTODY_STORE": f"sqlite:///{tmp_path / 'custody.db'}"}
+    env |= {"PYTHONPATH": os.pathsep.join(folders)} if how == "by PYTHONPATH" else {}
+    for name, repository in (("slow", proj_svn.path), ("quick", proj_git.path)):
+        words = [str(python), "-m", "custody", "archive", "add", name, str(repository)]
+        added = subprocess.run(words, cwd=tmp_path, env=env, capture_output=True, text=True)
+        assert "the hook is installed" in added.stdout, added.stderr
+    proj_svn.mucc("one", "mkdir", "a")
+    proj_git.commit("a", "1")
+    proj_git.push()
+    with open_store(env["CUSTODY_STORE"]) as store:
+        _until(lambda: [kept.last for kept in Archives(store).list()] == [1, 1])
+
+
+def test_an_interpreter_that_does_not_find_us_without_variables_is_not_named_in_a_hook(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\necho no module of that name >&2\nexit 1\n")
+    python.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(python))
+    with pytest.raises(Unavailable) as refused:
+        hooks.ourselves()
+    assert "no module of that name" in refused.value.hint
+    python.with_name("custody").symlink_to("/bin/true")
+    assert hooks.ourselves() == [str(tmp_path / "custody")], "a script beside it is taken at its word"
 
 
 def _until(true: object) -> None:

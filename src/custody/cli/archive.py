@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -66,9 +65,8 @@ def add(
 
 def _install(store: Store, name: str, repository: Path) -> None:
     """The hook; an archive that was to have one and cannot is not added."""
-    program = Path(shutil.which("custody") or sys.argv[0])
     try:
-        hooks.install_for_store(repository, program, name, absolute(store.url, Path.cwd()))
+        hooks.install_for_store(repository, hooks.ourselves(), name, absolute(store.url, Path.cwd()))
     except (CustodyError, OSError) as error:
         Archives(store).drop(name, running.me())
         hint = "--no-hook adds it without one: then it is asked every few seconds"

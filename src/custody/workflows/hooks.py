@@ -16,6 +16,8 @@ from __future__ import annotations
 import os
 import shlex
 import stat
+import subprocess
+import sys
 import tempfile
 import urllib.parse
 from collections.abc import Sequence
@@ -23,13 +25,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from custody.model.errors import BadInput, NotFound, Refused
+from custody.model.errors import BadInput, NotFound, Refused, Unavailable
 
 MARK = "# custody hook: written by `custody archive add`, removed by `custody archive remove`"
 SPOOL = "custody-spool"
 API = "custody-api"  # in the repository: where to tell, and the token
 STORE = "custody-store"  # in the repository: the store's address, which may have a password in it
 _BEFORE = ".before-custody"
+_WHERE_AM_I = "import custody.cli.archive, custody.workflows.hooks as here; print(here.__file__)"
 
 _HEAD = """#!/bin/sh
 {mark}
@@ -164,14 +167,36 @@ def install_for_api(repository: Path, api: str, archive: str, token: str) -> Pat
     return install(repository, ["/bin/sh", "-c", _POST, "custody-notify", str(settings)])
 
 
-def install_for_store(repository: Path, program: Path, archive: str, store: str) -> Path:
+def ourselves() -> Sequence[str]:
+    """The words by which this very program is called where there is neither PATH nor any other variable.
+
+    Not every installation has a script: then it is the interpreter with our module, and with the folders where it finds
+    that, if it does not know them by itself.
+    """
+    python = Path(os.path.abspath(sys.executable))  # not resolved: an environment is known by the link into it
+    script = python.with_name("custody")
+    if script.is_file() and os.access(script, os.X_OK):
+        return [str(script)]
+    beside = [str(Path(__file__).parents[2]), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+    known = f"PYTHONPATH={os.pathsep.join(dict.fromkeys(map(os.path.abspath, beside)))}"
+    for words in ([str(python)], ["/usr/bin/env", known, str(python)]):
+        told = subprocess.run([*words, "-c", _WHERE_AM_I], env={}, cwd="/", capture_output=True, text=True)
+        if told.stdout.strip() == os.path.abspath(__file__):
+            return [*words, "-m", "custody"]
+    raise Unavailable(
+        f"{python} does not find this program where there are no variables", code="archive.hook",
+        where=str(Path(__file__).parents[1]), hint=told.stderr.strip()[-300:] or "install it with pip",
+    )  # fmt: skip
+
+
+def install_for_store(repository: Path, program: Sequence[str], archive: str, store: str) -> Path:
     """A hook that tells a store on this machine, or one that can be reached from it. Like a token, its address is in
     a file of the repository's owner: hooks can be read by anyone, and so can command lines."""
     repository = repository.absolute()
     kind_of(repository)
     settings = repository / STORE
     _write_for_owner(settings, f"{store}\n")
-    command = ["/bin/sh", "-c", _NAME_STORE, "custody-notify", str(settings), str(program.resolve())]
+    command = ["/bin/sh", "-c", _NAME_STORE, "custody-notify", str(settings), *program]
     return install(repository, [*command, "archive", "notify", archive])
 
 

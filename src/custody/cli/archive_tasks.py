@@ -15,7 +15,7 @@ from custody.cli.running import AsJson, Why
 from custody.cli.when import ago
 from custody.engine.commands import Operator
 from custody.model.errors import BadInput, NotFound, Refused
-from custody.model.job import Filter, Job
+from custody.model.job import Job
 from custody.stores import Store, open_store
 from custody.stores.rows import job_from
 from custody.workflows import inside
@@ -24,8 +24,7 @@ from custody.workflows.index import index_file, open_index
 from custody.workflows.notify import COMMIT_KIND, commit_key
 from custody.workflows.pausing import go_on, pause
 from custody.workflows.planning import FAULTY, find_task, task_key
-from custody.workflows.runs import ask_for_run
-from custody.workflows.schedules import RUN_KIND
+from custody.workflows.runs import ask_for_run, newest_runs
 
 Name = Annotated[str, typer.Argument(help="the archive's name")]
 Revision = Annotated[int, typer.Argument(help="a revision")]
@@ -214,14 +213,19 @@ def run(
 
 
 def runs(
-    name: Name, last: Annotated[int, typer.Option(help="so many")] = 20, store: StoreUrl = "", json: AsJson = False
+    name: Name,
+    last: Annotated[int, typer.Option(min=1, max=10_000, help="so many")] = 20,
+    before: Annotated[int, typer.Option(min=0, help="only runs before this one, by its number")] = 0,
+    store: StoreUrl = "",
+    json: AsJson = False,
 ) -> None:
-    """Runs that people and schedules asked for."""
+    """Runs that people and schedules asked for, the newest last."""
     with opened(store) as handle:
-        found = list(handle.queue.every(Filter(kind=RUN_KIND, lane=name)))[-last:]
+        found = newest_runs(handle, name, last + 1, before)
         if not found:
             Archives(handle).get(name)
         now = handle.now()
+    older, found = len(found) > last, found[-last:]
     if json:
         running.emit(found)
         return
@@ -231,7 +235,10 @@ def runs(
         "by": lambda job: job.payload.get("by") or job.payload.get("schedule"), "state": word,
         "changed": lambda job: ago(job.changed, now) + " ago",
     }  # fmt: skip
-    running.table(columns, found, f"nobody has asked for a run: custody archive run {name} TASK")
+    asked = "nobody has asked for a run"
+    running.table(columns, found, f"{asked}{f' before {before}' if before else f': custody archive run {name} TASK'}")
+    if older:
+        print(f"older ones: custody archive runs {name} --before {found[0].id}")
 
 
 def _job(store: Store, name: str, revision: int, task: str, run: str = "commit") -> Job:

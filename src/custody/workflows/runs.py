@@ -16,9 +16,10 @@ from custody.engine.work import Work
 from custody.model.errors import BadInput, NotFound, Refused
 from custody.model.event import NewEvent
 from custody.model.graph import Edge
-from custody.model.job import NewJob
+from custody.model.job import Job, NewJob
 from custody.model.outcome import Failed, Outcome, Passed, Wait
 from custody.stores import Store
+from custody.stores.rows import job_from
 from custody.workflows.archive import read_workflows
 from custody.workflows.archives import Archives, Kept
 from custody.workflows.definition import read
@@ -30,6 +31,7 @@ from custody.workflows.schedules import RUN_KIND
 from custody.workflows.task import COMMIT, FINISHED, Definitions, Task, Workflow
 
 PATIENCE = 60.0
+MOST_JOBS = 2**63 - 1  # no job has a higher number
 GOOD_ENDS = ("passed", "superseded", "skipped")
 
 
@@ -59,6 +61,12 @@ def ask_for_run(
         needs=[Edge(commit.id)] if commit else [],
     )  # fmt: skip
     return store.queue.submit_one(job, who).id
+
+
+def newest_runs(store: Store, archive: str, most: int, before: int = 0) -> Sequence[Job]:
+    """The last so many runs, oldest first; of those that were asked for before a certain one, if it is named."""
+    asked = {"lane": archive, "before": before or MOST_JOBS, "limit": most}
+    return [job_from(row) for row in reversed(store.db.read(lambda tx: tx.run("wf_runs", **asked)))]
 
 
 def chosen(definitions: Definitions, wanted: str, alone: bool = False, by_clock: bool = False) -> tuple[Workflow, ...]:

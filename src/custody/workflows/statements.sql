@@ -91,3 +91,8 @@ where job.line = :line and job.position >= :first and job.position <= :last orde
 -- A task in the revisions before this one, newest first.
 select id, ended, created, changed from job
 where line = :line and task = :task and position < :position order by position desc limit :limit
+
+-- name: wf_runs
+-- The newest runs that people and schedules asked for. The kind is spelt out, as it is in the index that answers this.
+select {job_columns} from job where kind = 'workflow/run' and lane = :lane and id < :before
+order by id desc limit :limit

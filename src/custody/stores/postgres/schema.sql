@@ -62,6 +62,7 @@ create index job_line on job (line, task, position) where line is not null;
 create index job_listed on job (kind, state, id) with (fillfactor = 50);
 create index job_failed on job (kind, code, id) where ended = 'failed';
 create index job_collection on job (collection, id) where collection <> '';
+create index job_runs on job (lane, id) where kind = 'workflow/run';
 
 create table edge (
     job bigint not null,

@@ -52,6 +52,7 @@ create index job_line on job (line, task, position) where line is not null;
 create index job_listed on job (kind, state, id);
 create index job_failed on job (kind, code) where ended = 'failed';
 create index job_collection on job (collection, id) where collection <> '';
+create index job_runs on job (lane, id) where kind = 'workflow/run';
 
 create table edge (
     job integer not null,

@@ -83,7 +83,7 @@ class Archive(Protocol):
     def head(self, revision: int, path: str, most: int, seconds: float = 120) -> tuple[bytes, int]:
         """The beginning of a file that may be larger than our memory, and its size."""
 
-    def export(self, revision: int, into: Path) -> None:
+    def export(self, revision: int, into: Path, seconds: Seconds = 3600) -> None:
         """Write the whole revision into an empty folder. Links are made as links."""
 
     def meta(self, revision: int) -> Meta: ...

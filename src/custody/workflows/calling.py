@@ -16,6 +16,7 @@ from contextlib import suppress
 from custody.model.errors import Unavailable
 
 _PATH = "/usr/local/bin:/usr/bin:/bin"
+BEAT_SECONDS = 0.2  # between questions whether it may go on
 _PACKAGES = {"svn": "subversion", "svnlook": "subversion", "git": "git"}
 
 
@@ -32,7 +33,8 @@ def _environment(more: Mapping[str, str] | None) -> dict[str, str]:
 
 
 Seconds = float | Callable[[], float]
-"""How long something may take; or how much longer, asked again whenever that has passed, since leases are renewed."""
+"""How long something may take; or how much longer, asked again and again, since leases are renewed and work is
+stopped."""
 
 
 def call(
@@ -58,7 +60,7 @@ def _answer(process: subprocess.Popen[bytes], given: bytes, seconds: Seconds, si
     told: bytes | None = given
     while True:
         try:
-            return process.communicate(told, timeout=seconds() if callable(seconds) else seconds)
+            return process.communicate(told, timeout=min(BEAT_SECONDS, seconds()) if callable(seconds) else seconds)
         except subprocess.TimeoutExpired as error:
             told = None  # it is told once
             if not callable(seconds) or seconds() <= 0:

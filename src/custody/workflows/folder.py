@@ -86,8 +86,13 @@ class FolderArchive:
         except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
             raise self._absent(path) from None
 
-    def export(self, revision: int, into: Path) -> None:
-        shutil.copytree(self._content(revision), into, dirs_exist_ok=True)
+    def export(self, revision: int, into: Path, seconds: Seconds = 3600) -> None:
+        def copy(one: str, other: str) -> str:
+            if callable(seconds) and seconds() <= 0:
+                raise Unavailable("it was not copied in time", code="archive.silent", where=str(self.folder))
+            return shutil.copy2(one, other)
+
+        shutil.copytree(self._content(revision), into, dirs_exist_ok=True, copy_function=copy)
 
     def meta(self, revision: int) -> Meta:
         self._content(revision)

@@ -177,13 +177,13 @@ class GitArchive:
         except Failed as error:
             raise _told(error, str(self.repository)) from None
 
-    def export(self, revision: int, into: Path) -> None:
+    def export(self, revision: int, into: Path, seconds: Seconds = 3600) -> None:
         """Through an index of its own: `git archive` leaves out what a committer marks `export-ignore`."""
         into.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix="custody-git-") as folder:
             env = {"GIT_INDEX_FILE": str(Path(folder, "index")), "GIT_WORK_TREE": str(into.absolute())}
-            self.git(["read-tree", self.update(revision).new], env=env)
-            self.git(["checkout-index", "--all", "--force"], env=env, seconds=3600)
+            self.git(["read-tree", self.update(revision).new], env=env, seconds=seconds)
+            self.git(["checkout-index", "--all", "--force"], env=env, seconds=seconds)
 
     def meta(self, revision: int) -> Meta:
         update = self.update(revision)

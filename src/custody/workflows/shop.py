@@ -31,6 +31,7 @@ from custody.workflows.window import Window
 
 BEAT_SECONDS = 0.2
 ELSEWHERE = 2.0  # seconds for a worker of the right machine to claim it
+EXPORT_SECONDS = 3600.0  # in which the whole of a revision must have been written out
 PATIENCE = 30.0  # seconds between looks while something that a task needs is not installed
 
 TOOLS_INSIDE = "/run/custody"
@@ -105,11 +106,13 @@ def prepare(
     window: Window,
     secrets: Mapping[str, bytes],
 ) -> Spec:  # fmt: skip
-    """The revision's content in its folder, and all that the task may have."""
+    """The revision's content in its folder, and all that the task may have. `Unavailable` if it was stopped before it
+    had all of that."""
     shutil.rmtree(place, ignore_errors=True)
     place.mkdir(parents=True)
     archive = Archives(shop.store).get(work.payload["archive"]).open()
-    archive.export(work.payload["revision"], place)
+    until = time.monotonic() + EXPORT_SECONDS
+    archive.export(work.payload["revision"], place, lambda: 0 if work.stopped else until - time.monotonic())
     script = str(recipe.get("script", ""))
     # A folder, not its files: a worker that takes over opens a window of its own in it.
     shutil.copy2(shop.client, window.place.with_name("custody"))

@@ -127,10 +127,10 @@ class SvnArchive:
             except Failed as error:
                 raise _told(error.said, self.url) from None
 
-    def export(self, revision: int, into: Path) -> None:
+    def export(self, revision: int, into: Path, seconds: Seconds = 3600) -> None:
         # Externals would fetch from wherever a committer likes.
         options = ["--quiet", "--force", "--ignore-externals", "--ignore-keywords"]
-        self._svn(["export", *options, self.at("", revision), f"{into.absolute()}@"], seconds=3600)
+        self._svn(["export", *options, self.at("", revision), f"{into.absolute()}@"], seconds)
 
     def meta(self, revision: int) -> Meta:
         entry = self._log(revision, "--with-all-revprops")
@@ -224,7 +224,7 @@ class SvnArchive:
     def _xml(self, words: Sequence[str], seconds: float = 120) -> ET.Element:
         return ET.fromstring(self._svn(words, seconds))
 
-    def _svn(self, words: Sequence[str], seconds: float = 120) -> bytes:
+    def _svn(self, words: Sequence[str], seconds: Seconds = 120) -> bytes:
         return self.client(["svn", words[0]], words[1:], seconds)
 
     def client(self, program: Sequence[str], words: Sequence[str], seconds: Seconds = 120) -> bytes:

@@ -1,0 +1,113 @@
+"""A task that is told to stop before its own process has begun: whoever writes its revision out is stopped too."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from custody.engine import Serving, Settings, Worker
+from custody.engine.commands import Operator
+from custody.model.errors import Unavailable
+from custody.model.machine import PLAIN
+from custody.stores import Store, open_store
+from custody.workflows.archives import Archives
+from custody.workflows.folder import FolderArchive
+from custody.workflows.notify import COMMIT_KIND, reconcile
+from custody.workflows.planning import TASK_KIND, task_key
+from custody.workflows.serving import WorkflowConfig, kinds, open_shop
+from custody.workflows.shop import Shop
+from rig.need import need as need_service
+from workflows.desk import until
+from workflows.repositories import GitRepository, SvnRepository
+
+TASK = "- {name: build, script: echo built}\n"
+
+
+def a_file_that_nobody_can_finish_reading(file: Path) -> None:
+    """What a repository on a disk that hangs looks like."""
+    file.unlink()
+    os.mkfifo(file)
+
+
+def hanging_svn(repository: SvnRepository) -> Callable[[], None]:
+    repository.mucc("one", "mkdir", "_workflows")
+    repository.put("_workflows/a.yaml", TASK.encode())
+    return lambda: a_file_that_nobody_can_finish_reading(repository.path / "db" / "revs" / "0" / "2")
+
+
+def hanging_git(repository: GitRepository) -> Callable[[], None]:
+    repository.commit("_workflows/a.yaml", TASK)
+    repository.push()
+    blob = repository.git("rev-parse", "HEAD:_workflows/a.yaml")
+    return lambda: a_file_that_nobody_can_finish_reading(repository.path / "objects" / blob[:2] / blob[2:])
+
+
+def children_with(word: str) -> list[str]:
+    """Of all processes here, those that were called with this word."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            said = (process / "cmdline").read_bytes().decode(errors="replace").split("\0")
+        except OSError:
+            continue  # it has ended
+        if word in said and any(word in said for word in ("export", "checkout-index")):
+            found.append(process.name)
+    return found
+
+
+@contextmanager
+def planned(store: Store, shop: Shop) -> Iterator[int]:
+    """Its last revision is planned; a worker goes on with its tasks."""
+    serving = Serving(tuple(kinds(shop)))
+    reconcile(store, Archives(store).get("proj"))
+    Worker(store, serving.only([COMMIT_KIND]), Settings()).run_until_quiet()
+    revision = Archives(store).get("proj").last
+    job = store.queue.by_key(TASK_KIND, task_key("proj", revision, "commit", "build"))
+    assert job is not None
+    yield job.id
+
+
+@pytest.mark.parametrize("system", ["svn", "git"])
+def test_a_task_that_is_cancelled_while_its_revision_is_written_out_ends_soon(
+    request: pytest.FixtureRequest, tmp_path: Path, system: str
+) -> None:
+    need_service("bubblewrap")
+    repository = request.getfixturevalue(f"proj_{system}")
+    hang = (hanging_svn if system == "svn" else hanging_git)(repository)
+    named = f"file://{repository.path}@2" if system == "svn" else f"--git-dir={repository.path}"
+    with open_store(f"sqlite:///{tmp_path / 'custody.db'}") as store:
+        Archives(store).add("proj", system, str(repository.path), "ada")
+        shop = open_shop(store, WorkflowConfig(), tmp_path)
+        with planned(store, shop) as job:
+            hang()
+            worker = Worker(store, Serving(tuple(kinds(shop))).only([TASK_KIND]), Settings(lease=6.0, grace=0.1))
+            thread = threading.Thread(target=worker.run_forever)
+            thread.start()
+            try:
+                until(lambda: children_with(named))
+                assert Operator(store, PLAIN, "ada").cancel(job, "enough").code == "asked", "it is under way"
+                until(lambda: store.queue.get(job).ended == "cancelled")
+                assert children_with(named) == [], "cancelled is recorded when all of it is dead"
+            finally:
+                worker.stop()
+                thread.join()
+        assert list(shop.work.glob("task-*")) == []
+        shop.sandboxes.__exit__(None, None, None)
+
+
+def test_an_archive_of_folders_stops_between_two_files(tmp_path: Path) -> None:
+    archive = FolderArchive.make(tmp_path / "kept")
+    source = tmp_path / "source"
+    source.mkdir()
+    for number in range(5):
+        (source / f"{number}.txt").write_text("x")
+    archive.keep(source, "five", "ada")
+    left = iter([1.0, 1.0, 0.0])
+    with pytest.raises(Unavailable):
+        archive.export(1, tmp_path / "out", lambda: next(left))
+    assert len(list((tmp_path / "out").iterdir())) == 2

@@ -171,7 +171,7 @@ def test_on_another_machine_a_task_is_not_begun_while_its_container_may_still_ru
     claim = docked.store.queue.claim(docked.store.queue.ready_queues("workflow/task|"), "elsewhere", 0.01)[0]
     docked.store.queue.keep(claim, {"container": {"home": "elsewhere", "name": "x"}}, {}, (), "elsewhere")
     with docked.working():
-        until(lambda: docked.task(1, "long").due is not None)
-    (reason,) = docked.store.queue.why(docked.task(1, "long").id)
-    assert reason.code == "due"
-    assert docked.task(1, "long").facts["container"]["over"]
+        until(lambda: "dead_by" in docked.task(1, "long").facts["container"])
+    job = docked.task(1, "long")
+    assert job.holder, "so that whatever would replace it has to wait"
+    assert job.facts["container"]["home"] == "elsewhere"

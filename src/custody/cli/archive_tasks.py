@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -16,10 +17,12 @@ from custody.cli.when import ago
 from custody.engine.commands import Operator
 from custody.model.errors import BadInput, NotFound, Refused
 from custody.model.job import Job
+from custody.model.why import Reason
 from custody.stores import Store, open_store
 from custody.stores.rows import job_from
 from custody.workflows import inside
 from custody.workflows.archives import Archives
+from custody.workflows.images import MAY_LIVE, lives_until
 from custody.workflows.index import index_file, open_index
 from custody.workflows.notify import COMMIT_KIND, commit_key
 from custody.workflows.pausing import go_on, pause
@@ -56,13 +59,20 @@ def why(
     """Why a task of a revision is not running."""
     with opened(store) as handle:
         job = _job(handle, name, revision, task, run)
-        reasons = handle.queue.why(job.id)
+        reasons = _elsewhere(job, handle.now()) or handle.queue.why(job.id)
     if json:
         running.emit(reasons)
         return
     for reason in reasons:
         clears = _clears(name, revision, task, run) if job.ended in ("failed", "cancelled") else reason.clears
         print(running.harmless(f"{name} r{revision} {task}: {reason.text}\n  until: {clears}"))
+
+
+def _elsewhere(job: Job, now: int) -> Sequence[Reason]:
+    """Whoever holds it does nothing but wait for this."""
+    until = lives_until(job, now) if job.holder else 0
+    clears = f"that machine's worker goes on with it, or {-(-(until - now) // 1_000_000)} seconds have passed"
+    return [Reason("elsewhere", MAY_LIVE, clears)] if until else []
 
 
 def _clears(name: str, revision: int, task: str, run: str) -> str:

@@ -1,20 +1,23 @@
 """Tasks that run in an image: which may, and how a container is found again whose worker was killed.
 
 A container goes on without a worker for a while (`adopt`), so that a worker that is started again on the same machine
-can go on with it instead of beginning anew. A worker on another machine cannot see it, and waits for that while before
-it begins; then the container is known to be dead.
+can go on with it instead of beginning anew. A worker on another machine cannot see it; only when that while is over is
+the container known to be dead. Until then the job stays leased, by one worker after the other, so that whatever would
+replace it asks for its end, and waits for that, instead of beginning beside it.
 """
 
 from __future__ import annotations
 
 import fnmatch
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from custody.border import containers
 from custody.border.confinement import LEASE, LOST, STOPPED
 from custody.engine.work import Work
-from custody.model.job import Job
+from custody.model.errors import Unavailable
+from custody.model.job import Claim, Job
 from custody.model.outcome import Failed, Outcome, Wait
 
 if TYPE_CHECKING:
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
 
 PATIENCE = 30.0
 SLACK = 5.0  # a deadman that is late, a clock that is slow
+MAY_LIVE = "its container may still run on the machine where it was begun"
 
 
 def obstacle(work: Work, shop: Shop, image: str) -> Outcome | None:
@@ -29,12 +33,9 @@ def obstacle(work: Work, shop: Shop, image: str) -> Outcome | None:
     if not any(fnmatch.fnmatchcase(image, allowed) for allowed in shop.images):
         hint = "an operator adds it to images in the [workflows] part of custody.toml"
         return Failed("image.refused", f"the image {image} is not allowed here; {hint}")
-    known = work.facts.get("container", {})
-    if known and known["home"] != shop.identity and not known.get("over"):
-        why = "its container may still run on the machine where it was begun"
-        return Wait(shop.adopt + SLACK, why, keep={"container": {**known, "over": True}})
-    if known_here(work.job, shop) and adopted(work, shop):
-        return None
+    known = _elsewhere(work.facts, shop)
+    if known and (left := _seconds_left(known, shop)) > 0:  # given back by somebody who said no more about it
+        return Wait(left, MAY_LIVE, keep={"container": _doomed(known, shop)})
     if containers.has_image(shop.engine, image):
         return None
     trouble = (
@@ -44,12 +45,54 @@ def obstacle(work: Work, shop: Shop, image: str) -> Outcome | None:
 
 
 def outlast(job: Job, shop: Shop) -> None:
-    """Before a job that was cancelled or superseded is said to be dead: a container of another machine lives on without
-    its worker for a while, and whatever replaces it must not begin before. (One that is only taken over waits without
-    a thread: `obstacle`.)"""
+    """Before a job is said to be dead: a container of another machine lives on without its worker for a while.
+
+    One that is only taken over needs no thread for that: when its time comes is written down, and who asks before is
+    told no. One that was cancelled or superseded can have nothing written down any more, and is waited for.
+    """
+    known = _elsewhere(job.facts, shop)
+    left = _seconds_left(known, shop) if known else 0.0
+    if left <= 0:
+        return
+    if job.revoked:
+        time.sleep(left)
+        return
+    new = {"container": _doomed(known, shop), LOOKS: {str(job.retries): looks(job) + 1}}
+    holder = str(job.holder)
+    shop.store.queue.keep(Claim(job, job.token, holder), {**job.facts, **new}, new, (), holder)
+    raise Unavailable(MAY_LIVE, code="task.elsewhere", where=str(known["name"]))
+
+
+LOOKS = "looks_elsewhere"
+
+
+def looks(job: Job) -> int:
+    """How many attempts only found that it was too early: they are none of its own."""
+    return int(job.facts.get(LOOKS, {}).get(str(job.retries), 0))
+
+
+def lives_until(job: Job, now: int) -> int:
+    """How long (in the store's time) a container of a machine that is gone may go on; 0: there is none."""
     known = job.facts.get("container", {})
-    if job.revoked and known and known["home"] != shop.identity and not known.get("over"):
-        time.sleep(shop.adopt + SLACK)
+    dead_by = int(known.get("dead_by", 0)) if not known.get("over") else 0
+    return dead_by if dead_by > now else 0
+
+
+def _elsewhere(facts: Mapping[str, Any], shop: Shop) -> Mapping[str, Any]:
+    """The container of another machine of which nobody has said that it has ended."""
+    known: Mapping[str, Any] = facts.get("container", {})
+    return known if known and known["home"] != shop.identity and not known.get("over") else {}
+
+
+def _seconds_left(known: Mapping[str, Any], shop: Shop) -> float:
+    if "dead_by" in known:
+        return max(0.0, (int(known["dead_by"]) - shop.store.now()) / 1_000_000)
+    return float(known.get("adopt", shop.adopt)) + SLACK
+
+
+def _doomed(known: Mapping[str, Any], shop: Shop) -> Mapping[str, Any]:
+    """With the time at which it is dead. Counted from now: its worker's lease has ended, or was given back."""
+    return {"dead_by": shop.store.now() + int(_seconds_left(known, shop) * 1_000_000), **known}
 
 
 def known_here(job: Job, shop: Shop) -> str:

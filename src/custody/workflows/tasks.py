@@ -57,8 +57,9 @@ def run_task(work: Work, shop: Shop) -> Outcome:
     if faults := work.payload.get("faults"):  # retried, though what is wrong is written in the revision itself
         return Failed("workflow.faults", f"{faults[0]}; a later commit has to mend it")
     recipe = work.payload["recipe"]
-    hindered = obstacle(work, shop, recipe)
-    if hindered:
+    if adopted := images.adopted(work, shop):
+        return _attempt(work, shop, recipe, adopted, {})  # whatever would keep it from being begun now
+    if hindered := obstacle(work, shop, recipe):
         return hindered
     if recipe.get("ready"):
         return READY_MADE[recipe["ready"]](work, shop)
@@ -66,16 +67,19 @@ def run_task(work: Work, shop: Shop) -> Outcome:
         return Passed({"joined": True}, events=[_event(work, "success", {})])
     if hindered := missing_inputs(work, shop):
         return hindered
-    adopted = images.adopted(work, shop)
-    attempt = adopted or attempt_name(work.job)
-    place, beside = shop.work / attempt, shop.work / f".{attempt}"
-    _clear(shop, work.job, but=attempt)
     try:
         secrets = secrets_for(work, shop, recipe)
     except (Refused, BadInput, Unsafe) as error:
         return Failed(error.code, f"{error.message}: {error.hint}", events=[_event(work, "failure", error.as_dict())])
     except NotFound as error:
         return Wait(PATIENCE, f"{error.message}: {error.hint}")
+    return _attempt(work, shop, recipe, attempt_name(work.job), secrets)
+
+
+def _attempt(work: Work, shop: Shop, recipe: dict[str, Any], attempt: str, secrets: Mapping[str, bytes]) -> Outcome:
+    """Begin it in a sandbox of this name, or go on with the one that there is."""
+    place, beside = shop.work / attempt, shop.work / f".{attempt}"
+    _clear(shop, work.job, but=attempt)
     commits = Commits(work, shop.store, place, beside / "drafts", attempt)
     beside.mkdir(mode=0o700, exist_ok=True)  # what leads to the window is for nobody else on this machine
     try:
@@ -84,9 +88,11 @@ def run_task(work: Work, shop: Shop) -> Outcome:
             if running is None:
                 spec = prepare(work, shop, recipe, attempt, place, window, secrets)
                 if spec.image:
-                    work.keep(container={"home": shop.identity, "name": attempt})
+                    work.keep(container={"home": shop.identity, "name": attempt, "adopt": shop.adopt})
                 running = shop.sandboxes.start(spec)
             end = _watch(work, running, shop.adopt if recipe.get("image") else 0.0)
+            if work.stop_reason == "shutdown" and "container" in work.facts:
+                work.keep(container={**work.facts["container"], "over": True})  # nothing else of it will be heard
         return _conclude(work, shop, recipe, running, end, place)
     finally:
         shutil.rmtree(place, ignore_errors=True)
@@ -157,7 +163,7 @@ def _conclude(work: Work, shop: Shop, recipe: dict[str, Any], running: Running, 
     if end.reason in (STOPPED, LEASE):
         return Failed("task.stopped", "it was stopped before it ended", transient=True, detail=told, keep=kept)
     code, reason = REASONS.get(end.reason, (f"exit.{end.code}", _last_words(log) or f"exit code {end.code}"))
-    again = work.job.attempts <= int(recipe.get("retries", 0)) or end.reason == LOST
+    again = work.job.attempts - images.looks(work.job) <= int(recipe.get("retries", 0)) or end.reason == LOST
     reason = f"{reason}: {end.detail}" if end.detail else reason
     events = [] if again else [_event(work, "failure", {**told, "reason": reason})]
     return Failed(code, reason, transient=again, detail=told, keep=kept, events=events)

@@ -322,3 +322,10 @@ def test_a_slip_is_answered_in_words(custody: Run, words: tuple[str, ...], said:
     assert answer.code == 2
     assert said in answer.err
     assert "Traceback" not in answer.err
+
+
+def test_a_worker_without_a_configuration_says_what_it_does_not_serve(custody: Run) -> None:
+    assert "`custody init`" in custody("worker", "run", "--until-idle", "--no-log").err
+    assert "custody init" not in custody("worker", "run", "--until-idle", "--no-log", "--exec", "greet=true").err
+    assert custody("init").code == 0
+    assert "custody init" not in custody("worker", "run", "--until-idle", "--no-log").err

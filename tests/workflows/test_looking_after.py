@@ -119,3 +119,11 @@ def test_another_repository_under_an_old_name_does_not_inherit_its_secrets(proj_
     subprocess.run(["git", "init", "-q", "--bare", "theirs.git"], check=True, cwd=home)
     assert archive("add", "proj", "theirs.git").exit_code == 0
     assert "get no secrets" in archive("secrets", "proj").stdout
+
+
+def test_where_there_is_no_configuration_a_newcomer_is_told_who_runs_the_tasks(home: Path) -> None:
+    FolderArchive.make(home / "kept")
+    FolderArchive.make(home / "more")
+    assert "`custody init`" in archive("add", "proj", "kept").stdout
+    (home / "custody.toml").write_text("")
+    assert "`custody init`" not in archive("add", "more", "more").stdout

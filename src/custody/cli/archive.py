@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
-from custody.cli import archive_tasks, running
-from custody.cli.archive_tasks import Name, Revision, StoreUrl, opened, revision_jobs, word
-from custody.cli.config import absolute
+from custody.cli import archive_tasks, archive_why, running
+from custody.cli.archive_tasks import Name, Revision, StoreUrl, faults_of, opened, revision_jobs, word
+from custody.cli.config import absolute, find
 from custody.cli.running import AsJson, Why
 from custody.cli.when import ago
 from custody.model.errors import CustodyError, NotFound, Refused, Unavailable
@@ -24,9 +24,11 @@ from custody.workflows.notify import notify as take_in
 from custody.workflows.notify import reconcile
 from custody.workflows.notify import thaw as thaw_it
 from custody.workflows.picture import drawn, picture
-from custody.workflows.planning import plan_revision, preview
+from custody.workflows.planning import FAULTY, plan_revision, preview
 from custody.workflows.schedules import keep_time
 from custody.workflows.secrets import Secrets
+
+NOTHING_YET = "nothing has been committed to {name} yet"
 
 app = running.noun("Versioned archives whose commits run their own workflow files.")
 
@@ -61,6 +63,8 @@ def add(
             _install(handle, name, path)
         new = reconcile(handle, kept)
     print(f"archive {name} ({system}): {new} revisions taken in" + ("; the hook is installed" if hook else ""))
+    if find(None) is None:
+        print("its tasks are run by `custody worker run` where there is a custody.toml: `custody init` writes one")
 
 
 def _install(store: Store, name: str, repository: Path) -> None:
@@ -115,7 +119,12 @@ def list_(store: StoreUrl = "", json: AsJson = False) -> None:
     with opened(store) as handle:
         archives = Archives(handle)
         found = archives.list()
-        amiss = {kept.name: kept.frozen or archives.out_of_reach(kept.name) for kept in found}
+        paused = {
+            hold.name: f"paused by {hold.who}: {hold.why}" for hold in handle.queue.holds() if hold.scope == "lane"
+        }
+        amiss = {
+            kept.name: kept.frozen or archives.out_of_reach(kept.name) or paused.get(kept.name, "") for kept in found
+        }
     if json:
         running.emit([{**running.plain(kept), "amiss": amiss[kept.name]} for kept in found])
         return
@@ -147,7 +156,10 @@ def graph(
     columns = {"task": lambda task: task} | {
         f"r{revision}": (lambda task, revision=revision: cells.get((task, revision), "")) for revision in revisions
     }
-    running.table(columns, tasks, f"nothing has been committed to {name} yet")
+    running.table(columns, tasks, NOTHING_YET.format(name=name))
+    for revision in revisions:
+        if (FAULTY, revision) in cells:
+            print(faults_of(name, revision))
 
 
 @app.command()
@@ -161,10 +173,13 @@ def plan(
     with opened(store) as handle:
         kept = Archives(handle).get(name)
         archive = kept.open()
+        revision = revision or (0 if folder else archive.youngest())
+        if not revision and folder is None:
+            raise NotFound(NOTHING_YET.format(name=name), code="archive.revision")
         if folder is not None:
             planned = preview(handle, archive, name, _workflow_files(folder)[0], kept.last)
         else:
-            planned = plan_revision(handle, archive, name, revision or archive.youngest()).plan
+            planned = plan_revision(handle, archive, name, revision).plan
     for fault in planned.faults:
         print(fault)
     for edge in planned.edges:
@@ -211,6 +226,8 @@ def show(name: Name, revision: Revision, store: StoreUrl = "", json: AsJson = Fa
         "changed": lambda job: ago(job.changed, now) + " ago", "log": lambda job: job.facts.get("log"),
     }  # fmt: skip
     running.table(columns, jobs, f"{name} has no revision {revision} yet")
+    if any(job.task == FAULTY for job in jobs):
+        print(faults_of(name, revision))
 
 
 @app.command()
@@ -282,5 +299,5 @@ def _uninstall(repository: Path) -> str:
     return ""
 
 
-for verb in archive_tasks.VERBS:
+for verb in (archive_why.why, *archive_tasks.VERBS):
     app.command()(verb)

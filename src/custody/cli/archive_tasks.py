@@ -1,9 +1,12 @@
-"""The tasks of an archive's revisions: why they wait, what they printed, and what an operator may do to them."""
+"""The tasks of an archive's revisions: what they printed, and what an operator may do to them.
+
+Why one does not run is told by archive_why.py.
+"""
 
 from __future__ import annotations
 
+import shlex
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -17,17 +20,16 @@ from custody.cli.when import ago
 from custody.engine.commands import Operator
 from custody.model.errors import BadInput, NotFound, Refused
 from custody.model.job import Job
-from custody.model.why import Reason
 from custody.stores import Store, open_store
 from custody.stores.rows import job_from
 from custody.workflows import inside
 from custody.workflows.archives import Archives
-from custody.workflows.images import MAY_LIVE, lives_until
 from custody.workflows.index import index_file, open_index
 from custody.workflows.notify import COMMIT_KIND, commit_key
 from custody.workflows.pausing import go_on, pause
 from custody.workflows.planning import FAULTY, find_task, task_key
 from custody.workflows.runs import ask_for_run, newest_runs
+from custody.workflows.shop import attempt_name
 
 Name = Annotated[str, typer.Argument(help="the archive's name")]
 Revision = Annotated[int, typer.Argument(help="a revision")]
@@ -52,36 +54,6 @@ def word(job: Job) -> str:
     return "waiting" if job.state == "queued" and job.unmet else job.state
 
 
-def why(
-    name: Name, revision: Revision, task: TaskName = "COMMIT", run: InRun = "commit", store: StoreUrl = "",
-    json: AsJson = False,
-) -> None:  # fmt: skip
-    """Why a task of a revision is not running."""
-    with opened(store) as handle:
-        job = _job(handle, name, revision, task, run)
-        reasons = _elsewhere(job, handle.now()) or handle.queue.why(job.id)
-    if json:
-        running.emit(reasons)
-        return
-    for reason in reasons:
-        clears = _clears(name, revision, task, run) if job.ended in ("failed", "cancelled") else reason.clears
-        print(running.harmless(f"{name} r{revision} {task}: {reason.text}\n  until: {clears}"))
-
-
-def _elsewhere(job: Job, now: int) -> Sequence[Reason]:
-    """Whoever holds it does nothing but wait for this."""
-    until = lives_until(job, now) if job.holder else 0
-    clears = f"that machine's worker goes on with it, or {-(-(until - now) // 1_000_000)} seconds have passed"
-    return [Reason("elsewhere", MAY_LIVE, clears)] if until else []
-
-
-def _clears(name: str, revision: int, task: str, run: str) -> str:
-    if task == FAULTY:
-        return "a later commit mends it"
-    of_run = "" if run == "commit" else f" --run {run}"
-    return f"`custody archive retry {name} {revision} {task}{of_run}`"
-
-
 def log(
     name: Name, revision: Revision, task: TaskName, run: InRun = "commit", config: ConfigFile = None,
     store: StoreUrl = "",
@@ -89,11 +61,15 @@ def log(
     """What a task printed: byte for byte into a file or a pipe; on a terminal, what would command it is only shown."""
     found = find(config)
     with opened(store) as handle:
-        job = _job(handle, name, revision, task, run)
+        job = job_of(handle, name, revision, task, run)
+        live = _live(handle, found, job)
     if faults := job.payload.get("faults"):
         print(*faults, sep="\n")
         return
     kept = job.facts.get("log")
+    if live is not None:
+        _print(live)
+        return
     if not kept:
         raise NotFound(
             f"{task} of revision {revision} has left no log yet", hint=f"`custody archive why {name} {revision} {task}`"
@@ -102,8 +78,24 @@ def log(
     if not file.is_file():
         hint = "another machine may have it: its worker keeps what it ran"
         raise NotFound(f"the log of {task} of revision {revision} is not here", where=str(file), hint=hint)
-    printed = file.read_bytes()
+    _print(file.read_bytes())
+
+
+def _print(printed: bytes) -> None:
     sys.stdout.buffer.write(for_terminal(printed) if sys.stdout.isatty() else printed)
+
+
+def _live(store: Store, found: Config | None, job: Job) -> bytes | None:
+    """What it has printed so far, if it runs on this machine."""
+    from custody.cli.applications import shop_of
+
+    shop = shop_of(store, found) if job.holder and "recipe" in job.payload else None
+    try:
+        name = job.facts.get("container", {}).get("name") or attempt_name(job)
+        sandbox = shop.sandboxes.find(str(name)) if shop else None
+        return sandbox.output() if sandbox else None
+    except OSError:
+        return None  # it ended, and was put away, just now
 
 
 def _kept(found: Config | None) -> Path:
@@ -125,7 +117,12 @@ def retry(
 ) -> None:
     """Run a failed task again, as it was defined at its revision; what was skipped because of it comes back."""
     with opened(store) as handle:
-        job = _job(handle, name, revision, task, run)
+        job = job_of(handle, name, revision, task, run)
+        if task == FAULTY:
+            raise Refused(
+                f"the workflow files of revision {revision} stay as they were committed", code="archive.retry",
+                hint="a later commit mends them; `custody archive lint` reads those of a working copy",
+            )  # fmt: skip
         if job.ended in (None, "passed"):
             what = "has passed" if job.ended else "has not ended"
             instead = f"run {name} {task}" if job.ended else f"why {name} {revision} {task}"
@@ -134,12 +131,13 @@ def retry(
                 hint=f"`custody archive {instead}`",
             )  # fmt: skip
         _operator(handle).resume(job.id, why)
-        replaced = handle.queue.get(job.id).ended == "superseded"
-    if replaced:
+        now = handle.queue.get(job.id)
+    if now.ended == "superseded":
         print(f"{task} of revision {revision} is superseded: a newer one has replaced it")
         print(f"  to run it all the same: custody archive run {name} {task} --revision {revision}")
         return
-    print(f"{task} of revision {revision} will run again")
+    waits = f", but not yet: `{asking_why(name, revision, task, run)}`" if now.unmet else ""
+    print(f"{task} of revision {revision} will run again{waits}")
 
 
 def accept(
@@ -147,7 +145,13 @@ def accept(
 ) -> None:
     """Let later revisions go on although it failed."""
     with opened(store) as handle:
-        _operator(handle).accept(_job(handle, name, revision, task, run).id, why)
+        job = job_of(handle, name, revision, task, run)
+        if job.ended not in ("failed", "cancelled"):
+            raise Refused(
+                f"{task} of revision {revision} {_how_it_stands(job)}: there is nothing to accept",
+                code="archive.accept", hint=f"`{asking_why(name, revision, task, run)}`",
+            )  # fmt: skip
+        _operator(handle).accept(job.id, why)
     print(f"{task} of revision {revision} is accepted as it is")
 
 
@@ -156,8 +160,29 @@ def cancel(
 ) -> None:
     """Stop a task; recorded as cancelled when it is confirmed dead."""
     with opened(store) as handle:
-        answer = _operator(handle).cancel(_job(handle, name, revision, task, run).id, why)
-    print(answer.why or f"{task} of revision {revision} is cancelled")
+        job = job_of(handle, name, revision, task, run)
+        if job.ended:
+            raise Refused(
+                f"{task} of revision {revision} {_how_it_stands(job)}: there is nothing to cancel",
+                code="archive.cancel", hint=f"`{asking_why(name, revision, task, run)}`",
+            )  # fmt: skip
+        answer = _operator(handle).cancel(job.id, why)
+    if answer.why:
+        print(f"{answer.why}; {task} of revision {revision} is cancelled as soon as it is dead")
+    else:
+        print(f"{task} of revision {revision} is cancelled")
+
+
+def _how_it_stands(job: Job) -> str:
+    return f"has ended ({job.state})" if job.ended else "has not ended"
+
+
+def asking_why(name: str, revision: int, task: str, run: str) -> str:
+    return f"custody archive why {name} {revision} {shlex.quote(task)}{of_run(run)}"
+
+
+def of_run(run: str) -> str:
+    return "" if run == "commit" else f" --run {run}"
 
 
 def hold(name: Name, why: Why, store: StoreUrl = "") -> None:
@@ -235,6 +260,7 @@ def runs(
         if not found:
             Archives(handle).get(name)
         now = handle.now()
+        reasons = {job.id: handle.queue.reason(job) for job in found if job.ended == "failed"}
     older, found = len(found) > last, found[-last:]
     if json:
         running.emit(found)
@@ -243,7 +269,7 @@ def runs(
         "run": lambda job: f"{'schedule' if 'slot' in job.payload else 'manual'}-{job.id}",
         "of": lambda job: job.payload["wanted"], "revision": lambda job: job.facts.get("revision"),
         "by": lambda job: job.payload.get("by") or job.payload.get("schedule"), "state": word,
-        "changed": lambda job: ago(job.changed, now) + " ago",
+        "changed": lambda job: ago(job.changed, now) + " ago", "why": lambda job: reasons.get(job.id),
     }  # fmt: skip
     asked = "nobody has asked for a run"
     running.table(columns, found, f"{asked}{f' before {before}' if before else f': custody archive run {name} TASK'}")
@@ -251,7 +277,7 @@ def runs(
         print(f"older ones: custody archive runs {name} --before {found[0].id}")
 
 
-def _job(store: Store, name: str, revision: int, task: str, run: str = "commit") -> Job:
+def job_of(store: Store, name: str, revision: int, task: str, run: str = "commit") -> Job:
     if task == "COMMIT":
         job = store.queue.by_key(COMMIT_KIND, commit_key(name, revision))
     else:
@@ -260,8 +286,16 @@ def _job(store: Store, name: str, revision: int, task: str, run: str = "commit")
         last = Archives(store).get(name).last
         known = [str(found.task) for found in revision_jobs(store, name, revision, revision)]
         hint = f"known: {', '.join(known)}" if known else f"{name} has been taken in up to revision {last}"
+        hint = faults_of(name, revision) if FAULTY in known else hint
         raise NotFound(f"{name} has no {task} at revision {revision}", code="task.unknown", hint=hint)
     return job
+
+
+def faults_of(name: str, revision: int) -> str:
+    return (
+        f"the workflow files of revision {revision} have faults, and none of its tasks was planned: "
+        f"`custody archive log {name} {revision} {shlex.quote(FAULTY)}`"
+    )
 
 
 def _operator(store: Store) -> Operator:
@@ -270,4 +304,4 @@ def _operator(store: Store) -> Operator:
     return Operator(store, machines(), running.me())
 
 
-VERBS = (commit, search, why, log, retry, accept, cancel, hold, release, run, runs)
+VERBS = (commit, search, log, retry, accept, cancel, hold, release, run, runs)

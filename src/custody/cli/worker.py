@@ -57,6 +57,9 @@ def run(
 
     found = find(config)
     place = place or (found.ingest.place if found else "")
+    if found is None and not (load or exec_ or kinds):
+        print("there is no custody.toml here, so this worker serves no batches, archives or channels;\n"
+              "  `custody init` writes one, --config names another", file=sys.stderr, flush=True)  # fmt: skip
     with open_store(store, found, lease, place) as opened:
         serves = serving(opened, config, load or [], exec_ or [], place=place)
         serves = serves.only(kinds) if kinds else serves

@@ -50,6 +50,8 @@ def ask_for_run(
     if kept.frozen:
         raise Refused(f"{archive} is frozen: {kept.frozen}", code="archive.frozen", hint="`custody archive thaw`")
     revision = revision or kept.last
+    if not revision:
+        raise NotFound(f"nothing has been committed to {archive} yet", code="archive.revision")
     if not 1 <= revision <= kept.last:
         hint = f"it has been taken in up to {kept.last}"
         raise NotFound(f"{archive} has no revision {revision}", code="archive.revision", hint=hint)

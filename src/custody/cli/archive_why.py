@@ -1,0 +1,71 @@
+"""custody archive why: what keeps a task from running, and what would change that, in an archive's own words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from custody.cli import running
+from custody.cli.archive_tasks import InRun, Name, Revision, StoreUrl, TaskName, faults_of, job_of, of_run, opened
+from custody.cli.running import AsJson
+from custody.model.errors import NotFound
+from custody.model.job import Job
+from custody.model.why import Reason
+from custody.stores import Store
+from custody.workflows.images import MAY_LIVE, lives_until
+from custody.workflows.planning import FAULTY, find_task, task_key
+
+_OTHER = re.compile(r"(?:needed|blocked by) job (\d+)")
+
+
+def why(
+    name: Name, revision: Revision, task: TaskName = "COMMIT", run: InRun = "commit", store: StoreUrl = "",
+    json: AsJson = False,
+) -> None:  # fmt: skip
+    """Why a task of a revision is not running."""
+    with opened(store) as handle:
+        job = job_of(handle, name, revision, task, run)
+        reasons = _elsewhere(job, handle.now()) or handle.queue.why(job.id)
+        if json:
+            running.emit(reasons)
+            return
+        told = [(reason.text, _clears(handle, name, job, reason)) for reason in reasons]
+        is_faulty = task == "COMMIT" and find_task(handle, task_key(name, revision, "commit", FAULTY)) is not None
+    for text, clears in told:
+        print(running.harmless(f"{name} r{revision} {task}: {text}\n  until: {clears}"))
+    if is_faulty:
+        print(faults_of(name, revision))
+
+
+def _elsewhere(job: Job, now: int) -> Sequence[Reason]:
+    """Whoever holds it does nothing but wait for this."""
+    until = lives_until(job, now) if job.holder else 0
+    clears = f"that machine's worker goes on with it, or {-(-(until - now) // 1_000_000)} seconds have passed"
+    return [Reason("elsewhere", MAY_LIVE, clears)] if until else []
+
+
+def _clears(store: Store, name: str, job: Job, reason: Reason) -> str:
+    if job.task == FAULTY:
+        return "a later commit mends it"
+    if job.ended in ("failed", "cancelled"):
+        return f"`{_retry(name, job)}`"
+    other = _task(store, _OTHER.search(reason.text))
+    if other is None:
+        return reason.clears
+    if job.ended:  # it was skipped
+        return f"`{_retry(name, other)}`, and that succeeds: then this comes back"
+    return f"`{_retry(name, other)}`, or `{_retry(name, other, 'accept')} --why …`"
+
+
+def _task(store: Store, found: re.Match[str] | None) -> Job | None:
+    """The task that is spoken of, if it is one and still there."""
+    try:
+        job = store.queue.get(int(found[1])) if found else None
+    except NotFound:
+        return None
+    return job if job and job.task and "revision" in job.payload else None
+
+
+def _retry(name: str, job: Job, verb: str = "retry") -> str:
+    given = job.payload
+    return f"custody archive {verb} {name} {given['revision']} {job.task}{of_run(str(given.get('run', 'commit')))}"

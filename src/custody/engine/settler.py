@@ -130,7 +130,9 @@ class Settler:
             return [entry]
 
     def _as_failed(self, work: Work, failed: Failed) -> list[Finished]:
-        change = judge(self._serving.of(work.job), work.claim, failed, work.facts, 0.5, self._store.new_move())
+        kind = self._serving.of(work.job)
+        tried = work.tried(kind.tries) if failed.transient else 0
+        change = judge(kind, work.claim, failed, work.facts, 0.5, self._store.new_move(), tried)
         return [Finished(work, change, rephrased=True)]
 
     def _as_revoked(self, entry: Finished) -> list[Finished]:

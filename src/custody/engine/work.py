@@ -75,6 +75,16 @@ class Work:
             self._facts = self._queue.get(self.job.id).facts
             self._unsure = False
 
+    def tried(self, most: int) -> int:
+        """How many tries it has had in this state. An attempt that ended with its worker is none, so whoever is about
+        to give up asks; if nobody can be asked it is tried once more."""
+        if self.job.attempts < max(2, most):
+            return self.job.attempts
+        try:
+            return self._queue.failures_before(self.job) + 1
+        except CustodyError:
+            return 1
+
     # Stopping
 
     @property

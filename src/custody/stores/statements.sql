@@ -363,6 +363,13 @@ select {event_columns} from event where id > :after order by id limit :limit
 -- name: event
 select {event_columns} from event where id = :id
 
+-- name: failures_before
+-- Since it came to its state: whatever has taken it there is among these.
+select count(*) from event
+where subject = :subject and type = 'retried' and seq > coalesce((
+    select max(seq) from event as came where came.subject = :subject
+        and came.type in ('submitted', 'passed', 'released', 'resumed')), 0)
+
 -- name: event_of_move
 -- Was this very move written? Asked after a lost answer.
 select seq, token from event where subject = :subject and move = :move limit 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
@@ -11,7 +12,7 @@ import pytest
 
 from custody.model.errors import BadInput, NotFound
 from custody.model.job import NewJob
-from custody.model.schedule import Schedule
+from custody.model.schedule import Schedule, Wanted
 from custody.stores import Store, timetable
 from custody.stores.rows import Tx
 from custody.stores.timetable import advance
@@ -269,6 +270,43 @@ def test_a_schedule_that_was_paused_all_the_time_has_missed_nothing_when_its_tim
     store.schedules.pause("nightly", True, "eva")
     store.schedules.put(Schedule("nightly", "every 2h", "dust"), "eva")
     assert outcomes(store) == []
+
+
+def test_going_on_with_one_that_was_not_paused_loses_no_slot(store: Store, clock: HandClock) -> None:
+    hourly(store)
+    clock.advance(seconds=2 * 3600)
+    store.schedules.pause("nightly", False, "eva")
+    assert store.schedules.run_due() == 1
+    assert outcomes(store) == ["missed", "ran"]
+
+
+def test_what_is_not_said_when_a_schedule_is_changed_stays_as_it_is(store: Store) -> None:
+    before = Schedule(
+        "nightly", "0 3 * * *", "sweep", {"deep": True}, "Europe/Copenhagen", "night", overlap="allow", missed="skip"
+    )
+    store.schedules.put(before, "eva")
+    after = store.schedules.change("nightly", Wanted("0 4 * * *", "dust"), "eva")
+    assert after == store.schedules.get("nightly")
+    kept = replace(after, spec=before.spec, kind=before.kind, last_slot=0, next_slot=0)
+    assert (after.spec, after.kind, kept) == ("0 4 * * *", "dust", before)
+
+    said = Wanted("0 4 * * *", "dust", {}, "UTC", "", "skip", "once")
+    after = store.schedules.change("nightly", said, "eva")
+    assert Wanted(after.spec, after.kind, after.payload, after.zone, after.lane, after.overlap, after.missed) == said
+
+
+def test_a_new_schedule_is_as_schedules_commonly_are(store: Store) -> None:
+    made = store.schedules.change("nightly", Wanted("every 1h", "sweep"), "eva")
+    assert made == replace(Schedule("nightly", "every 1h", "sweep"), last_slot=made.last_slot, next_slot=made.next_slot)
+
+
+@pytest.mark.parametrize("wrong", [{"overlap": "never"}, {"missed": "all"}, {"zone": "Mars/Olympus"}], ids=str)
+def test_a_change_that_cannot_be_understood_changes_nothing(store: Store, wrong: dict[str, str]) -> None:
+    hourly(store)
+    before = store.schedules.get("nightly")
+    with pytest.raises(BadInput):
+        store.schedules.change("nightly", Wanted("every 2h", "dust", **wrong), "eva")  # type: ignore[arg-type]
+    assert store.schedules.get("nightly") == before
 
 
 def test_a_dropped_schedule_is_gone_and_its_history_stays(store: Store) -> None:

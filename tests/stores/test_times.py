@@ -103,3 +103,51 @@ def test_an_hourly_schedule_runs_every_hour_of_the_day_the_clocks_go_back(zone: 
     start = at("2025-10-25 00:00", zone)
     hours = list(islice(slots("0 * * * *", zone, start), 24 * 20))
     assert {later - earlier for earlier, later in pairwise(hours)} == {HOUR}
+
+
+@pytest.mark.parametrize(
+    ("said", "means"),
+    [
+        ("every 5 minutes", "every 5m"),
+        ("every 5min", "every 5m"),
+        ("Every 2 Hours", "every 2h"),
+        ("every day", "every 1d"),
+        ("@hourly", "0 * * * *"),
+        ("@Daily", "0 0 * * *"),
+        (" @weekly ", "0 0 * * 0"),
+        ("@monthly", "0 0 1 * *"),
+        ("@yearly", "0 0 1 1 *"),
+    ],
+)
+def test_times_may_be_said_as_people_say_them(said: str, means: str) -> None:
+    zone, start = "Europe/Copenhagen", at("2025-10-20 00:00")
+    assert list(islice(slots(said, zone, start), 10)) == list(islice(slots(means, zone, start), 10))
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        ("0 25 * * *", "'25' is no hour"),
+        ("0 3 * * 8", "'8' is no day-of-week"),
+        ("61 * * * *", "'61' is no minute"),
+        ("0 0 31 2 *", "no month that is asked for has a day 31"),
+        ("0 3 * *", "five fields are needed, and it has 4"),
+        ("@reboot", "five fields are needed, and it has 1"),
+        ("every monday", "'monday' is nothing to count by"),
+    ],
+)
+def test_a_text_that_cannot_be_read_is_told_where_and_what_to_do(spec: str, said: str) -> None:
+    with pytest.raises(BadInput) as told:
+        next(slots(spec, "UTC", 0))
+    assert said in told.value.message
+    assert "0 3 * * 1-5" in told.value.hint
+
+
+@pytest.mark.parametrize(
+    ("said", "meant"),
+    [("Europe/Kopenhagen", "Europe/Copenhagen"), ("copenhagen", "Europe/Copenhagen"), ("new york", "America/New_York")],
+)
+def test_a_time_zone_that_is_nearly_right_is_named(said: str, meant: str) -> None:
+    with pytest.raises(BadInput) as told:
+        times.zone_of(said)
+    assert meant in told.value.hint

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Literal, get_args
 
 from custody.model.errors import BadInput
 from custody.model.times import Times, slots, times_of, zone_of
@@ -24,16 +24,34 @@ class Schedule:
     """What becomes due, and when."""
 
     name: str
-    spec: str  # "*/5 * * * *" or "every 30s"
+    spec: str  # "*/5 * * * *", "every 30s" or "@daily"
     kind: str  # of the jobs it makes
     payload: dict[str, Any] = field(default_factory=dict)
     zone: str = "UTC"
     lane: str = ""
     overlap: Overlap = "skip"  # when the last run has not ended
-    missed: Missed = "once"  # after a pause: run once for all that was missed, or not at all
+    missed: Missed = "once"  # when several have come unseen: run once for all of them, or not at all
     paused: bool = False
     last_slot: int = 0
     next_slot: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What somebody says about a schedule. What is not said (None) stays as it is."""
+
+    spec: str
+    kind: str
+    payload: dict[str, Any] | None = None
+    zone: str | None = None
+    lane: str | None = None
+    overlap: str | None = None
+    missed: str | None = None
+
+    def of(self, name: str, before: Schedule | None) -> Schedule:
+        said = {one.name: getattr(self, one.name) for one in fields(self)}
+        known = before or Schedule(name, self.spec, self.kind)
+        return replace(known, **{part: value for part, value in said.items() if value is not None})
 
 
 def checked(schedule: Schedule) -> Schedule:
@@ -42,6 +60,10 @@ def checked(schedule: Schedule) -> Schedule:
     next(slots(schedule.spec, schedule.zone, 0))
     if not schedule.name or not schedule.kind:
         raise BadInput("a schedule needs a name and a kind", code="schedule.field")
+    for part, value, allowed in (("overlap", schedule.overlap, Overlap), ("missed", schedule.missed, Missed)):
+        if value not in get_args(allowed):
+            words = " or ".join(get_args(allowed))
+            raise BadInput(f"{part} is {words}, not {str(value)[:40]!r}", code="schedule.field")
     return schedule
 
 

@@ -12,8 +12,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, time, timedelta
+from difflib import get_close_matches
 from typing import Protocol
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 from cronsim import CronSim, CronSimError
 
@@ -25,9 +26,22 @@ A_DAY = 86_400
 A_CENTURY = 36_525 * A_DAY  # seconds: what comes later than that, no calendar shows
 MICROSECOND = timedelta(microseconds=1)
 
-_EVERY = re.compile(r"every (\d+)\s*(s|m|h|d)")
+_EVERY = re.compile(r"every\s+(\d*)\s*([a-z]+)", re.IGNORECASE)
 _DIGITS = 10
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": A_DAY}
+_UNITS = {
+    unit: seconds
+    for units, seconds in (
+        ("s sec second seconds", 1), ("m min minute minutes", 60), ("h hour hours", 3600), ("d day days", A_DAY),
+    )
+    for unit in units.split()
+}  # fmt: skip
+_NAMED = {
+    "@hourly": "0 * * * *", "@daily": "0 0 * * *", "@midnight": "0 0 * * *", "@weekly": "0 0 * * 0",
+    "@monthly": "0 0 1 * *", "@yearly": "0 0 1 1 *", "@annually": "0 0 1 1 *",
+}  # fmt: skip
+_FIELDS = ("second", "minute", "hour", "day-of-month", "month", "day-of-week")
+_DAYS = tuple(str(day) for day in range(1, 32))
+HOW = 'minute hour day month weekday, such as "0 3 * * 1-5"; or "every 30m"'
 
 
 class Times(Protocol):
@@ -44,7 +58,9 @@ class Times(Protocol):
 
 def times_of(spec: str, zone: str) -> Times:
     every = _EVERY.fullmatch(spec.strip())
-    return Every(_seconds(spec, every) * SECOND) if every else Cron(spec, zone_of(zone))
+    if every:
+        return Every(_seconds(spec, *every.groups()) * SECOND)
+    return Cron(_NAMED.get(spec.strip().lower(), spec), zone_of(zone))
 
 
 def slots(spec: str, zone: str, after: int) -> Iterator[int]:
@@ -52,20 +68,36 @@ def slots(spec: str, zone: str, after: int) -> Iterator[int]:
     return times_of(spec, zone).after(after)
 
 
+def is_by_the_wall_clock(spec: str) -> bool:
+    """Does the time zone matter?"""
+    return not _EVERY.fullmatch(spec.strip())
+
+
 def zone_of(name: str) -> ZoneInfo:
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:
-        raise BadInput(
-            f"there is no time zone {name!r}", code="schedule.zone", hint="such as Europe/Copenhagen"
-        ) from error
+        alike = _alike(name[:100])
+        hint = f"did you mean {alike}?" if alike else "such as Europe/Copenhagen"
+        raise BadInput(f"there is no time zone {name!r}", code="schedule.zone", hint=hint) from error
 
 
-def _seconds(spec: str, every: re.Match[str]) -> int:
-    seconds = int(every[1][:_DIGITS]) * _UNITS[every[2]]
+def _alike(name: str) -> str:
+    """The zone that was perhaps meant: its city was said, or nearly its name."""
+    zones = sorted(available_timezones())
+    city = name.rpartition("/")[2].replace(" ", "_").casefold()
+    same = [zone for zone in zones if "/" in zone and zone.rpartition("/")[2].casefold() == city]
+    return next(iter(same or get_close_matches(name, zones, 1)), "")
+
+
+def _seconds(spec: str, digits: str, unit: str) -> int:
+    if unit.lower() not in _UNITS:
+        hint = 'seconds, minutes, hours or days, such as "every 30m"; for days of the week "0 3 * * 1-5"'
+        raise BadInput(f"{unit[:40]!r} is nothing to count by", code="schedule.spec", where=spec[:80], hint=hint)
+    seconds = int(digits[:_DIGITS] or 1) * _UNITS[unit.lower()]
     if not seconds:
         raise BadInput("every 0 is too often", code="schedule.spec", where=spec[:80])
-    if len(every[1]) > _DIGITS or seconds > A_CENTURY:
+    if len(digits) > _DIGITS or seconds > A_CENTURY:
         raise BadInput("that is too rarely", code="schedule.spec", where=spec[:80], hint="once in a century, at least")
     return seconds
 
@@ -182,8 +214,18 @@ def _offset(zone: ZoneInfo, moment: int) -> int:
 
 
 def _unreadable(spec: str, error: Exception) -> BadInput:
-    return BadInput(
-        f"cannot read {spec[:80]!r} as a schedule: {str(error)[:200]}",
-        code="schedule.spec",
-        hint='five fields such as "0 3 * * 1-5", or "every 30m"',
-    )
+    message = f"cannot read {spec[:80]!r} as a schedule: {_what_is_wrong(spec, str(error))}"
+    return BadInput(message, code="schedule.spec", hint=HOW)
+
+
+def _what_is_wrong(spec: str, said: str) -> str:
+    """What the library says, in words that name the place."""
+    fields, name = spec.split(), said.removeprefix("Bad ")
+    if len(fields) not in (len(_FIELDS) - 1, len(_FIELDS)):
+        return f"five fields are needed, and it has {len(fields)}"
+    if name not in _FIELDS:
+        return said[:200]
+    value = fields[_FIELDS.index(name) - len(_FIELDS)][:40]
+    if name == "day-of-month" and value in _DAYS:
+        return f"no month that is asked for has a day {value}"
+    return f"{value!r} is no {name}"

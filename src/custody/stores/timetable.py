@@ -9,7 +9,7 @@ from typing import NoReturn
 
 from custody.model.errors import BadInput, NotFound, Refused
 from custody.model.job import NewJob
-from custody.model.schedule import Schedule, checked, due
+from custody.model.schedule import Schedule, Wanted, checked, due
 from custody.model.times import slots
 from custody.stores.database import Database
 from custody.stores.history import write_note
@@ -28,23 +28,19 @@ class SqlSchedules:
         self._db = db
 
     def put(self, schedule: Schedule, who: str) -> None:
-        checked(schedule)
-        _job(schedule, 0).checked()
+        """Make one, or make it exactly this."""
+        _checked(schedule)
+        self._db.write(lambda tx: _set(tx, schedule, _find(tx, schedule.name), who))
 
-        def work(tx: Tx) -> None:
-            following = next(slots(schedule.spec, schedule.zone, tx.now))
-            before = _find(tx, schedule.name)
-            if before and (before.spec, before.zone) != (schedule.spec, schedule.zone):
-                _pass_over(tx, before, who)
-            tx.run(
-                "set_schedule", name=schedule.name, spec=schedule.spec, zone=schedule.zone, kind=schedule.kind,
-                payload=dumps(schedule.payload), lane=schedule.lane, overlap=schedule.overlap, missed=schedule.missed,
-                next_slot=following,
-            )  # fmt: skip
-            told = {"spec": schedule.spec, "zone": schedule.zone, "kind": schedule.kind}
-            write_note(tx, f"schedule/{schedule.name}", "set", who, told)
+    def change(self, name: str, wanted: Wanted, who: str) -> Schedule:
+        """Make one, or change what is said about it and leave the rest as it is."""
 
-        self._db.write(work)
+        def work(tx: Tx) -> Schedule:
+            before = _find(tx, name)
+            _set(tx, _checked(wanted.of(name, before)), before, who)
+            return _find(tx, name) or _unknown(name)
+
+        return self._db.write(work)
 
     def list(self) -> Sequence[Schedule]:
         return [_schedule(row) for row in self._db.read(lambda tx: tx.run("schedules"))]
@@ -61,9 +57,11 @@ class SqlSchedules:
 
         def work(tx: Tx) -> None:
             schedule = _find(tx, name) or _unknown(name)
+            following = next(slots(schedule.spec, schedule.zone, tx.now))
             if paused:
                 _pass_over(tx, schedule, who)
-            following = next(slots(schedule.spec, schedule.zone, tx.now))
+            elif not schedule.paused:
+                following = min(following, schedule.next_slot)  # what has come is still to be run
             tx.run("pause_schedule", name=name, paused=int(paused), next_slot=following)
             write_note(tx, f"schedule/{name}", "paused" if paused else "continued", who, {})
 
@@ -103,6 +101,25 @@ def _schedule(row: Row) -> Schedule:
 
 def _find(tx: Tx, name: str) -> Schedule | None:
     return next(map(_schedule, tx.run("schedule", name=name)), None)
+
+
+def _checked(schedule: Schedule) -> Schedule:
+    checked(schedule)
+    _job(schedule, 0).checked()
+    return schedule
+
+
+def _set(tx: Tx, schedule: Schedule, before: Schedule | None, who: str) -> None:
+    following = next(slots(schedule.spec, schedule.zone, tx.now))
+    if before and (before.spec, before.zone) != (schedule.spec, schedule.zone):
+        _pass_over(tx, before, who)
+    tx.run(
+        "set_schedule", name=schedule.name, spec=schedule.spec, zone=schedule.zone, kind=schedule.kind,
+        payload=dumps(schedule.payload), lane=schedule.lane, overlap=schedule.overlap, missed=schedule.missed,
+        next_slot=following,
+    )  # fmt: skip
+    told = {"spec": schedule.spec, "zone": schedule.zone, "kind": schedule.kind}
+    write_note(tx, f"schedule/{schedule.name}", "set", who, told)
 
 
 def _unknown(name: str) -> NoReturn:

@@ -26,7 +26,7 @@ A_DAY = 86_400
 A_CENTURY = 36_525 * A_DAY  # seconds: what comes later than that, no calendar shows
 MICROSECOND = timedelta(microseconds=1)
 
-_EVERY = re.compile(r"every\s+(\d*)\s*([a-z]+)", re.IGNORECASE)
+_EVERY = re.compile(r"every\s+(?:(\d+)\s*)?([a-z]+)", re.IGNORECASE)
 _DIGITS = 10
 _UNITS = {
     unit: seconds
@@ -59,7 +59,7 @@ class Times(Protocol):
 def times_of(spec: str, zone: str) -> Times:
     every = _EVERY.fullmatch(spec.strip())
     if every:
-        return Every(_seconds(spec, *every.groups()) * SECOND)
+        return Every(_seconds(spec, every[1] or "1", every[2]) * SECOND)
     return Cron(_NAMED.get(spec.strip().lower(), spec), zone_of(zone))
 
 
@@ -94,7 +94,7 @@ def _seconds(spec: str, digits: str, unit: str) -> int:
     if unit.lower() not in _UNITS:
         hint = 'seconds, minutes, hours or days, such as "every 30m"; for days of the week "0 3 * * 1-5"'
         raise BadInput(f"{unit[:40]!r} is nothing to count by", code="schedule.spec", where=spec[:80], hint=hint)
-    seconds = int(digits[:_DIGITS] or 1) * _UNITS[unit.lower()]
+    seconds = int(digits[:_DIGITS]) * _UNITS[unit.lower()]
     if not seconds:
         raise BadInput("every 0 is too often", code="schedule.spec", where=spec[:80])
     if len(digits) > _DIGITS or seconds > A_CENTURY:

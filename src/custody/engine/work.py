@@ -16,13 +16,14 @@ class Work:
     """One claim being worked on."""
 
     __slots__ = (
-        "_facts", "_on_stop", "_queue", "_unsure", "claim", "confirmed", "job", "prepared", "stop_reason", "stopped",
-        "trusted_until",
+        "_facts", "_on_stop", "_queue", "_unsure", "claim", "confirmed", "in_a_row", "job", "prepared", "stop_reason",
+        "stopped", "trusted_until",
     )  # fmt: skip
     _stopping = threading.Lock()  # one for all: few are ever stopped, and a lock for each would cost each
 
-    def __init__(self, claim: Claim, queue: Queue) -> None:
+    def __init__(self, claim: Claim, queue: Queue, in_a_row: int = 0) -> None:
         self.claim = claim
+        self.in_a_row = in_a_row  # how many before it were each claimed with the end of the one before
         self.job: Job = claim.job
         self._queue = queue
         self._facts: Mapping[str, Any] = claim.job.facts  # replaced, never changed

@@ -481,6 +481,10 @@ insert into slot (schedule, slot, job, outcome) values (:schedule, :slot, :job, 
 on conflict (schedule, slot) do nothing
 returning slot
 
+-- name: insert_missed
+insert into slot (schedule, slot, outcome) select :schedule, value, 'missed' from json_each(:slots) where true
+on conflict (schedule, slot) do nothing
+
 -- name: slots
 select slot, job, outcome from slot where schedule = :schedule order by slot desc limit :limit
 

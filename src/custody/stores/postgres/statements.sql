@@ -413,6 +413,12 @@ where changed > :since
 -- No job has so high a number.
 9223372036854775807
 
+-- name: insert_missed
+-- Every database unfolds a list in its own way.
+insert into slot (schedule, slot, outcome)
+select :schedule, one::bigint, 'missed' from json_array_elements_text(:slots::json) as one
+on conflict (schedule, slot) do nothing
+
 -- The rows of a page, when its keys are known.
 
 -- name: web_jobs_these

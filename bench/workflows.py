@@ -24,13 +24,13 @@ from bench.rounds import ROUNDS, Figures, Options, Row, in_turns, main, skipped,
 from bench.sandboxed import bare_starts, task_starts
 from bench.server import database, postgres
 from custody.border.sandbox import available
-from custody.engine import Kind, Serving, Settings, Worker
+from custody.engine import Serving, Settings, Worker
 from custody.model.graph import Edge
 from custody.model.job import NewJob
 from custody.stores import Store, open_store
 from custody.workflows import archives
-from custody.workflows.notify import COMMIT_KIND, notify
-from custody.workflows.planning import commit
+from custody.workflows.notify import notify
+from custody.workflows.serving import planning
 
 BARE_INSERTS = 2_830  # a second, one at a time and durable, on the machine that the limits were set for
 PLANNED = 3_000  # tasks a second are wanted there
@@ -91,9 +91,7 @@ def _plan(server: Any, revisions: int) -> float:
     """Tasks planned per second, with the edges between them, by one thread."""
     with _fresh(server, "planned") as store:
         notify(store, "planned", revisions)
-        worker = Worker(
-            store, Serving((Kind(COMMIT_KIND, lambda work: commit(work, store)),)), Settings(threads=1, schedules=False)
-        )
+        worker = Worker(store, Serving((planning(store),)), Settings(threads=1, schedules=False))
         rate = timed(revisions * TASKS, worker.run_until_idle)
         planned = store.db.read(lambda tx: tx.run("wf_of_line", line="planned", first=revisions, last=revisions))
         assert len(planned) == TASKS + 1, f"{len(planned)} jobs of the last revision"

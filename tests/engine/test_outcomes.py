@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from custody.engine import Backoff, Kind, Work
@@ -54,6 +56,36 @@ def test_a_transient_failure_comes_back_later_each_time_until_its_tries_are_spen
     bench.run(lambda work: Failed("busy", transient=True), tries=5)
     assert bench.job(parcel).state == "failed"
     assert bench.types(parcel) == ["submitted", *["retried"] * 4, "failed"]
+
+
+def test_workers_that_die_use_up_none_of_its_tries(bench: Bench) -> None:
+    parcel = bench.submit()
+    for _ in range(6):
+        bench.store.queue.claim(["parcel|queued||"], "vanished", 30) or bench.store.queue.claim_expired(
+            ["parcel|"], "vanished", 30
+        )
+        bench.clock.advance(seconds=31)
+    for number in range(3):
+        assert bench.job(parcel).ended is None, f"after {number} tries"
+        bench.run(lambda work: Failed("busy", transient=True), tries=3, backoff=Backoff(first=10, jitter=0))
+        bench.clock.advance(seconds=601)
+    assert bench.job(parcel).ended == "failed"
+    assert bench.types(parcel) == ["submitted", "retried", "retried", "failed"]
+
+
+def test_tries_are_counted_anew_after_a_person_has_resumed_it(bench: Bench) -> None:
+    parcel = bench.submit()
+    busy = partial(bench.run, lambda work: Failed("busy", transient=True), tries=2, backoff=Backoff(first=10, jitter=0))
+    busy()
+    bench.clock.advance(seconds=601)
+    busy()
+    assert bench.job(parcel).ended == "failed"
+    Operator(bench.store, PLAIN, "ada").resume(parcel, "the disk is back")
+    busy()
+    bench.clock.advance(seconds=601)
+    assert bench.job(parcel).ended is None
+    busy()
+    assert bench.types(parcel)[-3:] == ["resumed", "retried", "failed"]
 
 
 @pytest.mark.parametrize(

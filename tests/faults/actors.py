@@ -38,7 +38,7 @@ class Handlers:
     def serving(self) -> Serving:
         return Serving(
             (
-                Kind("parcel", self.parcel, tries=3, backoff=BACKOFF),
+                Kind("parcel", self.parcel, tries=3, backoff=BACKOFF, onward=True),
                 Kind("robot/*", self.robot, tries=3, backoff=BACKOFF),
                 Kind("batch", self.fan_out, state="pending", machine=RESUMABLE, tries=3, backoff=BACKOFF),
                 Kind("batch", self.report, state="reporting", machine=RESUMABLE),

@@ -53,6 +53,15 @@ def submit_claim_settle(stage: Stage) -> None:
 
 
 @scenario
+def a_line_along_which_one_goes_on(stage: Stage) -> None:
+    """Each is claimed with the end of the one before it."""
+    before: list[Edge] = []
+    for key in ("a", "b", "c", "d"):
+        before = [Edge(stage.submit(key, needs=before))]
+    stage.run(parcel(stage, onward=True))
+
+
+@scenario
 def retry_after_a_transient_failure(stage: Stage) -> None:
     def handler(work: Work) -> Outcome:
         tries = int(work.facts.get("tries", 0))

@@ -20,7 +20,6 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from custody.engine import Settings, Work, Worker
-from custody.engine.run import run
 from custody.engine.settler import Finished
 from custody.model.errors import CustodyError, Unavailable
 from custody.model.job import Answer, Change, Fold, Job, fold
@@ -215,9 +214,8 @@ class Simulation:
         work = desk.worker._hands.next_one()
         if work is None:
             return
-        kind = desk.worker.serving.of(work.job)
         try:
-            change = run(kind, work, self.rng.random(), self.store.new_move())
+            change = desk.worker._to_say(work)
         except Crash:
             self._crash(desk)
             return

@@ -37,7 +37,8 @@ from custody.ingest.profile import parse_profile
 from custody.ingest.zookeeper.journal import read_entry
 from custody.ingest.zookeeper.record import read_record
 from custody.model.errors import CustodyError
-from custody.model.schedule import Schedule, checked, slots
+from custody.model.schedule import Schedule, checked
+from custody.model.times import slots
 from custody.robots.label import read_label
 from custody.stores.sqlite.connection import file_of
 from custody.workflows import inside

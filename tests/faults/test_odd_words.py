@@ -59,7 +59,7 @@ def test_a_refusal_that_cannot_be_written_down_stops_nobody(store: Store, troubl
     settler = Settler(
         Store.over("troubled", troubled),
         serving(passes),
-        lambda said: heard.extend(answer.code for _, _, answer in said),
+        lambda said, _: heard.extend(answer.code for _, _, answer in said),
         print,
     )
     submit(store)

@@ -49,6 +49,6 @@ def poison(work: Work) -> Outcome:
 KINDS = [
     Kind("poison", poison),  # first: kinds are served in this order, and it is to be begun while there is other work
     # Whoever kills here does so at random: no parcel is to blame, however often its worker dies, nor has it been tried.
-    Kind("parcel", parcel, backoff=Backoff(first=0.05), tries=1000, crashes=1000),
+    Kind("parcel", parcel, backoff=Backoff(first=0.05), tries=1000, crashes=1000, onward=True),
     Kind("sleeper", sleeper),
 ]

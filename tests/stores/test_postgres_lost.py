@@ -7,6 +7,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import psycopg
 import pytest
@@ -22,7 +23,7 @@ from custody.stores.postgres import lost
 from custody.stores.postgres.connection import Address, Connection, connect
 from custody.stores.postgres.pool import _has_ended
 from custody.stores.postgres.submitting import Order, found_again
-from custody.stores.postgres.transaction import PostgresTx
+from custody.stores.postgres.transaction import PostgresTx, Transactions
 from custody.stores.recount import recount
 from custody.stores.rows import Tx
 from custody.stores.submit import submit as submit_in
@@ -331,3 +332,60 @@ def test_what_a_transaction_wrote_is_found_again(near: Store, what: str) -> None
     with connect(Address.of(near.url)) as db:
         assert traces.are_there(db, at)
         assert not lost.Traces({"another"}, {("door", 9)}).are_there(db, at)
+
+
+def away() -> Unavailable:
+    return Unavailable("the server does not answer", code="store.away")
+
+
+def test_what_the_first_statement_of_a_claim_took_is_answered_though_the_next_one_fails(
+    near: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    near.queue.submit([NewJob("parcel", lane="a"), *[NewJob("parcel", lane="b")] * 9])
+    at_once, asked = Transactions.at_once, []
+
+    def second_fails(self: Transactions, *args: Any) -> Any:
+        asked.append(args)
+        if len(asked) == 2:
+            raise away()
+        return at_once(self, *args)
+
+    monkeypatch.setattr(Transactions, "at_once", second_fails)
+    lanes = [f"parcel|queued||{lane}" for lane in "ab"]
+    taken = near.queue.claim(lanes, "ann", 30, limit=8)
+    assert len(asked) == 2, "one lane has too little: the other is asked again"
+    assert [claim.job.lane for claim in taken] == ["a", "b", "b", "b", "b"]
+    assert ask(near.url, "select count(*) from job where holder is not null") == [(5,)], "nothing is held unknown"
+    assert near.queue.renew(taken, 30) == {}
+    assert len(near.queue.claim(lanes, "ann", 30, limit=8)) == 5, "the next look finds the rest"
+
+
+def test_a_claim_whose_first_statement_fails_says_so(near: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    submit(near)
+
+    def fails(self: Transactions, *args: Any) -> Any:
+        raise away()
+
+    monkeypatch.setattr(Transactions, "at_once", fails)
+    with pytest.raises(Unavailable):
+        take(near)
+
+
+def test_what_was_claimed_is_answered_though_its_holds_could_not_be_read_at_first(
+    near: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    near.queue.submit([NewJob("parcel", collection="maps")])
+    near.queue.hold("collection", "maps", "ada", "a flood")
+    read, asked = Transactions.read, []
+
+    def fails_at_first(self: Transactions, *args: Any) -> Any:
+        asked.append(args)
+        if len(asked) < 3:
+            raise away()
+        return read(self, *args)
+
+    monkeypatch.setattr(Transactions, "read", fails_at_first)
+    (claim,) = take(near)
+    assert len(asked) == 3
+    assert claim.hold is not None
+    assert claim.hold.why == "a flood"

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from itertools import islice, pairwise, takewhile
 from zoneinfo import ZoneInfo
 
 import pytest
 
 from custody.model.errors import BadInput, NotFound
 from custody.model.job import NewJob
-from custody.model.schedule import Schedule, due, slots
-from custody.stores import Store
+from custody.model.schedule import Schedule, Wanted
+from custody.stores import Store, timetable
+from custody.stores.rows import Tx
 from custody.stores.timetable import advance
-from prove.plugin import Scaled, Tell
 from stores.acts import finish, state
 from stores.clock import HandClock
 
@@ -86,6 +86,7 @@ def test_a_schedule_may_rather_skip_what_was_missed(store: Store, clock: HandClo
     clock.advance(seconds=5 * 3600)
     assert store.schedules.run_due() == 0
     assert outcomes(store) == ["missed"] * 5
+    assert store.records.events("schedule/nightly")[-1].detail["slots"] == 5, "as many as are on record"
 
     clock.advance(seconds=3600)
     assert store.schedules.run_due() == 1
@@ -120,13 +121,29 @@ def test_a_schedule_that_cannot_be_run_is_paused_and_says_why_and_the_others_go_
     assert outcomes(store) == ["ran"]
 
 
-@pytest.mark.parametrize("spec", ["every 1s", "*/10 * * * *"])
-def test_however_many_slots_have_come_only_the_newest_are_kept_in_mind(spec: str) -> None:
-    schedule = Schedule("nightly", spec, "sweep", next_slot=600 * SECOND)
-    step = next(slots(spec, "UTC", 600 * SECOND)) - 600 * SECOND
-    come, count, following = due(schedule, 600 * SECOND + 5000 * step, most=3)
-    assert come == [600 * SECOND + n * step for n in (4998, 4999, 5000)]
-    assert (count, following) == (5001, 600 * SECOND + 5001 * step)
+def test_what_many_schedules_have_missed_is_recorded_in_portions(
+    store: Store, clock: HandClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = [f"s{number}" for number in range(10)]
+    for name in names:
+        store.schedules.put(Schedule(name, "every 1m", "sweep"), "eva")
+    clock.advance(seconds=30 * 60)
+    monkeypatch.setattr(timetable, "MOST_MISSED", 50)
+    portions, write = [], store.db.write
+
+    def watched(work: Callable[[Tx], object]) -> object:
+        before = recorded()
+        answer = write(work)
+        portions.append(recorded() - before)
+        return answer
+
+    def recorded() -> int:
+        return sum(len(store.schedules.slots(name, limit=100)) for name in names)
+
+    monkeypatch.setattr(store.db, "write", watched)
+    assert store.schedules.run_due() == len(names)
+    assert portions == [60] * 5, "two schedules each, of thirty slots"
+    assert store.schedules.run_due() == 0
 
 
 def test_a_slot_is_skipped_while_the_last_run_has_not_ended(store: Store, clock: HandClock) -> None:
@@ -188,7 +205,7 @@ def test_a_scheduler_that_looked_before_another_ran_takes_no_slot(store: Store, 
     seen = store.schedules.get("nightly")
     clock.advance(seconds=3600)
     assert store.schedules.run_due() == 1
-    assert store.db.write(lambda tx: advance(tx, seen, "late")) == 0
+    assert store.db.write(lambda tx: advance(tx, seen, "late")) == (0, 0)
     assert outcomes(store) == ["ran"]
 
 
@@ -253,6 +270,43 @@ def test_a_schedule_that_was_paused_all_the_time_has_missed_nothing_when_its_tim
     store.schedules.pause("nightly", True, "eva")
     store.schedules.put(Schedule("nightly", "every 2h", "dust"), "eva")
     assert outcomes(store) == []
+
+
+def test_going_on_with_one_that_was_not_paused_loses_no_slot(store: Store, clock: HandClock) -> None:
+    hourly(store)
+    clock.advance(seconds=2 * 3600)
+    store.schedules.pause("nightly", False, "eva")
+    assert store.schedules.run_due() == 1
+    assert outcomes(store) == ["missed", "ran"]
+
+
+def test_what_is_not_said_when_a_schedule_is_changed_stays_as_it_is(store: Store) -> None:
+    before = Schedule(
+        "nightly", "0 3 * * *", "sweep", {"deep": True}, "Europe/Copenhagen", "night", overlap="allow", missed="skip"
+    )
+    store.schedules.put(before, "eva")
+    after = store.schedules.change("nightly", Wanted("0 4 * * *", "dust"), "eva")
+    assert after == store.schedules.get("nightly")
+    kept = replace(after, spec=before.spec, kind=before.kind, last_slot=0, next_slot=0)
+    assert (after.spec, after.kind, kept) == ("0 4 * * *", "dust", before)
+
+    said = Wanted("0 4 * * *", "dust", {}, "UTC", "", "skip", "once")
+    after = store.schedules.change("nightly", said, "eva")
+    assert Wanted(after.spec, after.kind, after.payload, after.zone, after.lane, after.overlap, after.missed) == said
+
+
+def test_a_new_schedule_is_as_schedules_commonly_are(store: Store) -> None:
+    made = store.schedules.change("nightly", Wanted("every 1h", "sweep"), "eva")
+    assert made == replace(Schedule("nightly", "every 1h", "sweep"), last_slot=made.last_slot, next_slot=made.next_slot)
+
+
+@pytest.mark.parametrize("wrong", [{"overlap": "never"}, {"missed": "all"}, {"zone": "Mars/Olympus"}], ids=str)
+def test_a_change_that_cannot_be_understood_changes_nothing(store: Store, wrong: dict[str, str]) -> None:
+    hourly(store)
+    before = store.schedules.get("nightly")
+    with pytest.raises(BadInput):
+        store.schedules.change("nightly", Wanted("every 2h", "dust", **wrong), "eva")  # type: ignore[arg-type]
+    assert store.schedules.get("nightly") == before
 
 
 def test_a_dropped_schedule_is_gone_and_its_history_stays(store: Store) -> None:
@@ -359,30 +413,10 @@ def test_on_days_when_clocks_change_a_daily_slot_comes_exactly_once(
     assert [shown(slot, zone) for slot in ran] == expected
 
 
-@pytest.mark.proves("G9")
-@pytest.mark.parametrize("zone", ["Europe/Copenhagen", "America/New_York", "Australia/Lord_Howe", "Asia/Kathmandu"])
-@pytest.mark.parametrize("spec", ["*/15 * * * *", "0 * * * *", "30 1-3 * * *", "30 2 * * *"])
-def test_the_slots_of_a_year_rise_and_are_the_same_computed_one_from_the_other(
-    zone: str, spec: str, scaled: Scaled[int], tell: Tell
+def test_in_the_hour_that_comes_a_second_time_what_came_in_the_first_does_not_come_again(
+    store: Store, clock: HandClock
 ) -> None:
-    years = scaled(1, 2 if spec.startswith("*/15") else 10, 100)  # quarters of an hour are many
-    for year in range(2024, 2024 + years):
-        found = slots_of(year, spec, zone)
-        assert len(found) >= 365
-        assert all(earlier < later for earlier, later in pairwise(found))
-        for earlier, later in pairwise(found):
-            if later - earlier != found[1] - found[0] or earlier % (24 * HOUR) < HOUR:
-                assert next(slots(spec, zone, earlier)) == later
-    tell("", years_of_cron=years)
-
-
-def slots_of(year: int, spec: str, zone: str) -> list[int]:
-    start, end = at(f"{year}-01-01 00:00", zone), at(f"{year + 1}-01-01 00:00", zone)
-    return list(takewhile(lambda slot: slot < end, slots(spec, zone, start)))
-
-
-@pytest.mark.parametrize("zone", ["Europe/Copenhagen", "America/New_York", "Asia/Kathmandu"])
-def test_an_hourly_schedule_runs_every_hour_of_the_day_the_clocks_go_back(zone: str) -> None:
-    start = at("2025-10-25 00:00", zone)
-    hours = list(islice(slots("0 * * * *", zone, start), 24 * 20))
-    assert {later - earlier for earlier, later in pairwise(hours)} == {HOUR}
+    clock.set(at("2025-10-26 01:10"))  # ten past two in Copenhagen, for the second time
+    store.schedules.put(Schedule("nightly", "30 2 * * *", "sweep", zone="Europe/Copenhagen"), "eva")
+    assert store.schedules.run_due() == 0
+    assert shown(store.schedules.get("nightly").next_slot, "Europe/Copenhagen") == "27. 02:30 +0100"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -471,3 +472,26 @@ def order_from(store: Store, job: int, frm: str) -> object:
     assert change is None, "the job passed"
     held = type(row)(**{name: getattr(row, name) for name in row.__slots__} | {"state": frm})
     return store.queue.move(moved(held, "cancel"))
+
+
+# failures that were to be tried again
+
+
+def test_failures_are_counted_since_the_job_came_to_its_state(store: Store) -> None:
+    job = submit(store, machine=STEPS)
+
+    def fail(state: str) -> int:
+        claim = take_one(store, state=state)
+        change = replace(worked(claim, "wait", STEPS), type="retried", attempts=0)
+        assert store.queue.settle([change])[0].done
+        return store.queue.failures_before(store.queue.get(job))
+
+    assert store.queue.failures_before(store.queue.get(job)) == 0
+    assert [fail("fetching"), fail("fetching")] == [1, 2]
+    settle(store, take_one(store, state="fetching"), machine=STEPS)
+    assert store.queue.failures_before(store.queue.get(job)) == 0, "elsewhere"
+    assert [fail("storing"), fail("storing")] == [1, 2]
+    settle(store, take_one(store, state="storing"), "fail", STEPS)
+    assert order(store, job, "resume", STEPS).done
+    assert store.queue.failures_before(store.queue.get(job)) == 0, "a person has said: once more"
+    assert fail("storing") == 1

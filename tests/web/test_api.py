@@ -276,6 +276,13 @@ def test_schedules_are_made_paused_and_dropped(api: TestClient) -> None:
     assert api.get("/api/v1/schedules").json()["schedules"][0]["name"] == "nightly/deep"
     assert api.get("/api/v1/schedules/nightly/deep").json()["slots"] == []
     assert api.put("/api/v1/schedules/x", json={"spec": "1--9", "kind": "p"}).json()["code"] == "schedule.spec"
+    path = "/api/v1/schedules/nightly/deep"
+    said = {"overlap": "allow", "missed": "skip", "zone": "Europe/Copenhagen", "lane": "night", "payload": {"deep": 1}}
+    api.put(path, json={"spec": "0 3 * * *", "kind": "parcel", **said})
+    kept = api.put(path, json={"spec": "0 4 * * *", "kind": "parcel"}).json()["schedule"]
+    assert {part: kept[part] for part in (*said, "paused")} == {**said, "paused": True}, "what is left out stays"
+    wrong = api.put(path, json={"spec": "0 4 * * *", "kind": "parcel", "overlap": "never"})
+    assert (wrong.status_code, wrong.json()["code"]) == (400, "schedule.field")
     assert api.delete("/api/v1/schedules/nightly/deep").status_code == 200
     assert api.delete("/api/v1/schedules/nightly/deep").status_code == 404
 

@@ -21,7 +21,8 @@ from custody.cli.running import AsJson, counted
 from custody.cli.when import moment
 from custody.model.errors import CustodyError
 from custody.model.event import Event
-from custody.model.schedule import Schedule, slots
+from custody.model.schedule import Schedule
+from custody.model.times import slots
 from custody.stores import Store
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)

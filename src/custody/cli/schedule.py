@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+from itertools import islice
 from typing import Annotated
 
 import typer
@@ -10,59 +12,128 @@ from custody.cli import running
 from custody.cli.opening import open_store
 from custody.cli.running import AsJson, Limit, StoreUrl
 from custody.cli.when import moment
-from custody.model.schedule import Schedule
+from custody.model.json_text import json_text
+from custody.model.schedule import Schedule, Wanted
+from custody.model.times import is_by_the_wall_clock, times_of, zone_of
+from custody.stores import Store
 
 app = running.noun("What becomes due, and when.")
 Name = Annotated[str, typer.Argument(help="the schedule's name")]
+LATE = 60_000_000
+"""Microseconds after which a slot that has come, and that nobody took, is worth a word."""
 
 
 @app.command("set")
 def set_(
     name: Name,
-    spec: Annotated[str, typer.Argument(help='"0 3 * * 1-5" or "every 30m"')],
+    spec: Annotated[str, typer.Argument(help='"0 3 * * 1-5", "every 30m" or "@daily"')],
     kind: Annotated[str, typer.Argument(help="kind of job to make")],
-    payload: Annotated[str, typer.Argument(help="JSON for the job")] = "{}",
-    zone: Annotated[str, typer.Option(help="time zone of a cron expression")] = "UTC",
-    overlap: Annotated[str, typer.Option(help="skip or allow, when the last run has not ended")] = "skip",
-    missed: Annotated[str, typer.Option(help="once or skip, after a pause")] = "once",
+    payload: Annotated[str | None, typer.Argument(help="JSON for the job")] = None,
+    zone: Annotated[str | None, typer.Option(help="time zone of a cron expression; UTC unless said")] = None,
+    lane: Annotated[str | None, typer.Option(help="lane of the jobs; none unless said")] = None,
+    overlap: Annotated[
+        str | None, typer.Option(help="skip or allow, when the last run has not ended; skip unless said")
+    ] = None,
+    missed: Annotated[
+        str | None,
+        typer.Option(help="when several slots have come unseen: run once for all, or skip them; once unless said"),
+    ] = None,
     store: StoreUrl = running.DEFAULT_STORE,
 ) -> None:
-    """Make or change a schedule."""
-    from custody.model.errors import BadInput
-
-    if overlap not in ("skip", "allow") or missed not in ("once", "skip"):
-        raise BadInput("cannot read this option", hint="--overlap skip|allow, --missed once|skip")
-    schedule = Schedule(
-        name, spec, kind, running.read_json(payload, "payload"), zone,
-        overlap="allow" if overlap == "allow" else "skip", missed="skip" if missed == "skip" else "once",
-    )  # fmt: skip
+    """Make or change a schedule. Of one that is there, what is not said stays as it is."""
+    given = None if payload is None else running.read_json(payload, "payload")
     with open_store(store) as opened:
-        opened.schedules.put(schedule, running.me())
-        print(f"next at {moment(opened.schedules.get(name).next_slot)} UTC")
+        schedule = opened.schedules.change(
+            name, Wanted(spec, kind, given, zone, lane, overlap, missed), running.me()
+        )  # fmt: skip
+        print("set" if schedule.paused else f"next at {_both(schedule, schedule.next_slot)}")
+        if zone and zone != "UTC" and not is_by_the_wall_clock(spec):
+            print(f"{spec!r} is counted in UTC, whatever the time zone: for a time of day there, say it as cron does")
+        _what_keeps_it(opened, schedule)
 
 
 @app.command("list")
 def list_(store: StoreUrl = running.DEFAULT_STORE, json: AsJson = False) -> None:
     """All schedules and when each comes next."""
     with open_store(store) as opened:
-        schedules = opened.schedules.list()
+        schedules, now = opened.schedules.list(), opened.now()
     if json:
         running.emit(schedules)
         return
     columns = {
         "schedule": lambda row: row.name, "when": lambda row: row.spec, "zone": lambda row: row.zone,
-        "kind": lambda row: row.kind, "next (UTC)": lambda row: "paused" if row.paused else moment(row.next_slot),
+        "kind": lambda row: row.kind, "next (UTC)": lambda row: _next(row, now),
     }  # fmt: skip
-    running.table(columns, schedules, "no schedules")
+    running.table(columns, schedules, "no schedules; `custody schedule set` makes one")
+
+
+@app.command()
+def show(name: Name, store: StoreUrl = running.DEFAULT_STORE, json: AsJson = False) -> None:
+    """One schedule: what it makes, and when it comes next."""
+    with open_store(store) as opened:
+        schedule, now = opened.schedules.get(name), opened.now()
+        if json:
+            running.emit(schedule)
+            return
+        running.show(
+            [
+                ("schedule", schedule.name), ("when", schedule.spec), ("zone", schedule.zone),
+                ("makes", schedule.kind), ("payload", schedule.payload and json_text(schedule.payload)),
+                ("lane", schedule.lane),
+                ("overlap", OVERLAP[schedule.overlap]), ("missed", MISSED[schedule.missed]),
+                ("next", "paused" if schedule.paused else ""),
+                *[("next", _both(schedule, slot)) for slot in _coming(schedule, now)],
+            ]
+        )  # fmt: skip
+        _what_keeps_it(opened, schedule)
+
+
+OVERLAP = {
+    "skip": "skip: no run while the last one has not ended", "allow": "allow: also while the last run has not ended",
+}  # fmt: skip
+MISSED = {
+    "once": "once: one run for all slots that have come unseen", "skip": "skip: none, when several have come unseen",
+}  # fmt: skip
+
+
+def _coming(schedule: Schedule, now: int) -> list[int]:
+    if schedule.paused:
+        return []
+    later = times_of(schedule.spec, schedule.zone).after(max(schedule.next_slot, now))
+    return [schedule.next_slot, *islice(later, 2)]
+
+
+def _next(schedule: Schedule, now: int) -> str:
+    if schedule.paused:
+        return "paused"
+    return moment(schedule.next_slot) + (" (nobody has come for it)" if now - schedule.next_slot > LATE else "")
+
+
+def _both(schedule: Schedule, slot: int) -> str:
+    """On the clocks of its zone, and in UTC."""
+    there = datetime.fromtimestamp(slot // 1_000_000, zone_of(schedule.zone))
+    if not is_by_the_wall_clock(schedule.spec) or not there.utcoffset():
+        return f"{moment(slot)} UTC"
+    return f"{there:%Y-%m-%d %H:%M:%S} in {schedule.zone}, {moment(slot)} UTC"
+
+
+def _what_keeps_it(store: Store, schedule: Schedule) -> None:
+    """What a newcomer would wait for in vain."""
+    if schedule.paused:
+        print(f"it is paused: `custody schedule continue {schedule.name}` lets it go on")
+    elif not store.workers():
+        print("no worker is running: slots become jobs while one is (`custody worker run`, `custody serve`)")
 
 
 @app.command()
 def slots(name: Name, limit: Limit = 20, store: StoreUrl = running.DEFAULT_STORE, json: AsJson = False) -> None:
     """What became of its slots: ran, missed or skipped."""
     with open_store(store) as opened:
-        rows = opened.schedules.slots(opened.schedules.get(name).name, limit)
+        rows = opened.schedules.slots(name, limit)
+        if not rows:
+            opened.schedules.get(name)  # says so if there never was one
     if json:
-        running.emit(rows)
+        running.emit([{"slot": slot, "job": job, "outcome": outcome} for slot, job, outcome in rows])
         return
     columns = {"slot (UTC)": lambda row: moment(row[0]), "outcome": lambda row: row[2], "job": lambda row: row[1]}
     running.table(columns, rows, "no slot has come yet")
@@ -70,10 +141,10 @@ def slots(name: Name, limit: Limit = 20, store: StoreUrl = running.DEFAULT_STORE
 
 @app.command()
 def pause(name: Name, store: StoreUrl = running.DEFAULT_STORE) -> None:
-    """Let no slot come until it is continued."""
+    """Let no slot come until it is continued. What would have come meanwhile is not made up for."""
     with open_store(store) as opened:
         opened.schedules.pause(name, True, running.me())
-    print(f"{name} is paused")
+    print(f"{name} is paused; `custody schedule continue {name}` lets it go on")
 
 
 @app.command("continue")
@@ -81,7 +152,9 @@ def continue_(name: Name, store: StoreUrl = running.DEFAULT_STORE) -> None:
     """Go on from now."""
     with open_store(store) as opened:
         opened.schedules.pause(name, False, running.me())
-    print(f"{name} goes on")
+        schedule = opened.schedules.get(name)
+        print(f"{name} goes on, next at {_both(schedule, schedule.next_slot)}")
+        _what_keeps_it(opened, schedule)
 
 
 @app.command()

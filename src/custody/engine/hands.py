@@ -29,14 +29,17 @@ class Hands:
             name = f"custody-hand-{number}"
             threading.Thread(target=self._hand, args=(number,), name=name, daemon=True).start()
 
-    def put(self, works: Iterable[Work], first: bool = False) -> None:
-        """To be done after all that is ready, or before it."""
+    def put(self, works: Iterable[Work], first: bool = False) -> bool:
+        """To be done after all that is ready, or before it. False when nothing more is begun."""
         with self.change:
+            if self._stopping:
+                return False
             if first:
                 self.ready.extendleft(reversed([*works]))
             else:
                 self.ready.extend(works)
             self.change.notify_all()
+        return True
 
     def stop(self) -> list[Work]:
         """Nothing more is begun; what nobody has begun is given back."""

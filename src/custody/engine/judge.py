@@ -18,12 +18,14 @@ MOST_TRACEBACK = 8_000
 _change = quick(Change)  # one is made for every job
 
 
-def judge(kind: Kind, claim: Claim, outcome: Outcome, facts: Mapping[str, Any], chance: float, move: str) -> Change:
-    """The move that follows from an outcome."""
+def judge(
+    kind: Kind, claim: Claim, outcome: Outcome, facts: Mapping[str, Any], chance: float, move: str, tried: int = 0
+) -> Change:
+    """The move that follows from an outcome; of so many tries, or as many as there were attempts."""
     match outcome:
         case Passed():
             return _passed(kind, claim, outcome, facts, move)
-        case Failed(transient=True) if _may_try_again(kind, claim):
+        case Failed(transient=True) if (tried or claim.job.attempts) < kind.tries:
             return _retried(kind, claim, outcome, facts, chance, move)
         case Failed() if not kind.machine.allows(claim.job.state, "fail"):
             return _retried(kind, claim, outcome, facts, chance, move)  # a state that never fails
@@ -59,10 +61,6 @@ def revoked(
     """The one thing a revoked holder may still say: that its work is dead. What it left behind is kept."""
     change = _signalled(kind, claim, how, REVOKED[how], {"why": "its work was stopped"}, move)
     return replace(change, keep=keep, facts=_all_facts(facts or {}, keep)) if keep else change
-
-
-def _may_try_again(kind: Kind, claim: Claim) -> bool:
-    return claim.job.attempts < kind.tries
 
 
 def _passed(kind: Kind, claim: Claim, outcome: Passed, facts: Mapping[str, Any], move: str) -> Change:

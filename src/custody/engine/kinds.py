@@ -52,6 +52,7 @@ class Kind:
     decide: Decide | None = None  # a pass: looks at all waiting jobs at once and says what becomes of some
     every: float = 5.0  # seconds between passes
     confirm_dead: Callable[[Job], None] = _nothing_to_kill  # make sure that nothing of an earlier attempt runs
+    onward: bool = False  # whoever ends one goes on with the next of its queue that this makes ready
     prepare: Callable[[Sequence[Work]], None] | None = None  # look at what was claimed together, in one go
 
     prefix: str = field(init=False)  # which queues this serves: see the generated column `queue`

@@ -87,7 +87,7 @@ def _settle(
     ]
     moved = 0
 
-    def heard(settled: Sequence[Heard]) -> None:
+    def heard(settled: Sequence[Heard], _: float) -> None:
         nonlocal moved
         moved += sum(answer.done for _, _, answer in settled)
 

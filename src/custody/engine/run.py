@@ -57,7 +57,8 @@ def conclude(kind: Kind, work: Work, outcome: Outcome, chance: float, move: str)
         return None  # it was we who stopped it: that is no failure of the work
     if not isinstance(outcome, Hold) and outcome.keep and not work.is_sure_of_its_facts():
         return None
-    return judge(kind, work.claim, outcome, work.facts, chance, move)
+    tried = work.tried(kind.tries) if isinstance(outcome, Failed) and outcome.transient else 0
+    return judge(kind, work.claim, outcome, work.facts, chance, move, tried)
 
 
 def _before(kind: Kind, work: Work) -> Outcome | None:

@@ -46,10 +46,12 @@ class Settler:
         self,
         store: Store,
         serving: Serving,
-        on_settled: Callable[[Sequence[Heard]], None],
+        on_settled: Callable[[Sequence[Heard], float], None],
         on_lost: Callable[[Work], None],
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._store, self._serving, self._on_settled, self._on_lost = store, serving, on_settled, on_lost
+        self._clock = clock
         self._inbox: queue.SimpleQueue[Finished | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._loop, name="custody-settler", daemon=True)
         self._under_way = 0
@@ -84,6 +86,7 @@ class Settler:
 
     def attempt(self, finished: list[Finished]) -> list[Finished]:
         """Say it once; answers what has to be said again, in other words. Raises when the store cannot be reached."""
+        asked_at = self._clock()
         try:
             answers = self._store.queue.settle([entry.change for entry in finished])
         except AWAY:
@@ -97,7 +100,7 @@ class Settler:
                 heard.append((entry.work, entry.change, answer))
             else:
                 again += self._in_other_words(entry, answer)
-        self._on_settled(heard)
+        self._on_settled(heard, asked_at)
         return again
 
     def _is_final(self, entry: Finished, answer: Answer) -> bool:
@@ -127,7 +130,9 @@ class Settler:
             return [entry]
 
     def _as_failed(self, work: Work, failed: Failed) -> list[Finished]:
-        change = judge(self._serving.of(work.job), work.claim, failed, work.facts, 0.5, self._store.new_move())
+        kind = self._serving.of(work.job)
+        tried = work.tried(kind.tries) if failed.transient else 0
+        change = judge(kind, work.claim, failed, work.facts, 0.5, self._store.new_move(), tried)
         return [Finished(work, change, rephrased=True)]
 
     def _as_revoked(self, entry: Finished) -> list[Finished]:

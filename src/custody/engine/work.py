@@ -16,13 +16,14 @@ class Work:
     """One claim being worked on."""
 
     __slots__ = (
-        "_facts", "_on_stop", "_queue", "_unsure", "claim", "confirmed", "job", "prepared", "stop_reason", "stopped",
-        "trusted_until",
+        "_facts", "_on_stop", "_queue", "_unsure", "claim", "confirmed", "in_a_row", "job", "prepared", "stop_reason",
+        "stopped", "trusted_until",
     )  # fmt: skip
     _stopping = threading.Lock()  # one for all: few are ever stopped, and a lock for each would cost each
 
-    def __init__(self, claim: Claim, queue: Queue) -> None:
+    def __init__(self, claim: Claim, queue: Queue, in_a_row: int = 0) -> None:
         self.claim = claim
+        self.in_a_row = in_a_row  # how many before it were each claimed with the end of the one before
         self.job: Job = claim.job
         self._queue = queue
         self._facts: Mapping[str, Any] = claim.job.facts  # replaced, never changed
@@ -73,6 +74,16 @@ class Work:
         if self._unsure:
             self._facts = self._queue.get(self.job.id).facts
             self._unsure = False
+
+    def tried(self, most: int) -> int:
+        """How many tries it has had in this state. An attempt that ended with its worker is none, so whoever is about
+        to give up asks; if nobody can be asked it is tried once more."""
+        if self.job.attempts < max(2, most):
+            return self.job.attempts
+        try:
+            return self._queue.failures_before(self.job) + 1
+        except CustodyError:
+            return 1
 
     # Stopping
 

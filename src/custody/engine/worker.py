@@ -13,6 +13,7 @@ import socket
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from custody.engine.chores import Chores
 from custody.engine.hands import Hands
@@ -31,11 +32,12 @@ from custody.engine.upkeep import Upkeep
 from custody.engine.watch import NOTHING, Unharmed, Watch
 from custody.engine.work import Work
 from custody.model.errors import CustodyError
-from custody.model.job import Claim
+from custody.model.job import Change, Claim, Onward
 from custody.model.suspicion import CLEAN
 from custody.ports import Store
 
 LISTEN_SECONDS = 0.02  # between looks for commits of other processes
+IN_A_ROW = 32  # so often the next of a queue is taken with the end of the one before it
 SETTLED_SECONDS = 0.02  # between looks of a worker that waits for its own hands
 
 
@@ -55,12 +57,13 @@ class Worker:
         self.holder = f"{socket.gethostname()}:{os.getpid()}:{store.new_move()[:6]}"
         self._rng, self._clock = rng or random.Random(), clock
         self._keeper = Keeper(store.queue, self.settings.lease, clock)
-        self._settler = Settler(store, serving, self._settled, self._lost)
+        self._settler = Settler(store, serving, self._settled, self._lost, clock)
         self._hands = Hands(self._work_by_hand)
         self._busy: Counter[str] = Counter()  # claimed and not yet settled, by prefix
         self._taken: Counter[str] = Counter()  # claimed so far
         self._pace = Pace()
         self._stopping = False
+        self._in_a_row = IN_A_ROW
         self._suspects = Suspects(store.queue, serving, self._hands, clock)
         self._takeover = Takeover(store.queue, serving, self.settings.lease, self.settings.place, clock)
         self._lookout = Lookout(store.queue, serving, self.settings.place, clock)
@@ -113,10 +116,11 @@ class Worker:
         self._keeper.close()
         self._upkeep.close(self.holder)
 
-    def run_until_idle(self, most: int = 1_000_000) -> int:
+    def run_until_idle(self, most: int | None = None) -> int:
         """Work on everything that can be claimed now, in this thread; answers how many were settled."""
         before, count, idle = self.settled_count, 0, True
-        while count < most:
+        self._in_a_row = IN_A_ROW if most is None else 0
+        while most is None or count < most:
             self._upkeep.look(self.holder, now=idle)
             room = max(1, self.settings.threads)
             claimed = self._claim(room) + self._take_over(room)
@@ -236,9 +240,8 @@ class Worker:
 
     def _work(self, work: Work, inline: bool = False) -> None:
         started = time.monotonic()
-        kind = self.serving.of(work.job)
         self.watch.started(work.job)
-        change = run(kind, work, self._rng.random(), self.store.new_move())
+        change = self._to_say(work)
         self._pace.add(time.monotonic() - started)
         if change is None:
             self._lost(work)
@@ -247,11 +250,34 @@ class Worker:
         else:
             self._settler.put(work, change)
 
-    def _settled(self, heard: Sequence[Heard]) -> None:
+    def _to_say(self, work: Work) -> Change | None:
+        """What is to be settled; its end may make the next one ready, which is then ours. Not for ever: others, and
+        other queues, have their turn."""
+        kind = self.serving.of(work.job)
+        change = run(kind, work, self._rng.random(), self.store.new_move())
+        goes_on = kind.onward and not kind.at_most and work.in_a_row < self._in_a_row and not self._stopping
+        if change is None or not change.ended or not goes_on:
+            return change
+        return replace(change, onward=Onward(work.job.queue, self.holder, self.settings.lease))
+
+    def _settled(self, heard: Sequence[Heard], asked_at: float) -> None:
         for work, change, answer in heard:
             self.watch.settled(work.job, change, answer)
             self.settled_count += answer.done
+            if answer.onward:
+                self._go_on(Work(answer.onward, self.store.queue, work.in_a_row + 1), asked_at)
         self._leave([work for work, _, _ in heard])
+
+    def _go_on(self, work: Work, asked_at: float) -> None:
+        """Claimed with the end of the one before it; it takes its place. It has waited until now, so it is suspected of
+        nothing."""
+        prefix = self.serving.of(work.job).prefix
+        self._keeper.add([work], asked_at)
+        with self._hands.change:
+            self._busy[prefix] += 1
+            self._taken[prefix] += 1
+        if not self._hands.put([work]):
+            self._give_back([work])
 
     def _lost(self, work: Work) -> None:
         """Nothing can be said about it any more."""

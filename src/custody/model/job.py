@@ -123,6 +123,11 @@ class Job:
     def subject(self) -> str:
         return f"job/{self.id}"
 
+    @property
+    def queue(self) -> str:
+        """Where it waits to be claimed: as the column of that name."""
+        return f"{self.kind}|{self.state}|{self.place}|{self.lane}"
+
 
 @dataclass(frozen=True, slots=True)
 class HeldBy:
@@ -147,6 +152,15 @@ class Claim:
     @property
     def id(self) -> int:
         return self.job.id
+
+
+@dataclass(frozen=True, slots=True)
+class Onward:
+    """Whoever ends a job goes on with the next of its queue that this makes ready: claimed with that very move."""
+
+    queue: str
+    holder: str
+    seconds: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +198,7 @@ class Change:
     facts: Mapping[str, Any] | None = None  # all facts after the move; None: as they were
     remove: bool = False  # delete the row after the move; its events stay
     look: tuple[str, str] | None = None  # a robot and an item to be looked at again after that
+    onward: Onward | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,6 +244,7 @@ class Answer:
     token: int = 0
     code: str = ""
     why: str = ""
+    onward: Claim | None = None  # the next one, if there is one and the store could give it at once
 
 
 @dataclass(frozen=True, slots=True)

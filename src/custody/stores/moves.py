@@ -11,7 +11,7 @@ from custody.model.quick import quick
 from custody.stores import graph, items
 from custody.stores.history import write_event
 from custody.stores.rows import Row, Tx, dumps, hold_from, job_from
-from custody.stores.submit import Submitted, add_needs, microseconds, submit
+from custody.stores.submit import MICROSECONDS, Submitted, add_needs, microseconds, submit
 
 _claim = quick(Claim)
 SubmitIn = Callable[[Tx, Sequence[NewJob], str, str], list[Submitted]]
@@ -196,7 +196,7 @@ def explain_refusal(tx: Tx, change: Change) -> Answer:
     """Nothing was written. Was it our own move, whose answer got lost? Otherwise say why not."""
     earlier = tx.run("event_of_move", subject=f"job/{change.id}", move=change.move)
     if earlier:
-        return Answer(change.id, True, earlier[0][1])
+        return Answer(change.id, True, earlier[0][1], onward=_next_again(tx, change))
     rows = tx.run("job", id=change.id)
     if not rows:
         return Answer(change.id, False, code="not-found", why=f"there is no job {change.id} any more")
@@ -208,6 +208,19 @@ def explain_refusal(tx: Tx, change: Change) -> Answer:
     if job.state != change.frm:
         return Answer(change.id, False, code="state.conflict", why=f"job {job.id} is {job.state}, not {change.frm}")
     return Answer(change.id, False, code="leased", why=f"job {job.id} is being worked on by {job.holder}")
+
+
+def _next_again(tx: Tx, change: Change) -> Claim | None:
+    """The job that was claimed with this move; for as long as if it were claimed now, since nobody knows by how much
+    the first answer is older."""
+    if change.onward is None:
+        return None
+    holder, lease = change.onward.holder, int(change.onward.seconds * MICROSECONDS)
+    for row in tx.run("claimed_by_move", move=change.move, holder=holder):
+        claim = as_claim(tx, row, holder)
+        renew(tx, claim, lease)
+        return claim
+    return None
 
 
 def must(answer: Answer) -> Answer:

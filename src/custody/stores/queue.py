@@ -182,6 +182,11 @@ class SqlQueue:
         last = self._db.read(lambda tx: last_move(tx, job.subject, job.seq))
         return str(last.detail.get("reason", "")) if last else ""
 
+    def failures_before(self, job: Job) -> int:
+        """How often it has failed, to be tried again, since it came to its state."""
+        rows = self._db.glance(lambda tx: tx.run("failures_before", subject=job.subject))
+        return int(rows[0][0])
+
     def by_key(self, kind: str, key: str) -> Job | None:
         rows = self._db.glance(lambda tx: tx.run("job_by_key", kind=kind, key=key))
         return job_from(rows[0]) if rows else None

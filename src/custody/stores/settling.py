@@ -12,10 +12,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
-from custody.model.job import Answer, Change, Job
+from custody.model.job import Answer, Change, Claim, Job
 from custody.model.quick import quick
 from custody.stores import graph, items, moves
 from custody.stores.rows import Row, Tx, event_text, job_from
+from custody.stores.submit import MICROSECONDS
 
 
 class Many(Protocol):
@@ -59,9 +60,14 @@ class Many(Protocol):
         """Of jobs on lines that have just become ready: those that supersede others, or are superseded already."""
         ...
 
+    def claim_onward(self, ids: Sequence[int], lease: int, **values: str) -> Sequence[Row]:
+        """The first of these that is ready in a queue, claimed; none while a collection or a batch is held, since
+        then the common way has to ask whether it is of it."""
+        ...
+
 
 Shape = tuple[Any, ...]
-_done = quick(Answer)
+_done, _claim = quick(Answer), quick(Claim)
 
 
 def settle_many(many: Many, changes: Sequence[Change]) -> list[Answer]:
@@ -71,8 +77,14 @@ def settle_many(many: Many, changes: Sequence[Change]) -> list[Answer]:
         first.setdefault(change.id, change)
     together = {job_id: change for job_id, change in first.items() if _travels(change) and many.carries(change)}
     moved = _write_rows(many, list(together.values()))
-    _follow(many, [(change, moved[change.id]) for change in together.values() if change.id in moved])
-    return [_answer(many.tx, change, together.get(change.id) is change, moved.get(change.id)) for change in changes]
+    done = [(change, moved[change.id]) for change in together.values() if change.id in moved]
+    next_ones = _go_on(many, [change for change, _ in done if change.onward], _follow(many, done))
+    return [
+        _answer(many.tx, change, moved.get(change.id), next_ones.get(change.id))
+        if together.get(change.id) is change
+        else moves.settle(many.tx, change)
+        for change in changes
+    ]
 
 
 def _travels(change: Change) -> bool:
@@ -81,10 +93,8 @@ def _travels(change: Change) -> bool:
     return change.token is not None and not alone
 
 
-def _answer(tx: Tx, change: Change, travelled: bool, row: Row | None) -> Answer:
-    if not travelled:
-        return moves.settle(tx, change)
-    return moves.explain_refusal(tx, change) if row is None else _done(change.id, True, row[1])
+def _answer(tx: Tx, change: Change, row: Row | None, next_one: Claim | None) -> Answer:
+    return moves.explain_refusal(tx, change) if row is None else _done(change.id, True, row[1], onward=next_one)
 
 
 # The rows
@@ -124,8 +134,9 @@ def common_detail(change: Change) -> str:
 # What comes of them
 
 
-def _follow(many: Many, moved: Sequence[tuple[Change, Row]]) -> None:
-    """As `moves.follow`, in the same order: removals, new jobs, items, those who waited, parents."""
+def _follow(many: Many, moved: Sequence[tuple[Change, Row]]) -> Sequence[int]:
+    """As `moves.follow`, in the same order: removals, new jobs, items, those who waited, parents. Answers those who
+    waited and need not any more."""
     tx = many.tx
     removed = [change.id for change, _ in moved if change.remove]  # first: their keys are free for what follows
     if removed:
@@ -139,22 +150,35 @@ def _follow(many: Many, moved: Sequence[tuple[Change, Row]]) -> None:
     for change, _ in moved:
         if change.look:
             items.look_again(tx, *change.look)
-    _tell(many, moved)
+    ready = _tell(many, moved)
     for change, (job_id, _, still_open, _, line) in moved:
         if line is not None and not change.ended and change.frm != change.to:
             graph.became_ready(tx, _locked(tx, job_id))
         if change.open and still_open == 0:
             graph.leave_when_empty(tx, job_id)
+    return ready
 
 
-def _tell(many: Many, moved: Sequence[tuple[Change, Row]]) -> None:
+def _go_on(many: Many, changes: Sequence[Change], ready: Sequence[int]) -> dict[int, Claim]:
+    """The next job of those who asked for it, by the one that they have ended."""
+    claims: dict[int, Claim] = {}
+    for change in changes if ready else ():
+        assert change.onward is not None
+        holder, lease = change.onward.holder, int(change.onward.seconds * MICROSECONDS)
+        rows = many.claim_onward(ready, lease, queue=change.onward.queue, holder=holder, move=change.move)
+        for job in map(job_from, rows):
+            claims[change.id] = _claim(job, job.token, holder)
+    return claims
+
+
+def _tell(many: Many, moved: Sequence[tuple[Change, Row]]) -> Sequence[int]:
     """Tell everyone who waited for one of these ends, and the parents."""
     ends: dict[str, list[int]] = defaultdict(list)
     for change, _ in moved:
         if change.ended:
             ends[change.ended].append(change.id)
     if not ends:
-        return
+        return ()
     met: Counter[int] = Counter()
     in_vain: set[int] = set()
     for ended, ids in ends.items():
@@ -164,22 +188,24 @@ def _tell(many: Many, moved: Sequence[tuple[Change, Row]]) -> None:
             else:
                 in_vain.add(job_id)
     news = graph.News()
-    _count_down(many, met, news)
+    ready = _count_down(many, met, news)
     for change, _ in moved:
         if change.ended and change.id in in_vain:
             graph.disappoint(many.tx, change.id, change.ended, news)
     news.children.subtract(row[3] for change, row in moved if change.ended and row[3] is not None)
     graph.spread(many.tx, news)
+    return ready
 
 
-def _count_down(many: Many, met: Counter[int], news: graph.News) -> None:
+def _count_down(many: Many, met: Counter[int], news: graph.News) -> Sequence[int]:
     if not met:
-        return
+        return ()
     waiters = sorted(many.count_down(met), key=lambda row: int(row[0]))
     ready_on_lines = [job_id for job_id, unmet, ended, line in waiters if line is not None and not unmet and not ended]
     moved = {job_id for job_id, _, ended, _ in waiters if ended == "skipped"} | set(many.contested(ready_on_lines))
     for job_id in sorted(moved):  # all others are simply ready now, or still wait
         graph.after_count(many.tx, _locked(many.tx, job_id), news)
+    return [job_id for job_id, unmet, ended, _ in waiters if not unmet and not ended]
 
 
 def _locked(tx: Tx, job_id: int) -> Job:

@@ -363,6 +363,13 @@ select {event_columns} from event where id > :after order by id limit :limit
 -- name: event
 select {event_columns} from event where id = :id
 
+-- name: failures_before
+-- Since it came to its state: whatever has taken it there is among these.
+select count(*) from event
+where subject = :subject and type = 'retried' and seq > coalesce((
+    select max(seq) from event as came where came.subject = :subject
+        and came.type in ('submitted', 'passed', 'released', 'resumed')), 0)
+
 -- name: event_of_move
 -- Was this very move written? Asked after a lost answer.
 select seq, token from event where subject = :subject and move = :move limit 1
@@ -473,6 +480,10 @@ delete from schedule where name = :name returning name
 insert into slot (schedule, slot, job, outcome) values (:schedule, :slot, :job, :outcome)
 on conflict (schedule, slot) do nothing
 returning slot
+
+-- name: insert_missed
+insert into slot (schedule, slot, outcome) select :schedule, value, 'missed' from json_each(:slots) where true
+on conflict (schedule, slot) do nothing
 
 -- name: slots
 select slot, job, outcome from slot where schedule = :schedule order by slot desc limit :limit

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import NoReturn
 
 from custody.model.errors import BadInput, NotFound, Refused
 from custody.model.job import NewJob
-from custody.model.schedule import Schedule, checked, due, slots
+from custody.model.schedule import Schedule, Wanted, checked, due
+from custody.model.times import slots
 from custody.stores.database import Database
 from custody.stores.history import write_note
 from custody.stores.rows import Row, Tx, dumps, loads
 from custody.stores.submit import submit_one
 
 MOST_MISSED = 1000
-"""Missed slots recorded one by one; beyond that, one note says how many."""
+"""Missed slots recorded one by one; beyond that, one note says how many. And about as many in one transaction:
+others want to write, too."""
+MOST_PORTIONS = 100
+"""What is left after so many transactions is left for the next look."""
 
 
 class SqlSchedules:
@@ -23,23 +28,19 @@ class SqlSchedules:
         self._db = db
 
     def put(self, schedule: Schedule, who: str) -> None:
-        checked(schedule)
-        _job(schedule, 0).checked()
+        """Make one, or make it exactly this."""
+        _checked(schedule)
+        self._db.write(lambda tx: _set(tx, schedule, _find(tx, schedule.name), who))
 
-        def work(tx: Tx) -> None:
-            following = next(slots(schedule.spec, schedule.zone, tx.now))
-            before = _find(tx, schedule.name)
-            if before and (before.spec, before.zone) != (schedule.spec, schedule.zone):
-                _pass_over(tx, before, who)
-            tx.run(
-                "set_schedule", name=schedule.name, spec=schedule.spec, zone=schedule.zone, kind=schedule.kind,
-                payload=dumps(schedule.payload), lane=schedule.lane, overlap=schedule.overlap, missed=schedule.missed,
-                next_slot=following,
-            )  # fmt: skip
-            told = {"spec": schedule.spec, "zone": schedule.zone, "kind": schedule.kind}
-            write_note(tx, f"schedule/{schedule.name}", "set", who, told)
+    def change(self, name: str, wanted: Wanted, who: str) -> Schedule:
+        """Make one, or change what is said about it and leave the rest as it is."""
 
-        self._db.write(work)
+        def work(tx: Tx) -> Schedule:
+            before = _find(tx, name)
+            _set(tx, _checked(wanted.of(name, before)), before, who)
+            return _find(tx, name) or _unknown(name)
+
+        return self._db.write(work)
 
     def list(self) -> Sequence[Schedule]:
         return [_schedule(row) for row in self._db.read(lambda tx: tx.run("schedules"))]
@@ -56,9 +57,11 @@ class SqlSchedules:
 
         def work(tx: Tx) -> None:
             schedule = _find(tx, name) or _unknown(name)
+            following = next(slots(schedule.spec, schedule.zone, tx.now))
             if paused:
                 _pass_over(tx, schedule, who)
-            following = next(slots(schedule.spec, schedule.zone, tx.now))
+            elif not schedule.paused:
+                following = min(following, schedule.next_slot)  # what has come is still to be run
             tx.run("pause_schedule", name=name, paused=int(paused), next_slot=following)
             write_note(tx, f"schedule/{name}", "paused" if paused else "continued", who, {})
 
@@ -77,7 +80,12 @@ class SqlSchedules:
         """Turn every slot that has come into a job, once; answers how many jobs were made."""
         if not self._db.read(lambda tx: tx.run("due_schedules")):
             return 0
-        made = self._db.write(lambda tx: sum(_by_itself(tx, _schedule(row), agent) for row in tx.run("due_schedules")))
+        made = 0
+        for _ in range(MOST_PORTIONS):
+            some, left = self._db.write(lambda tx: _portion(tx, agent))
+            made += some
+            if not left:
+                break
         self._db.bell.ring()
         return made
 
@@ -95,38 +103,69 @@ def _find(tx: Tx, name: str) -> Schedule | None:
     return next(map(_schedule, tx.run("schedule", name=name)), None)
 
 
+def _checked(schedule: Schedule) -> Schedule:
+    checked(schedule)
+    _job(schedule, 0).checked()
+    return schedule
+
+
+def _set(tx: Tx, schedule: Schedule, before: Schedule | None, who: str) -> None:
+    following = next(slots(schedule.spec, schedule.zone, tx.now))
+    if before and (before.spec, before.zone) != (schedule.spec, schedule.zone):
+        _pass_over(tx, before, who)
+    tx.run(
+        "set_schedule", name=schedule.name, spec=schedule.spec, zone=schedule.zone, kind=schedule.kind,
+        payload=dumps(schedule.payload), lane=schedule.lane, overlap=schedule.overlap, missed=schedule.missed,
+        next_slot=following,
+    )  # fmt: skip
+    told = {"spec": schedule.spec, "zone": schedule.zone, "kind": schedule.kind}
+    write_note(tx, f"schedule/{schedule.name}", "set", who, told)
+
+
 def _unknown(name: str) -> NoReturn:
     raise NotFound(
         f"there is no schedule {name}", code="schedule.unknown", hint="`custody schedule list` shows what there is"
     )
 
 
-def _by_itself(tx: Tx, schedule: Schedule, agent: str) -> int:
+def _portion(tx: Tx, agent: str) -> tuple[int, bool]:
+    """Run those that are due, until many missed slots were recorded; how many jobs were made, and are some left?"""
+    made = recorded = 0
+    for row in tx.run("due_schedules"):
+        if recorded >= MOST_MISSED:
+            return made, True
+        jobs, missed = _by_itself(tx, _schedule(row), agent)
+        made, recorded = made + jobs, recorded + missed
+    return made, False
+
+
+def _by_itself(tx: Tx, schedule: Schedule, agent: str) -> tuple[int, int]:
     """One that cannot be run is paused and says why: it must not keep the others from their time."""
     tx.run("mark")
     try:
-        made = advance(tx, schedule, agent)
+        done = advance(tx, schedule, agent)
     except (BadInput, Refused, NotFound) as error:
         tx.run("back_to_mark")
         tx.run("pause_schedule", name=schedule.name, paused=1, next_slot=schedule.next_slot)
         told = {"why": str(error), "code": error.code}
         write_note(tx, f"schedule/{schedule.name}", "paused", agent, told, "failure")
-        made = 0
+        done = 0, 0
     tx.run("drop_mark")
-    return made
+    return done
 
 
-def advance(tx: Tx, schedule: Schedule, agent: str) -> int:
-    """Take the slots of a schedule that have come since it was looked at; answers how many jobs were made."""
+def advance(tx: Tx, schedule: Schedule, agent: str) -> tuple[int, int]:
+    """Take the slots of a schedule that have come since it was looked at; answers how many jobs were made, and how many
+    slots were recorded as missed."""
     come, count = _take(tx, schedule)
     if not come:
-        return 0
+        return 0, 0
+    if count > 1 and schedule.missed == "skip":
+        _missed(tx, schedule, come, count, agent)
+        return 0, len(come)
     *earlier, last = come
     _missed(tx, schedule, earlier, count - 1, agent)
-    if earlier and schedule.missed == "skip":
-        tx.run("insert_slot", schedule=schedule.name, slot=last, job=None, outcome="missed")
-        return 0
-    return _run(tx, schedule, last, agent)
+    return _run(tx, schedule, last, agent), len(earlier)
 
 
 def _pass_over(tx: Tx, schedule: Schedule, agent: str) -> None:
@@ -144,10 +183,9 @@ def _take(tx: Tx, schedule: Schedule) -> tuple[list[int], int]:
     return (come, count) if won else ([], 0)
 
 
-def _missed(tx: Tx, schedule: Schedule, come: Sequence[int], count: int, agent: str) -> None:
-    for slot in come:
-        tx.run("insert_slot", schedule=schedule.name, slot=slot, job=None, outcome="missed")
+def _missed(tx: Tx, schedule: Schedule, come: list[int], count: int, agent: str) -> None:
     if come:
+        tx.run("insert_missed", schedule=schedule.name, slots=json.dumps(come))
         told = {"slots": count, "first": schedule.next_slot, "last": come[-1]}
         write_note(tx, f"schedule/{schedule.name}", "missed", agent, told, "warning")
 

@@ -159,8 +159,7 @@ def _hold(tx: Tx, scope: str, name: str) -> Reason:
 
 
 def _in_queue(tx: Tx, job: Job) -> Reason:
-    queue = f"{job.kind}|{job.state}|{job.place}|{job.lane}"
-    ahead = tx.run("ahead", queue=queue, priority=job.priority, id=job.id)[0][0]
+    ahead = tx.run("ahead", queue=job.queue, priority=job.priority, id=job.id)[0][0]
     serving = [row[0] for row in tx.run("workers", since=tx.now - 30_000_000) if _serves(row, job)]
     if not serving:
         return Reason(

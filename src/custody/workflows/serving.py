@@ -28,6 +28,7 @@ from custody.workflows.shop import Shop
 from custody.workflows.tasks import confirm_dead, run_task
 
 RECONCILE_SECONDS = 5.0
+PATIENT = Backoff(first=1, most=60)
 ASKED_AT_ONCE = 8  # repositories, so that a server that says nothing keeps only some of them waiting
 
 
@@ -80,13 +81,17 @@ def _client(work: Path) -> Path:
 def kinds(shop: Shop, at_once: int = 0) -> Sequence[Kind]:
     """Long tasks leave a thread of every worker to planning and to quick tasks; and so do those that are only called
     quick."""
-    patient = Backoff(first=1, most=60)
     return (
-        Kind(COMMIT_KIND, lambda work: commit(work, shop.store), tries=1_000_000, backoff=patient),
-        Kind(RUN_KIND, lambda work: run(work, shop.store), tries=1_000_000, backoff=patient),
+        planning(shop.store),
+        Kind(RUN_KIND, lambda work: run(work, shop.store), tries=1_000_000, backoff=PATIENT),
         replace(_tasks(shop, QUICK_KIND), spare=1),
         replace(_tasks(shop, TASK_KIND), at_once=at_once, spare=1),
     )
+
+
+def planning(store: Store) -> Kind:
+    """Whoever has planned a revision plans the next one, if it is known by then."""
+    return Kind(COMMIT_KIND, lambda work: commit(work, store), tries=1_000_000, backoff=PATIENT, onward=True)
 
 
 def _tasks(shop: Shop, kind: str) -> Kind:

@@ -198,6 +198,10 @@ class TreeQueue:
             )
         return as_job(seen, self._at.now())
 
+    def failures_before(self, job: Job) -> int:
+        """As its history says. What the follower has not written yet is one try more."""
+        return self._sql.failures_before(job)
+
     def reason(self, job: Job) -> str:
         """Why it failed, in the words of whoever worked on it."""
         if not tree.in_tree(job.id):

@@ -28,13 +28,21 @@ Run = Callable[[dict[str, Any]], list[Row]]
 
 
 def claim_many(run: Run, queues: Sequence[str], limit: int, front: Front) -> list[Row]:
-    """A few from each queue in turn; what one cannot fill is left to those after it."""
+    """A few from each queue in turn; what one cannot fill is left to those after it.
+
+    What was taken is answered, whatever becomes of the statements after it: nobody else would know of it until its
+    lease ends. If the server stays away, whoever asks next will hear of it."""
     rows: list[Row] = []
     asked = list(dict.fromkeys(queues))
     while asked:
         left = limit - len(rows)
         share = -(-left // len(asked))
-        taken, went_on = front.claim(run, asked, share, left)
+        try:
+            taken, went_on = front.claim(run, asked, share, left)
+        except Exception:
+            if not rows:
+                raise
+            break
         rows += taken
         if len(taken) == left:
             break

@@ -16,8 +16,9 @@ from custody.stores import items, moves
 from custody.stores.clock import Clock
 from custody.stores.items import Look
 from custody.stores.postgres import claiming, submitting
-from custody.stores.postgres.claiming import Front, as_claims, claim_many, renew_many
+from custody.stores.postgres.claiming import Front, Holds, as_claims, claim_many, renew_many
 from custody.stores.postgres.connection import Address
+from custody.stores.postgres.lost import PATIENCE, waited_for
 from custody.stores.postgres.many import PostgresMany
 from custody.stores.postgres.migrating import migrate
 from custody.stores.postgres.notify import Messenger
@@ -36,7 +37,7 @@ from custody.stores.postgres.together import Together
 from custody.stores.postgres.transaction import PostgresTx, Transactions
 from custody.stores.rows import Row, Tx
 from custody.stores.settling import settle_many
-from custody.stores.submit import Submitted
+from custody.stores.submit import MICROSECONDS, Submitted
 
 T = TypeVar("T")
 
@@ -102,7 +103,11 @@ class PostgresDatabase:
                 lambda tx: claiming.found_again(tx, ours, holder),
             )
 
-        return as_claims(claim_many(run, queues, limit, self._front), holder, self.read)
+        def look(work: Callable[[Tx], Holds]) -> Holds:
+            # They are taken already: rather wait for the server than let them lie until their leases end.
+            return waited_for(lambda: self.read(work), min(PATIENCE, lease / 2 / MICROSECONDS))
+
+        return as_claims(claim_many(run, queues, limit, self._front), holder, look)
 
     def renew(self, claims: list[Claim], lease: int) -> dict[int, str]:
         def run(values: dict[str, Any]) -> list[Row]:

@@ -90,13 +90,21 @@ def found_out(pool: Pool, session: Session, look: Callable[[], T | None]) -> T |
     """What was done in a session that we lost, as `look` finds it once that is over; None if nothing was. A server
     that is away again meanwhile is waited for: it would be wrong to say only that it does not answer."""
     _ask_until_known(pool, lambda db: None if lingers(db, session) else "over")
-    stop_at = time.monotonic() + PATIENCE
+    try:
+        return waited_for(look, PATIENCE)
+    except Unavailable as error:
+        raise _unknown() from error
+
+
+def waited_for(look: Callable[[], T], seconds: float) -> T:
+    """What is seen as soon as the server answers, if it does within that time."""
+    stop_at = time.monotonic() + seconds
     while True:
         try:
             return look()
-        except Unavailable as error:
+        except Unavailable:
             if time.monotonic() > stop_at:
-                raise _unknown() from error
+                raise
             time.sleep(0.01)
 
 

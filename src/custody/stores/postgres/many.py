@@ -54,6 +54,9 @@ class PostgresMany:
         rows = self.tx.run("count_down_many", ids=numbers(waiters), bys=numbers(met[waiter] for waiter in waiters))
         return [row[:4] for row in rows]
 
+    def claim_onward(self, ids: Sequence[int], lease: int, **values: str) -> Sequence[Row]:
+        return self.tx.run("claim_onward", ids=numbers(ids), lease=lease, **values)
+
     def contested(self, ids: Sequence[int]) -> Sequence[int]:
         """Their lines were locked when they were counted."""
         return contested(self.tx, ids)

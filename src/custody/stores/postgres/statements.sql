@@ -154,6 +154,18 @@ select pg_advisory_xact_lock(name) from (
     select distinct hashtextextended(line || '|' || task, 0) as name from job
     where id = any(:ids::bigint[]) order by name) as locks
 
+-- name: claim_onward
+-- The first of these that is ready in this queue, for whoever has just made it ready.
+update job
+set holder = :holder, until = :now + :lease, token = token + 1, move = :move, attempts = attempts + 1
+where id = (
+    select job.id from job
+    where job.id = any(:ids::bigint[]) and {ready} and queue = :queue and {kind_open} and {lane_open}
+        and not exists (select 1 from hold where scope in ('collection', 'batch'))
+    order by priority, id
+    limit 1)
+returning {job_columns}
+
 -- name: contested
 -- Of jobs on lines: those that will supersede others, and those that a newer instance has superseded already.
 select job.id from job
@@ -400,6 +412,12 @@ where changed > :since
 -- fragment: beyond
 -- No job has so high a number.
 9223372036854775807
+
+-- name: insert_missed
+-- Every database unfolds a list in its own way.
+insert into slot (schedule, slot, outcome)
+select :schedule, one::bigint, 'missed' from json_array_elements_text(:slots::json) as one
+on conflict (schedule, slot) do nothing
 
 -- The rows of a page, when its keys are known.
 

@@ -69,5 +69,8 @@ class SqliteMany:
     def count_down(self, met: Mapping[int, int]) -> Sequence[Row]:
         return self.tx.run("count_down_many", given=_text(sorted(met.items())))
 
+    def claim_onward(self, ids: Sequence[int], lease: int, **values: str) -> Sequence[Row]:
+        return self.tx.run("claim_onward", given=_text(ids), lease=lease, **values)
+
     def contested(self, ids: Sequence[int]) -> Sequence[int]:
         return [row[0] for row in self.tx.run("contested", given=_text(ids))] if ids else []

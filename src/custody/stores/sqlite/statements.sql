@@ -60,6 +60,18 @@ from (select value ->> 0 as its_id, value ->> 1 as its_by from json_each(:given)
 where job.id = given.its_id
 returning id, unmet, ended, line
 
+-- name: claim_onward
+-- The first of these that is ready in this queue, for whoever has just made it ready.
+update job
+set holder = :holder, until = :now + :lease, token = token + 1, move = :move, attempts = attempts + 1
+where id = (
+    select job.id from job
+    where job.id in (select value from json_each(:given)) and {ready} and queue = :queue and {kind_open} and {lane_open}
+        and not exists (select 1 from hold where scope in ('collection', 'batch'))
+    order by priority, id
+    limit 1)
+returning {job_columns}
+
 -- name: contested
 -- Of jobs on lines: those that will supersede others, and those that a newer instance has superseded already.
 select job.id from job

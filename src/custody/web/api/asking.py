@@ -113,9 +113,17 @@ class BulkSubmission(Asking):
 
 
 class NewSchedule(Asking):
-    spec: str = Field(min_length=1, max_length=200, description='"0 3 * * 1-5" or "every 30m"')
-    kind: str = Field(min_length=1, max_length=200)
-    payload: dict[str, Any] = Field(default_factory=dict)
-    zone: str = Field("UTC", max_length=100)
-    lane: str = Field("", max_length=200)
-    paused: bool | None = None
+    spec: str = Field(min_length=1, max_length=200, description='"0 3 * * 1-5", "every 30m" or "@daily"')
+    kind: str = Field(min_length=1, max_length=200, description="of the jobs it makes")
+    payload: dict[str, Any] | None = Field(None, description="of the jobs it makes; left out, it stays, or is empty")
+    zone: str | None = Field(None, max_length=100, description="time zone; left out, it stays, or is UTC")
+    lane: str | None = Field(None, max_length=200, description="of the jobs it makes; left out, it stays")
+    overlap: str | None = Field(
+        None,
+        max_length=20,
+        description="when the last run has not ended: skip or allow; left out, it stays, or is skip",
+    )
+    missed: str | None = Field(
+        None, max_length=20, description="when several have come unseen: once or skip; left out, it stays, or is once"
+    )
+    paused: bool | None = Field(None, description="left out, it stays")

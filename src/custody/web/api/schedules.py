@@ -6,7 +6,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from custody.model.errors import NotFound
-from custody.model.schedule import Schedule
+from custody.model.schedule import Wanted
 from custody.web import formats
 from custody.web.api.asking import PROBLEM, NewSchedule
 from custody.web.site import caller_of, site_of
@@ -30,11 +30,11 @@ def show(request: Request, name: str) -> Response:
 
 @router.put("/api/v1/schedules/{name:path}")
 def put(request: Request, name: str, given: NewSchedule) -> Response:
-    """Make or change one."""
+    """Make or change one; what is left out stays as it is."""
     schedules, who = site_of(request).store.schedules, caller_of(request).name
-    schedules.put(Schedule(name, given.spec, given.kind, given.payload, given.zone, given.lane), who)
-    if given.paused is not None and schedules.get(name).paused != given.paused:
-        schedules.pause(name, given.paused, who)
+    wanted = Wanted(**given.model_dump(exclude={"paused"}))
+    if given.paused not in (None, schedules.change(name, wanted, who).paused):
+        schedules.pause(name, bool(given.paused), who)
     return formats.as_json({"schedule": schedules.get(name)})
 
 

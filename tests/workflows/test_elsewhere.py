@@ -5,13 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
-from custody.border.confinement import EXITED, End
 from custody.border.sandbox import Spec
 from custody.cli.archive import app
 from custody.engine import Serving, Settings, Worker
@@ -26,7 +24,6 @@ from custody.workflows.tasks import run_task
 from rig.need import need
 from rig.svn import Repository
 from workflows.desk import Desk, sitting_at, until
-from workflows.test_ends import concluded
 
 LONG = "- {name: long, image: localhost/none/such, cancels: [PREV], script: 'exit 0'}\n"
 ADOPT = 3.0
@@ -89,17 +86,22 @@ def test_what_is_taken_over_goes_on_when_the_container_elsewhere_is_dead_and_why
     assert time_of(desk, job, ("waited",)) >= dead_by
     now = desk.task(1, "long")
     assert now.crashes == 0, "who only looks is not killed by it"
-    assert images.looks(now) >= 1
     assert images.MAY_LIVE not in CliRunner().invoke(app, words, catch_exceptions=False).stdout
 
 
-def test_looks_at_what_lives_elsewhere_use_up_none_of_its_retries(tmp_path: Path) -> None:
-    facts = {images.LOOKS: {"0": 4}}
-    told = concluded(tmp_path, End(EXITED, 3), facts, attempts=6, recipe={"retries": 2})
-    assert told.transient
-    assert not concluded(tmp_path, End(EXITED, 3), facts, attempts=7, recipe={"retries": 2}).transient
-    later: Any = SimpleNamespace(retries=1, facts=facts)
-    assert images.looks(later) == 0, "a person had it run again, and attempts are counted anew"
+@pytest.mark.parametrize(("retries", "end"), [(0, "failed"), (1, None)])
+def test_workers_that_vanish_use_up_none_of_a_tasks_own_retries(one_desk: Desk, retries: int, end: str | None) -> None:
+    text = f"- {{name: long, script: exit 3, retries: {retries}}}\n"
+    one_desk.notify(one_desk.commit({"_workflows/a.yaml": text}))
+    Worker(one_desk.store, Serving(tuple(kinds(one_desk.shop))).only([COMMIT_KIND]), Settings()).run_until_quiet()
+    one_desk.store.queue.claim(one_desk.store.queue.ready_queues("workflow/task|"), "gone", 0.01)
+    for _ in range(2):
+        until(lambda: one_desk.task(1, "long").until < one_desk.store.now())
+        one_desk.store.queue.claim_expired(["workflow/task|"], "gone too", 0.01)
+    until(lambda: one_desk.task(1, "long").until < one_desk.store.now())
+    one_desk.worker().run_until_idle(1)
+    job = one_desk.task(1, "long")
+    assert (job.attempts, job.code, job.ended) == (0 if end else 4, "exit.3", end)
 
 
 def under_way(desk: Desk) -> Path:

@@ -16,20 +16,17 @@ from custody.workflows.tasks import _conclude, confirm_dead
 from workflows.desk import Desk, until
 
 
-def concluded(
-    tmp_path: Path,
-    end: End,
-    facts: dict[str, Any] | None = None,
-    attempts: int = 1,
-    recipe: dict[str, Any] | None = None,
-) -> Failed:
-    job = SimpleNamespace(attempts=attempts, id=7, retries=0, facts=facts or {})
+def concluded(tmp_path: Path, end: End, facts: dict[str, Any] | None = None) -> Failed:
+    job = SimpleNamespace(attempts=1, id=7)
     work: Any = SimpleNamespace(
-        job=job, payload={"archive": "proj", "revision": 1, "task": "a", "run": "commit"}, facts=facts or {}
+        job=job,
+        payload={"archive": "proj", "revision": 1, "task": "a", "run": "commit"},
+        facts=facts or {},
+        tried=lambda most: 1,
     )
     shop: Any = SimpleNamespace(kept=tmp_path, folder=lambda job: tmp_path / "job")
     running: Any = SimpleNamespace(output=lambda: b"", remove=lambda: None)
-    return cast(Failed, _conclude(work, shop, recipe or {}, running, end, tmp_path))
+    return cast(Failed, _conclude(work, shop, {}, running, end, tmp_path))
 
 
 @pytest.mark.parametrize(

@@ -57,18 +57,10 @@ def outlast(job: Job, shop: Shop) -> None:
     if job.revoked:
         time.sleep(left)
         return
-    new = {"container": _doomed(known, shop), LOOKS: {str(job.retries): looks(job) + 1}}
-    holder = str(job.holder)
-    shop.store.queue.keep(Claim(job, job.token, holder), {**job.facts, **new}, new, (), holder)
+    if "dead_by" not in known:
+        holder, new = str(job.holder), {"container": _doomed(known, shop)}
+        shop.store.queue.keep(Claim(job, job.token, holder), {**job.facts, **new}, new, (), holder)
     raise Unavailable(MAY_LIVE, code="task.elsewhere", where=str(known["name"]))
-
-
-LOOKS = "looks_elsewhere"
-
-
-def looks(job: Job) -> int:
-    """How many attempts only found that it was too early: they are none of its own."""
-    return int(job.facts.get(LOOKS, {}).get(str(job.retries), 0))
 
 
 def lives_until(job: Job, now: int) -> int:

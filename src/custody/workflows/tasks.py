@@ -163,7 +163,8 @@ def _conclude(work: Work, shop: Shop, recipe: dict[str, Any], running: Running, 
     if end.reason in (STOPPED, LEASE):
         return Failed("task.stopped", "it was stopped before it ended", transient=True, detail=told, keep=kept)
     code, reason = REASONS.get(end.reason, (f"exit.{end.code}", _last_words(log) or f"exit code {end.code}"))
-    again = work.job.attempts - images.looks(work.job) <= int(recipe.get("retries", 0)) or end.reason == LOST
+    retries = int(recipe.get("retries", 0))
+    again = work.tried(retries + 1) <= retries or end.reason == LOST
     reason = f"{reason}: {end.detail}" if end.detail else reason
     events = [] if again else [_event(work, "failure", {**told, "reason": reason})]
     return Failed(code, reason, transient=again, detail=told, keep=kept, events=events)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 
 from custody.engine import Serving, Settings, Worker
 from custody.engine.commands import Operator
+from custody.engine.work import Work
 from custody.model.errors import Unavailable
 from custody.model.machine import PLAIN
 from custody.stores import Store, open_store
@@ -20,9 +22,10 @@ from custody.workflows.folder import FolderArchive
 from custody.workflows.notify import COMMIT_KIND, reconcile
 from custody.workflows.planning import TASK_KIND, task_key
 from custody.workflows.serving import WorkflowConfig, kinds, open_shop
-from custody.workflows.shop import Shop
+from custody.workflows.shop import Shop, attempt_name
+from custody.workflows.tasks import run_task
 from rig.need import need as need_service
-from workflows.desk import until
+from workflows.desk import Desk, until
 from workflows.repositories import GitRepository, SvnRepository
 
 TASK = "- {name: build, script: echo built}\n"
@@ -111,3 +114,23 @@ def test_an_archive_of_folders_stops_between_two_files(tmp_path: Path) -> None:
     with pytest.raises(Unavailable):
         archive.export(1, tmp_path / "out", lambda: next(left))
     assert len(list((tmp_path / "out").iterdir())) == 2
+
+
+def test_a_worker_that_leaves_does_not_leave_a_stubborn_task_its_whole_grace(one_desk: Desk) -> None:
+    """Its job is given back a moment later, and another worker may begin it."""
+    text = "- name: build\n  grace: 10m\n  script: |\n    trap '' TERM\n    echo begun\n"
+    text += "    while :; do sleep 0.1; done\n"
+    one_desk.notify(one_desk.commit({"_workflows/a.yaml": text}))
+    with planned(one_desk.store, one_desk.shop) as job:
+        queue = one_desk.store.queue
+        work = Work(queue.claim(queue.ready_queues("workflow/task|"), "ada's", 600)[0], queue)
+        work.trusted_until = time.monotonic() + 600
+        thread = threading.Thread(target=run_task, args=(work, one_desk.shop))
+        thread.start()
+        name = attempt_name(work.job)
+        until(lambda: (found := one_desk.shop.sandboxes.find(name)) and found.output() == b"begun\n")
+        work.stop("shutdown")
+        thread.join(120)
+        assert not thread.is_alive(), "ten minutes"
+        assert one_desk.shop.sandboxes.find(name) is None
+        assert queue.get(job).ended is None

@@ -42,6 +42,7 @@ from custody.workflows.shop import (
 from custody.workflows.window import Window
 
 BEAT_SECONDS = 0.2
+LEAVING_SECONDS = 1.0  # a worker that leaves has had its patience; soon after this its jobs are anybody's
 MOST_TOLD = 2_000
 REASONS = {
     TIMEOUT: ("task.timeout", "it did not end within its time"),
@@ -138,7 +139,7 @@ def _watch(work: Work, running: Running, longer: float) -> End:
     """Until it ends: pass the lease on, as far as it is known to be ours, and what it may live beyond that."""
     while (end := running.wait(BEAT_SECONDS)) is None:
         if work.stopped:
-            return running.stop()
+            return running.stop(LEAVING_SECONDS if work.stop_reason == "shutdown" else None)
         running.confirm(work.trusted_until + longer)
     return end
 

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from custody.cli.archive import app
-from custody.model.errors import BadInput, Unavailable
+from custody.model.errors import BadInput, NotFound, Unavailable
 from custody.stores import open_store
 from custody.workflows import hooks
 from custody.workflows.archives import Archives
@@ -127,3 +127,18 @@ def test_where_there_is_no_configuration_a_newcomer_is_told_who_runs_the_tasks(h
     assert "`custody init`" in archive("add", "proj", "kept").stdout
     (home / "custody.toml").write_text("")
     assert "`custody init`" not in archive("add", "more", "more").stdout
+
+
+def test_a_working_copy_is_told_from_a_repository(home: Path) -> None:
+    subprocess.run(["git", "init", "-q", "copy"], check=True, cwd=home)
+    refused = archive("add", "proj", "copy").exception
+    assert isinstance(refused, NotFound)
+    assert "working copy" in refused.hint
+
+
+def test_a_revision_without_tasks_says_so_when_it_is_planned(home: Path) -> None:
+    (home / "source").mkdir()
+    (home / "source" / "a.txt").write_text("a")
+    FolderArchive.make(home / "kept").keep(home / "source", "one", "ada")
+    assert "1 revision taken in" in archive("add", "proj", "kept").stdout
+    assert archive("plan", "proj").stdout.startswith("revision 1 adds no tasks")

@@ -11,7 +11,7 @@ import typer
 from custody.cli import archive_tasks, archive_why, running
 from custody.cli.archive_tasks import Name, Revision, StoreUrl, faults_of, opened, revision_jobs, word
 from custody.cli.config import absolute, find
-from custody.cli.running import AsJson, Why
+from custody.cli.running import AsJson, Why, counted
 from custody.cli.when import ago
 from custody.model.errors import CustodyError, NotFound, Refused, Unavailable
 from custody.stores import Store
@@ -62,7 +62,9 @@ def add(
         if hook:
             _install(handle, name, path)
         new = reconcile(handle, kept)
-    print(f"archive {name} ({system}): {new} revisions taken in" + ("; the hook is installed" if hook else ""))
+    print(
+        f"archive {name} ({system}): {counted(new, 'revision')} taken in" + ("; the hook is installed" if hook else "")
+    )
     if find(None) is None:
         print("its tasks are run by `custody worker run` where there is a custody.toml: `custody init` writes one")
 
@@ -110,7 +112,7 @@ def notify(
             new = reconcile(handle, kept, "hook")
         else:
             new = take_in(handle, name, int(revision[0]))
-    print(f"{new} revisions taken in")
+    print(f"{counted(new, 'revision')} taken in")
 
 
 @app.command("list")
@@ -138,7 +140,7 @@ def list_(store: StoreUrl = "", json: AsJson = False) -> None:
 @app.command()
 def graph(
     name: Name,
-    last: Annotated[int, typer.Option(help="so many revisions")] = 10,
+    last: Annotated[int, typer.Option(min=1, help="so many revisions")] = 10,
     format_: Annotated[str, typer.Option("--format", help="grid; or who waits for whom as text, dot or svg")] = "grid",
     store: StoreUrl = "",
 ) -> None:
@@ -188,6 +190,8 @@ def plan(
         print(f"earlier {cancel.victim} <!= rev-{planned.revision}:{cancel.task}")
     if planned.skipped:
         print(planned.skipped)
+    elif not planned.faults and not planned.tasks:
+        print(f"revision {planned.revision} adds no tasks: none of the files in {FOLDER} has any that runs on a commit")
     raise typer.Exit(1 if planned.faults else 0)
 
 
@@ -198,7 +202,8 @@ def lint(folder: Annotated[Path, typer.Argument(help="a working copy")] = Path("
     found = read(files)
     for fault in (*found.faults, *remarks(found, paths)):
         print(fault)
-    print(f"{sum(len(workflow.tasks) for workflow in found.workflows)} tasks, {len(found.faults)} faults")
+    tasks = sum(len(workflow.tasks) for workflow in found.workflows)
+    print(f"{counted(tasks, 'task')}, {counted(len(found.faults), 'fault')}")
     raise typer.Exit(1 if found.faults else 0)
 
 

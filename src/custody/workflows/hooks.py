@@ -110,7 +110,12 @@ def kind_of(repository: Path) -> Kind:
         return SUBVERSION
     if (repository / "objects").is_dir() and (repository / "HEAD").exists():
         return GIT
-    hint = "a Subversion repository, or a bare git one"
+    is_copy = any((repository / name).exists() for name in (".git", ".svn"))
+    hint = (
+        "this is a working copy: name the repository itself"
+        if is_copy
+        else "a Subversion repository, or a bare git one"
+    )
     raise NotFound("there is no repository here", code="archive.unreachable", where=str(repository), hint=hint)
 
 

@@ -54,7 +54,7 @@ def time_of(desk: Desk, job: Job, types: tuple[str, ...]) -> int:
 
 def test_what_is_superseded_while_its_container_may_live_elsewhere_ends_when_that_is_dead(desk: Desk) -> None:
     begun(desk, {"home": "elsewhere", "name": "task-x", "adopt": ADOPT})
-    with desk.working(lease=1.0, grace=0.1):
+    with desk.working(lease=2.0, grace=0.1):
         until(lambda: "dead_by" in desk.task(1, "long").facts["container"])
         dead_by = desk.task(1, "long").facts["container"]["dead_by"]
         desk.notify(desk.commit({"a.txt": "more"}))
@@ -66,7 +66,7 @@ def test_what_is_superseded_while_its_container_may_live_elsewhere_ends_when_tha
 
 def test_what_is_cancelled_while_its_container_may_live_elsewhere_ends_when_that_is_dead(desk: Desk) -> None:
     job = begun(desk, {"home": "elsewhere", "name": "task-x", "adopt": ADOPT})
-    with desk.working(lease=1.0, grace=0.1):
+    with desk.working(lease=2.0, grace=0.1):
         until(lambda: "dead_by" in desk.task(1, "long").facts["container"])
         dead_by = desk.task(1, "long").facts["container"]["dead_by"]
         desk.operator.cancel(job.id, "enough")
@@ -77,7 +77,7 @@ def test_what_is_cancelled_while_its_container_may_live_elsewhere_ends_when_that
 def test_what_is_taken_over_goes_on_when_the_container_elsewhere_is_dead_and_why_says_so(desk: Desk) -> None:
     job = begun(desk, {"home": "elsewhere", "name": "task-x", "adopt": ADOPT})
     words = ["why", "proj", "1", "long", "--store", desk.store.url]
-    with desk.working(lease=1.0, grace=0.1):
+    with desk.working(lease=2.0, grace=0.1):
         until(lambda: "dead_by" in desk.task(1, "long").facts["container"])
         dead_by = desk.task(1, "long").facts["container"]["dead_by"]
         said = CliRunner().invoke(app, words, catch_exceptions=False).stdout
@@ -99,7 +99,7 @@ def test_workers_that_vanish_use_up_none_of_a_tasks_own_retries(one_desk: Desk, 
         until(lambda: one_desk.task(1, "long").until < one_desk.store.now())
         one_desk.store.queue.claim_expired(["workflow/task|"], "gone too", 0.01)
     until(lambda: one_desk.task(1, "long").until < one_desk.store.now())
-    one_desk.worker().run_until_idle(1)
+    one_desk.worker(lease=60.0).run_until_idle(1)
     job = one_desk.task(1, "long")
     assert (job.attempts, job.code, job.ended) == (0 if end else 4, "exit.3", end)
 

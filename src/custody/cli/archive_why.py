@@ -29,7 +29,8 @@ def why(
         if json:
             running.emit(reasons)
             return
-        told = [(reason.text, _clears(handle, name, job, reason)) for reason in reasons]
+        itself = f"{name} {revision} {task}{of_run(run)}"
+        told = [(reason.text, _clears(handle, name, job, itself, reason)) for reason in reasons]
         is_faulty = task == "COMMIT" and find_task(handle, task_key(name, revision, "commit", FAULTY)) is not None
     for text, clears in told:
         print(running.harmless(f"{name} r{revision} {task}: {text}\n  until: {clears}"))
@@ -44,17 +45,18 @@ def _elsewhere(job: Job, now: int) -> Sequence[Reason]:
     return [Reason("elsewhere", MAY_LIVE, clears)] if until else []
 
 
-def _clears(store: Store, name: str, job: Job, reason: Reason) -> str:
+def _clears(store: Store, name: str, job: Job, itself: str, reason: Reason) -> str:
     if job.task == FAULTY:
         return "a later commit mends it"
     if job.ended in ("failed", "cancelled"):
-        return f"`{_retry(name, job)}`"
+        return f"`custody archive retry {itself}`"
     other = _task(store, _OTHER.search(reason.text))
     if other is None:
         return reason.clears
+    words = f"{name} {other.payload['revision']} {other.task}{of_run(str(other.payload.get('run', 'commit')))}"
     if job.ended:  # it was skipped
-        return f"`{_retry(name, other)}`, and that succeeds: then this comes back"
-    return f"`{_retry(name, other)}`, or `{_retry(name, other, 'accept')} --why …`"
+        return f"`custody archive retry {words}`, and that succeeds: then this comes back"
+    return f"`custody archive retry {words}`, or `custody archive accept {words} --why …`"
 
 
 def _task(store: Store, found: re.Match[str] | None) -> Job | None:
@@ -64,8 +66,3 @@ def _task(store: Store, found: re.Match[str] | None) -> Job | None:
     except NotFound:
         return None
     return job if job and job.task and "revision" in job.payload else None
-
-
-def _retry(name: str, job: Job, verb: str = "retry") -> str:
-    given = job.payload
-    return f"custody archive {verb} {name} {given['revision']} {job.task}{of_run(str(given.get('run', 'commit')))}"

@@ -43,7 +43,7 @@ class StandIn:
     def head(self, revision: int, path: str, most: int, seconds: float = 120) -> tuple[bytes, int]:
         return WORKFLOW[:most], len(WORKFLOW)
 
-    def export(self, revision: int, into: Path) -> None: ...
+    def export(self, revision: int, into: Path, seconds: Seconds = 3600) -> None: ...
 
     def meta(self, revision: int) -> Meta:
         return Meta(revision, str(revision), "ann", "2026-01-01T00:00:00Z", "more")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from custody.engine import Kind, Serving, Settings, Work, Worker
 from custody.engine.commands import Operator
 from custody.engine.keeper import Keeper
 from custody.model.errors import LeaseLost, Unavailable
-from custody.model.job import Claim, NewJob
+from custody.model.job import Claim, Job, NewJob
 from custody.model.machine import PLAIN
 from custody.model.outcome import Outcome, Passed
 from custody.stores import Store, open_store
@@ -294,6 +295,32 @@ def test_work_that_does_not_finish_within_the_grace_is_released_and_its_late_wor
     other = Worker(file_store, Serving((Kind("parcel", lambda work: Passed({"by": "other"})),)))
     assert other.run_until_idle() == 1
     assert file_store.records.events(f"job/{job}")[-1].detail["by"] == "other"
+
+
+def test_work_that_may_live_on_by_itself_is_not_released_while_it_is_under_way(file_store: Store) -> None:
+    """Released, it could be said to be cancelled while its sandbox is still dying."""
+    release, asked = threading.Event(), list[int]()
+
+    def stubborn(work: Work) -> Outcome:
+        release.wait(120)
+        return Passed()
+
+    def confirm_dead(job: Job) -> None:
+        asked.append(job.id)
+
+    job = file_store.queue.submit_one(NewJob("parcel")).id
+    kind = Kind("parcel", stubborn, confirm_dead=confirm_dead)
+    worker = Worker(file_store, Serving((kind,)), Settings(threads=1, grace=0.1, lease=3))
+    thread = in_thread(worker)
+    until(lambda: file_store.queue.get(job).holder)
+    worker.stop()
+    thread.join()
+    release.set()
+    assert file_store.queue.get(job).holder == worker.holder
+    other = Worker(file_store, Serving((replace(kind, handler=lambda work: Passed()),)))
+    until(other.run_until_idle)
+    found = file_store.queue.get(job)
+    assert (found.ended, found.crashes, asked) == ("passed", 0, [job])
 
 
 @pytest.mark.parametrize("wake", [True, False])

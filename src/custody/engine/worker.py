@@ -111,7 +111,7 @@ class Worker:
         for work in running:
             work.stop("shutdown")
         self._settle_last_words()
-        self._give_back(self._with_a_say())  # the leases of what is lost simply end
+        self._leave_behind(self._with_a_say())  # the leases of what is lost simply end
         self._settler.close()
         self._keeper.close()
         self._upkeep.close(self.holder)
@@ -332,6 +332,15 @@ class Worker:
                 return
 
     # The end
+
+    def _leave_behind(self, works: list[Work]) -> None:
+        """What is still under way. What may live on by itself is nobody else's before its lease ends, and someone asks;
+        that says nothing against it."""
+        living = [work for work in works if self.serving.of(work.job).may_survive]
+        for work in living:
+            self._excuse(work)
+        self._leave(living)
+        self._give_back([work for work in works if work not in living])
 
     def _give_back(self, works: list[Work]) -> None:
         try:

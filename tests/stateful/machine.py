@@ -7,6 +7,7 @@ that is derived from others must be what a recount gives.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import strategies as st
@@ -14,12 +15,12 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from custody.model.errors import Refused
 from custody.model.graph import Edge
-from custody.model.job import Change, Claim, NewJob
+from custody.model.job import Answer, Change, Claim, NewJob, Onward
 from custody.model.suspicion import ALONE, CLEAN, NEAR, ONLY
 from custody.stores import Store
 from custody.stores.recount import recount
 from stateful.model import Queue, Row, seen, stored
-from stores.acts import BATCH, PARCEL, moved, take, worked
+from stores.acts import BATCH, PARCEL, moved, queue_of, take, worked
 from stores.clock import HandClock
 
 SECONDS = 30.0
@@ -49,7 +50,7 @@ class Comparison(RuleBasedStateMachine):
         self.store = self.fresh(self.clock)
         self.model = Queue(self.clock.now())
         self.claims: list[Claim] = []
-        self.changes: list[tuple[Change, bool]] = []  # what was settled, and whether it was done
+        self.changes: list[tuple[Change, Answer]] = []  # what was settled, and what was answered
         self.holders = 0
 
     def fresh(self, clock: HandClock) -> Store:
@@ -129,20 +130,32 @@ class Comparison(RuleBasedStateMachine):
         assert self.store.queue.release([claim]) == self.model.release(claim.id, claim.token)
 
     @precondition(lambda self: self.claims)
-    @rule(at=recent, signal=st.sampled_from((*ENDS, "wait")), delay=st.sampled_from((0, 5)))
-    def settle(self, at: int, signal: str, delay: int) -> None:
+    @rule(at=recent, signal=st.sampled_from((*ENDS, "wait")), delay=st.sampled_from((0, 5)), onward=st.booleans())
+    def settle(self, at: int, signal: str, delay: int, onward: bool) -> None:
         claim = self._claim(at)
         change = worked(claim, signal, delay=delay if signal == "wait" else 0)
+        if onward:
+            change = replace(change, onward=Onward(queue_of(), claim.holder, SECONDS))
+        waited = self.model.waiting(claim.id) if onward and signal in ENDS else []
         done = self.model.settle(claim.id, claim.token, ENDS.get(signal), delay if signal == "wait" else 0)
-        assert self.store.queue.settle([change])[0].done == done
-        self.changes.append((change, done))
+        next_one = self.model.go_on(waited, claim.holder, SECONDS) if done else None
+        answer = self.store.queue.settle([change])[0]
+        assert (answer.done, answer.onward and answer.onward.id) == (done, next_one)
+        self.changes.append((change, answer))
+        self.claims += [answer.onward] if answer.onward else []
 
     @precondition(lambda self: self.changes)
     @rule(at=recent)
     def send_again(self, at: int) -> None:
         """An answer got lost: the same move again is answered as before, and happens once."""
-        change, done = self.changes[-1 - at % len(self.changes)]
-        assert self.store.queue.settle([change])[0].done == done
+        change, before = self.changes[-1 - at % len(self.changes)]
+        answer, given = self.store.queue.settle([change])[0], before.onward
+        assert answer.done == before.done
+        if given and self.model.renew(given.id, given.token, SECONDS) != "lost":  # and its lease begins anew
+            assert answer.onward
+            assert (answer.onward.id, answer.onward.token) == (given.id, given.token)
+        else:
+            assert answer.onward is None
 
     # administrators
 

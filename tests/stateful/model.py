@@ -139,6 +139,19 @@ class Queue:
         self._spread()
         return True
 
+    def waiting(self, job: int) -> list[int]:
+        """Who has not ended and waits for it."""
+        return [row.id for row in self._waiting_for(job) if row.ended is None]
+
+    def go_on(self, waited: Iterable[int], holder: str, seconds: float) -> int | None:
+        """Of those who waited for a job that has just ended: the one that its holder goes on with."""
+        ready = [row for job in waited if (row := self.rows[job]).ready and row.state == "queued"]
+        if self.paused or not ready:
+            return None
+        row = min(ready, key=lambda row: (row.priority, row.id))
+        self._lease(row, holder, seconds)
+        return row.id
+
     def order(self, job: int, to: str) -> bool:
         """An administrator's move to another state of the machine for plain work."""
         row = self.rows[job]

@@ -24,6 +24,7 @@ from stores import (
     test_expiry,
     test_items,
     test_leases,
+    test_onward,
     test_parents,
     test_revoke,
     test_schedules,
@@ -210,6 +211,28 @@ MUTANTS: dict[str, Mutant] = {
         "poison messages: a job that kills its worker is never counted, and tried for ever",
         sql("claim", "attempts = attempts + 1", "attempts = attempts"),
         (by(test_claim.test_a_claim_gives_the_job_a_holder_until_a_time_and_counts_an_attempt),),
+    ),
+    # going on
+    "going on asks nobody whether the queue is paused": Mutant(
+        "a pause that only holds for those who look for work",
+        both(*(sql("claim_onward", words, "1") for words in (KIND_OPEN, LANE_OPEN))),
+        (
+            by(test_onward.test_only_what_anyone_could_claim_there_now_is_given, waiting=test_onward.kind_paused),
+            by(test_onward.test_only_what_anyone_could_claim_there_now_is_given, waiting=test_onward.lane_paused),
+        ),
+    ),
+    "going on takes what it has no handler for": Mutant(
+        "a worker that is given whatever follows, of whatever kind and place",
+        sql("claim_onward", "queue = :queue and ", ""),
+        (
+            by(test_onward.test_only_what_anyone_could_claim_there_now_is_given, waiting=test_onward.other_kind),
+            by(test_onward.test_only_what_anyone_could_claim_there_now_is_given, waiting=test_onward.other_place),
+        ),
+    ),
+    "a lost answer loses the next job": Mutant(
+        "leased to somebody who was never told: it stands still until the lease ends",
+        function(moves, "_next_again", lambda tx, change: None),
+        (by(test_onward.test_whose_answer_was_lost_and_asks_again_finds_the_next_one_his_for_a_whole_lease),),
     ),
     # vanished workers
     "a live lease is taken over": Mutant(

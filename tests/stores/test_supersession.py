@@ -288,3 +288,13 @@ def test_a_need_that_is_gone_is_refused_in_a_submit_of_many(store: Store) -> Non
     with pytest.raises(BadInput, match="no job 999 to wait for"):
         store.queue.submit([instance(1, "a", key="a"), instance(1, "b", key="b", needs=[Edge(999)])])
     assert store.queue.by_key("job", "a") is None
+
+
+def test_one_that_waited_for_an_older_one_to_die_also_ends_those_that_came_meanwhile(store: Store) -> None:
+    running = take_job(store, build(store, 1))
+    newer = build(store, 3)
+    late = build(store, 2, supersedes=False, needs=[Edge(submit(store, "need"))])
+    assert states(store, newer, late) == ["queued", "queued"]
+    assert settle(store, running, "supersede").done
+    assert states(store, newer, late) == ["queued", "superseded"]
+    assert is_ready(store, newer)

@@ -75,7 +75,7 @@ returning {job_columns}
 -- name: contested
 -- Of jobs on lines: those that will supersede others, and those that a newer instance has superseded already.
 select job.id from job
-where job.id in (select value from json_each(:given)) and (job.supersedes = 1 or exists (
+where job.id in (select value from json_each(:given)) and (job.supersedes > 0 or exists (
     select 1 from job as newer
     where newer.line = job.line and newer.task = job.task and newer.position > job.position and newer.supersedes = 2))
 

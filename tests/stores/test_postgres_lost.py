@@ -21,7 +21,7 @@ from custody.stores import Store, open_store
 from custody.stores.history import write_note
 from custody.stores.postgres import lost
 from custody.stores.postgres.connection import Address, Connection, connect
-from custody.stores.postgres.pool import _has_ended
+from custody.stores.postgres.pool import WARM_SECONDS, _has_ended
 from custody.stores.postgres.submitting import Order, found_again
 from custody.stores.postgres.transaction import PostgresTx, Transactions
 from custody.stores.recount import recount
@@ -223,6 +223,7 @@ def test_a_store_that_stays_away_is_said_to_be_down(near: Store, quick_postgres:
     spare, stop_at = far.db._pool._spare, time.monotonic() + 60  # type: ignore[attr-defined]
     while not all(map(_has_ended, spare)) and time.monotonic() < stop_at:
         time.sleep(0.01)  # until the end of every connection has been heard: before that, it would be "unknown"
+    time.sleep(2 * WARM_SECONDS)  # and as it would be if it had been in use just now
     with pytest.raises(Unavailable) as refused:
         submit(far)
     far.close()

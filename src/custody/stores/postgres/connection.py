@@ -38,6 +38,7 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
     prepared: set[str]
     plans: dict[tuple[str, tuple[int, ...] | None], bytes]
     adapting: Transformer
+    used_at = 0.0  # on the monotonic clock, when it was given back to the pool
 
 
 PATIENCE: Mapping[str, Any] = {

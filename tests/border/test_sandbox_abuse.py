@@ -58,7 +58,7 @@ ABUSES = [
         reason="timeout", more={"timeout": 0.3, "limits": Limits(processes=40)},
     ),
     Abuse(
-        "fork bomb", "(set +e; f() { f | f & }; f; wait) || :; sleep 1000", reason="timeout",
+        "fork bomb", "(set +e; f() { f | f & }; f; wait) || :; exec sleep 1000", reason="timeout",
         more={"timeout": 0.5, "limits": Limits(processes=60)},
     ),
     # Using everything up.

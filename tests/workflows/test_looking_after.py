@@ -112,13 +112,13 @@ def test_a_folder_inside_a_repository_is_no_archive(proj_svn: SvnRepository, svn
     assert archive("add", "proj", f"{svn_server}/", "--credentials", str(who)).exit_code == 0
 
 
-def test_another_repository_under_an_old_name_does_not_inherit_its_secrets(proj_svn: SvnRepository, home: Path) -> None:
+def test_another_repository_under_an_old_name_does_not_inherit_its_grants(proj_svn: SvnRepository, home: Path) -> None:
     assert archive("add", "proj", str(proj_svn.path)).exit_code == 0
-    assert archive("allow", "proj", "key", "--why", "it publishes").exit_code == 0
+    assert archive("grant", "proj", "secret", "key", "--why", "it publishes").exit_code == 0
     assert archive("remove", "proj", "--why", "enough").exit_code == 0
     subprocess.run(["git", "init", "-q", "--bare", "theirs.git"], check=True, cwd=home)
     assert archive("add", "proj", "theirs.git").exit_code == 0
-    assert "get no secrets" in archive("secrets", "proj").stdout
+    assert "nothing is granted" in archive("grants", "proj").stdout
 
 
 def test_where_there_is_no_configuration_a_newcomer_is_told_who_runs_the_tasks(home: Path) -> None:

@@ -8,9 +8,10 @@ from typing import Annotated
 
 import typer
 
-from custody.cli import archive_tasks, archive_why, running
+from custody.cli import archive_tasks, archive_why, grants, running
 from custody.cli.archive_tasks import Name, Revision, StoreUrl, faults_of, opened, revision_jobs, word
 from custody.cli.config import absolute, find
+from custody.cli.grants import Ended, Value, What
 from custody.cli.running import AsJson, Why, counted
 from custody.cli.when import ago
 from custody.model.errors import CustodyError, NotFound, Refused, Unavailable
@@ -26,7 +27,6 @@ from custody.workflows.notify import thaw as thaw_it
 from custody.workflows.picture import drawn, picture
 from custody.workflows.planning import FAULTY, plan_revision, preview
 from custody.workflows.schedules import keep_time
-from custody.workflows.secrets import Secrets
 
 NOTHING_YET = "nothing has been committed to {name} yet"
 
@@ -244,43 +244,28 @@ def thaw(name: Name, why: Why, store: StoreUrl = "") -> None:
 
 
 @app.command()
-def allow(
-    name: Name,
-    secret: Annotated[str, typer.Argument(help="a file in the secrets folder")],
-    why: Why,
-    branch: Annotated[str, typer.Option(help="git: only tasks of these branches, e.g. main or release/*")] = "*",
-    store: StoreUrl = "",
-) -> None:
-    """Let the tasks of an archive have a secret that their definition names."""
+def grant(name: Name, what: What, value: Value, why: Why, store: StoreUrl = "") -> None:
+    """Let the tasks of an archive have what their definition asks for: a secret, a way to a host."""
     with opened(store) as handle:
-        Secrets(handle, Path()).allow(name, secret, running.me(), why, branch)
-    print(f"tasks of {name} that ask for {secret} find it in /run/secrets/{secret}")
+        Archives(handle).get(name)
+        grants.give(handle, f"archive/{name}", what, value, why)
 
 
 @app.command()
-def forbid(name: Name, secret: Annotated[str, typer.Argument(help="a secret")], why: Why, store: StoreUrl = "") -> None:
+def withdraw(name: Name, what: What, value: Value, why: Why, store: StoreUrl = "") -> None:
     """Let them have it no longer."""
     with opened(store) as handle:
-        done = Secrets(handle, Path()).forbid(name, secret, running.me(), why)
-    print(f"tasks of {name} no longer get {secret}" if done else f"tasks of {name} did not get {secret}")
+        grants.take_back(handle, f"archive/{name}", what, value, why)
 
 
-@app.command()
-def secrets(name: Name, store: StoreUrl = "", json: AsJson = False) -> None:
-    """Which secrets the tasks of an archive may have; never their values."""
+@app.command("grants")
+def list_grants(name: Name, ended: Ended = False, store: StoreUrl = "", json: AsJson = False) -> None:
+    """What an archive was granted, by whom and why; never a secret's value."""
     with opened(store) as handle:
-        found, now = Secrets(handle, Path()).allowed(name), handle.now()
+        found, now = handle.grants.list(f"archive/{name}", ended), handle.now()
         if not found:
             Archives(handle).get(name)
-    if json:
-        running.emit(found)
-        return
-    columns = {
-        "secret": lambda allowed: allowed.secret, "branch": lambda allowed: allowed.branch,
-        "by": lambda allowed: allowed.who, "since": lambda allowed: ago(allowed.at, now) + " ago",
-        "why": lambda allowed: allowed.why,
-    }  # fmt: skip
-    running.table(columns, found, f"tasks of {name} get no secrets: custody archive allow {name} SECRET --why …")
+    grants.tell(found, now, json, f"nothing is granted to {name}: custody archive grant {name} WHAT VALUE --why …")
 
 
 @app.command()

@@ -9,6 +9,7 @@ from types import TracebackType
 
 from custody.ports import Elsewhere, WholeQueue
 from custody.stores.database import Database
+from custody.stores.grants import SqlGrants
 from custody.stores.leases import SqlLeases
 from custody.stores.ledger import SqlLedger
 from custody.stores.queue import SqlQueue
@@ -58,11 +59,12 @@ class Store:
     records: SqlRecords
     schedules: SqlSchedules
     ledger: SqlLedger
+    grants: SqlGrants
     elsewhere: Elsewhere | None = None  # jobs that are in no table
 
     @classmethod
     def over(cls, url: str, db: Database) -> Store:
-        return cls(url, db, SqlQueue(db), SqlLeases(db), SqlRecords(db), SqlSchedules(db), SqlLedger(db))
+        return cls(url, db, SqlQueue(db), SqlLeases(db), SqlRecords(db), SqlSchedules(db), SqlLedger(db), SqlGrants(db))
 
     def now(self) -> int:
         return self.db.now()

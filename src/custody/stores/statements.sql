@@ -697,3 +697,28 @@ where id > :after
   and (:collection = '' or collection = :collection) and (:code = '' or code = :code)
   and (:parent = 0 or parent = :parent)
 order by id limit :limit
+
+-- fragment: grant_columns
+id, subject, what, value, by, why, at, ended
+
+-- name: grant
+-- Nothing is granted twice at a time.
+insert into granted (subject, what, value, by, why, at)
+values (:subject, :what, :value, :by, :why, :now)
+on conflict (subject, what, value) where ended is null do nothing
+returning {grant_columns}
+
+-- name: granted
+select {grant_columns} from granted
+where subject = :subject and what = :what and value = :value and ended is null
+
+-- name: withdraw
+update granted set ended = :now
+where subject = :subject and what = :what and value = :value and ended is null
+returning id
+
+-- name: grants_of
+select {grant_columns} from granted where subject = :subject and ended is null order by what, value
+
+-- name: grants
+select {grant_columns} from granted order by subject, what, value, id

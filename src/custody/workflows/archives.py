@@ -8,6 +8,7 @@ from pathlib import Path
 
 from custody.model.errors import BadInput, NotFound, Refused
 from custody.stores import Store
+from custody.stores.grants import withdraw_all
 from custody.stores.history import write_note
 from custody.stores.rows import Tx, loads
 from custody.workflows.archive import Archive
@@ -147,7 +148,7 @@ class Archives:
         def work(tx: Tx) -> bool:
             if not tx.run("wf_drop_archive", name=name):
                 return False
-            tx.run("wf_forbid_all", archive=name)
+            withdraw_all(tx, f"archive/{name}", who, f"{name} is no longer looked after")
             write_note(tx, f"archive/{name}", "dropped", who, {"why": why} if why else {})
             return True
 

@@ -69,20 +69,6 @@ order by id
 -- The last run of a task before this one, among those that people and schedules asked for.
 select id from job where line = :line and task = :task and position < :position order by position desc limit 1
 
--- name: wf_allow_secret
-insert into archive_secret (archive, secret, branch, who, why, at)
-values (:archive, :secret, :branch, :who, :why, :now)
-on conflict (archive, secret, branch) do update set who = excluded.who, why = excluded.why, at = excluded.at
-
--- name: wf_forbid_secret
-delete from archive_secret where archive = :archive and secret = :secret returning secret
-
--- name: wf_forbid_all
-delete from archive_secret where archive = :archive
-
--- name: wf_secrets
-select archive, secret, branch, who, why, at from archive_secret where archive = :archive order by secret, branch
-
 -- name: wf_edges_of_line
 select edge.job, edge.target from edge join job on job.id = edge.job
 where job.line = :line and job.position >= :first and job.position <= :last order by edge.job, edge.target

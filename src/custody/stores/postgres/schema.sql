@@ -295,12 +295,14 @@ create table handed_in (
     at bigint not null
 );
 
-create table archive_secret (
-    archive text collate "C" not null,
-    secret text collate "C" not null,
-    branch text collate "C" not null,                       -- a pattern; * for all
-    who text not null,
+create table granted (
+    id bigint generated always as identity primary key,
+    subject text collate "C" not null,                     -- archive/NAME, robot/NAME
+    what text collate "C" not null,                        -- network, secret, repository
+    value text collate "C" not null,
+    by text not null,
     why text not null,
     at bigint not null,
-    primary key (archive, secret, branch)
+    ended bigint                              -- when it was withdrawn
 );
+create unique index granted_now on granted (subject, what, value) where ended is null;

@@ -281,12 +281,14 @@ create table handed_in (
     at integer not null
 ) strict, without rowid;
 
-create table archive_secret (
-    archive text not null,
-    secret text not null,
-    branch text not null,                       -- a pattern; * for all
-    who text not null,
+create table granted (
+    id integer primary key autoincrement,
+    subject text not null,                     -- archive/NAME, robot/NAME
+    what text not null,                        -- network, secret, repository
+    value text not null,
+    by text not null,
     why text not null,
     at integer not null,
-    primary key (archive, secret, branch)
-) strict, without rowid;
+    ended integer                              -- when it was withdrawn
+) strict;
+create unique index granted_now on granted (subject, what, value) where ended is null;

@@ -8,7 +8,7 @@ SHARED_PROOF := -n 3 --dist load --maxschedchunk 1
 SUBJECTS := engine ingest tree workflows robots channels web
 export PYTHONDONTWRITEBYTECODE = 1
 
-.PHONY: help demo test check format prove prove-long bench bench-long docs reference lock clean services compiled
+.PHONY: help demo test check format prove prove-long bench bench-long docs reference lock pin clean services compiled
 
 help:            ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -56,7 +56,12 @@ reference: .venv/dev  ## write docs/reference anew from the program
 lock:            ## renew the pinned, hashed dependencies
 	$(BIN)/uv pip compile -q --upgrade --generate-hashes --no-emit-index-url --no-header --python-version 3.11 pyproject.toml -o requirements/run.txt
 	$(BIN)/uv pip compile -q --upgrade --generate-hashes --no-emit-index-url --no-header --python-version 3.11 pyproject.toml --group dev -o requirements/dev.txt
+	$(BIN)/uv pip compile -q --generate-hashes --no-emit-index-url --no-header --python-version 3.11 pyproject.toml --extra azure -c requirements/run.txt -o requirements/azure.txt
 	$(BIN)/python docs/make_sbom.py
+
+pin:             ## what deploy/github-actions needs to install exactly this commit
+	@echo "CUSTODY_COMMIT $$(git rev-parse HEAD)"
+	@echo "CUSTODY_SHA256 $$(git archive --format=tar HEAD | sha256sum | cut -d' ' -f1)"
 
 clean:
 	rm -rf .venv build dist .mypy_cache .ruff_cache .import_linter_cache

@@ -28,6 +28,7 @@ from custody.model.errors import BadInput, LeaseLost, Refused
 from custody.stores import open_store
 from rig.azurite import Azurite
 
+INSTALLING = ("Look at what was fetched", "Install")  # tests/deploy looks at these
 WORKFLOW = Path(__file__).parents[2] / "deploy" / "github-actions" / "mirror-channels.yml"
 
 
@@ -187,7 +188,7 @@ def test_the_steps_of_the_workflow_file_work_as_written(tmp_path: Path, azurite:
         program.chmod(0o755)
         secrets = {"DISCORD_TOKEN": "token", "AZURE_CONNECTION": azurite.connection_string}
         for step in read_workflow()["jobs"]["mirror"]["steps"]:
-            if "run" in step and not step["run"].startswith("pip "):
+            if "run" in step and step["name"] not in INSTALLING:
                 given = {name: secrets.get(name, "1/1") for name in step.get("env", {})}
                 environ = own_sources() | given | {"PATH": f"{program.parent}:{os.environ['PATH']}"}
                 done = subprocess.run(

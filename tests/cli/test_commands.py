@@ -207,7 +207,7 @@ def test_a_restored_backup_verifies_and_an_older_one_is_called_a_step_back(custo
 
 
 @pytest.mark.proves("H12")
-@pytest.mark.parametrize("file", ["build", "run", "dev"])
+@pytest.mark.parametrize("file", ["build", "run", "dev", "azure"])
 def test_what_is_installed_is_pinned_and_hashed_and_names_no_host(file: str) -> None:
     text = (Path(__file__).parents[2] / "requirements" / f"{file}.txt").read_text()
     wanted = re.split(r"\n(?=[A-Za-z0-9])", text)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -123,6 +125,89 @@ def test_systemd_understands_the_units(tmp_path: Path) -> None:
     )  # fmt: skip
     ours = [line for line in done.stderr.splitlines() if "custody" in line and "not found" not in line]
     assert ours == []
+
+
+# What is installed, and whose it is
+
+
+def tracked() -> list[Path]:
+    """Every text file of the project, as git knows them or, without git, as they lie there."""
+    done = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True)
+    if done.returncode == 0:
+        return [ROOT / name for name in done.stdout.decode().split("\0") if name]
+    parts = ("README.md", "Makefile", "pyproject.toml", "src", "tests", "docs", "deploy", "bench", "requirements")
+    return [file for part in parts for file in ((ROOT / part).rglob("*") if (ROOT / part).is_dir() else [ROOT / part])]
+
+
+def test_nobody_is_told_to_install_the_package_of_a_stranger() -> None:
+    """The short name belongs to somebody else on the package index, and the long one is not published yet."""
+    by_name = re.compile(
+        r"(?:pip3? install|pip3? download|uv add|uvx|pipx (?:run|install))\b[^\n`'\"]*[\s'\"]custody(?:-archive)?(?:\[|==|[\s'\"`]*$)",
+        re.M,
+    )
+    for file in tracked():
+        if (
+            file.suffix in {".md", ".py", ".yml", ".yaml", ".toml", ".sh", ""}
+            and file.is_file()
+            and file != Path(__file__)
+        ):
+            text = file.read_text(errors="replace")
+            assert not (found := by_name.search(text)), f"{file}: {found[0]}"
+            assert "custody[" not in text.replace("x-custody[", ""), file
+    assert by_name.search('pip install "custody[azure]"'), "what was once written would be found"
+    assert by_name.search("pip install custody\n")
+
+
+def test_the_distribution_has_a_name_of_its_own_and_the_command_stays() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert project["name"] == "custody-archive"
+    assert project["scripts"] == {"custody": "custody.cli:main"}
+
+
+def mirror_steps() -> list[dict[str, Any]]:
+    found = YAML(typ="safe").load((DEPLOY / "github-actions" / "mirror-channels.yml").read_text())
+    steps: list[dict[str, Any]] = found["jobs"]["mirror"]["steps"]
+    return steps
+
+
+def test_the_workflow_installs_by_commit_and_hash_before_it_writes_a_secret() -> None:
+    steps = mirror_steps()
+    for step in steps:
+        if "uses" in step:
+            assert re.fullmatch(r"[\w/-]+@[0-9a-f]{40}", step["uses"]), step["uses"]
+    names = [step.get("name", "") for step in steps]
+    secret = next(number for number, step in enumerate(steps) if "secrets." in str(step.get("env", "")))
+    assert names.index("Look at what was fetched") < names.index("Install") < secret
+    for line in steps[names.index("Install")]["run"].splitlines():
+        if " pip install " in line:
+            listed = re.search(r"--require-hashes -r \.custody/(\S+)$", line)
+            assert listed or line.endswith("--no-deps --no-build-isolation ./.custody"), line
+            assert not listed or (ROOT / listed[1]).is_file(), line
+
+
+def test_files_that_differ_from_those_that_were_looked_at_are_not_installed(tmp_path: Path) -> None:
+    source = tmp_path / ".custody"
+    shutil.copytree(ROOT / "deploy" / "systemd", source)
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@example.org", "-C", str(source)]
+    for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "first"]):
+        subprocess.run([*git, *words], check=True)
+    shutil.copy(ROOT / "Makefile", source)  # `make pin` is asked in the checkout that was looked at
+    pinned = dict(
+        re.findall(r"(CUSTODY_\w+) (\w+)", subprocess.check_output(["make", "-sC", source, "pin"], text=True))
+    )
+    step = next(step for step in mirror_steps() if step.get("name") == "Look at what was fetched")
+
+    def looked(commit: str, digest: str) -> int:
+        environ = {"PATH": os.environ["PATH"], "COMMIT": commit, "DIGEST": digest}
+        return subprocess.run(
+            ["bash", "-e", "-c", step["run"]], cwd=tmp_path, env=environ, capture_output=True
+        ).returncode
+
+    commit, digest = pinned["CUSTODY_COMMIT"], pinned["CUSTODY_SHA256"]
+    assert looked(commit, digest) == 0
+    assert looked("0" * 40, digest) != 0
+    assert looked(commit, "0" * 64) != 0
+    assert looked("", "") != 0, "a variable that is missing pins nothing"
 
 
 # Metrics

@@ -76,7 +76,7 @@ def test_whoever_is_installed_is_asked(tmp_path: Path, monkeypatch: pytest.Monke
 
 @pytest.mark.skipif(
     importlib.util.find_spec("pygfried") is None,
-    reason="pygfried is not installed (identifies formats by PRONOM): pip install 'custody[formats]'",
+    reason="pygfried is not installed (identifies formats by PRONOM): pip install '.[formats]'",
 )
 def test_the_real_siegfried_answers_as_we_read_it(tmp_path: Path) -> None:
     report = looked(

@@ -1,4 +1,4 @@
-"""Block blobs in Azure Blob Storage; needs the extra `custody[azure]`.
+"""Block blobs in Azure Blob Storage; needs the extra `azure`.
 
 What is not obvious, and tested against Azurite:
 

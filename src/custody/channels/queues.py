@@ -1,4 +1,4 @@
-"""Azure Storage queues as transport, instead of the engine's jobs; needs the extra `custody[azure]`.
+"""Azure Storage queues as transport, instead of the engine's jobs; needs the extra `azure`.
 
 One letter is one page of work. Its consumer does the page, sends the letter for the next one, and only then deletes
 the one it has: a killed consumer's letter is seen again when its time is over, and doing a page twice does no harm.

@@ -1,4 +1,4 @@
-"""Temporal as coordinator, instead of the engine's queue; needs the extra `custody[temporal]`.
+"""Temporal as coordinator, instead of the engine's queue; needs the extra `temporal`.
 
 The steps are the engine's, the store keeps items, history and the line that all who ask stand in. What Temporal adds
 is its own: a worker that is killed is noticed by its missing heartbeats, a server that is restarted goes on with

@@ -1,6 +1,6 @@
 """Logging in at an OpenID Connect issuer: the code flow with PKCE, and a session of ours at its end.
 
-Optional: needs the extra `custody[oidc]`. The issuer says who somebody is and to which groups they belong; which
+Optional: needs the extra `oidc`. The issuer says who somebody is and to which groups they belong; which
 groups have which roles here is this installation's to say. Whoever has none gets no session.
 """
 
@@ -191,7 +191,9 @@ def _check(config: LoginConfig) -> None:
         import joserfc  # noqa: F401
     except ImportError as error:
         raise BadInput(
-            "logging in elsewhere needs more", code="login.extra", hint="pip install custody[oidc]"
+            "logging in elsewhere needs more",
+            code="login.extra",
+            hint="pip install '.[oidc]' in a checkout of this project",
         ) from error
     if not _is_safe(config.issuer):
         raise BadInput("an issuer is asked over https", code="login.issuer", where="login.issuer")

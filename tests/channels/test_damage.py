@@ -36,11 +36,13 @@ def test_no_reader_is_given_what_does_not_match_its_name(clock: Clock, packing: 
     found = {one.id: one for one in table.between()}
     damaged = [one for one in found.values() if one.damaged]
     assert [one.damaged for one in damaged] == [block]
-    assert damaged[0].id == int(key_in(block)) and damaged[0].versions == ()
+    assert damaged[0].id == int(key_in(block))
+    assert damaged[0].versions == ()
     assert damaged[0].message == {"id": str(damaged[0].id), "damaged": True}
     assert len(found) == 12 - (packing - 1)  # the others are there
     alone = table.search(message_id(6))
-    assert alone is not None and alone.damaged == block
+    assert alone is not None
+    assert alone.damaged == block
 
 
 def test_what_the_service_still_has_takes_the_place_of_what_is_damaged_which_is_kept_aside(clock: Clock) -> None:
@@ -69,7 +71,8 @@ def test_an_edit_of_a_damaged_message_begins_its_versions_anew(clock: Clock) -> 
     block = spoiled(blobs, 6)
     table.upsert([message(6) | {"content": "edited"}])
     found = table.search(message_id(6))
-    assert found and [found.message["content"], len(found.versions)] == ["edited", 1]
+    assert found
+    assert [found.message["content"], len(found.versions)] == ["edited", 1]
     assert b"lessage 6" in blobs.read(f"ch/{CHANNEL}/damaged/{block}").data
     assert table.check() == []
 
@@ -83,7 +86,8 @@ def test_a_damaged_message_can_be_taken_out(clock: Clock) -> None:
     assert table.delete([message_id(6)], deleted_at="2026-03-01") == 1
     assert table.delete([message_id(7)]) == 1
     found = table.search(message_id(6))
-    assert found and found.deleted_at == "2026-03-01"
+    assert found
+    assert found.deleted_at == "2026-03-01"
     assert table.search(message_id(7)) is None
     assert table.check() == []
 

@@ -21,7 +21,8 @@ LATER: dict[str, Any] = {
 
 def as_seen(desk: Desk, message: int) -> dict[str, Any]:
     found = next(seen.zipped(desk.mirror.table(desk.channel.id), desk.mirror.seen(desk.channel.id), message))
-    assert found[0].id == message and len(found[0].versions) == 1
+    assert found[0].id == message
+    assert len(found[0].versions) == 1
     return seen.on_top(found[0].message, found[1])
 
 
@@ -69,7 +70,8 @@ def test_a_preview_that_is_taken_away_stays_under_what_was(tmp_path: Path) -> No
             desk.store.queue.submit_one(review_job(desk.channel.id, one))
             desk.run()
         row = desk.mirror.seen(desk.channel.id).search(one)
-        assert row and row.message["was"]["embeds"]["value"] == [{"title": "a preview"}]
+        assert row
+        assert row.message["was"]["embeds"]["value"] == [{"title": "a preview"}]
         assert as_seen(desk, one)["embeds"] == []
 
 

@@ -59,7 +59,8 @@ def test_a_sight_without_content_gives_way_to_the_same_message_with_it() -> None
     veil = PLAIN | {"content": ""}
     assert versions.merged((line(veil),), line(PLAIN)) == (line(PLAIN),)
     sticker = veil | {"sticker_items": [{"id": "1"}]}
-    assert not versions.hollow(sticker) and not versions.hollow(veil | {"message_snapshots": [FORWARD]})
+    assert not versions.hollow(sticker)
+    assert not versions.hollow(veil | {"message_snapshots": [FORWARD]})
     assert len(versions.merged((line(PLAIN),), line(veil | {"edited_timestamp": "2026"}))) == 2
 
 
@@ -96,9 +97,11 @@ def test_reactions_may_shrink_but_previews_results_and_threads_do_not_shrink_to_
     assert "reactions" not in seen.on_top(PLAIN, gone)
     assert seen.row_of(PLAIN, gone, PLAIN, "T3") is None
     back = seen.row_of(PLAIN, gone, CHANGED, "T4")
-    assert back is not None and "was" not in back
+    assert back is not None
+    assert "was" not in back
     kept = seen.row_of(CHANGED, None, CHANGED | {"embeds": []}, "T5")  # what the version itself showed
-    assert kept is not None and kept["was"]["embeds"]["value"] == [{"title": "t"}]
+    assert kept is not None
+    assert kept["was"]["embeds"]["value"] == [{"title": "t"}]
 
 
 def test_a_row_says_nothing_about_a_version_it_does_not_lie_over() -> None:

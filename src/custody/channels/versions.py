@@ -102,8 +102,10 @@ def _listed(value: Any) -> list[Any]:
 
 
 def _parts(value: Any, names: tuple[str, ...]) -> list[Any]:
-    chosen = lambda one: {name: one[name] for name in names if one.get(name) is not None}  # noqa: E731
-    return [chosen(one) if isinstance(one, Mapping) else one for one in _listed(value)]
+    return [
+        {name: one[name] for name in names if one.get(name) is not None} if isinstance(one, Mapping) else one
+        for one in _listed(value)
+    ]
 
 
 def _snapshot(one: Any) -> Any:

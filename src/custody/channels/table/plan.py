@@ -78,7 +78,7 @@ def without(tree: Tree, leaf: Leaf, keys: Iterable[str], deleted_at: str) -> tup
         if lost and leaf.packed > 1:  # nobody knows what is in it
             made[at] = {leaf.ids[at]: opened[at]}
             continue
-        kept = {key_in(leaf.ids[at]): (opened[at],)} if lost else records(opened[at])
+        kept: Records = {key_in(leaf.ids[at]): (opened[at],)} if lost else records(opened[at])
         for key in run:
             if key in kept and not (deleted_at and is_tombstone(kept[key][-1])):
                 gone += 1

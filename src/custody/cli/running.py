@@ -155,7 +155,7 @@ def read_json(text: str, where: str) -> dict[str, Any]:
         value = read(text, where, TextLimits(size=1 << 20, depth=20))
     except BadInput as error:
         raise BadInput(
-            f"this cannot be read as JSON: {error.message}", code=error.code, where=error.where, hint=AN_OBJECT
+            f"this is not JSON: {error.message}", code=error.code, where=error.where, hint=AN_OBJECT
         ) from error
     if not isinstance(value, dict):
         raise BadInput("a JSON object is needed", where=where, hint=AN_OBJECT)

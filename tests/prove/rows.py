@@ -151,4 +151,8 @@ ROWS: dict[str, Row] = {
         {CASES: least(9), "slower": most(2.0), "memory grown": most(0.25)},
         "one process answers everybody: a question waits for the answers to four others at most, which take two milliseconds each",
     ),
+    "P5": Row(
+        "Hostile owners of repositories, hostile robots and tasks get nothing: no code, no bytes, no connection",
+        {"tries": least(30), "got through": most(0)},
+    ),
 }

@@ -66,6 +66,31 @@ def test_the_same_key_of_another_kind_is_another_job(store: Store) -> None:
     assert submit(store, "parcel", key="k") != submit(store, "letter", key="k")
 
 
+@pytest.mark.parametrize("size", [1, 40])
+def test_the_same_key_of_another_collection_is_another_job(store: Store, size: int) -> None:
+    def asked(collection: str, payload: int) -> list[NewJob]:
+        return [NewJob("parcel", {"n": payload}, key=f"k-{n}", collection=collection) for n in range(size)]
+
+    maps, papers = (store.queue.submit(asked(name, n)) for n, name in enumerate(("maps", "papers")))
+    assert all(made.new for made in [*maps, *papers])
+    assert len({made.id for made in [*maps, *papers]}) == 2 * size
+    assert [made.id for made in store.queue.submit(asked("papers", 1))] == [made.id for made in papers]
+    with pytest.raises(KeyConflict) as refusal:
+        store.queue.submit(asked("maps", 1))
+    assert refusal.value.facts["job"] == maps[0].id, "the job of that collection is named, and no other"
+
+
+@pytest.mark.parametrize("size", [1, 40])
+def test_an_item_is_ready_for_a_robot_once_wherever_it_was_moved(store: Store, size: int) -> None:
+    def ready(collection: str) -> list[NewJob]:
+        return [NewJob("robot/fixity", {"item": f"i-{n}"}, key=f"i-{n}", collection=collection) for n in range(size)]
+
+    first = store.queue.submit(ready("maps"))
+    again = store.queue.submit(ready("papers"))
+    assert [made.id for made in again] == [made.id for made in first]
+    assert not any(made.new for made in again)
+
+
 def test_jobs_without_a_key_are_never_the_same(store: Store) -> None:
     assert submit(store) != submit(store)
 

@@ -8,10 +8,15 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from fastapi import APIRouter
 from starlette.testclient import TestClient
 
+from custody.model.errors import Unsafe
 from custody.model.job import NewJob
-from web.house import House
+from custody.web.app import Options, build_app
+from custody.web.rules import Rule
+from custody.web.sections import Section
+from web.house import SECRET, House
 
 
 @pytest.fixture
@@ -334,11 +339,11 @@ def test_health_needs_no_token_and_tells_when_the_store_is_gone(empty: House) ->
         (b'{"kind": "parcel"}', {"Content-Type": "text/plain"}, 422),
         (b'{"kind": "parcel"}', {}, 422),
         (b'{"kind": "\\u0000"}', {"Content-Type": "application/json"}, 400),
-        (b'{"kind": "\\ud800"}', {"Content-Type": "application/json"}, 422),
+        (b'{"kind": "\\ud800"}', {"Content-Type": "application/json"}, 400),
         (b'{"kind": "parcel", "payload": {"a": "\\ud800"}}', {"Content-Type": "application/json"}, 400),
         (b'{"kind": "parcel", "payload": {"a": NaN}}', {"Content-Type": "application/json"}, 400),
         (b'{"kind": "a|b"}', {"Content-Type": "application/json"}, 400),
-        (b'{"kind": "parcel", "priority": 1e400}', {"Content-Type": "application/json"}, 422),
+        (b'{"kind": "parcel", "priority": 1e400}', {"Content-Type": "application/json"}, 400),
         (b"null", {"Content-Type": "application/json"}, 422),
     ],
 )
@@ -421,3 +426,38 @@ def test_a_surprise_is_told_without_its_story(empty: House, monkeypatch: pytest.
     assert answer.json()["code"] == "surprise"
     assert answer.json()["request"] == answer.headers["x-request-id"]
     assert "passwd" not in answer.text
+
+
+HOSTILE_BODIES = {
+    "nested 900 deep": (b'{"kind": "parcel", "payload": {"a": ' + b"[" * 900 + b"]" * 900 + b"}}", "json.depth"),
+    "a name twice": (b'{"kind": "parcel", "kind": "other"}', "json.duplicate_key"),
+    "a name twice, deep down": (b'{"kind": "parcel", "payload": {"a": {"b": 1, "b": 2}}}', "json.duplicate_key"),
+    "a number of 4,000 digits": (b'{"kind": "parcel", "payload": {"n": ' + b"9" * 4000 + b"}}", "json.number"),
+    "a fraction beyond all": (b'{"kind": "parcel", "payload": {"n": 1e999}}', "json.number"),
+    "no number": (b'{"kind": "parcel", "payload": {"n": NaN}}', "json.number"),
+    "half a character": (b'{"kind": "parcel", "payload": {"t": "\\ud800"}}', "json.encoding"),
+    "not UTF-8": (b'{"kind": "parcel", "payload": {"t": "\xff"}}', "json.encoding"),
+    "not JSON": (b'{"kind": ', "json.syntax"),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE_BODIES)
+def test_a_body_has_one_reading_or_none(house: House, name: str) -> None:
+    body, code = HOSTILE_BODIES[name]
+    client = house.client("operator")
+    for method, path in (
+        ("POST", "/api/v1/jobs"), ("PUT", "/api/v1/schedules/x"), ("POST", "/api/v1/bulk"), ("POST", "/api/v1/batches"),
+        ("POST", "/api/v1/archives/book/notify"), ("PUT", "/api/v1/holds/lane/x"), ("POST", "/api/v1/jobs/1/hold"),
+    ):  # fmt: skip
+        for type_ in ("application/json", "application/json; charset=utf-8", "application/merge-patch+json"):
+            answer = client.request(method, path, content=body, headers={"Content-Type": type_})
+            assert (answer.status_code, answer.json()["code"]) == (400, code), (method, path, type_)
+
+
+def test_a_route_that_would_read_bodies_carelessly_keeps_the_program_from_starting(house: House) -> None:
+    router = APIRouter()
+    router.add_api_route("/odd", lambda: None, methods=["POST"])
+    rules = {"POST /odd": Rule(frozenset({"admin"}))}
+    section = Section("Odd", "/odd", "x", routers=(router,), rules=rules)
+    with pytest.raises(Unsafe, match="/odd"):
+        build_app(house.archive.store, Options(SECRET, sections=(section,)))

@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator
 
 import pytest
-from fastapi import APIRouter
 from fastapi.routing import APIRoute
 
 from custody.model.errors import Unsafe
@@ -14,6 +13,7 @@ from custody.model.job import NewJob
 from custody.web.app import Options, build_app, routers_of
 from custody.web.gate import key_of, without_rule
 from custody.web.pages.all_sections import SECTIONS
+from custody.web.reading import Router
 from custody.web.rules import RULES, Rule
 from custody.web.sections import Section
 from web.house import BEGAN, CHANNEL, EVERY_ROLE, SECRET, House, open_house
@@ -104,7 +104,7 @@ def test_a_session_has_the_roles_of_its_token(house: House) -> None:
 
 
 def test_a_route_without_a_rule_stops_the_program_from_starting(house: House) -> None:
-    router = APIRouter()
+    router = Router()
     router.add_api_route("/secret", lambda: None, methods=["GET"])
     assert without_rule([router], RULES) == ["GET /secret"]
     section = Section("Secret", "/secret", "x", routers=(router,))

@@ -58,7 +58,7 @@ def _ask(client: TestClient, kind: str, body: bytes, archive: str = "book", **he
         ("worker", b'{"revision": 0}', "book", {}, 422),
         ("worker", b'{"revision": 9007199254740993}', "book", {}, 422),
         ("worker", b'{"revision": 01}', "book", {}, 400),
-        ("worker", b'{"revision": 1, "revision": 2}', "book", {}, 202),
+        ("worker", b'{"revision": 1, "revision": 2}', "book", {}, 400),
         ("worker", b'{"revision": 1, "more": 1}', "book", {}, 422),
         ("worker", b'{"revision": "x"}', "book", {}, 422),
         ("worker", b"nonsense", "book", {}, 400),

@@ -23,6 +23,7 @@ from custody.model.errors import BadInput, CustodyError, Refused, Unavailable
 from custody.model.why import Reason
 
 DEFAULT_STORE = "sqlite:///custody.db"
+AN_OBJECT = """'{"name": "value"}'"""
 
 StoreUrl = Annotated[str, typer.Option("--store", envvar="CUSTODY_STORE", help="where things are kept")]
 AsJson = Annotated[bool, typer.Option("--json", help="for programs")]
@@ -138,7 +139,10 @@ def me() -> str:
 
 
 def read_json(text: str, where: str) -> dict[str, Any]:
-    """A JSON object from an option, or from a file (@name), or standard input (-)."""
+    """A JSON object from an option, or from a file (@name), or standard input (-); as strictly as the API."""
+    from custody.border.text import TextLimits
+    from custody.border.text import read_json as read
+
     if text == "-":
         text = sys.stdin.read()
     elif text.startswith("@"):
@@ -148,11 +152,13 @@ def read_json(text: str, where: str) -> dict[str, Any]:
         except OSError as error:
             raise BadInput(f"cannot read {text[1:]}: {error.strerror}", where=where) from error
     try:
-        value = json.loads(text)
-    except ValueError as error:
-        raise BadInput(f"this is not JSON: {error}", where=where, hint="""'{"name": "value"}'""") from error
+        value = read(text, where, TextLimits(size=1 << 20, depth=20))
+    except BadInput as error:
+        raise BadInput(
+            f"this is not JSON: {error.message}", code=error.code, where=error.where, hint=AN_OBJECT
+        ) from error
     if not isinstance(value, dict):
-        raise BadInput("a JSON object is needed", where=where, hint="""'{"name": "value"}'""")
+        raise BadInput("a JSON object is needed", where=where, hint=AN_OBJECT)
     return value
 
 

@@ -23,12 +23,13 @@ from urllib.parse import quote
 
 import httpx2
 
+from custody.border.text import TextLimits, read_json
 from custody.ingest.ocfl.root import Change, Stored
 from custody.model.errors import BadInput, CustodyError, NotFound, Refused, Unavailable
 
 MANIFEST = "system/mrt-manifest.txt"
 DOWN = "storage.down"
-MOST_ANSWER = 64 << 20
+ANSWER = TextLimits(size=64 << 20, depth=20)
 _TRY_AGAIN = frozenset({408, 425, 429, 500, 502, 503, 504})
 
 
@@ -174,8 +175,8 @@ def _facts(answer: httpx2.Response) -> Mapping[str, Any]:
     if answer.status_code == 204 or not answer.content:
         return {}
     try:
-        facts = answer.json() if len(answer.content) <= MOST_ANSWER else None
-    except ValueError:
+        facts = read_json(answer.content, limits=ANSWER)
+    except BadInput:
         facts = None
     if isinstance(facts, dict):
         return facts

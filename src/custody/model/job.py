@@ -22,7 +22,7 @@ class NewJob:
 
     kind: str
     payload: Mapping[str, Any] = field(default_factory=dict)
-    key: str | None = None  # unique within the kind: the same key and payload again give the same job
+    key: str | None = None  # unique within kind and collection: the same key and payload again give the same job
     machine: Machine = WORK
     state: str = ""  # where it starts; the machine's start unless told
     priority: int = MIDDLE
@@ -43,6 +43,10 @@ class NewJob:
     def start(self) -> str:
         return self.state or self.machine.start
 
+    @property
+    def key_within(self) -> str:
+        return key_within(self.kind, self.collection)
+
     def checked(self) -> NewJob:
         """Itself, or a typed error that names the field."""
         if not self.kind:
@@ -62,6 +66,11 @@ class NewJob:
         if "\0" in names or not is_text(names):
             raise _bad("names", "a name holds a character that cannot be stored", hint="no NUL, no half of a pair")
         return self
+
+
+def key_within(kind: str, collection: str) -> str:
+    """Where a key is the only one of its kind: its collection; for what is ready for a robot, everywhere."""
+    return "" if kind.startswith("robot/") else collection
 
 
 A_HUNDRED_YEARS = 100 * 366 * 24 * 3600

@@ -19,7 +19,6 @@ kept where its label says (`keep`), when it went well.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import selectors
 import signal
@@ -32,6 +31,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from custody.border import processes
+from custody.border.text import read_json
 from custody.model.errors import BadInput, Unavailable
 from custody.model.item import Item
 from custody.model.job import Job
@@ -231,10 +231,10 @@ def _hear(line: str, report: Report, item: Item) -> None:
         report.note(output=f"{report.facts.get('output', '')}{line}\n"[:MOST_OUTPUT])
         return
     try:
-        told = json.loads(line)
+        told = read_json(line, "its answer")
         word = next(name for name in _WORDS if name in told)
         _WORDS[word](told, report, item)
-    except (ValueError, StopIteration, TypeError, KeyError, AttributeError) as error:
+    except (BadInput, ValueError, StopIteration, TypeError, KeyError, AttributeError) as error:
         raise BadInput(
             f"its answer cannot be read: {line[:200]}",
             code="robot.answer",

@@ -192,6 +192,11 @@ update job set facts = :facts, seq = seq + 1, changed = :now, open = open + :ope
 where id = :id and token = :token and holder is not null and revoked is null
 returning seq
 
+-- fragment: key_within
+-- Where a key is the only one of its kind: in its collection, so that nobody meets the keys of others. What is ready for
+-- a robot is one job per robot and item, wherever the item was moved meanwhile. As NewJob.key_within.
+(case when substr(kind, 1, 6) = 'robot/' then '' else collection end)
+
 -- fragment: one_job
 insert into job (kind, key, state, runnable, ended, lane, place, collection, priority, unmet, due, payload, facts,
     parent, open, when_empty, line, task, position, supersedes, token, seq, move, created, changed)
@@ -201,7 +206,7 @@ values (:kind, :key, :state, :runnable, :ended, :lane, :place, :collection, :pri
 
 -- fragment: new_job
 {one_job}
-on conflict (kind, key) where key is not null do nothing
+on conflict (kind, key, {key_within}) where key is not null do nothing
 returning id
 
 -- name: insert_job
@@ -209,6 +214,10 @@ returning id
 
 -- name: job_by_key
 select {job_columns} from job where kind = :kind and key = :key
+
+-- name: job_of_key
+-- The one that a submit with this key means.
+select {job_columns} from job where kind = :kind and key = :key and {key_within} = :within
 
 -- name: job
 select {job_columns} from job where id = :id

@@ -84,7 +84,9 @@ def _something_comes_of(new: NewJob, met: Sequence[tuple[Edge, bool]]) -> bool:
 def _insert(tx: Tx, new: NewJob, met: Sequence[tuple[Edge, bool]], move: str, agent: str) -> Submitted:
     unmet = sum(not is_met for _, is_met in met) + (new.delay > 0)
     while not (rows := tx.run("insert_job", **columns(new, unmet, move))):
-        if earlier := tx.run("job_by_key", kind=new.kind, key=new.key):  # none, if it has been deleted since
+        if earlier := tx.run(
+            "job_of_key", kind=new.kind, key=new.key, within=new.key_within
+        ):  # none, if it has been deleted since
             return the_earlier(new, job_from(earlier[0]))
     job_id = int(rows[0][0])
     for edge, is_met in met:
@@ -121,7 +123,7 @@ def _is_met(tx: Tx, new: NewJob, edge: Edge) -> bool:
     rows = tx.run("share_job", id=edge.on)
     if rows:
         return satisfied(edge.wants, rows[0][0])
-    if new.key is not None and tx.run("job_by_key", kind=new.kind, key=new.key):
+    if new.key is not None and tx.run("job_of_key", kind=new.kind, key=new.key, within=new.key_within):
         return False  # the job was made when this need was still there; its key will answer with it
     raise BadInput(f"there is no job {edge.on} to wait for", code="job.needs", where="job needs")
 

@@ -16,6 +16,7 @@ from custody.stores import Store
 from custody.web import api, pages, problems, words
 from custody.web.gate import must_be_complete, permit
 from custody.web.limits import Around
+from custody.web.reading import must_read_strictly
 from custody.web.rules import RULES, Rule
 from custody.web.sections import FIRST, LAST
 from custody.web.shortcut import Shortcut
@@ -37,6 +38,7 @@ def build_app(store: Store, options: Options) -> FastAPI:
     rules: Mapping[str, Rule] = {**RULES, **{k: rule for each in options.sections for k, rule in each.rules.items()}}
     routers = routers_of(options)
     must_be_complete(routers, rules)
+    must_read_strictly(routers)
     site = Site(store, options, sections, rules)
 
     @asynccontextmanager

@@ -21,6 +21,7 @@ from urllib.parse import urlencode, urlsplit
 
 import httpx2
 
+from custody.border.text import TextLimits, read_json
 from custody.model.errors import BadInput, Refused, Unavailable
 from custody.web.tokens import check_role
 
@@ -29,7 +30,7 @@ FLOW_SECONDS: Final = 600  # between leaving for the issuer and coming back
 SKEW_SECONDS: Final = 60
 ALGORITHMS: Final = ["RS256", "PS256", "ES256", "EdDSA"]  # never none, never one with a shared secret
 BACK: Final = "/login/oidc/back"
-MOST_BYTES: Final = 1 << 20
+SAID: Final = TextLimits(size=1 << 20, depth=20)
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,10 +167,8 @@ class Issuer:
             if answer.status_code >= 400 and method == "POST":
                 raise Refused("the issuer does not know this login", code="login.code", hint="begin again")
             answer.raise_for_status()
-            if len(answer.content) > MOST_BYTES:
-                raise Unavailable("the issuer says too much", code="login.issuer")
-            found = answer.json()
-        except (httpx2.HTTPError, ValueError) as error:
+            found = read_json(answer.content, "the issuer's answer", SAID)
+        except (httpx2.HTTPError, BadInput) as error:
             raise Unavailable(f"the issuer does not answer: {type(error).__name__}", code="login.issuer") from error
         if not isinstance(found, dict):
             raise Unavailable("the issuer answers with something else", code="login.issuer")

@@ -95,10 +95,9 @@ async def _validation(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
     where = ".".join(str(part) for part in first["loc"])
-    unreadable = first["type"] == "json_invalid"
     faults = [{"where": ".".join(map(str, each["loc"])), "what": each["msg"]} for each in error.errors()[:20]]
-    facts = {"code": "request.json" if unreadable else "request.fields", "message": first["msg"], "where": where}
-    return problem(request, 400 if unreadable else 422, facts | {"faults": faults})
+    facts = {"code": "request.fields", "message": first["msg"], "where": where}
+    return problem(request, 422, facts | {"faults": faults})
 
 
 async def _http(request: Request, error: Exception) -> Response:

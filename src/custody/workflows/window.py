@@ -17,10 +17,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from custody.model.errors import CustodyError
+from custody.border.text import TextLimits, read_json
+from custody.model.errors import BadInput, CustodyError
 
 Answer = Callable[[Mapping[str, Any]], dict[str, Any]]
-MOST_BYTES = 1 << 20
+QUESTION = TextLimits(size=1 << 20, depth=20)
 PATIENCE = 30.0  # seconds for a question to arrive
 
 
@@ -71,10 +72,10 @@ class Window:
 
     def _reply(self, wire: socket.socket) -> dict[str, Any]:
         with wire.makefile("rb") as lines:
-            line = lines.readline(MOST_BYTES + 1)
+            line = lines.readline(QUESTION.size + 1)
         try:
-            asked = json.loads(line) if len(line) <= MOST_BYTES else None
-        except (ValueError, RecursionError):
+            asked = read_json(line, limits=QUESTION)
+        except BadInput:
             asked = None
         if not isinstance(asked, dict):
             return {"ok": False, "error": "one line of JSON was expected", "code": "window.question"}

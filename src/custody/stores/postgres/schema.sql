@@ -8,7 +8,7 @@ create table schema_version (version integer not null primary key, applied bigin
 create table job (
     id bigint generated always as identity primary key with (fillfactor = 50),      -- never given twice
     kind text collate "C" not null,
-    key text collate "C",                       -- unique within the kind
+    key text collate "C",                       -- unique within kind and collection
     state text collate "C" not null,
     runnable smallint not null,                 -- 1: a worker has something to do in this state
     ended text collate "C",                     -- passed, failed, cancelled, superseded, skipped
@@ -50,7 +50,8 @@ create table job (
     autovacuum_analyze_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0
 );
 
-create unique index job_key on job (kind, key) where key is not null;
+create unique index job_key on job (kind, key, (case when substr(kind, 1, 6) = 'robot/' then '' else collection end))
+    where key is not null;
 -- Exactly what can be claimed now. Cost per claim does not depend on anything else in the table.
 create index job_ready on job (queue, priority, id) where runnable = 1 and unmet = 0 and holder is null;
 create index job_leased on job (queue, id) where holder is not null;

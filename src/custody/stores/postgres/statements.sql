@@ -105,7 +105,8 @@ from given join shape on shape.number = given.number
 
 -- name: keys_known
 select 1 from job
-join unnest(:kinds::text[], :keys::text[]) as wanted (kind, key) on wanted.kind = job.kind and wanted.key = job.key
+join unnest(:kinds::text[], :keys::text[], :withins::text[]) as wanted (of_kind, of_key, within)
+    on of_kind = kind and of_key = key and within = {key_within}
 limit 1
 
 -- name: submit_many
@@ -119,7 +120,7 @@ select id, true from given
 {orders},
 made as (
     {new_jobs} order by given.key, given.id
-    on conflict (kind, key) where key is not null do nothing
+    on conflict (kind, key, {key_within}) where key is not null do nothing
     returning id),
 told as ({first_events} join made on made.id = given.id order by given.id)
 select given.id, made.id is not null from given left join made on made.id = given.id order by given.id
@@ -176,7 +177,8 @@ order by job.id
 
 -- name: jobs_by_key
 select {job_columns} from job
-join unnest(:kinds::text[], :keys::text[]) as wanted (kind, key) on wanted.kind = job.kind and wanted.key = job.key
+join unnest(:kinds::text[], :keys::text[], :withins::text[]) as wanted (of_kind, of_key, within)
+    on of_kind = kind and of_key = key and within = {key_within}
 
 -- name: claim_many
 -- As `claim`, from several queues at once, at most a share from each. A queue is all of one kind and one lane,
@@ -330,7 +332,7 @@ made as (
     select robot.kind, :key, :state, :runnable, :lane, :place, :collection, robot.priority, 0, :payload, :facts, 1, 1,
         :move, :now, :now
     from numbered cross join robot order by robot.kind
-    on conflict (kind, key) where key is not null do nothing
+    on conflict (kind, key, {key_within}) where key is not null do nothing
     returning id, kind),
 begun as (
     insert into event (subject, seq, type, outcome, agent, at, detail, token, move)
@@ -488,7 +490,7 @@ made as (
     select :kind, :key, :state, :runnable, :ended, :lane, :place, :collection, :priority, unmet, :payload, :facts,
         :open, :line, :task, :position, :supersedes, 1, 1, :move, :now, :now
     from taken
-    on conflict (kind, key) where key is not null do nothing
+    on conflict (kind, key, {key_within}) where key is not null do nothing
     returning id),
 drawn as (
     insert into edge (job, target, wants, otherwise, met)

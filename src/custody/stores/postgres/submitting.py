@@ -17,7 +17,7 @@ from typing import Any
 
 from custody.model.errors import BadInput
 from custody.model.graph import Edge, satisfied
-from custody.model.job import Job, NewJob
+from custody.model.job import Job, NewJob, key_within
 from custody.model.json_text import json_text
 from custody.model.machine import End
 from custody.model.quick import quick
@@ -60,7 +60,15 @@ def look_new(tx: Tx, orders: Sequence[Order]) -> bool:
     """
     keyed = [order.job for order in orders if order.job.key is not None]
     sample = keyed[:: -(-len(keyed) // SOUGHT) or 1]
-    return not sample or not tx.run("keys_known", kinds=[job.kind for job in sample], keys=[job.key for job in sample])
+    return not sample or not tx.run("keys_known", **_keys(sample))
+
+
+def _keys(jobs: Sequence[NewJob]) -> dict[str, list[Any]]:
+    return {
+        "kinds": [job.kind for job in jobs],
+        "keys": [job.key for job in jobs],
+        "withins": [job.key_within for job in jobs],
+    }
 
 
 def submit_at_once(tx: PostgresTx, orders: Sequence[Order]) -> list[Submitted]:
@@ -160,7 +168,9 @@ def _must_be_there_already(tx: PostgresTx, jobs: Sequence[NewJob], there: Contai
     """Of jobs whose needs are gone: those that were made when these were there. Their keys will answer with them."""
     for job in jobs:
         gone = [edge.on for edge in job.needs if edge.on not in there]
-        if gone and not (job.key is not None and tx.run("job_by_key", kind=job.kind, key=job.key)):
+        if gone and not (
+            job.key is not None and tx.run("job_of_key", kind=job.kind, key=job.key, within=job.key_within)
+        ):
             raise BadInput(f"there is no job {min(gone)} to wait for", code="job.needs", where="job needs")
 
 
@@ -235,10 +245,14 @@ def _values(orders: Sequence[Order], waits: Sequence[list[Wait]]) -> dict[str, A
 def _with_earlier(tx: PostgresTx, orders: Sequence[Order], answers: list[Submitted]) -> list[Submitted]:
     """Put the jobs that had these keys before in the place of those that were not made."""
     known = [order.job for order, answer in zip(orders, answers, strict=True) if not answer.new]
-    rows = tx.run("jobs_by_key", kinds=[job.kind for job in known], keys=[job.key for job in known])
-    earlier: dict[tuple[str, str | None], Job] = {(job.kind, job.key): job for job in map(job_from, rows)}
+    earlier: dict[tuple[str, str | None, str], Job] = {
+        (job.kind, job.key, key_within(job.kind, job.collection)): job
+        for job in map(job_from, tx.run("jobs_by_key", **_keys(known)))
+    }
     return [
-        answer if answer.new else _one_earlier(tx, order, earlier.get((order.job.kind, order.job.key)))
+        answer
+        if answer.new
+        else _one_earlier(tx, order, earlier.get((order.job.kind, order.job.key, order.job.key_within)))
         for order, answer in zip(orders, answers, strict=True)
     ]
 

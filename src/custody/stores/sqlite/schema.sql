@@ -6,7 +6,7 @@ create table schema_version (version integer not null primary key, applied integ
 create table job (
     id integer primary key autoincrement,       -- never given twice
     kind text not null,
-    key text,                                   -- unique within the kind
+    key text,                                   -- unique within kind and collection
     state text not null,
     runnable integer not null,                  -- 1: a worker has something to do in this state
     ended text,                                 -- passed, failed, cancelled, superseded, skipped
@@ -42,7 +42,8 @@ create table job (
     queue text not null generated always as (kind || '|' || state || '|' || place || '|' || lane) stored
 ) strict;
 
-create unique index job_key on job (kind, key) where key is not null;
+create unique index job_key on job (kind, key, (case when substr(kind, 1, 6) = 'robot/' then '' else collection end))
+    where key is not null;
 -- Exactly what can be claimed now. Cost per claim does not depend on anything else in the table.
 create index job_ready on job (queue, priority, id) where runnable = 1 and unmet = 0 and holder is null;
 create index job_leased on job (until, queue) where holder is not null;

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import re
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from pydantic import Field
 from starlette.responses import Response
 
 from custody.model.errors import NotFound
 from custody.web import formats
 from custody.web.api.asking import PROBLEM, Asking
+from custody.web.reading import Router
 from custody.web.shortcut import Way
 from custody.web.site import caller_of, site_of
 from custody.workflows.archives import Archives
 from custody.workflows.notify import notify as take_in
 from custody.workflows.notify import reconcile
 
-router = APIRouter(responses=PROBLEM, tags=["archives"])
+router = Router(responses=PROBLEM, tags=["archives"])
 
 
 HIGHEST = 2**53

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import UploadFile
 from starlette.responses import Response
@@ -20,9 +20,10 @@ from custody.model.errors import BadInput, NotFound
 from custody.model.job import Filter
 from custody.web import deposits, formats, listing
 from custody.web.api.asking import PROBLEM, Before, IdempotencyKey, Limit, NewDeposit, Number, Text, Why
+from custody.web.reading import Router
 from custody.web.site import Site, caller_of, site_of
 
-router = APIRouter(responses=PROBLEM, tags=["batches"])
+router = Router(responses=PROBLEM, tags=["batches"])
 FIELDS = (*deposits.FORM, *(f"DC.{element}" for element in ELEMENTS))
 FORM_SCHEMA = {
     "type": "object",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from starlette.responses import Response
 
 from custody.model.errors import BadInput, NotFound
@@ -10,9 +10,10 @@ from custody.model.job import Filter
 from custody.web import bulk, formats
 from custody.web.acting import action_of
 from custody.web.api.asking import PROBLEM, BulkSubmission, IdempotencyKey, Number
+from custody.web.reading import Router
 from custody.web.site import caller_of, site_of
 
-router = APIRouter(responses=PROBLEM, tags=["bulk"])
+router = Router(responses=PROBLEM, tags=["bulk"])
 
 
 @router.post("/api/v1/bulk")

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from starlette.responses import Response
 
 from custody.web import formats, listing
 from custody.web.api.asking import PROBLEM, Before, Limit, Text
+from custody.web.reading import Router
 from custody.web.site import site_of
 
-router = APIRouter(responses=PROBLEM, tags=["events"])
+router = Router(responses=PROBLEM, tags=["events"])
 
 
 @router.get("/api/v1/events")

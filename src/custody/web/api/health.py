@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, FastAPI, Header, Query, Request
+from fastapi import FastAPI, Header, Query, Request
 from fastapi.openapi.utils import get_openapi
 from starlette.responses import Response, StreamingResponse
 
@@ -12,10 +12,11 @@ from custody import __version__
 from custody.web import formats
 from custody.web.api.asking import PROBLEM
 from custody.web.gate import HIGHEST
+from custody.web.reading import Router
 from custody.web.rules import READERS
 from custody.web.site import caller_of, site_of
 
-router = APIRouter(responses=PROBLEM)
+router = Router(responses=PROBLEM)
 
 
 @router.get("/api/v1/health", tags=["health"])

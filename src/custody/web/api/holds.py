@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from starlette.responses import Response
 
 from custody.ingest.holds import known_as
@@ -10,9 +10,10 @@ from custody.model.errors import BadInput
 from custody.model.job import is_text
 from custody.web import formats
 from custody.web.api.asking import PROBLEM, Text, Why
+from custody.web.reading import Router
 from custody.web.site import caller_of, site_of
 
-router = APIRouter(responses=PROBLEM, tags=["holds"])
+router = Router(responses=PROBLEM, tags=["holds"])
 
 
 @router.get("/api/v1/holds")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from starlette.responses import Response
 
 from custody.model.errors import NotFound
@@ -13,9 +13,10 @@ from custody.web import formats, listing
 from custody.web.api.asking import PROBLEM, Limit, Text
 from custody.web.caller import Caller
 from custody.web.finding import find
+from custody.web.reading import Router
 from custody.web.site import Site, caller_of, site_of
 
-router = APIRouter(responses=PROBLEM, tags=["items"])
+router = Router(responses=PROBLEM, tags=["items"])
 
 
 @router.get("/api/v1/items")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from starlette.responses import Response
 
 from custody.model.errors import BadInput, NotFound
@@ -10,9 +10,10 @@ from custody.model.graph import Edge
 from custody.model.job import Filter, Job, NewJob
 from custody.web import acting, formats, listing
 from custody.web.api.asking import PROBLEM, After, Before, IdempotencyKey, JobSubmission, Limit, Move, Number, Text
+from custody.web.reading import Router
 from custody.web.site import caller_of, site_of
 
-router = APIRouter(responses=PROBLEM, tags=["jobs"])
+router = Router(responses=PROBLEM, tags=["jobs"])
 
 
 @router.get("/api/v1/jobs")

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from starlette.responses import Response
 
 from custody.model.errors import BadInput, NotFound
 from custody.web import formats, listing
 from custody.web.api.asking import PROBLEM, Limit, Text
+from custody.web.reading import Router
 from custody.web.site import caller_of, site_of
 
-router = APIRouter(responses=PROBLEM, tags=["workers"])
+router = Router(responses=PROBLEM, tags=["workers"])
 
 
 @router.get("/api/v1/leases")

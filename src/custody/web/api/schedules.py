@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from starlette.responses import Response
 
 from custody.model.errors import NotFound
 from custody.model.schedule import Wanted
 from custody.web import formats
 from custody.web.api.asking import PROBLEM, NewSchedule
+from custody.web.reading import Router
 from custody.web.site import caller_of, site_of
 
-router = APIRouter(responses=PROBLEM, tags=["schedules"])
+router = Router(responses=PROBLEM, tags=["schedules"])
 
 
 @router.get("/api/v1/schedules")

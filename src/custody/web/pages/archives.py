@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from markupsafe import Markup
 from starlette.responses import Response
 
@@ -17,6 +17,7 @@ from custody.stores import Store
 from custody.stores.rows import job_from
 from custody.web import words
 from custody.web.gate import form_of
+from custody.web.reading import Router
 from custody.web.rules import ACT_ALL, READ_ALL, Rule
 from custody.web.sections import Section
 from custody.web.showing import Asked, View, back, show
@@ -27,7 +28,7 @@ from custody.workflows.pausing import go_on, pause
 from custody.workflows.picture import drawn, drawn_in_page, picture
 from custody.workflows.planning import revision_item
 
-router = APIRouter()
+router = Router()
 SHOWN = 12  # revisions at once
 MOST_DRAWN = 400  # tasks: a picture of more would be of no use to anyone
 COLUMNS = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import UploadFile
 from starlette.responses import Response
@@ -16,10 +16,11 @@ from custody.model.job import Filter
 from custody.web import acting, deposits, formats, listing, words
 from custody.web.gate import form_of
 from custody.web.problems import NOTHING, status_of
+from custody.web.reading import Router
 from custody.web.showing import Asked, View, back, show
 from custody.web.site import caller_of, site_of
 
-router = APIRouter()
+router = Router()
 COLUMNS = {
     "batch": lambda job: job.id, "title": words.name, "state": lambda job: job.state,
     "collection": lambda job: job.collection, "submitter": lambda job: job.payload.get("submitter", ""),

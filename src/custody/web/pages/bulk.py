@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from starlette.responses import Response
 
 from custody.model.errors import NotFound
@@ -12,10 +12,11 @@ from custody.model.job import Filter
 from custody.web import acting, bulk, listing, words
 from custody.web.gate import form_of
 from custody.web.listing import whole_number
+from custody.web.reading import Router
 from custody.web.showing import Asked, View, back, show
 from custody.web.site import caller_of, site_of
 
-router = APIRouter()
+router = Router()
 COLUMNS = {
     "job": lambda job: job.id, "action": lambda job: job.payload.get("action"),
     "filter": lambda job: job.payload.get("filter"), "who": lambda job: job.payload.get("who"),

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Final
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from starlette.responses import Response
 
 from custody.channels import snowflake, work
@@ -15,12 +15,13 @@ from custody.model.errors import BadInput, Unavailable
 from custody.model.job import NewJob
 from custody.web import mirrors, words
 from custody.web.gate import form_of
+from custody.web.reading import Router
 from custody.web.rules import ACT_ALL, READ_ALL, Rule
 from custody.web.sections import Section
 from custody.web.showing import Asked, View, back, show
 from custody.web.site import Site, caller_of, site_of
 
-router = APIRouter()
+router = Router()
 SHOWN = 50
 COLUMNS = {
     "channel": lambda row: str(row.number), "name": lambda row: row.name, "state": lambda row: row.said,

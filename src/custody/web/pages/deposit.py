@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fastapi import APIRouter
-
 from custody.ingest.links import WRONG
 from custody.ingest.states import BATCH_KIND
 from custody.model.errors import NotFound
 from custody.model.job import Filter, Job
 from custody.web import deposits, listing, words
 from custody.web.caller import Caller
+from custody.web.reading import Router
 from custody.web.showing import Asked, View, show
 from custody.web.site import Site
 from custody.web.walking import Page
 
-router = APIRouter()
+router = Router()
 COLUMNS = {
     "row": lambda line: line.row, "name": lambda line: line.name, "title": lambda line: line.title,
     "state": lambda line: line.said, "reason": lambda line: line.reason, "identifier": lambda line: line.ark,

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
-
 from custody.model.event import OUTCOMES
 from custody.web import listing, words
+from custody.web.reading import Router
 from custody.web.showing import Asked, View, show
 
-router = APIRouter()
+router = Router()
 COLUMNS = {
     "event": lambda event: event.id, "at": lambda event: words.iso(event.at), "subject": lambda event: event.subject,
     "number": lambda event: event.seq, "type": lambda event: event.type, "outcome": lambda event: event.outcome,

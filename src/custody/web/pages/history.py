@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from starlette.responses import Response
 
 from custody.history.block import Block
@@ -21,10 +21,11 @@ from custody.stores.ledger import LEAF_COLUMNS
 from custody.stores.rows import event_from
 from custody.web import verifying, words
 from custody.web.listing import whole_number
+from custody.web.reading import Router
 from custody.web.showing import Asked, View, back, show
 from custody.web.site import Site, caller_of, site_of
 
-router = APIRouter()
+router = Router()
 SHOWN = 30
 MOST_UNSEALED = 100
 COLUMNS = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from starlette.responses import Response
 
 from custody.ingest.holds import SCOPES as OURS
@@ -10,9 +10,10 @@ from custody.stores.queue import SCOPES
 from custody.web import words
 from custody.web.api.holds import lift_hold, named, set_hold
 from custody.web.gate import form_of
+from custody.web.reading import Router
 from custody.web.showing import Asked, View, back, show
 
-router = APIRouter()
+router = Router()
 COLUMNS = {
     "scope": lambda hold: hold.scope, "name": lambda hold: hold.name, "by": lambda hold: hold.who,
     "why": lambda hold: hold.why, "since": lambda hold: words.iso(hold.since),

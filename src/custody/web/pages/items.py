@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
-
 from custody.model.errors import NotFound
 from custody.web import listing, logs, story, words
 from custody.web.api.items import get
+from custody.web.reading import Router
 from custody.web.showing import Asked, View, show
 
-router = APIRouter()
+router = Router()
 COLUMNS = {
     "item": lambda item: item.id, "title": lambda item: item.detail.get("title", ""),
     "types": lambda item: " ".join(sorted(item.types)), "collection": lambda item: item.collection,

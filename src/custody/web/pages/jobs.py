@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from starlette.responses import FileResponse, Response
 
 from custody.ingest.states import BATCH_KIND
@@ -11,11 +11,12 @@ from custody.model.job import Job
 from custody.web import acting, formats, listing, logs, words
 from custody.web.gate import form_of
 from custody.web.listing import whole_number
+from custody.web.reading import Router
 from custody.web.showing import Asked, View, back, show
 from custody.web.site import caller_of, site_of
 from custody.web.timeline import lanes
 
-router = APIRouter()
+router = Router()
 COLUMNS = {
     "job": lambda job: job.id, "kind": lambda job: job.kind, "name": words.name, "state": lambda job: job.state,
     "ended": lambda job: job.ended, "code": lambda job: job.code, "collection": lambda job: job.collection,

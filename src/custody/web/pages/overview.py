@@ -6,16 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fastapi import APIRouter
-
 from custody.model.job import Failures, Filter, HeldBy, Job
 from custody.web import deposits, listing, words
 from custody.web.glance import StationNow
+from custody.web.reading import Router
 from custody.web.sections import Section
 from custody.web.showing import Asked, View, show
 from custody.web.site import Site
 
-router = APIRouter()
+router = Router()
 DAY = 86_400_000_000
 MOST_NEEDS = 12
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from starlette.responses import Response
 
 from custody.model.errors import BadInput, NotFound
@@ -24,12 +24,13 @@ from custody.stores.items import subscriptions
 from custody.web import listing, words
 from custody.web.api.items import get
 from custody.web.gate import form_of
+from custody.web.reading import Router
 from custody.web.rules import ACT_ALL, READ_ALL, Rule
 from custody.web.sections import Section
 from custody.web.showing import Asked, View, back, show
 from custody.web.site import Site, caller_of, site_of
 
-router = APIRouter()
+router = Router()
 SHOWN = 50
 LOOKED_AT = 1000
 """Failures of one robot that are put into groups for a page; the command line counts all."""

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
-
 from custody.web.finding import find
+from custody.web.reading import Router
 from custody.web.showing import Asked, View, show
 
-router = APIRouter()
+router = Router()
 COLUMNS = {
     "sort": lambda found: found.sort, "id": lambda found: found.id, "title": lambda found: found.title,
     "by": lambda found: found.how,

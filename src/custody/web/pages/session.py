@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from starlette.responses import RedirectResponse, Response
 
 from custody.model.errors import NotFound
 from custody.web.gate import COOKIE, form_of
 from custody.web.oidc import BACK, FLOW_SECONDS, Issuer, Leaving
+from custody.web.reading import Router
 from custody.web.showing import Asked, View, show
 from custody.web.site import Site, site_of
 from custody.web.tokens import SESSION_SECONDS
 
-router = APIRouter()
+router = Router()
 SECOND = 1_000_000
 LEFT = "custody_left"
 THEMES = ("auto", "light", "dark")

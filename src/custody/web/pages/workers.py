@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from starlette.responses import Response
 
 from custody.model.errors import BadInput
 from custody.web import listing, words
 from custody.web.gate import form_of
+from custody.web.reading import Router
 from custody.web.showing import Asked, View, back, show
 from custody.web.site import caller_of, site_of
 
-router = APIRouter()
+router = Router()
 COLUMNS = {
     "worker": lambda worker: worker.id, "host": lambda worker: worker.host, "pid": lambda worker: worker.pid,
     "place": lambda worker: worker.place, "serves": lambda worker: serves(worker.serves),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
@@ -17,11 +16,8 @@ from custody.channels.crawl import (
     Coverage,
     Gap,
     Page,
-    all_veiled,
-    differs,
     joined,
     look_back,
-    newer,
     next_ask,
 )
 from custody.channels.snowflake import HIGHEST
@@ -201,35 +197,3 @@ def test_an_empty_page_does_not_mean_that_all_was_deleted() -> None:
     stored = {message_id(n): message(n) for n in range(10)}
     assert look_back(stored, page_of([], after=0), []) == Changes(proved=False)
     assert look_back({}, page_of([], after=0), []) == Changes()
-
-
-PLAIN = message(1)
-EDITED = PLAIN | {"edited_timestamp": "2026", "content": "edited"}
-VEIL = PLAIN | {"content": "", "embeds": []}
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "expected"),
-    [
-        (PLAIN, PLAIN, False),
-        (PLAIN, EDITED, True),
-        (EDITED, EDITED | {"edited_timestamp": "2027"}, True),
-        (PLAIN, PLAIN | {"reactions": [{"count": 2}], "pinned": True}, False),
-        (PLAIN, PLAIN | {"attachments": [{"url": "?ex=2"}]}, False),
-        (VEIL, PLAIN, True),
-        (PLAIN, VEIL, False),
-        (PLAIN, VEIL | {"edited_timestamp": "2026"}, False),
-        (VEIL, VEIL | {"edited_timestamp": "2026"}, True),
-    ],
-)
-def test_a_new_version_is_an_edit_or_a_lifted_veil(old: Raw, new: Raw, expected: bool) -> None:
-    assert newer(old, new) is expected
-    assert differs(json.dumps(old).encode(), json.dumps(new).encode()) is expected
-
-
-def test_a_page_on_which_nothing_can_be_seen_is_noticed() -> None:
-    veils = [message(n) | {"type": 0, "content": ""} for n in range(5)]
-    assert all_veiled(veils)
-    assert not all_veiled([*veils, message(9) | {"type": 0}])
-    assert not all_veiled([message(1) | {"type": 7, "content": ""}] * 3)
-    assert not all_veiled([])

@@ -21,7 +21,7 @@ from custody.channels import snowflake
 from custody.channels.blobs import Blobs, Facts, NoBlob, Properties
 from custody.channels.files import Files
 from custody.channels.table import Settings, Table
-from custody.channels.table.node import route
+from custody.channels.table.node import Lines, route
 from custody.model.errors import Unavailable, Unsafe
 
 SMALL = Settings(capacity=4, fanout=4)
@@ -191,16 +191,44 @@ def test_every_version_of_an_edited_message_is_kept(blobs: Blobs) -> None:
 
 
 def test_what_counts_as_a_new_version_is_a_setting(clock: Clock) -> None:
-    def edited(old: bytes, new: bytes) -> bool:
-        return bool(json.loads(old)["edited_timestamp"] != json.loads(new)["edited_timestamp"])
+    def edited(lines: Lines, line: bytes) -> Lines:
+        known = [json.loads(one)["edited_timestamp"] for one in lines]
+        return lines if json.loads(line)["edited_timestamp"] in known else (*lines, line)
 
-    table = Table(Memory(clock), CHANNEL, Settings(differs=edited))
+    table = Table(Memory(clock), CHANNEL, Settings(merge=edited))
     table.upsert([message(0) | {"url": "?ex=1"}])
     table.upsert([message(0) | {"url": "?ex=2"}])
     table.upsert([message(0) | {"url": "?ex=3", "edited_timestamp": "2026"}])
     found = table.search(message_id(0))
     assert found is not None
     assert [json.loads(line)["url"] for line in found.versions] == ["?ex=1", "?ex=3"]
+
+
+@pytest.mark.parametrize("packing", [1, 3])
+def test_a_table_may_keep_one_line_of_each_joined_whatever_the_order(clock: Clock, packing: int) -> None:
+    def highest(lines: Lines, line: bytes) -> Lines:
+        return (max(lines[-1], line, key=lambda one: json.loads(one)["n"]),)
+
+    blobs = Counting(Memory(clock))
+    table = Table(blobs, CHANNEL, Settings(capacity=4, packing=packing, merge=highest))
+    rows = [{"id": str(message_id(n)), "n": n} for n in range(20)]
+    table.upsert(rows)
+    table.upsert([row | {"n": 100} for row in rows[3:9]])
+    blobs.calls.clear()
+    table.upsert([row | {"n": 50} for row in rows[3:9]])  # a late writer changes nothing
+    assert not blobs.calls["stage"] + blobs.calls["commit"]
+    found = list(table.between())
+    assert [one.message["n"] for one in found] == [100 if 3 <= n < 9 else n for n in range(20)]
+    assert all(len(one.versions) == 1 for one in found)
+    assert table.check() == []
+
+
+def test_what_came_without_its_content_is_kept_only_where_there_is_nothing(blobs: Blobs) -> None:
+    table = Table(blobs, CHANNEL)
+    table.upsert([message(0)])
+    veils = [message(n) | {"content": ""} for n in (0, 1)]
+    table.upsert(veils, veiled=True)
+    assert contents(table) == ["message 0", ""]
 
 
 # --- Deleting ---

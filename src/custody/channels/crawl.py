@@ -8,11 +8,12 @@ table's last page, so it is never ahead of the messages.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from custody.channels.snowflake import HIGHEST, parse
+from custody.channels.versions import newer
 from custody.model.errors import BadInput
 
 PAGE = 100
@@ -192,36 +193,3 @@ def look_back(stored: Mapping[int, Raw], page: Page, messages: Sequence[Raw]) ->
         return Changes(proved=False)
     edited = tuple(raw for one, raw in shown.items() if one in stored and newer(stored[one], raw))
     return Changes(added, edited, tuple(one for one in sorted(mine) if one not in shown))
-
-
-VEILED = ("content", "embeds", "attachments", "components", "poll")  # what a bot needs a permission to see
-
-
-def veiled(raw: Raw) -> bool:
-    """Nothing of it can be seen. All of a page veiled means that the bot lacks the message content intent."""
-    return not any(raw.get(name) for name in VEILED)
-
-
-def all_veiled(messages: Iterable[Raw]) -> bool:
-    ordinary = [raw for raw in messages if raw.get("type") in (0, 19)]
-    return len(ordinary) > 1 and all(map(veiled, ordinary))
-
-
-def newer(old: Raw, new: Raw) -> bool:
-    """Is this another version? Links, reactions and pins change all the time and make none; edits do.
-
-    What was first seen veiled is kept again once it can be seen, and is never overwritten by a veil.
-    """
-    if veiled(old) != veiled(new):
-        return veiled(old)
-    return old.get("edited_timestamp") != new.get("edited_timestamp")
-
-
-def edited_at(line: bytes) -> str:
-    """When this version of a message was made, in the service's own words: one form, one zone, so that they sort."""
-    return str(json.loads(line).get("edited_timestamp") or "")
-
-
-def differs(old: bytes, new: bytes) -> bool:
-    """`newer` for two lines of the table."""
-    return old != new and newer(json.loads(old), json.loads(new))

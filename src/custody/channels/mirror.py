@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Literal
 
+from custody.channels import seen
 from custody.channels.blobs import Blobs
 from custody.channels.discord import Discord
 from custody.channels.snowflake import parse
@@ -23,7 +24,7 @@ CHANNEL: Final = "channel"  # the type of the items
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 THREADED = frozenset({0, 5, 15, 16})  # text, announcements, forum, media: what may have threads
 POSTS_ONLY = frozenset({15, 16})  # forum, media: nothing but threads
-HELD = ("ch", "files", "media")  # folders of the blob store in which a channel has one
+HELD = ("ch", "seen", "files", "media")  # folders of the blob store in which a channel has one
 
 Raw = Mapping[str, Any]
 What = Literal["add", "sync", "review", "remove"]
@@ -68,6 +69,14 @@ class Mirror:
     def files(self, channel: int) -> Table:
         """The attachments of a channel's messages, by their ids: where each is kept, or why it is not."""
         return files_of(self.blobs, channel)
+
+    def seen(self, channel: int) -> Table:
+        """What changes about a channel's messages without an edit, and what is owed: as it was last seen."""
+        return seen.of(self.blobs, channel, self.settings.capacity)
+
+    def tables(self, channel: int) -> tuple[Table, ...]:
+        """All that are kept of a channel; the messages first, so that nobody reads a channel that is half removed."""
+        return self.table(channel), self.seen(channel), self.files(channel)
 
     def item(self, channel: int) -> Item | None:
         try:

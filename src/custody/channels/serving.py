@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from custody.channels import crawl, work
+from custody.channels import crawl, versions, work
 from custody.channels.blobs import Blobs
 from custody.channels.discord import API, MEDIA_HOSTS, Discord
 from custody.channels.files import Files
@@ -67,7 +67,7 @@ def settings_of(config: ChannelConfig) -> Settings:
 
 def table_settings(capacity: int) -> Settings:
     """How tables of messages are kept. Fresh links to the same attachments are no new version of a message."""
-    return Settings(capacity=capacity, differs=crawl.differs, edited=crawl.edited_at, joined=crawl.joined)
+    return Settings(capacity=capacity, merge=versions.merged, joined=crawl.joined)
 
 
 def open_blobs(config: ChannelConfig, home: Path) -> Blobs:

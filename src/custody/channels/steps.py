@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import islice
 
-from custody.channels import attachments, crawl, threads
+from custody.channels import attachments, crawl, seen, threads
 from custody.channels.blobs import NoBlob
 from custody.channels.crawl import PAGE, Coverage, Page, next_ask
 from custody.channels.discord import Gone, Unreadable
@@ -163,6 +163,7 @@ def look_back(mirror: Mirror, channel: int, table: Table, pages: int = LOOK_BACK
         if updated:
             attachments.keep(mirror, channel, updated)
             table.upsert(updated, asked_at=asked_at)
+        seen.refresh(table, mirror.seen(channel), messages, asked_at)
         deleted += take_out(mirror, channel, table, [stored[one] for one in changes.deleted])
         edited += len(changes.edited)
         if shown.short:
@@ -204,6 +205,7 @@ def review(mirror: Mirror, channel: int, message: int) -> Told:
         return Told({"gone": True}, events=(NewEvent(item, "message deleted", detail=told),))
     attachments.keep(mirror, channel, [raw])
     table.upsert([raw], asked_at=asked_at)
+    seen.refresh(table, mirror.seen(channel), [raw], asked_at)
     return Told({"gone": False}, events=(NewEvent(item, "message reviewed", detail={"message": str(message)}),))
 
 
@@ -232,7 +234,7 @@ def _threads_left(mirror: Mirror, channel: int) -> list[int]:
 
 def remove_page(mirror: Mirror, channel: int) -> bool:
     """Delete some of what we keep, from our own lists: it works after a kick as well. Answers whether there is more."""
-    if mirror.table(channel).remove_some(PER_PAGE_OF_REMOVAL) or mirror.files(channel).remove_some(PER_PAGE_OF_REMOVAL):
+    if any(table.remove_some(PER_PAGE_OF_REMOVAL) for table in mirror.tables(channel)):
         return True
     left = list(islice(mirror.blobs.list(f"media/{channel}/"), PER_PAGE_OF_REMOVAL + 1))
     for blob in left[:PER_PAGE_OF_REMOVAL]:
@@ -252,7 +254,7 @@ def removed(channel: int, why: str = "") -> Told:
 def sweep(mirror: Mirror, channel: int) -> Told:
     """Blobs that a crash in the middle of a split left behind. Fresh ones may be a writer's that is at work now."""
     before = mirror.now() - ORPHANED
-    swept = [*mirror.table(channel).sweep(before), *mirror.files(channel).sweep(before)]
+    swept = [name for table in mirror.tables(channel) for name in table.sweep(before)]
     event = NewEvent(item_id(channel), "swept", detail={"blobs": len(swept)})
     return Told({"blobs": len(swept)}, events=(event,) if swept else ())
 

@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
-from datetime import datetime
+from dataclasses import replace
+from datetime import datetime, timedelta
 
+from custody.channels import seen
 from custody.channels.blobs import Blobs, NoBlob
 from custody.channels.mirror import HELD, Mirror, Told, files_of, item_id
 from custody.channels.table import Table
@@ -17,15 +19,18 @@ from custody.channels.tiers import Rules, Verdict, judge
 from custody.model.event import NewEvent
 
 RULES = Rules()
+NEVER = timedelta(days=36_500)
 
 
 def verdicts(blobs: Blobs, channel: int, now: datetime, rules: Rules = RULES) -> Iterator[Verdict]:
     """Every blob of a channel, and where it belongs now."""
-    tables = {"ch": Table(blobs, channel), "files": files_of(blobs, channel)}
+    tables = {"ch": Table(blobs, channel), "seen": seen.of(blobs, channel), "files": files_of(blobs, channel)}
     for folder in HELD:
         table = tables.get(folder)
+        # What was last seen is written to again and again, wherever in the channel: it would leave Cold too soon.
+        here = replace(rules, cold_after=NEVER) if folder == seen.FOLDER else rules
         for blob in blobs.list(f"{folder}/{channel}/"):
-            yield judge(blob, now, rules, table is not None and table.must_stay_hot(blob.name))
+            yield judge(blob, now, here, table is not None and table.must_stay_hot(blob.name))
 
 
 def move(blobs: Blobs, found: Iterator[Verdict]) -> Counter[str]:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import sha256
 
-from custody.channels import crawl, media
+from custody.channels import crawl, media, seen
 from custody.channels.blobs import Blobs, NoBlob
 from custody.channels.crawl import PAGE, Coverage, Page
 from custody.channels.discord import Discord
@@ -54,7 +54,7 @@ def verify(
     blobs: Blobs, channel: int, table: Table, discord: Discord | None = None, pages: int = 3, seed: int | None = None
 ) -> Verified:
     """Read everything again; with a connection, also compare so many pages, chosen at random, with the channel."""
-    findings = table.check()
+    findings = [*table.check(), *seen.of(blobs, channel).check()]
     if {finding.code for finding in findings} & UNREADABLE:
         return Verified(0, 0, 0, tuple(findings))
     coverage, messages = Coverage.read(table.mark), 0

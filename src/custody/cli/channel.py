@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from custody.channels import work
+from custody.channels import seen, work
 from custody.channels.blobs import Blobs
 from custody.channels.crawl import Coverage
 from custody.channels.mirror import EPOCH, POSTS_ONLY, Request, channels, files_of, parent_of
@@ -260,10 +260,11 @@ def fsck(
     config: ConfigFile = None,
     store: StoreUrl = "",
 ) -> None:
-    """Walk the tables of a channel's messages and files and say what is wrong with them."""
+    """Walk the tables of a channel: its messages, what was last seen of them, its files. Say what is wrong."""
     with opened(config, store) as (handle, settings):
         blobs = blobs_of(settings)
-        tables = table_of(settings, channel, blobs), files_of(blobs, parse(channel))
+        number = parse(channel)
+        tables = table_of(settings, channel, blobs), seen.of(blobs, number), files_of(blobs, number)
         if repair:
             before = EPOCH + timedelta(microseconds=handle.now()) - ORPHANED
             print(f"{sum(_mended(table, before) for table in tables)} blobs that nothing named were deleted")

@@ -39,12 +39,19 @@ class Table:
         """Messages made from one moment up to another."""
         return self.between(snowflake.at(since), snowflake.at(until))
 
-    def upsert(self, messages: Iterable[Mapping[str, Any]], mark: str = "", asked_at: str = "") -> None:
+    def upsert(
+        self, messages: Iterable[Mapping[str, Any]], mark: str = "", asked_at: str = "", veiled: bool = False
+    ) -> None:
         """Write messages as the service gave them, and then the mark.
 
-        With the moment before they were asked for, those that were found deleted since stay deleted.
+        With the moment before they were asked for, those that were found deleted since stay deleted. Veiled ones were
+        given without their content: they are kept only where there is nothing yet.
         """
-        upsert.upsert(self._tree, [Message.of(raw, asked_at) for raw in messages], mark)
+        upsert.upsert(self._tree, [Message.of(raw, asked_at, veiled) for raw in messages], mark)
+
+    def mend(self, messages: Iterable[Mapping[str, Any]], asked_at: str = "") -> None:
+        """Write messages also where a block already bears their name: it may be damaged, and is then set aside."""
+        upsert.upsert(self._tree, [Message.of(raw, asked_at, anew=True) for raw in messages])
 
     @property
     def mark(self) -> str:

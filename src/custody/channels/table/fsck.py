@@ -23,11 +23,13 @@ from custody.channels.table.node import (
     Message,
     Records,
     found,
+    is_damaged,
     key_in,
     named,
     records,
 )
 from custody.channels.table.search import search
+from custody.channels.table.sweep import listed
 from custody.channels.table.tree import Place, Tree
 from custody.channels.table.upsert import upsert
 from custody.model.errors import BadInput
@@ -71,7 +73,7 @@ def check(tree: Tree) -> Survey:
     tree.forget_all()
     survey = Survey()
     _walk(tree, Place((), tree.root, FIRST, ""), survey)
-    orphans = [blob for blob in tree.blobs.list(tree.prefix) if blob.name not in survey.named]
+    orphans = [blob for blob in listed(tree) if blob.name not in survey.named]
     if not survey.named and not any(blob.size for blob in orphans):
         survey.findings.clear()  # a channel without a table, or one that was just to be made
     for blob in orphans:
@@ -110,13 +112,13 @@ def _visit_index(tree: Tree, place: Place, index: Index, survey: Survey) -> None
 
 
 def _visit_leaf(tree: Tree, place: Place, leaf: Leaf, survey: Survey) -> None:
-    content = tree.read(leaf, 0, len(leaf.ids))
+    blocks = tree.read(leaf, 0, len(leaf.ids))
     if list(leaf.ids) != sorted(set(leaf.ids)):
         survey.add("leaf.order", leaf.name)
         survey.bad_leaves[leaf.name] = place
-    for (one, after), (start, stop) in zip(pairwise((*leaf.ids, "")), pairwise(leaf.starts), strict=True):
-        known = _readable(content[start:stop])
-        if not known or named(min(known), content[start:stop]) != one or (after > one and max(known) >= after):
+    for (one, after), block in zip(pairwise((*leaf.ids, "")), blocks, strict=True):
+        known = _readable(block)
+        if not known or named(min(known), block) != one or (after > one and max(known) >= after):
             survey.add("block.damaged", leaf.name, one)
         survey.messages += len(known)
     outside = [key for key in map(key_in, leaf.ids) if key < place.low or not place.holds(key)]
@@ -133,6 +135,12 @@ def _readable(block: bytes) -> Records:
         return records(block) if block.endswith(b"\n") else {}
     except (ValueError, LookupError, TypeError, BadInput):
         return {}
+
+
+def _sound(tree: Tree, leaf: Leaf) -> Records:
+    """The messages of the blocks that are still what their names say."""
+    blocks = zip(leaf.ids, tree.read(leaf, 0, len(leaf.ids)), strict=True)
+    return {key: lines for one, block in blocks if not is_damaged(one, block) for key, lines in records(block).items()}
 
 
 # --- Mending ---
@@ -189,7 +197,7 @@ def _is_there(tree: Tree, name: str) -> bool:
 
 def _mend_leaf(tree: Tree, name: str, place: Place) -> None:
     leaf = tree.load(name)
-    content = records(tree.read(leaf, 0, len(leaf.ids)))
+    content = _sound(tree, leaf)
     strays = {key: lines for key, lines in content.items() if key < place.low or not place.holds(key)}
     _write(tree, strays)
     leaf = tree.load(name)
@@ -203,7 +211,7 @@ def _salvage(tree: Tree, name: str, lost: Iterable[tuple[str, str]]) -> None:
     if not name.startswith(tree.prefix + "leaf/"):
         return
     leaf = tree.load(name)
-    content = _readable(tree.read(leaf, 0, len(leaf.ids)))
+    content = _sound(tree, leaf)
     wanted = {key for key in content if any(low <= key and (not high or key < high) for low, high in lost)}
     _write(tree, {key: content[key] for key in wanted if search(tree, key) is None})
 

@@ -42,9 +42,11 @@ class Message:
     key: str  # the id as twenty digits
     line: bytes
     asked_at: str = ""  # a moment before the service gave it, as in tombstones
+    veiled: bool = False  # given without its content: better than nothing, and never better than something
+    anew: bool = False  # its block is looked at even if it bears the right name: it may be damaged
 
     @classmethod
-    def of(cls, raw: Mapping[str, Any], asked_at: str = "") -> Message:
+    def of(cls, raw: Mapping[str, Any], asked_at: str = "", veiled: bool = False, anew: bool = False) -> Message:
         """A message as the service gave it, every field kept; the id is moved to the front of the line."""
         number = parse(raw["id"])
         kept = {"id": str(number), **raw, "id": str(number)}  # noqa: F601 - first place, and not overwritten
@@ -52,7 +54,7 @@ class Message:
             line = _COMPACT.encode(kept).encode()
         except UnicodeEncodeError:  # half a character, which only an escape can carry
             line = json.dumps(kept, separators=(",", ":")).encode()
-        return cls(block_id(number), line, asked_at)
+        return cls(block_id(number), line, asked_at, veiled, anew)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +64,15 @@ class Found:
     id: int
     versions: tuple[bytes, ...]
     deleted_at: str = ""
+    damaged: str = ""  # the block that no longer is what its name says; there are no versions then
 
     @property
     def message(self) -> dict[str, Any]:
-        return dict(json.loads(self.versions[-1]))
+        return {"id": str(self.id), "damaged": True} if self.damaged else dict(json.loads(self.versions[-1]))
 
 
-Records = dict[str, tuple[bytes, ...]]  # by key, in order: the lines of each message
+Lines = tuple[bytes, ...]  # the versions of one message, newest last
+Records = dict[str, Lines]  # by key, in order
 
 
 def tombstone(key: str, deleted_at: str) -> bytes:
@@ -124,6 +128,16 @@ def pack(messages: Records, most: int) -> Iterator[tuple[str, bytes]]:
 
 def named(key: str, data: bytes) -> str:
     return f"{key}-{sha256(data).hexdigest()[:8]}"
+
+
+def is_damaged(block: str, data: bytes) -> bool:
+    """Is this not the content that the block was named after?"""
+    return named(key_in(block), data) != block
+
+
+def both(lines: Lines, line: bytes) -> Lines:
+    """Every different line is a version of its own."""
+    return lines if line in lines else (*lines, line)
 
 
 def key_in(block: str) -> str:

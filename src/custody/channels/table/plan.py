@@ -7,12 +7,13 @@ leaf needs no reading at all.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from custody.channels.table.node import (
     Leaf,
     Message,
     Records,
+    is_damaged,
     is_newer_tombstone,
     is_tombstone,
     key_in,
@@ -31,6 +32,7 @@ class Plan:
     packed: int
     top: str
     appends: bool = False
+    damaged: dict[str, bytes] = field(default_factory=dict)  # blocks that are to be kept aside
 
 
 def merged(tree: Tree, leaf: Leaf, messages: Sequence[Message]) -> Plan:
@@ -44,11 +46,19 @@ def merged(tree: Tree, leaf: Leaf, messages: Sequence[Message]) -> Plan:
     runs: dict[int, list[Message]] = {}
     for message in messages:
         at = leaf.before(message.key)
-        if at < 0 or leaf.ids[at] != named(message.key, message.line + b"\n"):
+        if at < 0 or message.anew or leaf.ids[at] != named(message.key, message.line + b"\n"):
             runs.setdefault(at, []).append(message)
     opened = _opened(tree, leaf, [at for at, run in runs.items() if _may_hold(leaf, at, run[0].key)])
-    made = {at: dict(pack(_added(tree, records(opened.get(at, b"")), run), most)) for at, run in runs.items()}
-    return _assembled(leaf, opened, made, packed, max(leaf.top, messages[-1].key))
+    damaged = {leaf.ids[at]: data for at, data in opened.items() if is_damaged(leaf.ids[at], data)}
+    sound = {at: records(data) for at, data in opened.items() if leaf.ids[at] not in damaged}
+    made = {at: dict(pack(_added(tree, sound.get(at, {}), run), most)) for at, run in runs.items()}
+    plan = _assembled(leaf, opened, made, packed, max(leaf.top, messages[-1].key))
+    if not damaged:
+        return plan
+    again = {
+        one: data for run in made.values() for one, data in run.items() if one in damaged
+    }  # whole, as it was named
+    return replace(plan, blocks=plan.blocks | again, damaged=damaged)
 
 
 def without(tree: Tree, leaf: Leaf, keys: Iterable[str], deleted_at: str) -> tuple[Plan, int]:
@@ -64,7 +74,11 @@ def without(tree: Tree, leaf: Leaf, keys: Iterable[str], deleted_at: str) -> tup
     made: dict[int, dict[str, bytes]] = {}
     gone = 0
     for at, run in runs.items():
-        kept = records(opened[at])
+        lost = is_damaged(leaf.ids[at], opened[at])
+        if lost and leaf.packed > 1:  # nobody knows what is in it
+            made[at] = {leaf.ids[at]: opened[at]}
+            continue
+        kept: Records = {key_in(leaf.ids[at]): (opened[at],)} if lost else records(opened[at])
         for key in run:
             if key in kept and not (deleted_at and is_tombstone(kept[key][-1])):
                 gone += 1
@@ -84,8 +98,8 @@ def _opened(tree: Tree, leaf: Leaf, positions: list[int]) -> dict[int, bytes]:
     if not positions:
         return {}
     start, stop = min(positions), max(positions) + 1
-    data, offset = tree.read(leaf, start, stop), leaf.starts[start]
-    return {at: data[leaf.starts[at] - offset : leaf.starts[at + 1] - offset] for at in positions}
+    blocks = tree.read(leaf, start, stop)
+    return {at: blocks[at - start] for at in positions}
 
 
 def _assembled(leaf: Leaf, opened: dict[int, bytes], made: dict[int, dict[str, bytes]], packed: int, top: str) -> Plan:
@@ -100,10 +114,10 @@ def _assembled(leaf: Leaf, opened: dict[int, bytes], made: dict[int, dict[str, b
 
 
 def _added(tree: Tree, known: Records, messages: Iterable[Message]) -> Records:
-    """Records with messages among them. Every version is kept; what comes after a tombstone starts anew.
+    """Records with messages among them; what comes after a tombstone starts anew.
 
-    Whoever asked first may write last, so the order of arrival says nothing: versions are put in the order in which
-    they were made, and what was asked for before a message was found deleted does not bring it back.
+    Whoever asked first may write last, so the order of arrival says nothing: `merge` puts versions in the order in
+    which they were made, and what was asked for before a message was found deleted does not bring it back.
     """
     for message in messages:
         lines = known.get(message.key, ())
@@ -111,6 +125,6 @@ def _added(tree: Tree, known: Records, messages: Iterable[Message]) -> Records:
             continue
         if not lines or is_tombstone(lines[-1]):
             known[message.key] = (message.line,)
-        elif all(tree.settings.differs(line, message.line) for line in lines):
-            known[message.key] = tuple(sorted((*lines, message.line), key=tree.settings.edited))
+        elif not message.veiled:
+            known[message.key] = tree.settings.merge(lines, message.line)
     return known

@@ -10,7 +10,8 @@ from bisect import bisect_left
 from collections.abc import Iterator
 
 from custody.channels.blobs import Changed
-from custody.channels.table.node import Found, Leaf, found, key_in, records
+from custody.channels.snowflake import block_id
+from custody.channels.table.node import Found, Leaf, found, is_damaged, key_in, records
 from custody.channels.table.tree import ATTEMPTS, Place, Tree, busy
 
 
@@ -26,7 +27,10 @@ def search(tree: Tree, key: str) -> Found | None:
                 if tree.current(leaf):
                     return None
                 continue
-            lines = records(tree.read(leaf, position, position + 1)).get(key)
+            block, *_ = tree.read(leaf, position, position + 1)
+            if is_damaged(leaf.ids[position], block):
+                return Found(int(key), (), damaged=leaf.ids[position])
+            lines = records(block).get(key)
             return found(key, lines) if lines else None
         except Changed:
             tree.forget(leaf.name)
@@ -63,8 +67,18 @@ def _of_leaf(tree: Tree, leaf: Leaf, first: str, end: str) -> list[Found] | None
     try:
         if leaf.starts[start] == leaf.starts[stop] and not tree.current(leaf):
             return None
-        lines = records(tree.read(leaf, start, stop))
+        blocks = tree.read(leaf, start, stop)
     except Changed:
         tree.forget(leaf.name)
         return None
-    return [found(key, versions) for key, versions in lines.items() if first <= key < end]
+    read = (one for named, block in zip(leaf.ids[start:stop], blocks, strict=False) for one in _of_block(named, block))
+    return [one for one in read if first <= block_id(one.id) < end]
+
+
+def _of_block(named: str, block: bytes) -> Iterator[Found]:
+    """Its messages; of a damaged block only that there was something, under the id it begins with."""
+    if is_damaged(named, block):
+        yield Found(int(key_in(named)), (), damaged=named)
+        return
+    for key, versions in records(block).items():
+        yield found(key, versions)

@@ -41,8 +41,7 @@ def divide(tree: Tree, place: Place, leaf: Leaf, ids: Sequence[str], blocks: Map
     """Put fresh leaves in a leaf's place: these ids, with these blocks and else its own content."""
     if not leaf.moved:
         leaf = commit_leaf(tree, leaf, replace(leaf, moved=True), {}, place.parent)
-    content = tree.read(leaf, 0, len(leaf.ids))
-    own = {one: content[start:stop] for one, (start, stop) in zip(leaf.ids, pairwise(leaf.starts), strict=True)}
+    own = dict(zip(leaf.ids, tree.read(leaf, 0, len(leaf.ids)), strict=True))
     parts = chunks(ids, tree.settings.capacity, at_end=False)
     swing(tree, place.path, _children(tree, place.parent, place.low, parts, own | dict(blocks), like))
     discard(tree, leaf.name)

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from contextlib import suppress
 from datetime import datetime
 
-from custody.channels.blobs import Changed, NoBlob
-from custody.channels.table.tree import Tree
+from custody.channels.blobs import Changed, NoBlob, Properties
+from custody.channels.table.tree import DAMAGED, Tree
 from custody.channels.table.upsert import settled
 
 
@@ -22,15 +22,20 @@ def sweep(tree: Tree, before: datetime) -> list[str]:
 
 
 def _sweep(tree: Tree, before: datetime) -> list[str]:
-    listed = list(tree.blobs.list(tree.prefix))
+    there = listed(tree)
     named = set(names(tree))
-    if not named or not all(_there(tree, name) for name in named.difference(blob.name for blob in listed)):
+    if not named or not all(_there(tree, name) for name in named.difference(blob.name for blob in there)):
         return []
-    swept = [blob for blob in listed if blob.modified < before and blob.name not in named]
+    swept = [blob for blob in there if blob.modified < before and blob.name not in named]
     for blob in swept:
         with suppress(NoBlob, Changed):
             tree.blobs.delete(blob.name, if_match=blob.etag)
     return [blob.name for blob in swept]
+
+
+def listed(tree: Tree) -> list[Properties]:
+    """The table's blobs, without what was set aside as damaged: nothing names that, and it is no litter."""
+    return [blob for blob in tree.blobs.list(tree.prefix) if not blob.name.startswith(tree.prefix + DAMAGED)]
 
 
 def _there(tree: Tree, name: str) -> bool:

@@ -9,15 +9,19 @@ walks again with fresh eyes.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
-from custody.channels.blobs import MOST_BLOCKS, Blobs, Changed, NoBlob
-from custody.channels.table.node import FIRST, Index, Leaf, route
+from custody.channels.blobs import MOST_BLOCKS, Blobs, Changed, Facts, NoBlob
+from custody.channels.snowflake import WIDTH
+from custody.channels.table.node import FIRST, Index, Leaf, Lines, both, named, route
 from custody.model.errors import Unavailable, Unsafe
 
 ATTEMPTS = 50  # somebody wins each round, so this many losses in a row mean something is wrong
 LEAVES_KEPT = 4096
+DAMAGED = "damaged/"  # blocks that were set aside; no index names them, and no sweep takes them
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +30,7 @@ class Settings:
     fanout: int = 1_000  # entries in an index
     packing: int = 1  # messages of one page that may share a block
     # What only those know who can read the messages and the mark:
-    differs: Callable[[bytes, bytes], bool] = bytes.__ne__  # is the second line a new version of the first?
-    edited: Callable[[bytes], str] = lambda line: ""  # when a version was made: they are kept in that order
+    merge: Callable[[Lines, bytes], Lines] = both  # what is kept of a message when one more line about it comes
     joined: Callable[[str, str], str] = lambda old, new: new  # what two marks say together
 
     def __post_init__(self) -> None:
@@ -174,15 +177,24 @@ class Tree:
             self.forget(leaf.name)
         raise busy(self.prefix)
 
-    def read(self, leaf: Leaf, start: int, stop: int) -> bytes:
-        """The bytes of the blocks at these positions; raises Changed if the leaf is no longer this one."""
+    def read(self, leaf: Leaf, start: int, stop: int) -> list[bytes]:
+        """The blocks at these positions; raises Changed if the leaf is no longer this one."""
         begin, end = leaf.starts[start], leaf.starts[stop]
         if begin == end:
-            return b""
+            return []
         try:
-            return self.blobs.read(leaf.name, begin, end - begin, if_match=leaf.etag).data
+            data = self.blobs.read(leaf.name, begin, end - begin, if_match=leaf.etag).data
         except NoBlob as gone:
             raise Changed("the leaf was replaced", where=leaf.name) from gone
+        return [data[low - begin : high - begin] for low, high in pairwise(leaf.starts[start : stop + 1])]
+
+    def set_aside(self, blocks: Mapping[str, bytes]) -> None:
+        """Keep blocks that are damaged beside the leaves, for whoever can still make something of them."""
+        for one, data in blocks.items():
+            name = f"{self.prefix}{DAMAGED}{one}"
+            with suppress(Changed):  # it was set aside before
+                self.blobs.stage(name, [(named("0" * WIDTH, data), data)])
+                self.blobs.commit(name, [named("0" * WIDTH, data)], Facts({"kind": "damaged"}), if_absent=True)
 
 
 def busy(where: str) -> Unavailable:

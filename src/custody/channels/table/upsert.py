@@ -90,6 +90,7 @@ def _write_leaf(tree: Tree, place: Place, leaf: Leaf, group: list[Message], mark
     if place.high:
         leaf = tree.with_tier(leaf)
     plan = merged(tree, leaf, group)
+    tree.set_aside(plan.damaged)
     new = replace(leaf, ids=plan.ids, mark=mark, packed=plan.packed, top=plan.top)
     room = max(tree.settings.capacity, len(leaf.ids))
     if leaf.moved or (len(plan.ids) > room and not plan.appends):

@@ -1,0 +1,199 @@
+"""What changes about a message without anybody editing it, kept as it was last seen, in a table beside the messages.
+
+A row says only what differs from the newest version that is kept, and when that was asked for:
+
+    {"id":"7","seen":"2026-…","of":"…","reactions":[…],"was":{"embeds":{"seen":"…","value":[…]}},"absent":[…],"gone":{…}}
+
+`of` is the edit mark of the version it lies over: over another one it says nothing. `absent` and `gone` are what the
+rules of deletion have written down (see `trust`). Rows are joined, in any order and any number of times, so a writer
+that comes late changes nothing. Previews, poll results and threads that are no longer shown stay, under `was`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from custody.channels.blobs import Blobs
+from custody.channels.debts import joined
+from custody.channels.snowflake import HIGHEST, parse
+from custody.channels.table import Found, Settings, Table
+from custody.channels.table.node import Lines
+from custody.channels.versions import IGNORED, core, unsigned
+
+FOLDER: Final = "seen"
+MARKS: Final = ("shown", "absent", "gone")
+OURS: Final = frozenset({"id", "seen", "of", "was", *MARKS})  # what is not a field of the message
+LASTING: Final = ("embeds", "poll", "thread")  # these never shrink to nothing
+PACKING = 100
+
+Raw = Mapping[str, Any]
+Row = dict[str, Any]
+
+
+def of(blobs: Blobs, channel: int, capacity: int = 1_000) -> Table:
+    settings = Settings(capacity=capacity, packing=PACKING, merge=_only, joined=joined)
+    return Table(blobs, channel, settings, folder=FOLDER)
+
+
+# --- Rows ---
+
+
+def row_of(kept: Raw, have: Raw | None, shown: Raw, asked_at: str) -> Row | None:
+    """What is to be written after a message was shown; None if that is nothing.
+
+    `kept` is its newest version here, `have` its row. Marks against a message that is shown are void.
+    """
+    row: Row = {"id": str(kept["id"]), "seen": asked_at, **_of(kept), **_changes(kept, shown)}
+    have = have if have is not None and _lies_over(have, kept) else {**_only_ours(have or {})}
+    was = _was(kept, have, shown)
+    if was:
+        row["was"] = was
+    said = {name: value for name, value in row.items() if name not in ("id", "seen", "of", "shown")}
+    before = {name: value for name, value in have.items() if name not in ("id", "seen", "of", "shown")}
+    return None if unsigned(said) == unsigned(before) else row
+
+
+def _changes(kept: Raw, shown: Raw) -> Row:
+    """The fields that differ, as they are shown now; null for one that is no longer there."""
+    names = sorted((kept.keys() | shown.keys()) - IGNORED - OURS)
+    return {name: shown.get(name) for name in names if _differs(name, kept.get(name), shown.get(name))}
+
+
+def _differs(name: str, kept: Any, shown: Any) -> bool:
+    if unsigned(kept) == unsigned(shown) or (kept in (None, [], {}) and shown in (None, [], {})):
+        return False
+    return name not in ("content", "edited_timestamp", "type")
+
+
+def _was(kept: Raw, have: Raw, shown: Raw) -> Row:
+    """The last full ones of what may not shrink to nothing, and when they were last seen."""
+    was = dict(have.get("was") or {})
+    for name in LASTING:
+        full = have[name] if name in have else kept.get(name)
+        if shown.get(name):
+            was.pop(name, None)
+        elif full:
+            was[name] = {"seen": have.get("seen", "") if name in have else "", "value": full}
+    return was
+
+
+def _lies_over(row: Raw, kept: Raw) -> bool:
+    return (row.get("of") or "") == (kept.get("edited_timestamp") or "")
+
+
+def _of(kept: Raw) -> Row:
+    return {"of": kept["edited_timestamp"]} if kept.get("edited_timestamp") else {}
+
+
+def _only_ours(row: Raw) -> Row:
+    return {name: value for name, value in row.items() if name in OURS}
+
+
+# --- Joining ---
+
+
+def merged(old: Raw, new: Raw) -> Row:
+    """Both rows as one: what was seen last, the marks that are later than it, and everything that was."""
+    last, first = (new, old) if _order(new) >= _order(old) else (old, new)
+    seen = str(last.get("seen") or "")
+    row = {name: value for name, value in last.items() if name not in (*MARKS, "was")}
+    was = _was_joined(last, first)
+    return row | ({"was": was} if was else {}) | _marks_joined(old, new, seen)
+
+
+def _was_joined(last: Raw, first: Raw) -> Row:
+    """Of what is no longer shown, what was seen last: also by somebody who came late to write it down."""
+    found: Row = {}
+    for name in LASTING:
+        told = [row["was"][name] for row in (last, first) if name in (row.get("was") or {})]
+        told += [{"seen": str(first.get("seen") or ""), "value": first[name]}] if first.get(name) else []
+        if told and not last.get(name):
+            found[name] = max(told, key=lambda one: (str(one["seen"]), _text(one)))
+    return found
+
+
+def _marks_joined(old: Raw, new: Raw, seen: str) -> Row:
+    """Marks against a message count only if they are later than every sight of it."""
+    shown = max(str(row.get("shown") or "") for row in (old, new))
+    last = max(seen, shown)
+    marks = {tuple(one) for row in (old, new) for one in row.get("absent") or () if str(one[0]) > last}
+    gone = [row["gone"] for row in (old, new) if row.get("gone") and str(row["gone"].get("since", "")) > last]
+    found: Row = {"shown": shown} if shown else {}
+    found |= {"absent": [list(one) for one in sorted(marks)]} if marks else {}
+    return found | ({"gone": min(gone, key=_text)} if gone else {})
+
+
+def _order(row: Raw) -> tuple[str, str]:
+    """Later sights after earlier ones; of two of one moment any, but always the same."""
+    return str(row.get("seen") or ""), _text({name: value for name, value in row.items() if name not in MARKS})
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, sort_keys=True)
+
+
+def _only(lines: Lines, line: bytes) -> Lines:
+    """The table's `merge`: one line, both joined."""
+    whole = merged(json.loads(lines[-1]), json.loads(line))
+    return lines if whole == json.loads(lines[-1]) else (written(whole),)
+
+
+def written(row: Raw) -> bytes:
+    try:
+        return json.dumps(row, ensure_ascii=False, separators=(",", ":")).encode()
+    except UnicodeEncodeError:  # half a character, which only an escape can carry
+        return json.dumps(row, separators=(",", ":")).encode()
+
+
+# --- Writing ---
+
+
+def refresh(table: Table, overlay: Table, messages: Iterable[Raw], asked_at: str) -> int:
+    """Note how messages that are kept were shown just now; answers how many rows had something new.
+
+    Both tables are read once, from the first to the last of them; where nothing changed, nothing is written.
+    """
+    shown = {parse(raw["id"]): raw for raw in messages}
+    if not shown:
+        return 0
+    first, end = min(shown), max(shown) + 1
+    rows = {one.id: one.message for one in overlay.between(first, end) if not one.damaged}
+    kept = (one for one in table.between(first, end) if one.id in shown and one.versions)
+    found = [row for one in kept if (row := _noted(one, rows.get(one.id), shown[one.id], asked_at))]
+    if found:
+        overlay.upsert(found)
+    return len(found)
+
+
+def _noted(kept: Found, have: Raw | None, shown: Raw, asked_at: str) -> Row | None:
+    newest = kept.message
+    if core(newest) != core(shown):  # an older sight than what is kept, or one that could not be kept
+        return None
+    return row_of(newest, have, shown, asked_at)
+
+
+# --- Reading ---
+
+
+def on_top(raw: Raw, row: Raw | None) -> dict[str, Any]:
+    """A message as it was last seen: its newest version, with what its row says over it."""
+    if row is None or not _lies_over(row, raw):
+        return dict(raw)
+    changed = {name: value for name, value in row.items() if name not in OURS}
+    gone = {name for name, value in changed.items() if value is None}
+    return {name: value for name, value in (dict(raw) | changed).items() if name not in gone}
+
+
+def zipped(table: Table, overlay: Table, first: int = 0, end: int = HIGHEST + 1) -> Iterator[tuple[Found, Row | None]]:
+    """Every message with its row, oldest first: two ordered streams and no lookups. Rows without a message are none."""
+    rows = (one for one in overlay.between(first, end) if not one.damaged)
+    row = next(rows, None)
+    for found in table.between(first, end):
+        while row is not None and row.id < found.id:
+            row = next(rows, None)
+        yield found, row.message if row is not None and row.id == found.id else None
+
+
+Zip = Callable[[int, int], Iterator[tuple[Found, Row | None]]]

@@ -16,7 +16,7 @@ from pathlib import Path
 from custody.engine import Serving, Settings, Worker
 from custody.model.job import NewJob
 from custody.stores import Store
-from custody.workflows.planning import TASK_KIND
+from custody.workflows.makers import TASK_KIND
 from custody.workflows.serving import WorkflowConfig, kinds, open_shop
 
 SAY_SO = "exec 3<>/dev/tcp/127.0.0.1/{port}"

@@ -41,7 +41,7 @@ from custody.web.rates import Rate
 from custody.web.site import Site
 from custody.web.tokens import Tokens
 from custody.workflows.archives import Archives
-from custody.workflows.planning import TASK_KIND
+from custody.workflows.makers import TASK_KIND
 from custody.workflows.serving import kinds as workflow_kinds
 from custody.workflows.serving import reconcile_all
 from custody.workflows.shop import Shop
@@ -245,7 +245,7 @@ def open_house(
         )  # fmt: skip
         given = {
             "rate": Rate(1e6, 10**6), "unknown_rate": Rate(1e6, 10**6),  # tests ask more often than people
-            "machines": TABLES, "world": home.world, "sections": SECTIONS, "shop": shop,
+            "machines": TABLES, "world": home.world, "sections": SECTIONS, "shop": shop, "open_kinds": ("parcel",),
             "tables": lambda channel: Table(blobs, channel, form),
             "keeping": Keeping((signer.public,), (folder / "witness.txt",), signer),
         } | options  # fmt: skip

@@ -280,7 +280,7 @@ def test_schedules_are_made_paused_and_dropped(api: TestClient) -> None:
     assert put.json()["schedule"]["paused"] is True
     assert api.get("/api/v1/schedules").json()["schedules"][0]["name"] == "nightly/deep"
     assert api.get("/api/v1/schedules/nightly/deep").json()["slots"] == []
-    assert api.put("/api/v1/schedules/x", json={"spec": "1--9", "kind": "p"}).json()["code"] == "schedule.spec"
+    assert api.put("/api/v1/schedules/x", json={"spec": "1--9", "kind": "parcel"}).json()["code"] == "schedule.spec"
     path = "/api/v1/schedules/nightly/deep"
     said = {"overlap": "allow", "missed": "skip", "zone": "Europe/Copenhagen", "lane": "night", "payload": {"deep": 1}}
     api.put(path, json={"spec": "0 3 * * *", "kind": "parcel", **said})

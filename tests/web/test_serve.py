@@ -67,7 +67,7 @@ def custody(folder: Path, *arguments: str) -> str:
 @pytest.mark.kills
 def test_serve_answers_where_it_says_asks_for_a_token_works_and_ends_well(tmp_path: Path) -> None:
     secret = custody(tmp_path, "token", "create", "ada", "--role", "admin").strip()
-    custody(tmp_path, "schedule", "set", "often", "every 1s", "bulk", '{"action": "hold"}')
+    custody(tmp_path, "schedule", "set", "often", "every 1s", "parcel")
     with program(tmp_path, "serve", "--port", "0", "--no-log") as serving:
         url = address_in(serving, r"dashboard\s+(http://127\.0\.0\.1:\d+)/")
         assert get(url, "/api/v1/jobs")[0] == 401

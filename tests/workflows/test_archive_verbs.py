@@ -10,7 +10,7 @@ from typer.testing import CliRunner, Result
 from custody.cli.archive import app
 from custody.engine import Serving, Settings, Worker
 from custody.model.errors import CustodyError, NotFound, Refused
-from custody.workflows.notify import COMMIT_KIND
+from custody.workflows.makers import COMMIT_KIND
 from custody.workflows.serving import kinds
 from workflows.desk import Desk, until
 

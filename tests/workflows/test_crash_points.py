@@ -11,8 +11,8 @@ import pytest
 
 from custody.stores import Store
 from custody.workflows.archives import Archives
-from custody.workflows.notify import COMMIT_KIND, notify
-from custody.workflows.planning import TASK_KIND
+from custody.workflows.makers import COMMIT_KIND, TASK_KIND
+from custody.workflows.notify import notify
 from custody.workflows.serving import WorkflowConfig, kinds, open_shop
 from faults.audit import audit
 from faults.crash import Memory, Point, Stage, play, points

@@ -16,7 +16,7 @@ from custody.engine import Serving, Settings, Worker
 from custody.engine.work import Work
 from custody.model.job import Job
 from custody.workflows import images
-from custody.workflows.notify import COMMIT_KIND
+from custody.workflows.makers import COMMIT_KIND
 from custody.workflows.pausing import pause
 from custody.workflows.serving import WorkflowConfig, kinds
 from custody.workflows.shop import attempt_name

@@ -16,7 +16,7 @@ import pytest
 from custody.engine import Serving, Settings, Worker
 from custody.workflows.archive import LINEAGE
 from custody.workflows.archives import Archives
-from custody.workflows.notify import COMMIT_KIND
+from custody.workflows.makers import COMMIT_KIND
 from custody.workflows.serving import WorkflowConfig, kinds
 from rig.podman import IMAGE, Podman
 from rig.svn import Repository

@@ -24,8 +24,7 @@ from pathlib import Path
 import pytest
 
 from custody.model.job import Filter
-from custody.workflows.notify import COMMIT_KIND
-from custody.workflows.planning import TASK_KIND
+from custody.workflows.makers import COMMIT_KIND, TASK_KIND
 from prove.plugin import Scaled, Tell
 from rig.need import need
 from rig.svn import Repository

@@ -14,7 +14,8 @@ from custody.stores import Store, open_store
 from custody.stores.recount import recount
 from custody.workflows import notify as notices
 from custody.workflows.archives import Archives
-from custody.workflows.notify import COMMIT_KIND, commit_key, notify
+from custody.workflows.makers import COMMIT_KIND
+from custody.workflows.notify import commit_key, notify
 from rig.postgres import Postgres
 from rig.proxy import Proxy
 from stores.acts import moved, take_one, worked

@@ -12,10 +12,11 @@ from custody.model.errors import BadInput, KeyConflict, NotFound, Refused
 from custody.model.job import Filter, Job
 from custody.stores import open_store
 from custody.workflows.archives import Archives
+from custody.workflows.makers import RUN_KIND, TASK_KIND
 from custody.workflows.notify import reconcile
-from custody.workflows.planning import TASK_KIND, task_key
+from custody.workflows.planning import task_key
 from custody.workflows.runs import ask_for_run
-from custody.workflows.schedules import RUN_KIND, keep_time
+from custody.workflows.schedules import keep_time
 from custody.workflows.serving import WorkflowConfig, kinds, open_shop
 from custody.workflows.task import Schedule
 from rig.need import need

@@ -15,8 +15,8 @@ from custody.stores.rows import Tx
 from custody.stores.statements import load
 from custody.workflows.archives import Archives
 from custody.workflows.folder import FolderArchive
+from custody.workflows.makers import RUN_KIND
 from custody.workflows.runs import newest_runs
-from custody.workflows.schedules import RUN_KIND
 from stores.acts import execute
 
 

@@ -12,6 +12,7 @@ from custody.channels.blobs import Blobs
 from custody.channels.discord import API, MEDIA_HOSTS, Discord
 from custody.channels.files import Files
 from custody.channels.limits import Slots
+from custody.channels.makers import MAKER_OF
 from custody.channels.mirror import Mirror
 from custody.channels.shared import StoreSlots
 from custody.channels.table import Settings
@@ -117,6 +118,7 @@ def _kind(mirror: Mirror, name: str, step: Callable[[Work, Mirror], Outcome]) ->
         tries=1_000_000,
         crashes=CRASHES,
         backoff=Backoff(first=1, most=300),
+        maker=MAKER_OF[name],
     )
 
 

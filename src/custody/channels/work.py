@@ -7,11 +7,12 @@ What is done is in `steps`, a page at a time; here it becomes jobs and their out
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
 from custody.channels import steps, threads, tiering
 from custody.channels.crawl import Coverage
 from custody.channels.discord import Gone, RateLimited, Unreadable
+from custody.channels.makers import ADD, REMOVE, REVIEW, SYNC
 from custody.channels.mirror import (
     CHANNEL,
     POSTS_ONLY,
@@ -37,10 +38,6 @@ __all__ = [
     "tiers", "watch",
 ]  # fmt: skip
 
-ADD: Final = "channel/add"
-SYNC: Final = "channel/sync"
-REVIEW: Final = "channel/review"
-REMOVE: Final = "channel/remove"
 BUSY_SECONDS = 0.5  # before a removal looks again whether somebody still writes
 
 

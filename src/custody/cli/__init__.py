@@ -10,6 +10,7 @@ NOUNS = {
     "init": "a commented configuration to start from",
     "batch": "deposits: submit, check, list, show, report, hold, resume",
     "job": "pieces of work: submit, list, show, why, hold, release, resume, cancel, delete",
+    "kind": "what sorts of work may be asked for from outside: list, forget",
     "hold": "pause a collection, a batch, a kind or a lane, and say why",
     "archive": "versioned archives whose commits run their own workflow files",
     "robot": "functions that wake when an item has had the right events",

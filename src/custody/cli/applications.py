@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING
 
 from custody.engine.executable import executable
 from custody.engine.kinds import Chore, Kind, Serving
+from custody.engine.makers import open_maker
 from custody.model.errors import BadInput
 from custody.model.machine import Machine, Machines, merged
 from custody.stores import Store
+from custody.web.makers import MAKERS
 
 if TYPE_CHECKING:
     from custody.channels.table import Table
@@ -36,10 +38,22 @@ def serving(
     place: str = "",
 ) -> Serving:  # fmt: skip
     """All that this process could work on; in the world that it has opened already, if it has."""
-    own = [kind for path in load for kind in _kinds_of(path)]
-    own += [_executable(text) for text in commands]
+    own = [_opened(kind, "--load") for path in load for kind in _kinds_of(path)]
+    own += [_opened(_executable(text), "--exec") for text in commands]
     kinds, chores = _applications(store, config, world, place)
-    return Serving((*own, *kinds), tuple(chores))
+    return decided(Serving((*own, *kinds), tuple(chores)))
+
+
+def decided(serving: Serving) -> Serving:
+    """What a worker of this program serves; refused when nobody decided who may make some of it."""
+    MAKERS.must_be_decided((kind.kind, kind.maker) for kind in serving.kinds)
+    return serving
+
+
+def _opened(kind: Kind, where: str) -> Kind:
+    """A kind of one's own may be asked for by whoever may submit; an application's cannot be taken over."""
+    MAKERS.must_be_free(kind.kind, where)
+    return replace(kind, maker=open_maker(kind.kind))
 
 
 def _applications(

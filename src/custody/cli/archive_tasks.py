@@ -25,7 +25,8 @@ from custody.stores.rows import job_from
 from custody.workflows import inside
 from custody.workflows.archives import Archives
 from custody.workflows.index import index_file, open_index
-from custody.workflows.notify import COMMIT_KIND, commit_key
+from custody.workflows.makers import COMMIT_KIND
+from custody.workflows.notify import commit_key
 from custody.workflows.pausing import go_on, pause
 from custody.workflows.planning import FAULTY, find_task, task_key
 from custody.workflows.runs import ask_for_run, newest_runs

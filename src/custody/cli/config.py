@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -30,6 +30,14 @@ class Config:
     channels: ChannelConfig
     history: HistoryConfig
     login: LoginConfig
+    access: AccessConfig
+
+
+@dataclass(frozen=True, slots=True)
+class AccessConfig:
+    """The [access] part: what may be asked for from outside."""
+
+    open_kinds: Sequence[str] = ()  # besides those that workers have offered (--exec, --load)
 
 
 def find(given: Path | None) -> Config | None:
@@ -53,7 +61,7 @@ def read(path: Path) -> Config:
         raise BadInput(f"cannot read it: {error.strerror}", where=str(path), code="config.file") from error
     except (ValueError, RecursionError) as error:  # TOML, its encoding, or a number of thousands of digits
         raise BadInput(f"this is not TOML: {error}", where=str(path), code="config.toml") from error
-    unknown = set(values) - {"store", "ingest", "workflows", "channels", "history", "login"}
+    unknown = set(values) - {"store", "ingest", "workflows", "channels", "history", "login", "access"}
     if unknown:
         raise BadInput(f"unknown key {', '.join(sorted(unknown))}", where=str(path), code="config.key")
     for key, value in values.items():
@@ -72,7 +80,19 @@ def read(path: Path) -> Config:
         _part(ChannelConfig, values.get("channels", {}), "channels", str(path)),
         _part(HistoryConfig, values.get("history", {}), "history", str(path)),
         _part(LoginConfig, values.get("login", {}), "login", str(path)),
+        _access(values.get("access", {}), str(path)),
     )
+
+
+def _access(given: Mapping[str, Any], where: str) -> AccessConfig:
+    from custody.web.makers import MAKERS
+
+    access = _part(AccessConfig, given, "access", where)
+    if not isinstance(access.open_kinds, list | tuple) or not all(isinstance(kind, str) for kind in access.open_kinds):
+        raise BadInput("access.open_kinds must be a list of texts", where=where, code="config.value")
+    for kind in access.open_kinds:
+        MAKERS.must_be_free(kind, f"{where}: access.open_kinds")
+    return access
 
 
 def absolute(url: str, home: Path) -> str:

@@ -16,7 +16,7 @@ import typer
 
 from custody import __version__
 from custody.cli import running
-from custody.cli.applications import dashboard_kinds, machines
+from custody.cli.applications import dashboard_kinds, decided, machines
 from custody.model.errors import Unavailable
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def demo(
         dashboard = None if until_idle else _dashboard(store, stories, telling)
         if dashboard:
             stories.deposits.followed_at(dashboard.url)
-        serving = stories.serving(dashboard_kinds(store, stories.line.keeping))
+        serving = decided(stories.serving(dashboard_kinds(store, stories.line.keeping)))
         worker = Worker(store, serving, Settings(threads=threads, lease=5), telling)
 
         def stop(_signal: int, _frame: FrameType | None) -> None:

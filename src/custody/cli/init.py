@@ -45,6 +45,9 @@ main = "storage"
 # [history]                # custody history key history.key > history.public, and workers seal what was recorded
 # witnesses = ["/mnt/elsewhere/witness.txt"]
 
+# [access]                 # what programs may ask for by the API besides the kinds that workers have offered
+# open_kinds = ["greet"]
+
 # [login]                  # people log in at an OpenID Connect issuer, besides with tokens
 # issuer = "https://login.example.org"
 """

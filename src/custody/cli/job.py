@@ -17,6 +17,7 @@ from custody.model.errors import BadInput, Refused
 from custody.model.graph import Edge
 from custody.model.job import HIGHEST, LOWEST, Filter, Job, NewJob
 from custody.stores import Store
+from custody.web.makers import MAKERS
 
 app = running.noun("Pieces of work.")
 Id = Annotated[int, typer.Argument(help="the job's number", parser=number, metavar="JOB")]
@@ -37,6 +38,7 @@ def submit(
     json: AsJson = False,
 ) -> None:
     """Ask for a piece of work. Answered when it is safely on disk."""
+    MAKERS.must_be_free(kind)
     job = NewJob(
         kind, running.read_json(payload, "payload"), key=key or None, priority=priority, delay=delay, lane=lane,
         needs=[Edge(on) for on in needs or []],

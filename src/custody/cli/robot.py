@@ -66,6 +66,7 @@ def run(
     store: StoreUrl = running.DEFAULT_STORE,
 ) -> None:
     """Run robots. Exit codes: 0 worked or nothing to do, 1 an item failed, 2 could not work, 3 another one runs it."""
+    from custody.cli.applications import decided
     from custody.cli.telling import Logging
     from custody.engine import Serving, Settings, Worker
     from custody.engine.watch import NOTHING
@@ -79,7 +80,7 @@ def run(
         tally = Tally(opened, Logging() if log else NOTHING)
         try:
             subscribe(opened, robots)
-            serving = Serving(tuple(kinds(opened, robots, held, once, yard)), tuple(chores(opened, robots)))
+            serving = decided(Serving(tuple(kinds(opened, robots, held, once, yard)), tuple(chores(opened, robots))))
             worker = Worker(opened, serving, Settings(threads, lease), tally)
             _stop_on_signals(worker.stop)
             held.keep(worker.stop)

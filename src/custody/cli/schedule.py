@@ -16,6 +16,7 @@ from custody.model.json_text import json_text
 from custody.model.schedule import Schedule, Wanted
 from custody.model.times import is_by_the_wall_clock, times_of, zone_of
 from custody.stores import Store
+from custody.web.makers import MAKERS
 
 app = running.noun("What becomes due, and when.")
 Name = Annotated[str, typer.Argument(help="the schedule's name")]
@@ -41,6 +42,7 @@ def set_(
     store: StoreUrl = running.DEFAULT_STORE,
 ) -> None:
     """Make or change a schedule. Of one that is there, what is not said stays as it is."""
+    MAKERS.must_be_free(kind)
     given = None if payload is None else running.read_json(payload, "payload")
     with open_store(store) as opened:
         schedule = opened.schedules.change(

@@ -61,6 +61,7 @@ def serve(
             machines=machines(), world=world, secure_cookie=secure, who=running.me(), telling=telling,
             sections=SECTIONS, tables=tables_of(found), shop=shop_of(opened, found), keeping=keeping_of(found),
             login=open_issuer(found.login, found.home) if found else None,
+            open_kinds=found.access.open_kinds if found else (),
         )  # fmt: skip
         site = build_app(opened, options)
         server = Server(site, host, port).start()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from custody.engine.makers import Maker
 from custody.engine.work import Work
 from custody.model.errors import BadInput
 from custody.model.job import Job
@@ -54,6 +55,7 @@ class Kind:
     confirm_dead: Callable[[Job], None] = _nothing_to_kill  # make sure that nothing of an earlier attempt runs
     onward: bool = False  # whoever ends one goes on with the next of its queue that this makes ready
     prepare: Callable[[Sequence[Work]], None] | None = None  # look at what was claimed together, in one go
+    maker: Maker | None = None  # who may make them, and what they look like
 
     prefix: str = field(init=False)  # which queues this serves: see the generated column `queue`
 
@@ -105,6 +107,10 @@ class Serving:
 
     def prefixes(self) -> tuple[str, ...]:
         return tuple(kind.prefix for kind in self.kinds)
+
+    def offers(self) -> tuple[str, ...]:
+        """The kinds that may be asked for from outside."""
+        return tuple(sorted({kind.kind for kind in self.kinds if kind.maker is not None and kind.maker.is_open}))
 
     def handled(self) -> Iterator[Kind]:
         return (kind for kind in self.kinds if kind.handler)

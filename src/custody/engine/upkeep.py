@@ -68,7 +68,8 @@ class Upkeep:
 
     def _beat(self, holder: str) -> None:
         serves = "\n".join(self._serving.prefixes())
-        self._store.sign_of_life(holder, socket.gethostname(), os.getpid(), self._settings.place, serves)
+        place, offers = self._settings.place, self._serving.offers()
+        self._store.sign_of_life(holder, socket.gethostname(), os.getpid(), place, serves, offers)
 
     def _is_time(self, what: str, seconds: float) -> bool:
         now = self._clock()

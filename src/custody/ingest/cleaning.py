@@ -19,7 +19,6 @@ from custody.model.job import Filter, Job
 from custody.model.outcome import Outcome, Passed
 from custody.stores import Store
 
-CLEAN = "ingest/clean"
 DAY = 86_400_000_000
 STAGED_SECONDS = 86_400.0
 _STAGED = re.compile("staged:([0-9a-f]{64})")

@@ -19,6 +19,7 @@ from custody.ingest import mail, manifest, webhook
 from custody.ingest import report as reports
 from custody.ingest.describing import moment
 from custody.ingest.keys import request_of
+from custody.ingest.makers import DELIVER
 from custody.ingest.manifest.form import BATCHES, Row
 from custody.ingest.profile import Profile
 from custody.ingest.report import Batch, Delta, Report
@@ -30,7 +31,6 @@ from custody.model.graph import Edge
 from custody.model.job import Filter, Job, NewJob
 from custody.model.outcome import Failed, Outcome, Passed, Wait
 
-DELIVER = "deliver/mail"
 OPEN_SECONDS = 1.0
 MOST_EDGES = 100
 """Jobs that a report waits for at once; then it looks again."""

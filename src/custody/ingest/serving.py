@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from custody.engine.kinds import Backoff, Chore, Kind
 from custody.engine.work import Work
 from custody.ingest import batch, cleaning, notices, steps
+from custody.ingest.makers import BATCH_MAKER, CLEAN_MAKER, DELIVER_MAKER, JOB_MAKER
 from custody.ingest.nodes import look_after
 from custody.ingest.provisioning import Provisioner
 from custody.ingest.states import BATCH, BATCH_KIND, JOB, JOB_KIND
@@ -39,10 +40,17 @@ def kinds(world: World, backoff: Backoff = PATIENT) -> Sequence[Kind]:
             machine=JOB,
             every=0.5,
             decide=Provisioner(world.store, world.disk).decide,
+            maker=JOB_MAKER,
         ),
         *(_step(BATCH_KIND, BATCH, name, step, world, backoff) for name, step in BATCH_STEPS.items()),
-        Kind(notices.DELIVER, lambda work: notices.deliver(work, world), tries=20, backoff=Backoff(most=3600)),
-        Kind(cleaning.CLEAN, lambda work: cleaning.clean(work, world)),
+        Kind(
+            DELIVER_MAKER.kind,
+            lambda work: notices.deliver(work, world),
+            tries=20,
+            backoff=Backoff(most=3600),
+            maker=DELIVER_MAKER,
+        ),
+        Kind(CLEAN_MAKER.kind, lambda work: cleaning.clean(work, world), maker=CLEAN_MAKER),
     )
 
 
@@ -58,4 +66,5 @@ def _step(kind: str, machine: Machine, state: str, step: steps.Step, world: Worl
         return step(work, world)
 
     tries = batch.TRIES_BEFORE_FINAL if step is batch.pending else steps.TRIES
-    return Kind(kind, handler, state=state, machine=machine, tries=tries, backoff=backoff)
+    maker = JOB_MAKER if kind == JOB_KIND else BATCH_MAKER
+    return Kind(kind, handler, state=state, machine=machine, tries=tries, backoff=backoff, maker=maker)

@@ -22,6 +22,7 @@ from custody.model.trigger import admits
 from custody.robots import guard
 from custody.robots.confined import Interrupted, TimedOut, Turn, Yard
 from custody.robots.locks import Locks
+from custody.robots.makers import ROBOT_MAKER
 from custody.robots.orphans import keep_orphan
 from custody.robots.program import Program, mark_of
 from custody.robots.robot import Report, Robot
@@ -59,7 +60,7 @@ def _kind(line: Line, cycle: bool) -> Kind:
     return Kind(
         robot.kind, lambda work: run_on_item(work, line), at_once=robot.at_once, tries=robot.tries,
         backoff=robot.backoff, at_most=robot.at_most if cycle else 0,
-        prepare=lambda works: _prepare(line, works),
+        prepare=lambda works: _prepare(line, works), maker=ROBOT_MAKER,
         confirm_dead=lambda job: robot.work.end(mark_of(job), line.yard) if isinstance(robot.work, Program) else None,
     )  # fmt: skip
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import secrets
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 from types import TracebackType
 
 from custody.ports import Elsewhere, WholeQueue
 from custody.stores.database import Database
 from custody.stores.grants import SqlGrants
+from custody.stores.kinds import SqlKinds, offer
 from custody.stores.leases import SqlLeases
 from custody.stores.ledger import SqlLedger
 from custody.stores.queue import SqlQueue
@@ -60,11 +62,15 @@ class Store:
     schedules: SqlSchedules
     ledger: SqlLedger
     grants: SqlGrants
+    kinds: SqlKinds
     elsewhere: Elsewhere | None = None  # jobs that are in no table
 
     @classmethod
     def over(cls, url: str, db: Database) -> Store:
-        return cls(url, db, SqlQueue(db), SqlLeases(db), SqlRecords(db), SqlSchedules(db), SqlLedger(db), SqlGrants(db))
+        return cls(
+            url, db, SqlQueue(db), SqlLeases(db), SqlRecords(db), SqlSchedules(db), SqlLedger(db), SqlGrants(db),
+            SqlKinds(db),
+        )  # fmt: skip
 
     def now(self) -> int:
         return self.db.now()
@@ -92,8 +98,13 @@ class Store:
 
     # Workers say that they live; only people read it
 
-    def sign_of_life(self, worker: str, host: str, pid: int, place: str, serves: str) -> None:
+    def sign_of_life(
+        self, worker: str, host: str, pid: int, place: str, serves: str, offers: Sequence[str] = ()
+    ) -> None:
+        """That it lives, what it serves, and what of that may be asked for from outside."""
+
         def work(tx: Tx) -> None:
+            offer(tx, offers)
             tx.run("beat_worker", id=worker, host=host, pid=pid, place=place, serves=serves)
             tx.run("forget_workers", before=tx.now - FORGOTTEN)  # of one that was killed nobody else takes leave
 

@@ -568,6 +568,16 @@ insert into worker (id, host, pid, place, serves, started, seen)
 values (:id, :host, :pid, :place, :serves, :now, :now)
 on conflict (id) do update set seen = excluded.seen
 
+-- name: offer_kind
+insert into open_kind (kind, since, seen) values (:kind, :now, :now)
+on conflict (kind) do update set seen = excluded.seen
+
+-- name: open_kinds
+select kind, since, seen from open_kind order by kind
+
+-- name: forget_kind
+delete from open_kind where kind = :kind returning kind
+
 -- name: workers
 select id, host, pid, place, serves, started, seen from worker where seen > :since order by host, pid
 

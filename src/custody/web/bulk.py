@@ -23,8 +23,9 @@ from custody.stores.rows import Row, Tx
 from custody.web.acting import Action, action_of
 from custody.web.caller import Caller
 from custody.web.listing import job_fits, pairs
+from custody.web.makers import BULK_MAKER
 
-KIND: Final = "bulk"
+KIND: Final = BULK_MAKER.kind
 PIECE = 200
 MOST_REFUSALS = 50
 
@@ -105,7 +106,7 @@ def _check_scope(caller: Caller, where: Filter) -> None:
 
 def kinds(store: Store, machines: Machines) -> Sequence[Kind]:
     """What a worker needs to carry them out."""
-    return (Kind(KIND, lambda work: carry_out(work, store, machines), at_once=1),)
+    return (Kind(KIND, lambda work: carry_out(work, store, machines), at_once=1, maker=BULK_MAKER),)
 
 
 def carry_out(work: Work, store: Store, machines: Machines) -> Outcome:

@@ -12,7 +12,7 @@ from custody.model.item import Item
 from custody.model.job import Job
 from custody.robots.ready.ocfl import current
 from custody.workflows.archive import as_text
-from custody.workflows.planning import QUICK_KIND, TASK_KIND
+from custody.workflows.makers import QUICK_KIND, TASK_KIND
 from custody.workflows.shop import Shop, attempt_name
 from custody.workflows.shop import logs as shop_logs
 

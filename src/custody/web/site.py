@@ -17,11 +17,12 @@ from starlette.responses import HTMLResponse, Response
 from custody import __version__
 from custody.channels.table import Table
 from custody.engine.commands import Operator
+from custody.engine.makers import OWN_KIND, is_among
 from custody.history.keeping import Keeping
 from custody.ingest import blockers
 from custody.ingest.links import Links
 from custody.ingest.world import World
-from custody.model.errors import Unavailable
+from custody.model.errors import BadInput, Unavailable
 from custody.model.job import Job
 from custody.model.machine import PLAIN, Machines
 from custody.model.why import Reason
@@ -30,6 +31,7 @@ from custody.web import words
 from custody.web.caller import Caller
 from custody.web.changes import Changes
 from custody.web.glance import Glance
+from custody.web.makers import MAKERS
 from custody.web.oidc import Issuer
 from custody.web.rates import KNOWN, UNKNOWN, Doorstep, Rate, Rates
 from custody.web.rules import Rule
@@ -64,6 +66,7 @@ class Options:
     tables: Callable[[int], Table] | None = None  # what is kept of a channel, by its number
     shop: Shop | None = None  # where tasks' logs and files are kept
     keeping: Keeping = field(default_factory=Keeping)  # whose seals of the history are believed
+    open_kinds: Sequence[str] = ()  # what may be asked for besides the kinds that workers have offered
 
 
 class Site:
@@ -97,6 +100,16 @@ class Site:
     def why(self, job: Job) -> Sequence[Reason]:
         """Why it does not go on, with what only ingest can know."""
         return blockers.why(self.store, job, self.options.world.disk if self.options.world else None)
+
+    def must_be_open(self, kind: str) -> None:
+        """Refuse a kind that an application makes itself, and one that no worker has ever offered."""
+        MAKERS.must_be_free(kind)
+        if is_among(kind, self.options.open_kinds) or is_among(kind, [one.kind for one in self.store.kinds.list()]):
+            return
+        raise BadInput(
+            f"no worker has offered to do {kind[:100]}", code="job.kind", where="kind",
+            hint=f"{OWN_KIND}; or name it in custody.toml: [access] open_kinds",
+        )  # fmt: skip
 
     def operator(self, caller: Caller) -> Operator:
         return Operator(self.store, self.machines, caller.name)

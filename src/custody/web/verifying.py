@@ -23,8 +23,9 @@ from custody.model.outcome import Failed, Outcome, Passed, Wait
 from custody.stores import Store
 from custody.web import listing
 from custody.web.caller import Caller
+from custody.web.makers import VERIFY_MAKER
 
-KIND: Final = "history/verify"
+KIND: Final = VERIFY_MAKER.kind
 TELL_SECONDS: Final = 1.0
 LOOK_EVERY: Final = 500  # events
 MOST_FAULTS: Final = 50
@@ -49,7 +50,7 @@ def runs(store: Store, machines: Machines, caller: Caller) -> Sequence[Job]:
 
 
 def kinds(store: Store, keeping: Keeping) -> Sequence[Kind]:
-    return (Kind(KIND, lambda work: carry_out(work, store, keeping), at_once=1),)
+    return (Kind(KIND, lambda work: carry_out(work, store, keeping), at_once=1, maker=VERIFY_MAKER),)
 
 
 def carry_out(work: Work, store: Store, keeping: Keeping) -> Outcome:

@@ -15,8 +15,8 @@ from custody.stores import Store
 from custody.stores.rows import Tx, event_text, job_from
 from custody.stores.submit import columns, first_detail, submit_one
 from custody.workflows.archives import Archives, Kept
+from custody.workflows.makers import COMMIT_KIND
 
-COMMIT_KIND = "workflow/commit"
 MOST_AT_ONCE = 500
 MOST_TRUSTED = 1000  # revisions that a notice may bring while the repository does not answer
 

@@ -25,14 +25,13 @@ from custody.stores.rows import loads
 from custody.workflows.archive import LINEAGE, Archive, Meta, read_workflows
 from custody.workflows.archives import Archives
 from custody.workflows.definition import read
-from custody.workflows.notify import COMMIT_KIND, commit_key
+from custody.workflows.makers import COMMIT_KIND, QUICK_KIND, TASK_KIND
+from custody.workflows.notify import commit_key
 from custody.workflows.plan import Lineage, Plan, PlannedEdge, PlannedTask, Ref, nearest, plan
 from custody.workflows.schedules import keep_time
 from custody.workflows.sparing import waits_for_the_spared
 from custody.workflows.task import COMMIT, ON_COMMIT, QUICK, Task
 
-TASK_KIND = "workflow/task"
-QUICK_KIND = "workflow/quick"  # the same, for which every worker keeps a thread free: never behind long tasks
 FAULTY = "(definition)"
 PATIENCE = 10.0  # seconds between looks for a revision that was told of and is not there
 _edge, _new_job = quick(Edge), quick(NewJob)  # for each task of each revision

@@ -23,11 +23,11 @@ from custody.stores.rows import job_from
 from custody.workflows.archive import read_workflows
 from custody.workflows.archives import Archives, Kept
 from custody.workflows.definition import read
-from custody.workflows.notify import COMMIT_KIND, commit_key
+from custody.workflows.makers import COMMIT_KIND, RUN_KIND
+from custody.workflows.notify import commit_key
 from custody.workflows.plan import PREVIOUS, Plan, Ref
 from custody.workflows.plan import run as plan_run
 from custody.workflows.planning import Run, nearest_jobs, revision_item, runs_line, submit
-from custody.workflows.schedules import RUN_KIND
 from custody.workflows.task import COMMIT, FINISHED, Definitions, Task, Workflow
 
 PATIENCE = 60.0

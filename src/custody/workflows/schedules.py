@@ -11,9 +11,8 @@ from collections.abc import Sequence
 
 from custody.model.schedule import Schedule as Timetable
 from custody.stores import Store
+from custody.workflows.makers import RUN_KIND
 from custody.workflows.task import Schedule
-
-RUN_KIND = "workflow/run"
 
 
 def schedule_name(archive: str, workflow: str) -> str:

@@ -15,15 +15,16 @@ from pathlib import Path
 from custody.border import containers
 from custody.border.sandbox import Sandboxes, available
 from custody.engine.kinds import Backoff, Chore, Kind
+from custody.engine.makers import Maker
 from custody.model.errors import CustodyError
 from custody.stores import Store
 from custody.workflows import inside
 from custody.workflows.archives import Archives, Kept
 from custody.workflows.hooks import Note, spooled
-from custody.workflows.notify import COMMIT_KIND, reconcile
-from custody.workflows.planning import QUICK_KIND, TASK_KIND, commit
+from custody.workflows.makers import COMMIT_MAKER, QUICK_MAKER, RUN_MAKER, TASK_MAKER
+from custody.workflows.notify import reconcile
+from custody.workflows.planning import commit
 from custody.workflows.runs import run
-from custody.workflows.schedules import RUN_KIND
 from custody.workflows.shop import Shop
 from custody.workflows.tasks import confirm_dead, run_task
 
@@ -83,19 +84,25 @@ def kinds(shop: Shop, at_once: int = 0) -> Sequence[Kind]:
     quick."""
     return (
         planning(shop.store),
-        Kind(RUN_KIND, lambda work: run(work, shop.store), tries=1_000_000, backoff=PATIENT),
-        replace(_tasks(shop, QUICK_KIND), spare=1),
-        replace(_tasks(shop, TASK_KIND), at_once=at_once, spare=1),
+        Kind(RUN_MAKER.kind, lambda work: run(work, shop.store), tries=1_000_000, backoff=PATIENT, maker=RUN_MAKER),
+        replace(_tasks(shop, QUICK_MAKER), spare=1),
+        replace(_tasks(shop, TASK_MAKER), at_once=at_once, spare=1),
     )
 
 
 def planning(store: Store) -> Kind:
     """Whoever has planned a revision plans the next one, if it is known by then."""
-    return Kind(COMMIT_KIND, lambda work: commit(work, store), tries=1_000_000, backoff=PATIENT, onward=True)
+    return Kind(
+        COMMIT_MAKER.kind, lambda work: commit(work, store), tries=1_000_000, backoff=PATIENT, onward=True,
+        maker=COMMIT_MAKER,
+    )  # fmt: skip
 
 
-def _tasks(shop: Shop, kind: str) -> Kind:
-    return Kind(kind, lambda work: run_task(work, shop), tries=1_000, confirm_dead=lambda job: confirm_dead(job, shop))
+def _tasks(shop: Shop, maker: Maker) -> Kind:
+    return Kind(
+        maker.kind, lambda work: run_task(work, shop), tries=1_000, confirm_dead=lambda job: confirm_dead(job, shop),
+        maker=maker,
+    )  # fmt: skip
 
 
 def chores(store: Store, every: float = RECONCILE_SECONDS) -> Sequence[Chore]:

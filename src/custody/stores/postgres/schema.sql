@@ -307,3 +307,9 @@ create table granted (
     ended bigint                              -- when it was withdrawn
 );
 create unique index granted_now on granted (subject, what, value) where ended is null;
+
+create table open_kind (
+    kind text collate "C" primary key,          -- or a prefix with * at its end
+    since bigint not null,
+    seen bigint not null                       -- when a worker last offered it
+);

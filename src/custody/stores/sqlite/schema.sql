@@ -293,3 +293,9 @@ create table granted (
     ended integer                              -- when it was withdrawn
 ) strict;
 create unique index granted_now on granted (subject, what, value) where ended is null;
+
+create table open_kind (
+    kind text primary key,                      -- or a prefix with * at its end
+    since integer not null,
+    seen integer not null                       -- when a worker last offered it
+) strict, without rowid;

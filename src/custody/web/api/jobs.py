@@ -37,8 +37,7 @@ def submit(request: Request, given: JobSubmission, key: IdempotencyKey = "") -> 
     site, caller = site_of(request), caller_of(request)
     if not caller.sees(given.collection):
         raise BadInput("name one of your collections", code="job.collection", where="collection")
-    if site.machines.of(given.kind).name != "work":
-        raise BadInput(f"{given.kind} jobs are made by their application", code="job.kind", where="kind")
+    site.must_be_open(given.kind)
     own = given.key or (f"{caller.name}/{key}" if key else None)
     made = site.store.queue.submit_one(
         NewJob(

@@ -32,7 +32,9 @@ def show(request: Request, name: str) -> Response:
 @router.put("/api/v1/schedules/{name:path}")
 def put(request: Request, name: str, given: NewSchedule) -> Response:
     """Make or change one; what is left out stays as it is."""
-    schedules, who = site_of(request).store.schedules, caller_of(request).name
+    site, who = site_of(request), caller_of(request).name
+    schedules = site.store.schedules
+    site.must_be_open(given.kind)
     wanted = Wanted(**given.model_dump(exclude={"paused"}))
     if given.paused not in (None, schedules.change(name, wanted, who).paused):
         schedules.pause(name, bool(given.paused), who)

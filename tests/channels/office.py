@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from channels.desk import Running, ids_of
+from custody.channels.blobs import Blobs
 from custody.channels.crawl import Coverage
 from custody.channels.mirror import Request
 from custody.channels.serving import open_blobs, settings_of
@@ -120,9 +121,13 @@ class Office:
 
     # --- Looking ---
 
+    def blobs(self) -> Blobs:
+        found = read(self.folder / "custody.toml")
+        return open_blobs(found.channels, found.home)
+
     def table(self, channel: int) -> Table:
         found = read(self.folder / "custody.toml")
-        return Table(open_blobs(found.channels, found.home), channel, settings_of(found.channels))
+        return Table(self.blobs(), channel, settings_of(found.channels))
 
     def until_same(self, *channels: Channel) -> None:
         until(lambda: all(map(self.same, channels)), self.log(), pause=0.1)

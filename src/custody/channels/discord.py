@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Literal
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, urljoin, urlsplit
 
 import httpx2
 
@@ -26,7 +26,10 @@ from custody.model.errors import BadInput, NotFound, Refused, Unavailable, Unsaf
 
 API = "https://discord.com/api/v10"
 AGENT = f"DiscordBot (custody, {__version__})"  # without this form Discord's front door stays shut
-MEDIA_HOSTS = frozenset({"cdn.discordapp.com", "media.discordapp.net"})
+CDN = "https://cdn.discordapp.com"
+MEDIA_HOSTS = frozenset(
+    {"cdn.discordapp.com", "media.discordapp.net", "images-ext-1.discordapp.net", "images-ext-2.discordapp.net"}
+)
 MOST_BYTES = 32 * 2**20  # of one answer; a page of 100 messages has at most a few
 TRIES = 6
 PATIENCE = 60.0
@@ -58,6 +61,18 @@ class Gone(NotFound):
     """No such channel, guild or message, or no longer."""
 
     code = "discord.gone"
+
+
+class Withheld(Refused):
+    """The file server will not give this, to anybody: asking again would not help."""
+
+    code = "discord.withheld"
+
+
+class NoFile(Unavailable):
+    """The file server gave nothing, or not all of it; later it may."""
+
+    code = "discord.file"
 
 
 class BadToken(Unsafe):
@@ -116,19 +131,28 @@ class Discord:
             before = str(answer["threads"][-1]["thread_metadata"]["archive_timestamp"]) if more else ""
 
     def attachment(self, url: str) -> Iterator[bytes]:
-        """The bytes behind an attachment's link. The token is not shown there."""
-        if urlsplit(url).netloc not in self.media_hosts:
-            raise Unsafe("not a place where Discord keeps files", code="discord.host", where=url)
-        self._stand_in_line(url)
-        try:
-            with self.http.stream("GET", url, headers={"User-Agent": AGENT}) as answer:
-                if answer.status_code == 404:
-                    raise Gone("the link has expired", where=url, hint="fetch the message again for a fresh one")
-                if answer.status_code != 200:
-                    raise Unavailable(f"the file server says {answer.status_code}", where=url)
-                yield from answer.iter_bytes(2**20)
-        except httpx2.TransportError as error:
-            raise Unavailable(f"the file server does not answer: {error}", where=url) from error
+        """The bytes behind an attachment's link. The token is not shown there; to another place we are sent once."""
+        for _ in range(2):
+            if urlsplit(url).netloc not in self.media_hosts:
+                raise Unsafe("not a place where Discord keeps files", code="discord.host", where=url)
+            self._stand_in_line(url)
+            try:
+                with self.http.stream("GET", url, headers={"User-Agent": AGENT}) as answer:
+                    if answer.status_code == 200:
+                        yield from answer.iter_bytes(2**20)
+                        return
+                    if not answer.is_redirect:
+                        raise _file_refusal(url, answer.status_code, answer.headers.get("retry-after", ""))
+                    url = urljoin(url, answer.headers.get("location", ""))
+            except httpx2.RequestError as error:
+                raise NoFile(f"the file server does not answer: {error}", where=url) from error
+        raise Withheld("the file server sends us from place to place", where=url)
+
+    @property
+    def cdn(self) -> str:
+        """Where pictures are that have no link in a message: a server that is not Discord keeps them itself."""
+        own = urlsplit(self.api)
+        return CDN if self.api == API else f"{own.scheme}://{own.netloc}"
 
     # --- Asking ---
 
@@ -247,6 +271,18 @@ class _Answer:
             except ValueError:
                 continue
         return BAN_WITHOUT_A_TIME if self.body is None else 1.0
+
+
+def _file_refusal(url: str, status: int, retry_after: str) -> Exception:
+    said = f"the file server says {status}"
+    if status == 429:
+        wait = float(retry_after) if retry_after.isdecimal() else BAN_WITHOUT_A_TIME
+        return RateLimited(said, where=url, retry_after=wait)
+    if status == 451:
+        return Withheld(said, where=url)
+    if 400 <= status < 500:
+        return Gone(said, where=url, hint="fetch the message again for a fresh link")
+    return NoFile(said, where=url)
 
 
 def _parsed(data: bytearray) -> Any:

@@ -27,7 +27,7 @@ from typing import Any
 from azure.core.exceptions import AzureError, ResourceExistsError, ResourceNotFoundError
 from azure.storage.queue import QueueMessage, QueueServiceClient
 
-from custody.channels import steps
+from custody.channels import fetching, steps
 from custody.channels.discord import RateLimited
 from custody.channels.mirror import Mirror, Request, Told, item_id
 from custody.channels.serving import ChannelConfig, connection
@@ -90,6 +90,17 @@ def review_message(mirror: Mirror, body: Body) -> list[Letter]:
         return _written(mirror, steps.set_aside(mirror, channel, refusal))
 
 
+def fetch_files(mirror: Mirror, body: Body) -> list[Letter]:
+    """Some files; the next ones are the next letter's."""
+    channel = _channel(body)
+    try:
+        steps.still_mirrored(mirror, channel)
+    except steps.NotMirrored:
+        return []
+    done, told = fetching.batch(mirror, channel)
+    return _written(mirror, told) if done else [*_written(mirror, told), Letter("fetch-files", body)]
+
+
 def remove_channel(mirror: Mirror, body: Body) -> list[Letter]:
     channel = _channel(body)
     if mirror.item(channel) is None:
@@ -113,10 +124,17 @@ CONSUMERS: dict[str, Consumer] = {
     "add-channel": add_channel,
     "add-messages": add_messages,
     "review-message": review_message,
+    "fetch-files": fetch_files,
     "remove-channel": remove_channel,
     "delete-messages": delete_messages,
 }
-OF_REQUESTS = {"add": "add-channel", "sync": "add-messages", "review": "review-message", "remove": "remove-channel"}
+OF_REQUESTS = {
+    "add": "add-channel",
+    "sync": "add-messages",
+    "review": "review-message",
+    "files": "fetch-files",
+    "remove": "remove-channel",
+}
 
 
 def letter_of(request: Request) -> Letter:

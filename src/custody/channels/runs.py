@@ -200,7 +200,7 @@ def _left(store: Store) -> int:
     return sum(count for kind, state, count in store.queue.counts() if kind in KINDS and state == WORK.start)
 
 
-KINDS = frozenset({work.ADD, work.SYNC, work.REVIEW, work.REMOVE})
+KINDS = frozenset({work.ADD, work.SYNC, work.REVIEW, work.FILES, work.REMOVE})
 
 
 def requests(mirror: Mirror, config: ChannelConfig, shard: Shard | None = None) -> list[Request]:

@@ -30,6 +30,7 @@ STEPS: dict[str, Callable[[Work, Mirror], Outcome]] = {
     work.ADD: work.add,
     work.SYNC: work.sync,
     work.REVIEW: work.review,
+    work.FILES: work.files,
     work.REMOVE: work.remove,
 }
 
@@ -50,6 +51,7 @@ class ChannelConfig:
     api: str = API
     capacity: int = 1000  # messages in one leaf
     private_threads: bool = False
+    largest_file: int = 100 << 20  # bytes; a larger one is listed as lost, with the reason
     mirror: Sequence[str] = ()  # channels that `custody channel run` adds by itself
     remove: Sequence[str] = ()  # and those that it removes
     prices: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # of the tiers, for previews
@@ -98,7 +100,9 @@ def open_mirror(store: Store, config: ChannelConfig, home: Path, slots: Slots | 
         token.read_text().strip(), slots=slots or StoreSlots(store), api=config.api, media_hosts=MEDIA_HOSTS | own
     )
     blobs = open_blobs(config, home)
-    return Mirror(store, discord, blobs, settings_of(config), private_threads=config.private_threads)
+    return Mirror(
+        store, discord, blobs, settings_of(config), config.largest_file, private_threads=config.private_threads
+    )
 
 
 def embedded(store: Store, config: ChannelConfig, home: Path) -> Mirror | None:

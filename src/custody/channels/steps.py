@@ -97,14 +97,13 @@ def page(mirror: Mirror, channel: int, table: Table, progress: Progress) -> Prog
         raise Hidden("it shows no messages at all", where=item_id(channel), hint="may the bot read its history?")
     asked = Page(tuple(parse(raw["id"]) for raw in messages), ask.after, ask.before)
     grown = coverage.fetched(asked)
-    lost = attachments.keep(mirror, channel, messages)
+    attachments.want(mirror, channel, messages)
     if messages or grown != coverage:
         table.upsert(messages, grown.mark(), asked_at)
     done = asked.short and not grown.gaps and ask.after is not None
     return replace(
         progress,
         added=progress.added + len(messages),
-        lost=progress.lost + lost,
         pages=progress.pages + 1,
         done=done,
     )
@@ -137,7 +136,7 @@ def ended(mirror: Mirror, channel: int, table: Table, progress: Progress) -> Tol
     if progress.added or edited or deleted or found.events:
         outcome = "warning" if progress.lost else "success"
         events.append(NewEvent(item.id, "synced", outcome, detail=told))  # type: ignore[arg-type]
-    return Told(told, tuple(items), tuple(events), found.requests)
+    return Told(told, tuple(items), tuple(events), (*found.requests, *_files_wanted(mirror, channel)))
 
 
 def still_mirrored(mirror: Mirror, channel: int) -> Item:
@@ -160,8 +159,8 @@ def look_back(mirror: Mirror, channel: int, table: Table, pages: int = LOOK_BACK
         if not changes.proved:
             raise Hidden("it shows no messages at all", where=item_id(channel), hint="may the bot read its history?")
         updated = [*changes.edited, *changes.added]
+        attachments.want(mirror, channel, messages)
         if updated:
-            attachments.keep(mirror, channel, updated)
             table.upsert(updated, asked_at=asked_at)
         seen.refresh(table, mirror.seen(channel), messages, asked_at)
         deleted += take_out(mirror, channel, table, [stored[one] for one in changes.deleted])
@@ -187,7 +186,8 @@ def set_aside(mirror: Mirror, channel: int, refusal: CustodyError) -> Told:
     if not how or item is None or item.detail.get("mirrored") == how:
         return Told(told)
     event = NewEvent(item.id, how, "failure", detail=told)
-    return Told(told, (noted(channel, mirrored=how),), (event,))
+    # What was named until now is fetched all the same: its links do not last.
+    return Told(told, (noted(channel, mirrored=how),), (event,), _files_wanted(mirror, channel))
 
 
 # --- One message ---
@@ -203,10 +203,16 @@ def review(mirror: Mirror, channel: int, message: int) -> Told:
         gone = take_out(mirror, channel, table, [found] if found and not found.deleted_at else [])
         told = {"message": str(message), "was here": gone}
         return Told({"gone": True}, events=(NewEvent(item, "message deleted", detail=told),))
-    attachments.keep(mirror, channel, [raw])
+    attachments.want(mirror, channel, [raw])
     table.upsert([raw], asked_at=asked_at)
     seen.refresh(table, mirror.seen(channel), [raw], asked_at)
-    return Told({"gone": False}, events=(NewEvent(item, "message reviewed", detail={"message": str(message)}),))
+    event = NewEvent(item, "message reviewed", detail={"message": str(message)})
+    return Told({"gone": False}, events=(event,), requests=_files_wanted(mirror, channel))
+
+
+def _files_wanted(mirror: Mirror, channel: int) -> tuple[Request, ...]:
+    """Files are a job of their own: no message waits for one."""
+    return (Request("files", channel),) if attachments.anything_wanted(mirror, channel) else ()
 
 
 def _message(mirror: Mirror, channel: int, message: int) -> Raw | None:

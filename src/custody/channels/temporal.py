@@ -32,7 +32,7 @@ from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError
 from temporalio.worker import Worker
 
-from custody.channels import steps, work
+from custody.channels import fetching, steps, work
 from custody.channels.discord import RateLimited
 from custody.channels.mirror import Mirror, Request, Told, checked, item_id
 from custody.channels.serving import ChannelConfig
@@ -168,6 +168,15 @@ def _review(mirror: Mirror, channel: int, asked: Asked, _: dict[str, int]) -> An
         return _told(mirror, steps.set_aside(mirror, channel, refusal))
 
 
+def _files(mirror: Mirror, channel: int, asked: Asked, counted: dict[str, int]) -> Answer:
+    try:
+        steps.still_mirrored(mirror, channel)
+    except steps.NotMirrored:
+        return Answer(True)
+    done, told = fetching.batch(mirror, channel)
+    return replace(_told(mirror, told), done=done, progress={} if done else {"pages": counted.get("pages", 0) + 1})
+
+
 def _remove(mirror: Mirror, channel: int, asked: Asked, counted: dict[str, int]) -> Answer:
     """Nobody else writes: whatever is asked of this channel comes through its one workflow."""
     if mirror.item(channel) is None:
@@ -183,6 +192,7 @@ STEPS: dict[str, Callable[[Mirror, int, Asked, dict[str, int]], Answer]] = {
     "add": _add,
     "sync": _sync,
     "review": _review,
+    "files": _files,
     "remove": _remove,
 }
 

@@ -17,19 +17,21 @@ from custody.channels import crawl, media, seen
 from custody.channels.blobs import Blobs, NoBlob
 from custody.channels.crawl import PAGE, Coverage, Page
 from custody.channels.discord import Discord
-from custody.channels.mirror import files_of
+from custody.channels.mirror import assets_of, files_of
 from custody.channels.snowflake import HIGHEST, parse
 from custody.channels.table import Finding, Table
+from custody.channels.wanting import state_of
 
 LIVE = frozenset({"live.edited", "live.deleted"})  # the channel moved on: a sync or a review brings it in
 UNREADABLE = frozenset({"index.missing", "child.missing", "index.order"})  # mend it first, then look again
-HARMLESS = LIVE | {"orphan", "gap", "file.lost"}
+HARMLESS = LIVE | {"orphan", "gap", "file.lost", "file.wanted"}
 
 CODES = {
     "coverage.beyond": "a message is newer than the archive says it has fetched",
     "file.missing": "a file that was kept is not there",
     "file.damaged": "a file does not have the digest it is kept under",
-    "file.lost": "a file could not be had when its message was fetched",
+    "file.lost": "a file that a message names is not to be had",
+    "file.wanted": "a file that a message names has not been fetched yet",
     "gap": "a part that is known not to have been fetched yet",
     "live.missing": "the channel has a message that the archive should have and has not",
     "live.edited": "the channel has a newer version",
@@ -74,18 +76,19 @@ def verify(
 
 
 def _files(blobs: Blobs, channel: int) -> tuple[int, list[Finding]]:
-    rows, findings, good = files_of(blobs, channel), list[Finding](), dict[str, str]()
+    tables, findings, good = (files_of(blobs, channel), assets_of(blobs, channel)), list[Finding](), dict[str, str]()
     count = 0
-    for row in rows.between():
+    for row in (row for table in tables for row in table.between() if row.versions):
         if "digest" not in row.message:
-            findings.append(Finding("file.lost", str(row.id), str(row.message.get("lost", ""))))
+            told = str(row.message.get("why") or row.message.get("lost") or "")
+            findings.append(Finding(f"file.{state_of(row.message)}", str(row.id), told))
             continue
         digest, count = str(row.message["digest"]), count + 1
         if digest not in good:
             good[digest] = _state_of(blobs, media.name_of(str(channel), digest), digest)
         if good[digest]:
             findings.append(Finding(good[digest], str(row.id), digest))
-    return count, findings + [Finding(f.code, f.where, f.detail) for f in rows.check()]
+    return count, [*findings, *(finding for table in tables for finding in table.check())]
 
 
 def _state_of(blobs: Blobs, name: str, digest: str) -> str:

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from custody.channels import steps, threads, tiering
+from custody.channels import fetching, steps, threads, tiering
 from custody.channels.crawl import Coverage
 from custody.channels.discord import Gone, RateLimited, Unreadable
-from custody.channels.makers import ADD, REMOVE, REVIEW, SYNC
+from custody.channels.makers import ADD, FILES, REMOVE, REVIEW, SYNC
 from custody.channels.mirror import (
     CHANNEL,
     POSTS_ONLY,
@@ -33,8 +33,9 @@ from custody.model.job import Filter, NewJob
 from custody.model.outcome import Failed, Outcome, Passed, Wait
 
 __all__ = [
-    "ADD", "CHANNEL", "REMOVE", "REVIEW", "SYNC", "Mirror", "add", "add_job", "checked", "daily", "item_id", "job_of",
-    "kept", "mirrored", "number_of", "remove", "remove_job", "review", "review_job", "sweep", "sync", "sync_job",
+    "ADD", "CHANNEL", "FILES", "REMOVE", "REVIEW", "SYNC", "Mirror", "add", "add_job", "checked", "daily", "files",
+    "files_job", "item_id", "job_of", "kept", "mirrored", "number_of", "remove", "remove_job", "review", "review_job",
+    "sweep", "sync", "sync_job",
     "tiers", "watch",
 ]  # fmt: skip
 
@@ -57,6 +58,10 @@ def review_job(channel: int, message: int) -> NewJob:
     return NewJob(REVIEW, given, key=f"{channel}/{message}", lane=str(channel))
 
 
+def files_job(channel: int) -> NewJob:
+    return _job(FILES, channel)
+
+
 def remove_job(channel: int, why: str = "") -> NewJob:
     return _job(REMOVE, channel, **({"why": why} if why else {}))
 
@@ -66,6 +71,7 @@ def job_of(request: Request) -> NewJob:
         "add": lambda: add_job(request.channel, request.newest_first),
         "sync": lambda: sync_job(request.channel, request.why, request.newest_first),
         "review": lambda: review_job(request.channel, request.message),
+        "files": lambda: files_job(request.channel),
         "remove": lambda: remove_job(request.channel, request.why),
     }
     return made[request.what]()
@@ -116,6 +122,24 @@ def review(work: Work, mirror: Mirror) -> Outcome:
         return _wait(limit)
 
 
+def files(work: Work, mirror: Mirror) -> Outcome:
+    """Fetch what messages named, some at a time; what must wait is asked for again by the watch, when it is due."""
+    channel = channel_of(work)
+    try:
+        while True:
+            steps.still_mirrored(mirror, channel)
+            done, told = fetching.batch(mirror, channel)
+            if done:
+                return _passed(told)
+            mirror.store.records.put(told.items, told.events, work.claim.holder)
+            if work.stopped:
+                return Wait(0, "stopped between two files; the next worker goes on")
+    except steps.NotMirrored as refusal:
+        return _passed(Told({"why": str(refusal)}))
+    except RateLimited as limit:
+        return _wait(limit)
+
+
 def remove(work: Work, mirror: Mirror) -> Outcome:
     """Delete everything we keep of a channel, once nobody writes to it any more."""
     channel = channel_of(work)
@@ -135,7 +159,7 @@ def remove(work: Work, mirror: Mirror) -> Outcome:
 
 def _somebody_writes(mirror: Mirror, channel: int) -> bool:
     jobs = mirror.store.queue.every(Filter(kind="channel/*", lane=str(channel)))
-    return any(job.holder and job.kind in (SYNC, REVIEW) for job in jobs)
+    return any(job.holder and job.kind in (SYNC, REVIEW, FILES) for job in jobs)
 
 
 def _passed(told: Told) -> Outcome:
@@ -163,7 +187,7 @@ def watch(mirror: Mirror) -> int:
 
 def looked_around(mirror: Mirror) -> list[Request]:
     """One question per channel; one per guild for all its threads."""
-    due, guilds = list[Request](), dict[int, set[int]]()
+    due, guilds = fetching.due(mirror), dict[int, set[int]]()
     for item in mirrored(mirror.store):
         active = guilds.setdefault(parse(str(item.detail.get("guild") or 0)), set())
         if not parent_of(item):

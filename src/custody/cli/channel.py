@@ -14,7 +14,7 @@ import typer
 from custody.channels import seen, work
 from custody.channels.blobs import Blobs
 from custody.channels.crawl import Coverage
-from custody.channels.mirror import EPOCH, POSTS_ONLY, Request, channels, files_of, parent_of
+from custody.channels.mirror import EPOCH, POSTS_ONLY, Request, assets_of, channels, files_of, parent_of
 from custody.channels.serving import open_blobs, open_mirror, settings_of
 from custody.channels.snowflake import HIGHEST, at, parse, time_of
 from custody.channels.steps import ORPHANED
@@ -264,7 +264,8 @@ def fsck(
     with opened(config, store) as (handle, settings):
         blobs = blobs_of(settings)
         number = parse(channel)
-        tables = table_of(settings, channel, blobs), seen.of(blobs, number), files_of(blobs, number)
+        others = (open_(blobs, number) for open_ in (seen.of, files_of, assets_of))
+        tables = (table_of(settings, channel, blobs), *others)
         if repair:
             before = EPOCH + timedelta(microseconds=handle.now()) - ORPHANED
             print(f"{sum(_mended(table, before) for table in tables)} blobs that nothing named were deleted")

@@ -62,6 +62,7 @@ class Mirror:
     settings: Settings
     largest_file: int = 100 << 20
     private_threads: bool = False  # asking for them without the right to is an invalid request each time
+    looked: dict[int, datetime] = field(default_factory=dict, compare=False)  # when threads were last looked for
     known: set[tuple[int, int]] = field(default_factory=set, compare=False)  # files that need no second look
 
     def table(self, channel: int) -> Table:

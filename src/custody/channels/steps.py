@@ -98,6 +98,7 @@ def page(mirror: Mirror, channel: int, table: Table, progress: Progress) -> Prog
     asked = Page(tuple(parse(raw["id"]) for raw in messages), ask.after, ask.before)
     grown = coverage.fetched(asked)
     attachments.want(mirror, channel, messages)
+    threads.remember(mirror, channel, messages)
     if messages or grown != coverage:
         table.upsert(messages, grown.mark(), asked_at)
     done = asked.short and not grown.gaps and ask.after is not None
@@ -160,6 +161,7 @@ def look_back(mirror: Mirror, channel: int, table: Table, pages: int = LOOK_BACK
             raise Hidden("it shows no messages at all", where=item_id(channel), hint="may the bot read its history?")
         updated = [*changes.edited, *changes.added]
         attachments.want(mirror, channel, messages)
+        threads.remember(mirror, channel, messages)
         if updated:
             table.upsert(updated, asked_at=asked_at)
         seen.refresh(table, mirror.seen(channel), messages, asked_at)

@@ -191,7 +191,7 @@ def looked_around(mirror: Mirror) -> list[Request]:
     for item in mirrored(mirror.store):
         active = guilds.setdefault(parse(str(item.detail.get("guild") or 0)), set())
         if not parent_of(item):
-            due += _looked_at(mirror, number_of(item))
+            due += threads.parents_due(mirror, [item]) or _looked_at(mirror, number_of(item))
         elif not item.detail.get("archived"):
             active.add(number_of(item))
     return due + [request for guild, known in guilds.items() if guild for request in _threads_of(mirror, guild, known)]
@@ -202,8 +202,9 @@ def _looked_at(mirror: Mirror, channel: int) -> list[Request]:
         about = mirror.discord.channel(channel)
     except (Gone, Unreadable):
         return [Request("sync", channel, why="it cannot be seen any more")]
-    if about.get("type") in POSTS_ONLY:  # its last message is a thread, which the guild's list shows
-        return []
+    if about.get("type") in POSTS_ONLY:  # its last message is a thread
+        hinted = threads.hinted(mirror, about)
+        return [Request("sync", channel, why="it names a post that is not known yet")] if hinted else []
     behind = Coverage.read(mirror.table(channel).mark).behind(about.get("last_message_id"))
     return [Request("sync", channel, why="it says it has something new")] if behind else []
 

@@ -15,6 +15,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.responses import HTMLResponse, Response
 
 from custody import __version__
+from custody.channels.asking import Asking, by_jobs
 from custody.channels.table import Table
 from custody.engine.commands import Operator
 from custody.engine.makers import OWN_KIND, is_among
@@ -64,6 +65,7 @@ class Options:
     who: str = "demo"  # the name in the history of what is done in demo mode
     telling: Telling = field(default_factory=Telling)
     tables: Callable[[int], Table] | None = None  # what is kept of a channel, by its number
+    asking: Asking | None = None  # how something is asked about channels; None: by jobs of the engine
     shop: Shop | None = None  # where tasks' logs and files are kept
     keeping: Keeping = field(default_factory=Keeping)  # whose seals of the history are believed
     open_kinds: Sequence[str] = ()  # what may be asked for besides the kinds that workers have offered
@@ -91,6 +93,10 @@ class Site:
                 code="ingest.missing", hint="`custody serve --config custody.toml`",
             )  # fmt: skip
         return self.options.world
+
+    @property
+    def asking(self) -> Asking:
+        return self.options.asking or by_jobs(self.store)
 
     @property
     def links(self) -> Links:

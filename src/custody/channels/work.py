@@ -121,6 +121,8 @@ def sync(work: Work, mirror: Mirror) -> Outcome:
     except RateLimited as limit:
         return _wait(limit)
     except Unavailable as trouble:
+        if trouble.code == "table.damaged":  # no second try helps before somebody mends it
+            return _passed(steps.set_aside(mirror, channel, trouble))
         steps.stumbled(mirror, channel, trouble)
         raise
 

@@ -14,12 +14,13 @@ from custody.border import bwrap, cgroup, processes, seccomp
 from custody.border.confinement import Mount, Spec
 from custody.border.deadman import Deadman
 from custody.border.disk import Disk
+from custody.border.roots import ours
 from rig.descriptors import descriptors_below
 
 
 def arguments(**fields: object) -> list[str]:
     spec = Spec(**({"name": "x", "work": Path("/w"), "argv": ("true",)} | fields))  # type: ignore[arg-type]
-    sources = {spec.work: "/stage/0", **{mount.source: "/stage/1" for mount in spec.mounts}}
+    sources = [f"/stage/{number}" for number in range(1 + len(spec.mounts))]
     return bwrap.arguments(spec, sources, lambda data: 7)
 
 
@@ -40,7 +41,7 @@ def test_every_wall_is_there(word: str) -> None:
 
 
 def test_nothing_is_mounted_writable_but_the_work_folder() -> None:
-    made = arguments(mounts=(Mount(Path("/data"), "/inputs/data"),))
+    made = arguments(mounts=(Mount(ours(Path("/usr")), "/inputs/data"),))
     binds = [place for place, word in enumerate(made) if word in ("--bind", "--dev-bind")]
     writable = [made[place + 1 : place + 3] for place in binds]
     assert writable == [["/stage/0", "/work"]]

@@ -113,8 +113,8 @@ class Launched:
 def launch(spec: Spec, parents: Mapping[str, Path], token: str) -> Launched:
     """`token` marks bwrap's processes: one whose deadman died at the wrong moment can still be found."""
     uid = FIRST_UID + zlib.crc32(spec.name.encode()) % UIDS if os.geteuid() == 0 else None
-    sources = reachable([spec.work, *(mount.source for mount in spec.mounts)], uid)
-    given: list[int] = []
+    sources = reachable(spec, uid)
+    given = [source for source in sources if isinstance(source, int)]
     out, err, status, door, second_door = (os.pipe2(os.O_CLOEXEC) for _ in range(5))
     given += [out[1], err[1], status[1], door[0], second_door[0]]
     made = bwrap.arguments(spec, sources, lambda data: _give(data, given))
@@ -135,7 +135,11 @@ def launch(spec: Spec, parents: Mapping[str, Path], token: str) -> Launched:
         if group:
             group.remove()
         raise
-    _limit(spec, init, group, uid)
+    try:
+        _limit(spec, init, group, uid)
+    except OSError:
+        if not processes.gone(init_fd, 0):  # else it could not be set up, and has said why
+            raise
     return Launched(process, init, init_fd, out[0], err[0], status[0], door[1], second_door[1], group)
 
 

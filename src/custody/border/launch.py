@@ -39,6 +39,7 @@ FIRST_UID, UIDS = 1_900_000_000, 65_536  # far from people, services and contain
 MARK = "CUSTODY_SANDBOX"
 _SUBREAPER = 36
 _SETUP_WITHIN = 20.0
+_ENDING = 5.0  # seconds for one that ends to be gone: on the way it is nobody's any more
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -138,7 +139,7 @@ def launch(spec: Spec, parents: Mapping[str, Path], token: str) -> Launched:
     try:
         _limit(spec, init, group, uid)
     except OSError:
-        if not processes.gone(init_fd, 0):  # else it could not be set up, and has said why
+        if not processes.gone(init_fd, _ENDING):  # else it could not be set up, and has said why
             raise
     return Launched(process, init, init_fd, out[0], err[0], status[0], door[1], second_door[1], group)
 

@@ -1,9 +1,9 @@
 """Discord's REST interface, as far as an archive needs it.
 
-Pages come back sorted by id, oldest first, whatever order the server used. Every field is handed on as it
-came. Rate limits are obeyed and waited for up to `patience`; a longer wait is raised as `RateLimited` with
-the seconds, so that a worker can do something else meanwhile. What is worth trying again is tried again by
-what went wrong, not by what the message said; what is not is raised at once under a name of its own.
+Every field is handed on as it came, and so is every page: what it is worth, others judge (`trust`). Rate limits are
+obeyed and waited for up to `patience`; a longer wait is raised as `RateLimited` with the seconds, so that a worker can
+do something else meanwhile. What is worth trying again is tried again by what went wrong, not by what the message said;
+what is not is raised at once under a name of its own.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ import httpx2
 
 from custody import __version__
 from custody.channels.limits import Buckets, Budget, Route, Slots, Spaced
-from custody.channels.snowflake import parse
 from custody.model.errors import BadInput, NotFound, Refused, Unavailable, Unsafe
 
 API = "https://discord.com/api/v10"
@@ -35,6 +34,7 @@ TRIES = 6
 PATIENCE = 60.0
 BAN_WITHOUT_A_TIME = 600.0
 OVERSLEPT = 0.1
+TOKEN_SECONDS = 3_600.0  # before a token that was refused is tried once more
 
 Raw = dict[str, Any]
 
@@ -92,7 +92,18 @@ class Discord:
     media_hosts: frozenset[str] = MEDIA_HOSTS
     patience: float = PATIENCE
     sleep: Callable[[float], None] = time.sleep
+    fresh_token: Callable[[], str] | None = None  # reads it again where it is kept
     _dead: bool = False
+    _died: float = 0.0
+
+    @property
+    def dead(self) -> bool:
+        """The token was refused. That ends when there is another one; and after an hour it is tried once more."""
+        if self._dead:
+            token = self.fresh_token() if self.fresh_token else self.token
+            self._dead = token == self.token and time.monotonic() - self._died < TOKEN_SECONDS
+            self.token = token
+        return self._dead
 
     # --- What can be asked ---
 
@@ -102,14 +113,11 @@ class Discord:
     def channel(self, channel: int) -> Raw:
         return self._object(Route("/channels/{top}", channel))
 
-    def messages(
-        self, channel: int, *, after: int | None = None, before: int | None = None, limit: int = 100
-    ) -> list[Raw]:
-        """A page, oldest first: with `after` the oldest after that id, with `before` the newest before it."""
+    def messages(self, channel: int, *, after: int | None = None, before: int | None = None, limit: int = 100) -> Any:
+        """A page as it came, for others to judge: of the oldest after an id, or of the newest before one."""
         bounds = {"after": after, "before": before}
         asked = {name: str(value) for name, value in bounds.items() if value is not None}
-        page = self._list(Route("/channels/{top}/messages", channel), limit=str(limit), **asked)
-        return sorted(page, key=lambda raw: parse(raw["id"]))
+        return self._ask(Route("/channels/{top}/messages", channel), limit=str(limit), **asked)
 
     def message(self, channel: int, message: int) -> Raw:
         return self._object(Route("/channels/{top}/messages/{message}", channel), message=message)
@@ -191,7 +199,7 @@ class Discord:
                 raise self._refusal(path, answer)
 
     def _take_turn(self, route: Route, path: str) -> None:
-        if self._dead:
+        if self.dead:
             raise BadToken("the token was refused before", where=path)
         self.budget.check()
         while (wait := self.buckets.wait(route)) > 0:
@@ -243,7 +251,7 @@ class Discord:
         if answer.status in (401, 403):
             self.budget.spend()
         if answer.status == 401:
-            self._dead = True
+            self._dead, self._died = True, time.monotonic()
             return BadToken(said, where=path, hint="give the bot's token again")
         if code == 50024:
             return WrongKind(said, where=path, discord=code)

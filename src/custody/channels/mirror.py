@@ -61,6 +61,10 @@ class Mirror:
     blobs: Blobs
     settings: Settings
     largest_file: int = 100 << 20
+    look_back: int = 2  # pages of the newest that are looked at again after each sync
+    round_days: float = 30.0  # after which every message is looked at again; 0: never
+    deleted: str = "keep"  # what becomes of messages that are gone there, where nobody says otherwise
+    policies: Mapping[str, str] = field(default_factory=dict)  # the same for channels and guilds, by their numbers
     private_threads: bool = False  # asking for them without the right to is an invalid request each time
     known: set[tuple[int, int]] = field(default_factory=set, compare=False)  # files that need no second look
 

@@ -53,7 +53,6 @@ from custody.model.errors import Unavailable
 
 WATCH, TIERS = "custody-watch", "custody-tiers"
 TIERS_EVERY = timedelta(days=1)
-COUNTED = ("added", "lost", "pages")  # what a workflow remembers of a sync
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,20 +149,25 @@ def _add(mirror: Mirror, channel: int, asked: Asked, _: dict[str, int]) -> Answe
 
 def _sync(mirror: Mirror, channel: int, asked: Asked, counted: dict[str, int]) -> Answer:
     table = mirror.table(channel)
-    added, lost, pages = (counted.get(name, 0) for name in COUNTED)
-    progress = Progress(added, lost, pages, asked.newest_first)
+    progress = Progress.read(counted, asked.newest_first)
     try:
         progress = steps.page(mirror, channel, table, progress)
         if progress.done:
             return _told(mirror, steps.ended(mirror, channel, table, progress))
     except REFUSALS as refusal:
         return _told(mirror, steps.set_aside(mirror, channel, refusal))
-    return Answer(False, dict(zip(COUNTED, (progress.added, progress.lost, progress.pages), strict=True)))
+    except RateLimited:
+        raise
+    except Unavailable as trouble:
+        steps.stumbled(mirror, channel, trouble)
+        raise
+    return Answer(False, progress.counted())
 
 
 def _review(mirror: Mirror, channel: int, asked: Asked, _: dict[str, int]) -> Answer:
+    message = checked(asked.message)
     try:
-        return _told(mirror, steps.review(mirror, channel, checked(asked.message)))
+        return _told(mirror, steps.review(mirror, channel, message))
     except REFUSALS as refusal:
         return _told(mirror, steps.set_aside(mirror, channel, refusal))
 

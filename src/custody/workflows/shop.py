@@ -16,6 +16,7 @@ from typing import Any
 
 from custody.border.bwrap import PATH
 from custody.border.confinement import Engine, Mount, Spec
+from custody.border.egress import Permit, Rules
 from custody.border.roots import Root, ours
 from custody.border.sandbox import Available, Sandboxes
 from custody.engine.work import Work
@@ -23,7 +24,7 @@ from custody.model.errors import NotFound, Unavailable
 from custody.model.job import Job
 from custody.model.outcome import Outcome, Wait
 from custody.stores import Store
-from custody.workflows import images
+from custody.workflows import images, network
 from custody.workflows.archives import Archives
 from custody.workflows.inside import SOCKET
 from custody.workflows.pausing import paused_by
@@ -56,6 +57,7 @@ class Shop:
     engine: Engine = field(default_factory=lambda: Engine("podman"))  # runs images
     images: Sequence[str] = ()  # patterns of those that are allowed
     adopt: float = 120.0  # seconds that a container may live without a worker
+    network: Rules = field(default_factory=Rules)  # for those that have a way out
 
     def folder(self, job: Job) -> Path:
         given = job.payload
@@ -87,8 +89,10 @@ def obstacle(work: Work, shop: Shop, recipe: dict[str, Any]) -> Outcome | None:
         return Wait(PATIENCE, kept)
     if hold := paused_by(shop.store, kept.name):
         return Wait(PATIENCE, f"{kept.name} was paused by {hold.who} while this was planned: {hold.why}")
+    if not_granted := permit(shop, kept.name).waits_for(recipe.get("network", False)):
+        return Wait(PATIENCE, not_granted)
     if recipe.get("image"):
-        if hindered := images.obstacle(work, shop, recipe["image"]):
+        if hindered := images.obstacle(work, shop, recipe):
             return hindered
     elif not shop.sandbox_works and (recipe.get("command") or recipe.get("script")):
         return Wait(PATIENCE, f"tasks run in a sandbox, and {shop.sandbox_works.reason}: {shop.sandbox_works.hint}")
@@ -125,11 +129,15 @@ def prepare(
     return Spec(
         name=attempt, work=place, argv=() if script else tuple(recipe.get("command", ())), script=script,
         shell=SHELLS[recipe.get("shell", "sh")], env={**_TOOLS, **recipe.get("env", {}), **_facts(work)},
-        mounts=tuple(mounts), network=bool(recipe.get("network")),
+        mounts=tuple(mounts), network=permit(shop, str(work.payload["archive"])).egress(recipe.get("network", False)),
         lease=trusted, timeout=recipe.get("timeout"),
         grace=float(recipe.get("grace", 10)), output_limit=int(recipe.get("output_limit", 64 << 20)),
         secrets=secrets, image=image, engine=shop.engine if image else None,
     )  # fmt: skip
+
+
+def permit(shop: Shop, archive: str) -> Permit:
+    return network.permit(shop.store, archive, shop.network)
 
 
 def secrets_for(work: Work, shop: Shop, recipe: dict[str, Any]) -> dict[str, bytes]:

@@ -67,11 +67,11 @@ def test_a_watch_looks_at_forums_every_quarter_of_an_hour_and_at_others_every_si
     assert work.watch(desk.mirror) == 1  # its last message is a post that nobody knows
     desk.run()
     assert desk.ids(post.id) == desk.theirs(post) != []
-    desk.clock.ahead += 16 * 60
-    assert work.watch(desk.mirror) == 1
-    desk.run()
-    desk.clock.ahead += 6 * 3600
-    assert work.watch(desk.mirror) == 2
+    for hours, lists in ((0.1, 0), (0.2, 1), (6, 2)):
+        desk.clock.ahead += hours * 3600
+        asked = len(desk.standin.asked)
+        assert work.watch(desk.mirror) == 0
+        assert sum("/threads/archived/" in path for path, _ in desk.standin.asked[asked:]) == lists
 
 
 def test_private_threads_are_found_although_they_are_asked_for_only_later(desk: Desk) -> None:

@@ -30,18 +30,19 @@ OFTEN, RARELY = timedelta(minutes=15), timedelta(hours=6)  # between two looks: 
 Raw = dict[str, Any]
 
 
-def look(mirror: Mirror, item: Item, about: Raw) -> Told:
-    """The threads of a channel that are new, or have something new."""
+def look(mirror: Mirror, item: Item, about: Raw, active: bool = True) -> Told:
+    """The threads of a channel that are new, or have something new; the active ones too, unless others list those."""
     if about.get("type") not in THREADED or not about.get("guild_id"):
         return Told({})
     channel = parse(about["id"])
     mirror.looked[channel] = mirror.now()
-    active = [one for one in _active(mirror, parse(about["guild_id"])) if str(one.get("parent_id")) == about["id"]]
+    listed = _active(mirror, parse(about["guild_id"])) if active else []
+    alive = [one for one in listed if str(one.get("parent_id")) == about["id"]]
     cursors = dict(item.detail.get(CURSORS) or {})
     archived, moved = thread_lists.walked(mirror, channel, cursors)
-    listed = {str(one["id"]) for one in (*active, *archived)}
-    named = [one for one in _unknown(mirror, item, about) if str(one) not in listed]
-    told = news(mirror, [*active, *archived, *_fetched(mirror, channel, named)])
+    shown = {str(one["id"]) for one in (*alive, *archived)}
+    named = [one for one in _unknown(mirror, item, about) if str(one) not in shown]
+    told = news(mirror, [*alive, *archived, *_fetched(mirror, channel, named)])
     facts: dict[str, Any] = {CURSORS: moved} if moved != cursors else {}
     facts |= {NAMED: []} if item.detail.get(NAMED) else {}
     return replace(told, items=(*told.items, noted(channel, **facts))) if facts else told
@@ -125,7 +126,12 @@ def news(mirror: Mirror, threads: list[Raw]) -> Told:
 def hinted(mirror: Mirror, about: Raw) -> bool:
     """Does a forum name a post that is not known here?"""
     last = str(about.get("last_message_id") or "")
-    return about.get("type") in POSTS_ONLY and last.isdecimal() and mirror.item(int(last)) is None
+    if about.get("type") not in POSTS_ONLY or not last.isdecimal() or mirror.item(int(last)) is not None:
+        return False
+    asked = (int(str(about["id"])), int(last))
+    fresh = asked not in mirror.known  # it may name one that was deleted, and go on doing so
+    mirror.known.add(asked)
+    return fresh
 
 
 def _went_with_its_channel(known: Item) -> bool:
@@ -138,10 +144,3 @@ def _active(mirror: Mirror, guild: int) -> list[Raw]:
         return mirror.discord.active_threads(guild)
     except (Gone, Unreadable):
         return []
-
-
-def parents_due(mirror: Mirror, items: Iterable[Item]) -> list[Request]:
-    """Channels whose threads are to be looked for now."""
-    due = [number_of(item) for item in items if not item.detail.get("parent") and is_due(mirror, item)]
-    mirror.looked.update(dict.fromkeys(due, mirror.now()))  # somebody else may be the one who looks
-    return [Request("sync", one, why="its threads are to be looked for") for one in due]

@@ -211,7 +211,7 @@ def looked_around(mirror: Mirror) -> list[Request]:
                 continue
             active = guilds.setdefault(parse(str(item.detail.get("guild") or 0)), set())
             if not parent_of(item):
-                due += [] if request else threads.parents_due(mirror, [item]) or _looked_at(mirror, item)
+                due += [] if request else _looked_at(mirror, item)
             elif not item.detail.get("archived"):
                 active.add(number_of(item))
         listed = [one for guild, known in guilds.items() if guild for one in _threads_of(mirror, guild, known)]
@@ -252,12 +252,17 @@ def _looked_at(mirror: Mirror, item: Item) -> list[Request]:
         about = mirror.discord.channel(channel)
     except (Gone, Unreadable):
         return [Request("sync", channel, why="it cannot be seen any more")]
+    found = list[Request]()
+    if threads.is_due(mirror, item) or threads.hinted(mirror, about):
+        told = threads.look(mirror, item, about, active=False)  # the guild's list is asked for once, for all
+        if told.items or told.events:
+            mirror.store.records.put(told.items, told.events, "watch")
+        found = [*told.requests]
     if about.get("type") in POSTS_ONLY:  # its last message is a thread
-        hinted = threads.hinted(mirror, about)
-        return [Request("sync", channel, why="it names a post that is not known yet")] if hinted else []
+        return found
     last = about.get("last_message_id")
     news = Coverage.read(mirror.table(channel).mark).behind(last) and str(last) != item.detail.get("hint")
-    return [Request("sync", channel, why="it says it has something new")] if news else []
+    return [*found, Request("sync", channel, why="it says it has something new")] if news else found
 
 
 def _threads_of(mirror: Mirror, guild: int, known: set[int]) -> list[Request]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import shutil
+import stat
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -28,6 +29,7 @@ from custody.stores import Store
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 SLACK_SECONDS = 2
 LITTLE = 0.05  # of a disk
+MANY = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,7 @@ def examine(url: str, config: Config | None, repair: bool = False) -> Iterator[F
         with open_store(url, config) as store:
             yield from _store_findings(store)
             yield from _history_findings(store, config)
+            yield from _place_findings(store, config)
         if url.startswith("zookeeper:"):
             yield from examine_tree(url, repair)
     except CustodyError as error:
@@ -112,6 +115,34 @@ def _store_findings(store: Store) -> Iterator[Finding]:
         yield Finding("fine", f"{counted(len(workers), 'worker')} seen within the last half minute")
     else:
         yield Finding("warning", "no worker has been seen lately", "custody worker run")
+
+
+def _place_findings(store: Store, config: Config | None) -> Iterator[Finding]:
+    """Folders that were told before items had places; those below a root become places here too."""
+    from custody.cli.storage import open_roots
+    from custody.stores.places import unplaced
+
+    known = open_roots(store, config)
+    if left := unplaced(store, limit=MANY):
+        number = f"at least {MANY} items" if len(left) == MANY else counted(len(left), "item")
+        item, folder = left[0]
+        yield Finding(
+            "warning", f"{number} had a folder below no storage root, such as {item}: {folder}; robots do not see it",
+            "name the folder above it in custody.toml, [storage] roots = {name = …}, and look again",
+        )  # fmt: skip
+    for root in known:
+        if others := _open_to_others(root.path):
+            do = "whoever may write there can put another folder in the place of the root"
+            yield Finding("unsafe", f"storage root {root.name}: everybody may write to {others}", do)
+
+
+def _open_to_others(path: Path) -> Path | None:
+    """A folder above a root in which anybody may swap names."""
+    for folder in path.parents:
+        mode = folder.stat().st_mode if folder.exists() else 0
+        if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
+            return folder
+    return None
 
 
 def _history_findings(store: Store, config: Config | None) -> Iterator[Finding]:

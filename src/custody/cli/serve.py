@@ -39,6 +39,7 @@ def serve(
     from custody.cli.applications import asking_of, keeping_of, machines, serving, shop_of, tables_of
     from custody.cli.config import find
     from custody.cli.opening import open_store
+    from custody.cli.storage import open_roots
     from custody.cli.telling import Logging
     from custody.engine import Settings, Worker
     from custody.engine.watch import NOTHING
@@ -60,7 +61,7 @@ def serve(
             world.links.secret if world else read_secret(secret or Path("custody.secret")), demo=demo,
             machines=machines(), world=world, secure_cookie=secure, who=running.me(), telling=telling,
             sections=SECTIONS, tables=tables_of(found), asking=asking_of(opened, found), shop=shop_of(opened, found),
-            keeping=keeping_of(found),
+            roots=open_roots(opened, found), keeping=keeping_of(found),
             login=open_issuer(found.login, found.home) if found else None,
             open_kinds=found.access.open_kinds if found else (),
         )  # fmt: skip

@@ -15,6 +15,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.responses import HTMLResponse, Response
 
 from custody import __version__
+from custody.border.roots import NO_ROOTS, Roots
 from custody.channels.asking import Asking, by_jobs
 from custody.channels.table import Table
 from custody.engine.commands import Operator
@@ -67,6 +68,7 @@ class Options:
     tables: Callable[[int], Table] | None = None  # what is kept of a channel, by its number
     asking: Asking | None = None  # how something is asked about channels; None: by jobs of the engine
     shop: Shop | None = None  # where tasks' logs and files are kept
+    roots: Roots = NO_ROOTS  # below which items are
     keeping: Keeping = field(default_factory=Keeping)  # whose seals of the history are believed
     open_kinds: Sequence[str] = ()  # what may be asked for besides the kinds that workers have offered
 

@@ -56,7 +56,8 @@ class Launched:
     group: cgroup.Group | None
 
     def release(self) -> None:
-        os.write(self.door, b"!")
+        with suppress(BrokenPipeError):  # it has given up already, and said why
+            os.write(self.door, b"!")
         os.close(self.door)
         until = time.monotonic() + _SETUP_WITHIN
         while not self._bound() and not processes.gone(self.init_fd, 0):

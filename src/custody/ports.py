@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
+from custody.model.errors import CustodyError
 from custody.model.event import Event, NewEvent
 from custody.model.item import Item, Latest, NewItem
 from custody.model.job import Answer, Change, Claim, Failures, FanOut, Filter, HeldBy, Job, NewJob
@@ -23,6 +24,9 @@ class SubmittedJob(Protocol):
 
     @property
     def new(self) -> bool: ...
+
+    @property
+    def move(self) -> str: ...
 
 
 class Queue(Protocol):
@@ -173,9 +177,13 @@ class Store(Protocol):
 
     def now(self) -> int: ...
 
+    def troubles(self) -> Sequence[CustodyError]:
+        """What was found out about the store itself since this was last asked."""
+        ...
+
     def new_move(self) -> str: ...
 
-    def listen(self) -> None: ...
+    def listen(self) -> str: ...
 
     def wake(self) -> None: ...
 

@@ -180,6 +180,10 @@ select {job_columns} from job
 join unnest(:kinds::text[], :keys::text[], :withins::text[]) as wanted (of_kind, of_key, within)
     on of_kind = kind and of_key = key and within = {key_within}
 
+-- name: first_moves
+-- By which moves these were made.
+select subject, move from event where subject = any(:subjects::text[]) and seq = 1
+
 -- name: claim_many
 -- As `claim`, from several queues at once, at most a share from each. A queue is all of one kind and one lane,
 -- so whether these are open is asked once per queue, in the words in which `why` asks it of a job. The last column says whether any
@@ -356,6 +360,11 @@ where item.id = any(:ids::text[])
 -- name: settings
 -- What our promises rest on, as it is set now; every database keeps this under its own names.
 select name, setting from pg_settings where name in ('fsync', 'full_page_writes', 'synchronous_commit') order by name
+
+-- name: standbys
+-- Of which sort this server is. Whose names may not be read can still be counted.
+select case when current_setting('synchronous_standby_names') <> '' then 'synchronous'
+    when exists (select 1 from pg_stat_replication) then 'asynchronous' else 'alone' end
 
 -- name: tips
 -- Where the chain of each of these subjects ends.

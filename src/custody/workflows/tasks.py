@@ -114,7 +114,7 @@ def _clear(shop: Shop, job: Job, but: str) -> None:
 def _index(work: Work, shop: Shop) -> Outcome:
     """The ready-made index: in this process, since nothing of the archive's own is run."""
     given = work.payload
-    archive = Archives(shop.store).get(given["archive"]).open()
+    archive = Archives(shop.store).opened(given["archive"])
     branch = archive.meta(given["revision"]).properties.get("git:ref", "")
     with open_index(index_file(shop.kept, given["archive"], branch)) as index:
         count = index.bring_to(archive, given["revision"], lambda: work.stopped)

@@ -7,9 +7,10 @@ a lost answer is found out inside the verb.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
+from custody.model.acting import PROGRAM, Acting
 from custody.model.event import Event, NewEvent
 from custody.model.item import Item, Latest, NewItem
 from custody.model.job import Answer, Change, Claim, Failures, FanOut, Filter, HeldBy, Job, NewJob
@@ -28,7 +29,7 @@ class SubmittedJob(Protocol):
 class Queue(Protocol):
     """Jobs: submit, claim, renew, settle, move, get, why, and time."""
 
-    def submit(self, jobs: Sequence[NewJob], agent: str = "") -> Sequence[SubmittedJob]: ...
+    def submit(self, jobs: Sequence[NewJob], acting: Acting = PROGRAM) -> Sequence[SubmittedJob]: ...
 
     def ready_queues(self, prefix: str, after: str = "", limit: int = 64) -> list[str]: ...
 
@@ -81,7 +82,7 @@ class WholeQueue(Queue, Protocol):
         """Why this batch cannot be made into jobs now; empty when it can."""
         ...
 
-    def submit_one(self, job: NewJob, agent: str = "") -> SubmittedJob: ...
+    def submit_one(self, job: NewJob, acting: Acting = PROGRAM) -> SubmittedJob: ...
 
     def by_key(self, kind: str, key: str) -> Job | None: ...
 
@@ -151,7 +152,7 @@ class Records(Protocol):
 class Schedules(Protocol):
     """What becomes due."""
 
-    def run_due(self, agent: str = "scheduler") -> int: ...
+    def run_due(self, agent: str = "scheduler", ended: Callable[[str], str] | None = None) -> int: ...
 
     def next_due(self) -> int | None: ...
 
@@ -174,6 +175,8 @@ class Store(Protocol):
     def now(self) -> int: ...
 
     def new_move(self) -> str: ...
+
+    def acting_since(self) -> int: ...
 
     def listen(self) -> None: ...
 

@@ -127,7 +127,9 @@ def _marks_joined(old: Raw, new: Raw, seen: str) -> Row:
 
 def _order(row: Raw) -> tuple[str, str]:
     """Later sights after earlier ones; of two of one moment any, but always the same."""
-    return str(row.get("seen") or ""), _text({name: value for name, value in row.items() if name not in (*MARKS, "was")})
+    return str(row.get("seen") or ""), _text(
+        {name: value for name, value in row.items() if name not in (*MARKS, "was")}
+    )
 
 
 def _text(value: Any) -> str:

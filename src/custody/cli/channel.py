@@ -106,7 +106,7 @@ def _ask(config: Path | None, store: str, request: Request, said: str) -> None:
             ask_for(settings.channels, request)
             print(f"{said}: its workflow was told")
             return
-        made = handle.queue.submit_one(work.job_of(request), running.me())
+        made = handle.queue.submit_one(work.job_of(request), running.acting())
         failed = not made.new and handle.queue.get(made.id).ended == "failed"
     if failed:
         raise Refused(

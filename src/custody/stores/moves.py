@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from custody.model.acting import Acting
 from custody.model.errors import BadInput, LeaseLost, NotFound, Refused, StateConflict
 from custody.model.job import Answer, Change, Claim, Job, NewJob
 from custody.model.quick import quick
@@ -14,7 +15,7 @@ from custody.stores.rows import Row, Tx, dumps, hold_from, job_from
 from custody.stores.submit import MICROSECONDS, Submitted, add_needs, microseconds, submit
 
 _claim = quick(Claim)
-SubmitIn = Callable[[Tx, Sequence[NewJob], str, str], list[Submitted]]
+SubmitIn = Callable[[Tx, Sequence[NewJob], str, Acting], list[Submitted]]
 Left = tuple[int, int, int]
 """A job that was left behind: when its lease ended, its id, and how suspect it is."""
 LAST = "\U0010ffff"
@@ -133,7 +134,7 @@ def follow(tx: Tx, change: Change, job: Job, was_open: bool) -> None:
     if change.remove:
         forget(tx, job)  # first: its key is free for what may come of its own events
     if change.then:
-        submit(tx, change.then, change.move, change.agent)
+        submit(tx, change.then, change.move, change.acting)
     items.record(tx, change.items, change.events, change.agent)
     if change.look:
         items.look_again(tx, *change.look)
@@ -256,7 +257,7 @@ def keep(
         raise LeaseLost(f"job {claim.id} was claimed or moved by someone else: nothing was kept")
     told: dict[str, Any] = {"facts": new} | ({"children": len(children)} if children else {})
     write_event(tx, claim.job.subject, rows[0][0], "kept", "none", agent, told, claim.token, move)
-    return submit_in(tx, children, move, agent)
+    return submit_in(tx, children, move, claim.acting)
 
 
 def delete(tx: Tx, job: Job, agent: str, why: str, move: str) -> bool:

@@ -41,7 +41,7 @@ class PostgresMany:
         self.tx.run("forget_many", ids=numbers(ids))
 
     def submit(self, changes: Sequence[Change]) -> None:
-        submit_many(self.tx, [Order(job.checked(), each.move, each.agent) for each in changes for job in each.then])
+        submit_many(self.tx, [Order(job.checked(), each.move, each.acting) for each in changes for job in each.then])
 
     def record(self, changes: Sequence[Change]) -> None:
         record_many(self.tx, [(each.items, each.events, each.agent) for each in changes])

@@ -15,6 +15,7 @@ from collections.abc import Container, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from custody.model.acting import Acting
 from custody.model.errors import BadInput
 from custody.model.graph import Edge, satisfied
 from custody.model.job import Job, NewJob, key_within
@@ -39,7 +40,7 @@ class Order:
 
     job: NewJob
     move: str
-    agent: str
+    acting: Acting
 
 
 new_order = quick(Order)
@@ -108,7 +109,7 @@ def submit_many(tx: PostgresTx, orders: Sequence[Order], new: bool = False) -> l
         if travels:
             answers += _submit_together(tx, list(run), new)
         else:
-            answers += [submit_one(tx, order.job, order.move, order.agent) for order in run]
+            answers += [submit_one(tx, order.job, order.move, order.acting) for order in run]
     return answers
 
 
@@ -259,7 +260,7 @@ def _with_earlier(tx: PostgresTx, orders: Sequence[Order], answers: list[Submitt
 
 def _one_earlier(tx: PostgresTx, order: Order, earlier: Job | None) -> Submitted:
     if earlier is None:  # deleted since
-        return submit_one(tx, order.job, order.move, order.agent)
+        return submit_one(tx, order.job, order.move, order.acting)
     return the_earlier(order.job, earlier)
 
 
@@ -274,14 +275,14 @@ class _Shapes:
         job = order.job
         shape = (
             job.kind, job.start(), job.machine.name, job.lane, job.place, job.collection, job.priority, job.delay,
-            job.parent, job.open, job.when_empty, job.line, job.supersedes, order.agent,
+            job.parent, job.open, job.when_empty, job.line, job.supersedes, order.acting.agent, order.acting.by,
         )  # fmt: skip
         number = self._numbers.get(shape)
         if number is None:
             number = self._numbers[shape] = len(self._rows)
-            common = {name: value for name, value in columns(job, 0, "").items() if name in _SHAPE}
+            common = {name: value for name, value in columns(job, 0, "", order.acting.by).items() if name in _SHAPE}
             detail = event_text(first_detail(replace(job, key=None, facts={}, needs=())))
-            self._rows.append(common | {"number": number, "agent": order.agent, "detail": detail})
+            self._rows.append(common | {"number": number, "agent": order.acting.agent, "detail": detail})
         return number
 
     def own_detail(self, job: NewJob, number: int) -> str | None:
@@ -314,5 +315,5 @@ PLAIN_NUMBER = 10**15 - 1
 _BEFORE_NEEDS = '"last_passed":null,'
 _SHAPE = frozenset(
     ("kind", "state", "runnable", "ended", "lane", "place", "collection", "priority", "delay", "parent", "open",
-     "when_empty", "line", "supersedes")
+     "when_empty", "line", "supersedes", "by")
 )  # fmt: skip

@@ -54,7 +54,7 @@ class SqliteMany:
 
     def submit(self, changes: Sequence[Change]) -> None:
         for change in changes:
-            submit(self.tx, change.then, change.move, change.agent)
+            submit(self.tx, change.then, change.move, change.acting)
 
     def record(self, changes: Sequence[Change]) -> None:
         for change in changes:

@@ -169,7 +169,7 @@ def _pause(request: Request, channel: int, hold: bool) -> Response:
 
 
 def _asked_for(request: Request, job: NewJob, path: str, said: str) -> Response:
-    made = site_of(request).store.queue.submit_one(job, caller_of(request).name)
+    made = site_of(request).store.queue.submit_one(job, caller_of(request).acting)
     return back(request, path, f"{said}: job {made.id}{'' if made.new else ', asked for before and not yet done'}.")
 
 

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from rig.apache import Apache
     from rig.azurite import Azurite
     from rig.mail import Mailbox
+    from rig.outside import Outside
     from rig.podman import Podman
     from rig.postgres import Postgres
     from rig.svn import Repository, Subversion
@@ -77,6 +78,18 @@ def own_turn(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
         return
     with turn(tmp_path_factory.getbasetemp().parent, alone=request.node.get_closest_marker("alone") is not None):
         yield
+
+
+@pytest.fixture(scope="session")
+def outside() -> Iterator[Outside]:
+    from rig.outside import Outside
+
+    world = Outside()
+    try:
+        world.start()
+        yield world
+    finally:
+        world.stop()
 
 
 @pytest.fixture(scope="session")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 import struct
 from dataclasses import replace
@@ -10,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from custody.border import bwrap, cgroup, processes, seccomp
-from custody.border.confinement import Mount, Spec
+from custody.border import bwrap, cgroup, containers, processes, seccomp
+from custody.border.confinement import Engine, Mount, Spec
 from custody.border.deadman import Deadman
 from custody.border.disk import Disk
+from custody.border.egress import Egress
 from rig.descriptors import descriptors_below
 
 
@@ -23,11 +25,22 @@ def arguments(**fields: object) -> list[str]:
     return bwrap.arguments(spec, sources, lambda data: 7)
 
 
-def test_the_network_is_the_hosts_only_if_asked_for() -> None:
-    assert "--unshare-net" in arguments()
-    assert "--unshare-net" not in arguments(network=True)
-    assert "/etc/resolv.conf" not in arguments()
-    assert "/etc/resolv.conf" in arguments(network=True)
+@pytest.mark.parametrize("network", [None, Egress("archive/book", ("*:443",)), Egress("robot/pages", ())])
+def test_the_network_is_never_the_hosts(network: Egress | None, tmp_path: Path) -> None:
+    made = arguments(network=network)
+    assert "--unshare-net" in made
+    assert "--share-net" not in made
+    assert not {"/etc/resolv.conf", "/etc/services"} & set(made), "nothing tells of the network outside"
+    spec = Spec(name="x", work=tmp_path, argv=("true",), network=network, image="a", engine=Engine("podman"))
+    words = containers.arguments(spec, "token", 1, tmp_path, None)
+    places = [place for place, word in enumerate(words) if word.startswith("--net")]
+    assert [words[place : place + 2] for place in places] == [["--network", "none"]]
+
+
+def test_no_line_of_ours_gives_a_sandbox_the_hosts_network() -> None:
+    source = Path(bwrap.__file__).parent.parent
+    lines = [line for file in source.rglob("*.py") for line in file.read_text().splitlines()]
+    assert not [line for line in lines if re.search(r"share-net\b(?<!unshare-net)|network[ =\"',]+host\b", line)]
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from custody.channels.blobs import Blobs
 from custody.channels.crawl import Coverage
 from custody.channels.discord import Discord
 from custody.channels.files import Files
+from custody.channels.keeping import Kept
 from custody.channels.serving import kinds, table_settings
 from custody.channels.shared import StoreSlots
 from custody.channels.standins.discord import Standin
@@ -69,6 +70,10 @@ class Desk:
     def ids(self, channel: int = 0) -> list[int]:
         table = self.mirror.table(channel or self.channel.id)
         return [found.id for found in table.between() if not found.deleted_at]
+
+    def gone(self, channel: int = 0) -> list[int]:
+        """Messages that are kept, and known to be gone there."""
+        return [one for one, _ in Kept(self.mirror, channel or self.channel.id).gone()]
 
     def theirs(self, channel: Channel | None = None) -> list[int]:
         return ids_of(self.standin.world, channel or self.channel)

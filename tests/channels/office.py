@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from channels.desk import Running, ids_of
+from custody.channels.blobs import Blobs
 from custody.channels.crawl import Coverage
 from custody.channels.mirror import Request
 from custody.channels.serving import open_blobs, settings_of
@@ -120,9 +121,13 @@ class Office:
 
     # --- Looking ---
 
+    def blobs(self) -> Blobs:
+        found = read(self.folder / "custody.toml")
+        return open_blobs(found.channels, found.home)
+
     def table(self, channel: int) -> Table:
         found = read(self.folder / "custody.toml")
-        return Table(open_blobs(found.channels, found.home), channel, settings_of(found.channels))
+        return Table(self.blobs(), channel, settings_of(found.channels))
 
     def until_same(self, *channels: Channel) -> None:
         until(lambda: all(map(self.same, channels)), self.log(), pause=0.1)
@@ -142,7 +147,8 @@ class Office:
         return not self.differs(channel)
 
     def differs(self, channel: Channel) -> str:
-        """What is not as the channel is: its messages in their newest version, and no gaps."""
+        """What is not as the channel is: its messages in their newest version, and no gaps. What was deleted there is
+        kept here."""
         table, coverage = self.table(channel.id), self.coverage(channel.id)
         last = next((raw for n in reversed(range(channel.count)) if (raw := self.world.message(channel, n))), None)
         if coverage.gaps or (last and coverage.upto < int(last["id"])):  # cheap to know, and asked often
@@ -150,7 +156,8 @@ class Office:
         kept = {one.id: one.message["content"] for one in table.between() if not one.deleted_at}
         world = self.world
         there = {int(raw["id"]): raw["content"] for n in range(channel.count) if (raw := world.message(channel, n))}
-        odd = sorted(one for one in kept.keys() | there.keys() if kept.get(one) != there.get(one))
+        both = (kept.keys() | there.keys()) - (kept.keys() & channel.deleted)
+        odd = sorted(one for one in both if kept.get(one) != there.get(one))
         return ", ".join(f"{one}: {kept.get(one)!r} instead of {there.get(one)!r}" for one in odd[:3])
 
 

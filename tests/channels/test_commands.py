@@ -30,10 +30,10 @@ def here(tmp_path: Path) -> Iterator[Office]:
         yield here
 
 
-def add(here: Office, *words: str) -> Channel:
+def add(here: Office, *words: str, code: int = 0) -> Channel:
     channel = next(iter(here.world.channels.values()))
     here.run("channel", "add", str(channel.id), *words)
-    here.run("channel", "run", "--until-idle")
+    here.run("channel", "run", "--until-idle", code=code)
     return channel
 
 
@@ -55,7 +55,7 @@ def test_a_command_leaves_the_environment_as_it_was(here: Office) -> None:
 
 def test_a_channel_that_cannot_be_added_is_said_to_have_failed_when_it_is_asked_for_again(here: Office) -> None:
     here.run("channel", "add", "77")
-    here.run("channel", "run", "--until-idle")
+    assert "job 1 (channel/add of 77) has ended as failed" in here.run("channel", "run", "--until-idle", code=1)
     said = here.run("channel", "add", "77", code=3)
     assert "failed as job 1" in said
     assert "custody job resume 1" in said
@@ -106,12 +106,12 @@ def test_a_channel_from_its_first_page_to_its_last(here: Office) -> None:
 def test_gaps_are_shown_while_there_are_any(here: Office) -> None:
     channel = next(iter(here.world.channels.values()))
     here.standin.switches = Switches(between_pages=lambda _, page: setattr(channel, "unreadable", page >= 2))
-    add(here, "--newest-first")
+    add(here, "--newest-first", code=1)
     number = str(channel.id)
     said = here.run("channel", "gaps", number)
     assert said.splitlines()[0].split() == ["after", "from", "before", "to"]
-    assert str(ids_of(here.world, channel)[40]) in said
-    assert "may not see it" in here.run("channel", "why", number)
+    assert str(ids_of(here.world, channel)[41]) in said
+    assert "we may not read it since" in here.run("channel", "why", number).splitlines()[0]
     channel.unreadable, here.standin.switches = False, QUICK
     here.run("channel", "sync", number)
     here.run("channel", "run", "--until-idle")

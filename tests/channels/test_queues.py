@@ -14,6 +14,7 @@ import pytest
 
 from channels.desk import Desk, opened
 from channels.office import office
+from custody.channels.keeping import Kept
 from custody.channels.mirror import Request, What
 from custody.channels.standins.traffic import Switches
 from custody.channels.standins.world import World
@@ -65,15 +66,16 @@ def test_a_channel_comes_and_goes_by_letters_alone(post: Post, desk: Desk) -> No
     ask(post, "add", channel=number)
     assert deliver(post) >= 5, "one letter a page"
     assert (desk.ids(), desk.ids(thread.id)) == (desk.theirs(), desk.theirs(thread))
-    assert desk.events() == ["changed", "added", "synced"]
+    assert desk.events() == ["changed", "added", "described", "synced"]
     ask(post, "add", channel=number)
     deliver(post)
-    assert desk.events() == ["changed", "added", "synced"], "adding it again is no news"
+    assert desk.events() == ["changed", "added", "described", "synced"], "adding it again is no news"
     gone = desk.theirs()[3]
     desk.standin.world.delete(desk.channel, gone)
     ask(post, "review", gone, number)
     deliver(post)
-    assert gone not in desk.ids()
+    assert gone in desk.ids(), "kept here, and marked"
+    assert Kept(desk.mirror, desk.channel.id).doubt(gone).marks
     desk.channel.unreadable = thread.unreadable = True  # we were kicked
     ask(post, "remove", channel=number)
     deliver(post)

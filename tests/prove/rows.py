@@ -151,6 +151,10 @@ ROWS: dict[str, Row] = {
         {CASES: least(9), "slower": most(2.0), "memory grown": most(0.25)},
         "one process answers everybody: a question waits for the answers to four others at most, which take two milliseconds each",
     ),
+    "P3": Row(
+        "A hostile chat service: what was kept never shrinks but by a confirmed, permitted deletion",
+        {"seeds": least(4_400, 80_000), "sorts": least(60), "former": least(200, 2_000), "rules": least(12)},
+    ),
     "P5": Row(
         "Hostile owners of repositories, hostile robots and tasks get nothing: no code, no bytes, no connection",
         {"tries": least(30), "got through": most(0)},

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from custody.border import processes
+from custody.border.egress import Permit, Rules
 from custody.engine import Serving, Settings, Worker
 from custody.model.errors import BadInput, NotFound, Unavailable
 from custody.model.item import NewItem
@@ -163,11 +164,16 @@ def test_nothing_outlives_it(how: str, home: Path, yard: Yard) -> None:
 def test_it_is_given_what_its_label_names(home: Path, yard: Yard, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LANGUAGE_OF_PAGES", "dan")
     with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
-        connect = f"perl -e 'use Socket; socket(S,2,1,6); connect(S,pack(\"SnC4x8\",2,{port},127,0,0,1)) or exit 1'"
-        given = 'network = true\nvariables = ["LANGUAGE_OF_PAGES", "NOT_SET"]'
-        report = tried(home, yard, f"echo $LANGUAGE_OF_PAGES; {connect} && echo connected", sandbox=given)
-    assert report.facts == {"output": "dan\nconnected\n"}
+        place = f"127.0.0.1:{server.getsockname()[1]}"
+        given = f'network = ["{place}"]\nvariables = ["LANGUAGE_OF_PAGES", "NOT_SET"]'
+        permit = Permit("robot/pages", lambda: [place], Rules(inner=("127.0.0.0/8",)))
+        ask = f"perl -e '{CONNECT}' {place}"
+        report = tried(home, yard, f"echo $LANGUAGE_OF_PAGES; {ask}", sandbox=given, permit=permit)
+    assert report.facts == {"output": "dan\nHTTP/1.1 200 Connection established\n"}
+
+
+CONNECT = """use Socket; socket(S,2,1,6); connect(S,pack("SnC4x8",2,3128,127,0,0,1)) or die $!;
+syswrite(S, "CONNECT $ARGV[0] HTTP/1.1\\r\\n\\r\\n"); print scalar <S>"""
 
 
 TROUBLES = {
@@ -319,7 +325,8 @@ def test_it_runs_from_the_command_line(home: Path, monkeypatch: pytest.MonkeyPat
 
 
 MISTAKES = [
-    ("netwrk = true", "unknown key sandbox.netwrk"), ("network = 1", "sandbox.network"), ("memory = -1", "memory"),
+    ("netwrk = true", "unknown key sandbox.netwrk"), ("network = 1", "sandbox.network"),
+    ('network = ["localhost"]', "sandbox.network"), ("memory = -1", "memory"),
     ("memory = true", "memory"), ("needs = 'x'", "needs"), ("variables = [3]", "variables"),
 ]  # fmt: skip
 

@@ -73,7 +73,7 @@ def test_why_of_a_faulty_definition_asks_for_a_commit_not_for_a_retry(one_desk: 
     assert "until: a later commit mends it" in told
 
 
-@pytest.mark.parametrize("words", [["show", "nobody", "1"], ["runs", "nobody"], ["secrets", "nobody"]])
+@pytest.mark.parametrize("words", [["show", "nobody", "1"], ["runs", "nobody"], ["grants", "nobody"]])
 def test_an_archive_that_is_not_there_is_told_of(one_desk: Desk, words: list[str]) -> None:
     done = archive(one_desk, *words)
     assert isinstance(done.exception, NotFound)

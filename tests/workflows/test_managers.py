@@ -33,10 +33,12 @@ from workflows.desk import Desk, sitting_at, until
 TASK = """
 - name: {name}
   depends: [{depends}]
-  network: true
+  network: ["127.0.0.1:{port}"]
   shell: bash
   script: |
-    exec 3<>/dev/tcp/127.0.0.1/{port}
+    exec 3<>/dev/tcp/127.0.0.1/3128
+    printf 'CONNECT 127.0.0.1:{port} HTTP/1.1\\r\\n\\r\\n' >&3
+    read -r established <&3 && read -r nothing <&3
     echo "$CUSTODY_REVISION {name} begin" >&3
     sleep {seconds}
     echo "$CUSTODY_REVISION {name} end" >&3
@@ -137,12 +139,13 @@ def test_killing_any_of_several_managers_loses_nothing_and_runs_nothing_twice_at
     tmp_path: Path, repository: Repository, postgres_url: str, scaled: Scaled[int], seed: int, tell: Tell
 ) -> None:
     need("bubblewrap")
-    (tmp_path / "custody.toml").write_text("")
+    (tmp_path / "custody.toml").write_text('[network]\ninner = ["127.0.0.0/8"]\n')
     (tmp_path / "profiles").mkdir()
     chance = random.Random(4 + seed)
     strikes, revisions = scaled(6, 60, 2_000), scaled(4, 40, 1_500)
     with sitting_at(postgres_url, repository, tmp_path) as desk, witness() as seen:
         port = seen.server.getsockname()[1]
+        desk.store.grants.grant("archive/proj", "network", f"127.0.0.1:{port}", "ada", "the witness")
         for number in range(revisions):
             desk.commit({"_workflows/a.yaml": _workflow(port), "n.txt": str(number)})
         managers = [manager(tmp_path, postgres_url) for _ in range(WORKERS)]

@@ -2,7 +2,8 @@
 
 Inside, a task sees an empty, read-only root with the host's /usr, a handful of harmless files of /etc, its
 own /proc and /dev, memory-backed /tmp and /dev/shm of limited size, and /work. It is user 1000 of its own
-user namespace, without capabilities, and can neither regain any nor make further namespaces.
+user namespace, without capabilities, and can neither regain any nor make further namespaces. Its network is its own
+too, always: a loopback, on which the way out listens if it has one (wayout.py).
 
 Everything that could tell about the host or the task (paths, variables, scripts, secrets) goes through
 descriptors, not through the command line, which every user of the host can read.
@@ -23,7 +24,7 @@ NEEDED = "0.8.0"  # --disable-userns and --size came with this version
 
 _TMP, _SHM = "/tmp", "/dev/shm"  # noqa: S108 -- inside the sandbox, each its own
 _DEFAULT_ENV = {"PATH": PATH, "HOME": _TMP, "TMPDIR": _TMP, "LANG": "C.UTF-8", "USER": "custody"}
-_NAMESPACES = ("user", "pid", "ipc", "uts", "cgroup")
+_NAMESPACES = ("user", "pid", "ipc", "uts", "cgroup", "net")
 _MERGED = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 _ETC = (
     "alternatives",
@@ -35,13 +36,12 @@ _ETC = (
     "localtime",
     "ssl",
 )
-_ETC_NETWORK = ("hosts", "resolv.conf", "services", "protocols")
 _ACCOUNTS = {
     "/etc/passwd": f"custody:x:{UID}:{UID}::/tmp:/bin/sh\nnobody:x:65534:65534::/:/usr/sbin/nologin\n",
     "/etc/group": f"custody:x:{UID}:\nnogroup:x:65534:\n",
     "/etc/nsswitch.conf": "passwd: files\ngroup: files\nhosts: files dns\n",
+    "/etc/hosts": "127.0.0.1 localhost custody\n::1 localhost\n",
 }
-_HOSTS = {"/etc/hosts": "127.0.0.1 localhost custody\n::1 localhost\n"}
 
 
 def command(spec: Spec) -> tuple[str, ...]:
@@ -54,10 +54,9 @@ def arguments(spec: Spec, sources: Mapping[Path, str], give: Callable[[bytes], i
     """What goes through `--args`. `sources` says where a host path is reached, `give` makes a descriptor."""
     made = ["--die-with-parent", "--new-session", "--disable-userns", "--hostname", "custody"]
     made += [f"--unshare-{namespace}" for namespace in _NAMESPACES]
-    made += [] if spec.network else ["--unshare-net"]
     made += ["--uid", str(UID), "--gid", str(UID)]
-    made += _system(spec.network)
-    made += _file(_ACCOUNTS if spec.network else _ACCOUNTS | _HOSTS, "0444", give)
+    made += _system()
+    made += _file(_ACCOUNTS, "0444", give)
     made += ["--proc", "/proc", "--dev", "/dev", "--remount-ro", "/dev"]
     for place in (_SHM, _TMP):
         made += ["--perms", "1777", "--size", str(spec.limits.tmp), "--tmpfs", place]
@@ -69,10 +68,10 @@ def arguments(spec: Spec, sources: Mapping[Path, str], give: Callable[[bytes], i
     secrets = {f"/run/secrets/{name}": value for name, value in spec.secrets.items()}
     made += _file(secrets, "0400", give)
     made += ["--remount-ro", "/", "--chdir", "/work"]
-    return made + _environment(spec.env)
+    return made + _environment(spec.variables)
 
 
-def _system(network: bool) -> list[str]:
+def _system() -> list[str]:
     made = ["--ro-bind", "/usr", "/usr"]
     for name in _MERGED:  # links into /usr on a merged system, folders of their own on an older one
         place = f"/{name}"
@@ -80,7 +79,7 @@ def _system(network: bool) -> list[str]:
             made += ["--symlink", os.readlink(place), place]
         elif os.path.isdir(place):
             made += ["--ro-bind", place, place]
-    for name in (*_ETC, *(_ETC_NETWORK if network else ())):
+    for name in _ETC:
         made += ["--ro-bind-try", f"/etc/{name}", f"/etc/{name}"]
     return made
 

@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from custody.border.egress import VARIABLES, Egress, egress_from
 from custody.border.masking import SHORTEST
 from custody.border.output import SMALLEST_LIMIT
 from custody.model.errors import BadInput
@@ -92,7 +93,7 @@ class Spec:
     env: Mapping[str, str] = field(default_factory=dict)
     mounts: tuple[Mount, ...] = ()
     secrets: Mapping[str, bytes] = field(default_factory=dict, repr=False)  # become /run/secrets/NAME
-    network: bool = False  # True shares the host's network, loopback included
+    network: Egress | None = None  # the way out; in any case it has a network of its own
     lease: float = 30.0  # seconds until the first `confirm` is due
     timeout: float | None = None
     grace: float = 10.0  # between TERM and KILL
@@ -122,6 +123,11 @@ class Spec:
             _bad("lease, timeout and grace are seconds", "time")
         if self.output_limit < SMALLEST_LIMIT:
             _bad(f"the output limit must be at least {SMALLEST_LIMIT} bytes", "output")
+
+    @property
+    def variables(self) -> Mapping[str, str]:
+        """What it finds in its environment: its own win over ours."""
+        return {**(VARIABLES if self.network else {}), **self.env}
 
     def described(self) -> dict[str, Any]:
         """For the state folder: everything but the secrets and the script."""
@@ -165,6 +171,7 @@ def encode_spec(spec: Spec) -> bytes:
         "secrets": {name: base64.b64encode(value).decode() for name, value in spec.secrets.items()},
         "limits": {name: getattr(spec.limits, name) for name in spec.limits.__dataclass_fields__},
         "engine": asdict(spec.engine) if spec.engine else None,
+        "network": spec.network.as_dict() if spec.network else None,
     }
     return json.dumps(fields).encode()
 
@@ -179,6 +186,7 @@ def decode_spec(data: bytes) -> Spec:
         "secrets": {name: base64.b64decode(value) for name, value in fields["secrets"].items()},
         "limits": Limits(**fields["limits"]),
         "engine": engine_from(fields["engine"]) if fields["engine"] else None,
+        "network": egress_from(fields["network"]) if fields["network"] else None,
     }
     return Spec(**fields)
 

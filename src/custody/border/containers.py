@@ -5,7 +5,7 @@ belongs to the engine, so it outlives a killed worker (which its successor notic
 makes, would outlive a killed deadman: whoever finds one without a deadman ends it.
 
 Settings that work where podman's own do not (in a machine that is itself a container): runc instead of crun, low
-limits said outright, and no network of its own but either none or the host's.
+limits said outright, and no network but none: a way out (wayout.py) is opened in it before its command begins.
 
 Nothing is ever pulled: an image is on this machine, and its name is one that an operator has allowed.
 """
@@ -21,7 +21,7 @@ import subprocess
 import tempfile
 import time
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -136,8 +136,9 @@ def remove(which: Engine, token: str) -> None:
         raise Unavailable(f"a container does not end: {_last(done)}", code="sandbox.undead")
 
 
-def start(spec: Spec, token: str) -> Contained:
-    """Start the client, and wait until the container's first process can be held."""
+def start(spec: Spec, token: str, open_way: Callable[[int], None]) -> Contained:
+    """Start the client, and wait until the container's first process can be held. If there is a way out, the container
+    is made first and its command begun only when that is open."""
     which = _engine_of(spec)
     uid = FIRST_UID + zlib.crc32(spec.name.encode()) % UIDS
     if os.geteuid() == 0:
@@ -148,7 +149,10 @@ def start(spec: Spec, token: str) -> Contained:
         script = folder / "script"
         script.write_text(spec.script)
         script.chmod(0o444)
-    argv = [which.program, *which.options, *arguments(spec, token, uid, folder, secrets)]
+    words = arguments(spec, token, uid, folder, secrets)
+    if spec.network:
+        words = _made(which, token, words, open_way)
+    argv = [which.program, *which.options, *words]
     out, err = os.pipe2(os.O_CLOEXEC), os.pipe2(os.O_CLOEXEC)
     try:
         process = subprocess.Popen(
@@ -168,7 +172,7 @@ def arguments(spec: Spec, token: str, uid: int, folder: Path, secrets: Path | No
     """What follows the engine's own options. The task's variables go through a file that only we can read."""
     limits = spec.limits
     made = ["run", "--name", container_name(token), "--label", f"{LABEL}={spec.name}", "--pull=never"]
-    made += ["--network", "host" if spec.network else "none", "--log-driver", "none", "--hostname", "custody"]
+    made += ["--network", "none", "--log-driver", "none", "--hostname", "custody"]
     made += ["--read-only", "--cap-drop=all", "--security-opt", "no-new-privileges"]
     made += ["--tmpfs", f"{_TMP}:rw,mode=1777,size={limits.tmp}", "--shm-size", str(limits.tmp)]
     made += ["--ulimit", f"nofile={limits.open_files}:{limits.open_files}", "--ulimit", "core=0:0"]
@@ -190,6 +194,33 @@ def arguments(spec: Spec, token: str, uid: int, folder: Path, secrets: Path | No
     return [*made, "--entrypoint", wanted[0], spec.image, *wanted[1:]]
 
 
+def _made(which: Engine, token: str, run: Sequence[str], open_way: Callable[[int], None]) -> list[str]:
+    """Make the container, let its way out be opened, and answer the words that begin its command."""
+    name = container_name(token)
+    for words in (["create", *run[1:]], ["init", name]):
+        done = _call(which, *words)
+        if done.returncode:
+            _remove_if_there(which, token)
+            raise Unavailable(f"the container cannot be made: {_last(done)}", code="sandbox.setup")
+    told = _call(which, "inspect", "--format", "{{.State.Pid}}", name)
+    try:
+        open_way(int(told.stdout.strip() or b"0"))
+    except BaseException:
+        _remove_if_there(which, token)
+        raise
+    return ["start", "--attach", "--sig-proxy=false", name]
+
+
+def _remove_if_there(which: Engine, token: str) -> None:
+    with suppress(Unavailable):
+        remove(which, token)
+
+
+def can_hold(which: Engine) -> bool:
+    """Can it make a container whose command does not run yet? docker cannot."""
+    return _is_podman(which.program)
+
+
 def _as_ourselves() -> list[str]:
     """Without root: under our own number, if we were given numbers to map. Otherwise the command sees itself as root,
     which outside is nobody but us, and it has none of root's powers: they are all dropped."""
@@ -204,7 +235,7 @@ def _as_ourselves() -> list[str]:
 
 def _variables(spec: Spec, folder: Path) -> Path:
     """One to a line, so a value of several lines cannot be given."""
-    values = {"HOME": _TMP, "TMPDIR": _TMP, **spec.env}
+    values = {"HOME": _TMP, "TMPDIR": _TMP, **spec.variables}
     if wrong := [name for name, value in values.items() if "\n" in value]:
         raise BadInput(f"the variable {wrong[0]} has several lines", code="sandbox.env", hint="use a file")
     file = folder / "variables"

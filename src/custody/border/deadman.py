@@ -13,8 +13,8 @@ Times are read from the clock that also runs while the machine sleeps (CLOCK_BOO
 then too.
 
 State folder:  spec.json what was asked · pids.json who is running · control the socket · output-NNNNNN what
-was printed · lock held while the deadman lives · end.json how it ended · deadman.err a surprise in the
-deadman.
+was printed · lock held while the deadman lives · granted.json where its way out may lead, if that has changed ·
+end.json how it ended · deadman.err a surprise in the deadman.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ import socket
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from custody.border import processes
 from custody.border.confinement import (
@@ -47,7 +47,12 @@ from custody.border.launch import Launched
 from custody.border.masking import patterns
 from custody.border.output import ERR, OUT, Gatherer
 
+if TYPE_CHECKING:
+    from custody.border.wayout import WayOut
+
+GRANTED = "granted.json"
 _PIECE = 65536
+_LAST_BYTES_WITHIN = 2.0  # seconds for what it has sent to be passed on, when it has ended by itself
 
 
 def now() -> float:
@@ -57,8 +62,11 @@ def now() -> float:
 class Deadman:
     """One sandbox from its release to its end. Works in the current folder, which is the state folder."""
 
-    def __init__(self, spec: Spec, launched: Launched | Contained, listener: socket.socket, until: float) -> None:
+    def __init__(
+        self, spec: Spec, launched: Launched | Contained, listener: socket.socket, until: float, way: WayOut | None
+    ) -> None:
         self._spec = spec
+        self._way = way
         self._it = launched
         self._until = until
         self._started = now()
@@ -80,6 +88,8 @@ class Deadman:
         self.watch(launched.err, lambda: self._read(launched.err))
         self.watch(launched.init_fd, self._emptied)
         self.watch(self._bwrap_fd, self._reaped)
+        if way:
+            self.watch(way.fileno(), self._hear_of_the_way)
 
     def run(self) -> End:
         while not (self._gone and self._code is not None):
@@ -138,6 +148,8 @@ class Deadman:
         self._why = self._why or why
         self._kill_at = None
         self._it.kill()
+        if self._way:
+            self._way.cut()
 
     def _emptied(self) -> None:
         """The namespace's first process has ended, and the kernel ends it only after all others in it."""
@@ -149,6 +161,9 @@ class Deadman:
         """bwrap ends when the command does; what the command left behind ends here."""
         self._code = self._it.process.wait()
         self._unwatch(self._bwrap_fd)
+        if self._way and not self._why:
+            self._it.kill()
+            self._way.finish(min(_LAST_BYTES_WITHIN, self._until - now()))
         self._kill(self._why)
 
     def _end(self) -> End:
@@ -207,6 +222,15 @@ class Deadman:
             except OSError:
                 self._part(follower)
 
+    def _hear_of_the_way(self) -> None:
+        """What was refused is told where whoever wrote the task looks first."""
+        assert self._way is not None
+        said = self._way.hear()
+        if said is None:
+            self._unwatch(self._way.fileno())
+        elif said and self._printed.add(ERR, f"custody: {said}\n".encode(), now() - self._started):
+            self._tell()
+
     # Conversation: one line of JSON asks, one line answers.
 
     def _meet(self, listener: socket.socket) -> None:
@@ -232,6 +256,8 @@ class Deadman:
         if self._why:
             return {"ok": False, "reason": self._why}
         self._until = float(asked["until"])
+        if self._way and asked.get("granted"):
+            self._way.grant(json.loads(Path(GRANTED).read_text()))
         return {"ok": True}
 
     def _asked_to_stop(self, guest: socket.socket, asked: dict[str, Any]) -> dict[str, Any]:
@@ -271,7 +297,7 @@ def _bury_orphans() -> None:
         pass
 
 
-def write_file(name: str, value: dict[str, Any]) -> None:
+def write_file(name: str, value: dict[str, Any] | list[str]) -> None:
     """Whole or not at all, for readers in other processes."""
     Path(f"{name}.new").write_text(json.dumps(value))
     os.rename(f"{name}.new", name)

@@ -25,7 +25,7 @@ import signal
 import subprocess
 import time
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -110,8 +110,11 @@ class Launched:
             self.group.remove()
 
 
-def launch(spec: Spec, parents: Mapping[str, Path], token: str) -> Launched:
-    """`token` marks bwrap's processes: one whose deadman died at the wrong moment can still be found."""
+def launch(
+    spec: Spec, parents: Mapping[str, Path], token: str, open_way: Callable[[int], None] = lambda _: None
+) -> Launched:
+    """`token` marks bwrap's processes: one whose deadman died at the wrong moment can still be found. `open_way` is
+    called while the first process waits at the first door, with nothing running inside."""
     uid = FIRST_UID + zlib.crc32(spec.name.encode()) % UIDS if os.geteuid() == 0 else None
     sources = reachable([spec.work, *(mount.source for mount in spec.mounts)], uid)
     given: list[int] = []
@@ -131,12 +134,22 @@ def launch(spec: Spec, parents: Mapping[str, Path], token: str) -> Launched:
             for descriptor in (*given, *entrances):
                 os.close(descriptor)
         init, init_fd = _first_process(process, status[0], err[0])
+        _open_way(open_way, init, process)
     except BaseException:
         if group:
             group.remove()
         raise
     _limit(spec, init, group, uid)
     return Launched(process, init, init_fd, out[0], err[0], status[0], door[1], second_door[1], group)
+
+
+def _open_way(open_way: Callable[[int], None], init: processes.Process, bwrap_: subprocess.Popen[bytes]) -> None:
+    try:
+        open_way(init.pid)
+    except BaseException:
+        processes.kill(init, within=10)
+        bwrap_.wait()
+        raise
 
 
 def adopt_orphans() -> None:

@@ -20,10 +20,10 @@ import subprocess
 import sys
 import threading
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import custody
 from custody.border import containers, processes
@@ -32,8 +32,12 @@ from custody.border.deadman import Deadman, write_file
 from custody.border.launch import adopt_orphans, group_name, launch, mark_of
 from custody.model.errors import BadInput, CustodyError, NotFound, Refused, Unavailable
 
+if TYPE_CHECKING:
+    from custody.border.wayout import WayOut
+
 _LENGTH = struct.Struct("<I")
 _ANSWER_WITHIN = 60.0
+_WITH_A_WAY_OUT = b"n"
 _ERRORS: dict[str, type[CustodyError]] = {kind.__name__: kind for kind in (BadInput, NotFound, Refused, Unavailable)}
 _BOOT = "import sys; sys.path.append(sys.argv[1]); from custody.border.nursery import main; main()"
 
@@ -51,10 +55,10 @@ class Nursery:
         ours, theirs = socket.socketpair()
         with ours:
             with theirs:
-                self._send(theirs)
+                self._send(theirs, _WITH_A_WAY_OUT if spec.network else b"!")
             ours.settimeout(_ANSWER_WITHIN)
             places = {name: str(place) for name, place in parents.items()}
-            asked = {"root": str(root.absolute()), "until": until, "parents": places}
+            asked = {"root": str(root.absolute()), "until": until, "parents": places, "egress": bool(spec.network)}
             _put(ours, json.dumps(asked).encode())
             _put(ours, encode_spec(spec))
             try:
@@ -78,13 +82,13 @@ class Nursery:
         with self._lock:
             self._open()
 
-    def _send(self, theirs: socket.socket) -> None:
+    def _send(self, theirs: socket.socket, word: bytes) -> None:
         with self._lock:
             try:
-                socket.send_fds(self._open(), [b"!"], [theirs.fileno()])
+                socket.send_fds(self._open(), [word], [theirs.fileno()])
             except OSError:  # it has died; one fresh one is worth trying
                 self._drop()
-                socket.send_fds(self._open(), [b"!"], [theirs.fileno()])
+                socket.send_fds(self._open(), [word], [theirs.fileno()])
 
     def _open(self) -> socket.socket:
         if self._channel is None:
@@ -119,6 +123,8 @@ def main() -> None:
         word, descriptors, _, _ = socket.recv_fds(channel, 1, 1)
         if not word:
             return
+        if word == _WITH_A_WAY_OUT:
+            import custody.border.wayout  # noqa: F401 -- once for all; where nobody goes out, deadmen stay small
         if os.fork() == 0:
             channel.close()
             _become_deadman(socket.socket(fileno=descriptors[0]))
@@ -146,17 +152,24 @@ def _become_deadman(control: socket.socket) -> None:
 def _watch_over(control: socket.socket) -> None:
     try:
         asked = json.loads(_get(control))
-        spec = decode_spec(_get(control))
     except (OSError, EOFError):  # the worker has died while asking
+        return
+    try:
+        way = _way_out() if asked["egress"] else None  # before anything is known here that it must not know
+        spec = decode_spec(_get(control))
+    except (OSError, EOFError):
+        return
+    except CustodyError as error:
+        _put(control, _told(error))
         return
     root = Path(asked["root"])
     # Everything is prepared under a hidden name; the sandbox gets its own when it is complete and watched.
     hidden = root / f".{spec.name}.{os.getpid()}"
     try:
-        deadman = _started(spec, asked, hidden, root / spec.name)
+        deadman = _started(spec, asked, hidden, root / spec.name, way)
     except CustodyError as error:
         shutil.rmtree(hidden, ignore_errors=True)
-        _put(control, json.dumps({"type": type(error).__name__} | error.as_dict()).encode())
+        _put(control, _told(error))
         return
     try:
         _put(control, b"{}")
@@ -179,7 +192,17 @@ def _on_terminate(deadman: Deadman, grace: float) -> Iterator[None]:
     yield
 
 
-def _started(spec: Spec, asked: dict[str, Any], hidden: Path, folder: Path) -> Deadman:
+def _way_out() -> WayOut:
+    from custody.border.wayout import WayOut
+
+    return WayOut()
+
+
+def _told(error: CustodyError) -> bytes:
+    return json.dumps({"type": type(error).__name__} | error.as_dict()).encode()
+
+
+def _started(spec: Spec, asked: dict[str, Any], hidden: Path, folder: Path, way: WayOut | None) -> Deadman:
     if folder.exists():
         _taken(spec.name)
     parents = {name: Path(place) for name, place in asked["parents"].items()}
@@ -188,10 +211,14 @@ def _started(spec: Spec, asked: dict[str, Any], hidden: Path, folder: Path) -> D
     listener.bind("control")
     listener.listen(64)
     listener.setblocking(False)
-    launched = containers.start(spec, token) if spec.image else launch(spec, parents, token)
+    open_way: Callable[[int], None] = lambda pid: way.open(spec.network, pid) if way and spec.network else None  # noqa: E731
+    launched = containers.start(spec, token, open_way) if spec.image else launch(spec, parents, token, open_way)
     if init := launched.init:
-        write_file("pids.json", {"boot": processes.boot(), "pid": init.pid, "started": init.started})
-    deadman = Deadman(spec, launched, listener, asked["until"])
+        told: dict[str, Any] = {"boot": processes.boot(), "pid": init.pid, "started": init.started}
+        if way and (proxy := way.process):
+            told["proxy"] = [proxy.pid, proxy.started]
+        write_file("pids.json", told)
+    deadman = Deadman(spec, launched, listener, asked["until"], way)
     try:
         os.rename(hidden, folder)
     except OSError:  # somebody took the name meanwhile

@@ -23,7 +23,7 @@ import shutil
 import socket
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,7 +32,7 @@ from typing import Any
 
 from custody.border import bwrap, cgroup, containers, output, processes, seccomp
 from custody.border.confinement import LOST, End, Limits, Mount, Spec, check_name, engine_from
-from custody.border.deadman import now, write_file
+from custody.border.deadman import GRANTED, now, write_file
 from custody.border.launch import MARK
 from custody.border.nursery import Nursery
 from custody.border.output import Chunk
@@ -102,12 +102,17 @@ class Running:
     def __repr__(self) -> str:
         return f"Running({self.name!r})"
 
-    def confirm(self, until: float) -> bool:
+    def confirm(self, until: float, granted: Sequence[str] | None = None) -> bool:
         """Say that the work is wanted until then (`time.monotonic`). False if it has ended or is being ended.
 
-        Count from when the lease was *asked* for, not from the answer: a slow one must not lengthen it.
+        Count from when the lease was *asked* for, not from the answer: a slow one must not lengthen it. `granted` is
+        where its way out may lead from now on, if that has changed: what goes elsewhere is cut.
         """
-        answer = self._ask({"do": "confirm", "until": now() + until - time.monotonic()})
+        asked: dict[str, Any] = {"do": "confirm", "until": now() + until - time.monotonic()}
+        if granted is not None:
+            write_file(str(self.folder / GRANTED), list(granted))
+            asked["granted"] = True
+        answer = self._ask(asked)
         return bool(answer and answer["ok"])
 
     def end(self) -> End | None:
@@ -178,9 +183,10 @@ class Running:
         pids = self._read("pids.json")
         if pids is None or pids["boot"] != processes.boot():
             return
-        process = processes.look(pids["pid"])
-        if process and process.started == pids["started"] and not processes.kill(process, _DEATH_WITHIN):
-            self._given_up()
+        for pid, started in ((pids["pid"], pids["started"]), pids.get("proxy", (0, 0))):
+            process = processes.look(pid) if pid else None
+            if process and process.started == started and not processes.kill(process, _DEATH_WITHIN):
+                self._given_up()
 
     def _kill_marked(self) -> None:
         """The few processes of bwrap whose deadman died before it could write their numbers down.

@@ -140,20 +140,23 @@ class _Processor:
     clone: int
     ioctl: int
     socket: int
+    starting: tuple[int, int]  # execve, execveat
     first_foreign: int = 0  # numbers from here on belong to another calling convention (x32)
 
 
 _PROCESSORS = {
-    "x86_64": _Processor(0xC000003E, _X86_64 | _COMMON, clone=56, ioctl=16, socket=41, first_foreign=0x40000000),
-    "aarch64": _Processor(0xC00000B7, _AARCH64 | _COMMON, clone=220, ioctl=29, socket=198),
+    "x86_64": _Processor(
+        0xC000003E, _X86_64 | _COMMON, clone=56, ioctl=16, socket=41, starting=(59, 322), first_foreign=0x40000000
+    ),
+    "aarch64": _Processor(0xC00000B7, _AARCH64 | _COMMON, clone=220, ioctl=29, socket=198, starting=(221, 281)),
 }
 _CLONE3 = 435
 
 
-def program(machine: str = "") -> bytes:
-    """The filter for this processor, or nothing if we have no table for it."""
+def program(machine: str = "", *, starts: bool = True) -> bytes:
+    """The filter for this processor, or nothing if we have no table for it. Without `starts`: no other program."""
     processor = _PROCESSORS.get(machine or platform.machine())
-    return b"".join(_instructions(processor)) if processor else b""
+    return b"".join(_instructions(processor, starts)) if processor else b""
 
 
 def refused_calls(machine: str = "") -> dict[str, int]:
@@ -162,7 +165,7 @@ def refused_calls(machine: str = "") -> dict[str, int]:
     return dict(processor.refused) if processor else {}
 
 
-def _instructions(processor: _Processor) -> list[bytes]:
+def _instructions(processor: _Processor, starts: bool) -> list[bytes]:
     code = [
         _op(_LOAD, _ARCH),
         _op(_EQUAL, processor.arch, 1, 0),
@@ -171,7 +174,7 @@ def _instructions(processor: _Processor) -> list[bytes]:
     ]
     if processor.first_foreign:
         code += [_op(_AT_LEAST, processor.first_foreign, 0, 1), _op(_RETURN, _KILL)]
-    for number in processor.refused.values():
+    for number in (*processor.refused.values(), *(() if starts else processor.starting)):
         code += [_op(_EQUAL, number, 0, 1), _refuse(errno.EPERM)]
     # clone3 hides its flags behind a pointer; "no such call" makes every C library fall back to clone.
     code += [_op(_EQUAL, _CLONE3, 0, 1), _refuse(errno.ENOSYS)]

@@ -73,7 +73,7 @@ def read_url(text: str, policy: Policy) -> Target:
     scheme, authority, path, query, fragment = match.groups()
     if fragment is not None:
         raise _syntax(text, "has a fragment (#…), which names no file")
-    host, port, literal = _read_authority(authority, text)
+    host, port, literal = read_authority(authority, text)
     target = Target(scheme.lower(), host, port or _PORTS[scheme.lower()], _request_path(path, query), literal)
     _check_policy(target, policy)
     return target
@@ -122,7 +122,8 @@ def _check_scheme(scheme: str, text: str, policy: Policy) -> None:
         )
 
 
-def _read_authority(authority: str, text: str) -> tuple[str, int | None, str | None]:
+def read_authority(authority: str, text: str) -> tuple[str, int | None, str | None]:
+    """Host, port if one is said, and the address if the host is one; `text` is what the refusal speaks of."""
     if "@" in authority:
         raise Refused(
             "the URL carries a user name or password",

@@ -1,7 +1,8 @@
-"""Files that came with messages: fetched while their links are good, kept by digest, listed by their own ids.
+"""Files that messages name, as rows: *wanted* when a page names them, later *kept* by digest or *lost* with the reason.
 
-Each channel has its files in a folder of its own, so that removing it removes them and nobody else's. A file that
-could not be had is listed too, with the reason, and asked for again when its message is seen again.
+A page never waits for a file: rows are written before its messages, and a job of their own works them off
+(`fetching`). Each channel has its rows and its files in folders of its own, so that removing it removes them and
+nobody else's. `files/` has attachments by their ids, `assets/` the rest, by a number made from the link.
 """
 
 from __future__ import annotations
@@ -9,90 +10,124 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Any
+from datetime import datetime, timedelta
+from typing import Any, Final
 
 from custody.channels import media
 from custody.channels.blobs import Blobs, NoBlob
-from custody.channels.mirror import Mirror, files_of
-from custody.channels.snowflake import parse
-from custody.channels.table import Found
-from custody.model.errors import CustodyError, Unavailable
+from custody.channels.discord import expires
+from custody.channels.links import Finder, Link
+from custody.channels.mirror import Mirror, assets_of, files_of
+from custody.channels.snowflake import HIGHEST, parse
+from custody.channels.table import Found, Table
+from custody.channels.wanting import Wanted, name_of, state_of
 
-TRIES = 4  # for one file, before the page is tried again later
+LOST_FOR: Final = timedelta(days=1)  # before what was lost is asked for again, when its message is seen again
+MOST_KNOWN = 200_000
 
 Raw = Mapping[str, Any]
+Row = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Link:
-    attachment: int
-    message: str
-    name: str
-    url: str
+# --- What is wanted ---
 
 
-def links(messages: Iterable[Raw]) -> Iterator[Link]:
-    """What can be fetched. Messages are kept as they came, so nothing is taken for granted here."""
+def finder_of(mirror: Mirror) -> Finder:
+    return Finder(mirror.discord.media_hosts, mirror.discord.cdn)
+
+
+def want(mirror: Mirror, channel: int, messages: Iterable[Raw]) -> int:
+    """Write down what these messages name and is neither kept nor wanted yet; answers how many that was."""
+    finder, links = finder_of(mirror), dict[int, Link]()
     for raw in messages:
-        for one in raw.get("attachments") or []:
-            if isinstance(one, Mapping) and one.get("url") and str(one.get("id", "")).isdecimal():
-                yield Link(parse(str(one["id"])), str(raw["id"]), str(one.get("filename") or "file"), str(one["url"]))
+        links |= {link.key: link for link in finder.of(raw) if (channel, link.key) not in mirror.known}
+    tables = mirror.files(channel), mirror.assets(channel)
+    rows: tuple[list[Row], list[Row]] = ([], [])
+    for link in links.values():
+        place = 0 if link.id else 1
+        key, found = _place(tables[place], link)
+        if found and state_of(found) == "kept":
+            mirror.known.add((channel, link.key))
+        elif not found or _worth_asking(found, mirror.now()):
+            rows[place].append(_row(key, link, mirror.stamp()))
+    for table, wanted in zip(tables, rows, strict=True):
+        if wanted:
+            table.upsert(wanted, json.dumps({"want": min(int(row["id"]) for row in wanted)}))
+    if len(mirror.known) > MOST_KNOWN:
+        mirror.known.clear()
+    return sum(map(len, rows))
 
 
-def keep(mirror: Mirror, channel: int, messages: Iterable[Raw]) -> int:
-    """Fetch the files of a page; answers how many could not be had. That does not stop the messages."""
-    files, rows = mirror.files(channel), list[dict[str, Any]]()
-    for link in links(messages):
-        known = files.search(link.attachment)
-        if known is None or "lost" in known.message:
-            rows.append(_kept(mirror, channel, link))
-    if rows:
-        files.upsert(rows)
-    return sum("lost" in row for row in rows)
+def _place(table: Table, link: Link) -> tuple[int, Raw]:
+    """Its number, and what is known of it. Where another link has the number, the next free one is its."""
+    key = link.key
+    while True:
+        found = table.search(key)
+        row = found.message if found and found.versions else {}
+        if link.id or not row or row.get("link") == link.plain:
+            return key, row
+        key = (key + 1) % HIGHEST
 
 
-def _kept(mirror: Mirror, channel: int, link: Link) -> dict[str, Any]:
-    row = {"id": str(link.attachment), "message": link.message, "filename": link.name}
-    try:
-        kept = _fetched(mirror, channel, link)
-    except Unavailable:
-        raise  # it is there, and can be had later
-    except CustodyError as error:
-        return row | {"lost": error.message}
-    return row | {"digest": kept.digest, "size": kept.size}
+def _row(key: int, link: Link, at: str) -> Row:
+    told = ({"size": link.size} if link.size >= 0 else {}) | ({} if link.id else {"link": link.plain})
+    named = {"id": str(key), "message": link.message, "name": link.name, "url": link.url}
+    return {**named, "state": "wanted", "at": at, **told}
 
 
-def _fetched(mirror: Mirror, channel: int, link: Link) -> media.Kept:
-    """A file server that stumbles is asked again here: its message's whole page would have to wait otherwise."""
-    for attempt in range(TRIES - 1):
-        with suppress(Unavailable):
-            return media.keep(mirror.blobs, mirror.discord.attachment(link.url), mirror.largest_file, str(channel))
-        mirror.discord.sleep(0.25 * 2**attempt)
-    return media.keep(mirror.blobs, mirror.discord.attachment(link.url), mirror.largest_file, str(channel))
+def _worth_asking(row: Raw, now: datetime) -> bool:
+    """Is what a fresh look at its message tells news for this row?"""
+    state = state_of(row)
+    if state == "lost":
+        return not row.get("at") or now - datetime.fromisoformat(str(row["at"])) >= LOST_FOR
+    return state == "wanted" and is_over(str(row.get("url", "")), now)
+
+
+def is_over(url: str, now: datetime) -> bool:
+    """Has this link expired, by its own word?"""
+    end = expires(url)
+    return end is not None and end <= now
+
+
+def anything_wanted(mirror: Mirror, channel: int) -> bool:
+    return any(Wanted.read(table.mark).low is not None for table in (mirror.files(channel), mirror.assets(channel)))
+
+
+# --- What is no longer wanted, and what there is ---
 
 
 def drop(blobs: Blobs, channel: int, gone: Iterable[Found]) -> None:
-    """The files of messages that were deleted go with them, unless another message has the same file."""
-    files, rows = files_of(blobs, channel), list[Found]()
-    for found in gone:
-        versions = [json.loads(line) for line in found.versions]
-        ids = {parse(str(one["id"])) for raw in versions for one in raw.get("attachments") or [] if "id" in one}
-        rows += [row for one in ids if (row := files.search(one)) and not row.deleted_at]
-    if not rows:
+    """The files of messages that were erased go with them, unless another message has the same file."""
+    messages, digests = {str(found.id) for found in gone}, set[str]()
+    if not messages:
         return
-    files.delete([row.id for row in rows])
-    digests = {row.message.get("digest") for row in rows} - {None}
-    digests -= {row.message.get("digest") for row in files.between()}
+    for table in (files_of(blobs, channel), assets_of(blobs, channel)):
+        rows = [row for row in _rows(table) if str(row.message.get("message")) in messages]
+        table.delete([row.id for row in rows])
+        digests |= {str(row.message["digest"]) for row in rows if "digest" in row.message}
+    if digests:
+        digests -= {str(row["digest"]) for _, row in kept(blobs, channel)}
     for digest in digests:
         with suppress(NoBlob):
-            blobs.delete(media.name_of(str(channel), str(digest)))
+            blobs.delete(media.name_of(str(channel), digest))
+
+
+def _rows(table: Table) -> Iterator[Found]:
+    return (row for row in table.between() if row.versions)
+
+
+def kept(blobs: Blobs, channel: int) -> Iterator[tuple[int, Row]]:
+    """Every row that has its file."""
+    for table in (files_of(blobs, channel), assets_of(blobs, channel)):
+        for row in _rows(table):
+            if "digest" in row.message:
+                yield row.id, row.message
 
 
 def where_kept(blobs: Blobs, channel: int) -> dict[int, tuple[str, str]]:
-    """Attachments by id: the blob that holds each, and the name it had."""
-    return {
-        row.id: (media.name_of(str(channel), row.message["digest"]), str(row.message["filename"]))
-        for row in files_of(blobs, channel).between()
-        if "digest" in row.message
-    }
+    """What was fetched, by its number: the blob that holds each, and the name it had."""
+    return {one: (media.name_of(str(channel), row["digest"]), name_of(row)) for one, row in kept(blobs, channel)}
+
+
+def message_of(row: Raw) -> int:
+    return parse(str(row["message"]))

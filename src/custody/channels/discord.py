@@ -1,9 +1,9 @@
 """Discord's REST interface, as far as an archive needs it.
 
-Pages come back sorted by id, oldest first, whatever order the server used. Every field is handed on as it
-came. Rate limits are obeyed and waited for up to `patience`; a longer wait is raised as `RateLimited` with
-the seconds, so that a worker can do something else meanwhile. What is worth trying again is tried again by
-what went wrong, not by what the message said; what is not is raised at once under a name of its own.
+Every field is handed on as it came, and so is every page: what it is worth, others judge (`trust`). Rate limits are
+obeyed and waited for up to `patience`; a longer wait is raised as `RateLimited` with the seconds, so that a worker can
+do something else meanwhile. What is worth trying again is tried again by what went wrong, not by what the message said;
+what is not is raised at once under a name of its own.
 """
 
 from __future__ import annotations
@@ -15,23 +15,26 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Literal
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, urljoin, urlsplit
 
 import httpx2
 
 from custody import __version__
 from custody.channels.limits import Buckets, Budget, Route, Slots, Spaced
-from custody.channels.snowflake import parse
 from custody.model.errors import BadInput, NotFound, Refused, Unavailable, Unsafe
 
 API = "https://discord.com/api/v10"
 AGENT = f"DiscordBot (custody, {__version__})"  # without this form Discord's front door stays shut
-MEDIA_HOSTS = frozenset({"cdn.discordapp.com", "media.discordapp.net"})
+CDN = "https://cdn.discordapp.com"
+MEDIA_HOSTS = frozenset(
+    {"cdn.discordapp.com", "media.discordapp.net", "images-ext-1.discordapp.net", "images-ext-2.discordapp.net"}
+)
 MOST_BYTES = 32 * 2**20  # of one answer; a page of 100 messages has at most a few
 TRIES = 6
 PATIENCE = 60.0
 BAN_WITHOUT_A_TIME = 600.0
 OVERSLEPT = 0.1
+TOKEN_SECONDS = 3_600.0  # before a token that was refused is tried once more
 
 Raw = dict[str, Any]
 
@@ -60,6 +63,18 @@ class Gone(NotFound):
     code = "discord.gone"
 
 
+class Withheld(Refused):
+    """The file server will not give this, to anybody: asking again would not help."""
+
+    code = "discord.withheld"
+
+
+class NoFile(Unavailable):
+    """The file server gave nothing, or not all of it; later it may."""
+
+    code = "discord.file"
+
+
 class BadToken(Unsafe):
     """The bot's token is not accepted. No further request is sent with it."""
 
@@ -77,7 +92,18 @@ class Discord:
     media_hosts: frozenset[str] = MEDIA_HOSTS
     patience: float = PATIENCE
     sleep: Callable[[float], None] = time.sleep
+    fresh_token: Callable[[], str] | None = None  # reads it again where it is kept
     _dead: bool = False
+    _died: float = 0.0
+
+    @property
+    def dead(self) -> bool:
+        """The token was refused. That ends when there is another one; and after an hour it is tried once more."""
+        if self._dead:
+            token = self.fresh_token() if self.fresh_token else self.token
+            self._dead = token == self.token and time.monotonic() - self._died < TOKEN_SECONDS
+            self.token = token
+        return self._dead
 
     # --- What can be asked ---
 
@@ -87,14 +113,11 @@ class Discord:
     def channel(self, channel: int) -> Raw:
         return self._object(Route("/channels/{top}", channel))
 
-    def messages(
-        self, channel: int, *, after: int | None = None, before: int | None = None, limit: int = 100
-    ) -> list[Raw]:
-        """A page, oldest first: with `after` the oldest after that id, with `before` the newest before it."""
+    def messages(self, channel: int, *, after: int | None = None, before: int | None = None, limit: int = 100) -> Any:
+        """A page as it came, for others to judge: of the oldest after an id, or of the newest before one."""
         bounds = {"after": after, "before": before}
         asked = {name: str(value) for name, value in bounds.items() if value is not None}
-        page = self._list(Route("/channels/{top}/messages", channel), limit=str(limit), **asked)
-        return sorted(page, key=lambda raw: parse(raw["id"]))
+        return self._ask(Route("/channels/{top}/messages", channel), limit=str(limit), **asked)
 
     def message(self, channel: int, message: int) -> Raw:
         return self._object(Route("/channels/{top}/messages/{message}", channel), message=message)
@@ -116,19 +139,28 @@ class Discord:
             before = str(answer["threads"][-1]["thread_metadata"]["archive_timestamp"]) if more else ""
 
     def attachment(self, url: str) -> Iterator[bytes]:
-        """The bytes behind an attachment's link. The token is not shown there."""
-        if urlsplit(url).netloc not in self.media_hosts:
-            raise Unsafe("not a place where Discord keeps files", code="discord.host", where=url)
-        self._stand_in_line(url)
-        try:
-            with self.http.stream("GET", url, headers={"User-Agent": AGENT}) as answer:
-                if answer.status_code == 404:
-                    raise Gone("the link has expired", where=url, hint="fetch the message again for a fresh one")
-                if answer.status_code != 200:
-                    raise Unavailable(f"the file server says {answer.status_code}", where=url)
-                yield from answer.iter_bytes(2**20)
-        except httpx2.TransportError as error:
-            raise Unavailable(f"the file server does not answer: {error}", where=url) from error
+        """The bytes behind an attachment's link. The token is not shown there; to another place we are sent once."""
+        for _ in range(2):
+            if urlsplit(url).netloc not in self.media_hosts:
+                raise Unsafe("not a place where Discord keeps files", code="discord.host", where=url)
+            self._stand_in_line(url)
+            try:
+                with self.http.stream("GET", url, headers={"User-Agent": AGENT}) as answer:
+                    if answer.status_code == 200:
+                        yield from answer.iter_bytes(2**20)
+                        return
+                    if not answer.is_redirect:
+                        raise _file_refusal(url, answer.status_code, answer.headers.get("retry-after", ""))
+                    url = urljoin(url, answer.headers.get("location", ""))
+            except httpx2.RequestError as error:
+                raise NoFile(f"the file server does not answer: {error}", where=url) from error
+        raise Withheld("the file server sends us from place to place", where=url)
+
+    @property
+    def cdn(self) -> str:
+        """Where pictures are that have no link in a message: a server that is not Discord keeps them itself."""
+        own = urlsplit(self.api)
+        return CDN if self.api == API else f"{own.scheme}://{own.netloc}"
 
     # --- Asking ---
 
@@ -167,7 +199,7 @@ class Discord:
                 raise self._refusal(path, answer)
 
     def _take_turn(self, route: Route, path: str) -> None:
-        if self._dead:
+        if self.dead:
             raise BadToken("the token was refused before", where=path)
         self.budget.check()
         while (wait := self.buckets.wait(route)) > 0:
@@ -219,7 +251,7 @@ class Discord:
         if answer.status in (401, 403):
             self.budget.spend()
         if answer.status == 401:
-            self._dead = True
+            self._dead, self._died = True, time.monotonic()
             return BadToken(said, where=path, hint="give the bot's token again")
         if code == 50024:
             return WrongKind(said, where=path, discord=code)
@@ -247,6 +279,18 @@ class _Answer:
             except ValueError:
                 continue
         return BAN_WITHOUT_A_TIME if self.body is None else 1.0
+
+
+def _file_refusal(url: str, status: int, retry_after: str) -> Exception:
+    said = f"the file server says {status}"
+    if status == 429:
+        wait = float(retry_after) if retry_after.isdecimal() else BAN_WITHOUT_A_TIME
+        return RateLimited(said, where=url, retry_after=wait)
+    if status == 451:
+        return Withheld(said, where=url)
+    if 400 <= status < 500:
+        return Gone(said, where=url, hint="fetch the message again for a fresh link")
+    return NoFile(said, where=url)
 
 
 def _parsed(data: bytearray) -> Any:

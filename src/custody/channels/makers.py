@@ -11,6 +11,7 @@ from custody.model.shape import digits, record
 ADD: Final = "channel/add"
 SYNC: Final = "channel/sync"
 REVIEW: Final = "channel/review"
+FILES: Final = "channel/files"
 REMOVE: Final = "channel/remove"
 
 
@@ -30,6 +31,7 @@ MAKERS: Final = (
     _maker(ADD, "`custody channel add`"),
     _maker(SYNC, "`custody channel sync`"),
     _maker(REVIEW, "`custody channel review`"),
+    _maker(FILES, "`custody channel sync`, which asks for files that are wanted"),
     _maker(REMOVE, "`custody channel remove`"),
 )
 MAKER_OF: Final = {maker.kind: maker for maker in MAKERS}

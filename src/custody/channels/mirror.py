@@ -6,11 +6,11 @@ Threads and forum posts are channels of their own, with a parent. Nothing here f
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Literal
 
-from custody.channels import seen
+from custody.channels import seen, wanting
 from custody.channels.blobs import Blobs
 from custody.channels.discord import Discord
 from custody.channels.snowflake import parse
@@ -24,10 +24,10 @@ CHANNEL: Final = "channel"  # the type of the items
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 THREADED = frozenset({0, 5, 15, 16})  # text, announcements, forum, media: what may have threads
 POSTS_ONLY = frozenset({15, 16})  # forum, media: nothing but threads
-HELD = ("ch", "seen", "files", "media")  # folders of the blob store in which a channel has one
+HELD = ("ch", "seen", "files", "assets", "media")  # folders of the blob store in which a channel has one
 
 Raw = Mapping[str, Any]
-What = Literal["add", "sync", "review", "remove"]
+What = Literal["add", "sync", "review", "files", "remove"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,12 @@ class Mirror:
     blobs: Blobs
     settings: Settings
     largest_file: int = 100 << 20
+    look_back: int = 2  # pages of the newest that are looked at again after each sync
+    round_days: float = 30.0  # after which every message is looked at again; 0: never
+    deleted: str = "keep"  # what becomes of messages that are gone there, where nobody says otherwise
+    policies: Mapping[str, str] = field(default_factory=dict)  # the same for channels and guilds, by their numbers
     private_threads: bool = False  # asking for them without the right to is an invalid request each time
+    known: set[tuple[int, int]] = field(default_factory=set, compare=False)  # files that need no second look
 
     def table(self, channel: int) -> Table:
         return Table(self.blobs, channel, self.settings)
@@ -70,13 +75,17 @@ class Mirror:
         """The attachments of a channel's messages, by their ids: where each is kept, or why it is not."""
         return files_of(self.blobs, channel)
 
+    def assets(self, channel: int) -> Table:
+        """What its messages show besides attachments, by numbers made from the links."""
+        return assets_of(self.blobs, channel)
+
     def seen(self, channel: int) -> Table:
         """What changes about a channel's messages without an edit, and what is owed: as it was last seen."""
         return seen.of(self.blobs, channel, self.settings.capacity)
 
     def tables(self, channel: int) -> tuple[Table, ...]:
         """All that are kept of a channel; the messages first, so that nobody reads a channel that is half removed."""
-        return self.table(channel), self.seen(channel), self.files(channel)
+        return self.table(channel), self.seen(channel), self.files(channel), self.assets(channel)
 
     def item(self, channel: int) -> Item | None:
         try:
@@ -93,7 +102,13 @@ class Mirror:
 
 
 def files_of(blobs: Blobs, channel: int) -> Table:
-    return Table(blobs, channel, folder="files")
+    return Table(blobs, channel, Settings(merge=wanting.latest, joined=wanting.joined), folder="files")
+
+
+def assets_of(blobs: Blobs, channel: int) -> Table:
+    """A hundred to a block: their numbers come in no order, and every one would be a place to be read."""
+    settings = Settings(packing=100, merge=wanting.latest, joined=wanting.joined)
+    return Table(blobs, channel, settings, folder="assets")
 
 
 def item_id(channel: int) -> str:

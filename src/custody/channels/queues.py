@@ -27,8 +27,8 @@ from typing import Any
 from azure.core.exceptions import AzureError, ResourceExistsError, ResourceNotFoundError
 from azure.storage.queue import QueueMessage, QueueServiceClient
 
-from custody.channels import steps
-from custody.channels.discord import RateLimited
+from custody.channels import fetching, steps
+from custody.channels.discord import BadToken, RateLimited
 from custody.channels.mirror import Mirror, Request, Told, item_id
 from custody.channels.serving import ChannelConfig, connection
 from custody.channels.snowflake import parse
@@ -40,6 +40,7 @@ VISIBLE_SECONDS = 300  # how long a consumer has for a page before the letter is
 NEVER = -1  # letters do not expire
 POLL_SECONDS = 0.1
 AGAIN_SECONDS = 30.0
+TOKEN_SECONDS = 60.0  # before it is looked whether there is another token
 
 Body = Mapping[str, Any]
 
@@ -62,32 +63,49 @@ class Later(Exception):
 
 
 def add_channel(mirror: Mirror, body: Body) -> list[Letter]:
-    return _written(mirror, steps.add(mirror, _channel(body), bool(body.get("newest_first"))))
+    try:
+        return _written(mirror, steps.add(mirror, _channel(body), bool(body.get("newest_first"))))
+    except BadToken as refusal:
+        raise Later(TOKEN_SECONDS) from refusal
 
 
 def add_messages(mirror: Mirror, body: Body) -> list[Letter]:
     """One page; the next one is the next letter's."""
     channel = _channel(body)
     table = mirror.table(channel)
-    given = {name: int(body.get(name, 0)) for name in ("added", "lost", "pages")}
-    progress = Progress(given["added"], given["lost"], given["pages"], bool(body.get("newest_first")))
+    progress = Progress.read(body, bool(body.get("newest_first")))
     try:
         progress = steps.page(mirror, channel, table, progress)
         if progress.done:
             return _written(mirror, steps.ended(mirror, channel, table, progress))
     except REFUSALS as refusal:
         return _written(mirror, steps.set_aside(mirror, channel, refusal))
-    counted = {"added": progress.added, "lost": progress.lost, "pages": progress.pages}
+    except RateLimited:
+        raise
+    except Unavailable as trouble:
+        steps.stumbled(mirror, channel, trouble)
+        raise
     more = {"newest_first": True} if progress.newest_first else {}
-    return [Letter("add-messages", {"channel": str(channel), **counted, **more})]
+    return [Letter("add-messages", {"channel": str(channel), **progress.counted(), **more})]
 
 
 def review_message(mirror: Mirror, body: Body) -> list[Letter]:
-    channel = _channel(body)
+    channel, message = _channel(body), parse(str(body["message"]))
     try:
-        return _written(mirror, steps.review(mirror, channel, parse(str(body["message"]))))
+        return _written(mirror, steps.review(mirror, channel, message))
     except REFUSALS as refusal:
         return _written(mirror, steps.set_aside(mirror, channel, refusal))
+
+
+def fetch_files(mirror: Mirror, body: Body) -> list[Letter]:
+    """Some files; the next ones are the next letter's."""
+    channel = _channel(body)
+    try:
+        steps.still_mirrored(mirror, channel)
+    except steps.NotMirrored:
+        return []
+    done, told = fetching.batch(mirror, channel)
+    return _written(mirror, told) if done else [*_written(mirror, told), Letter("fetch-files", body)]
 
 
 def remove_channel(mirror: Mirror, body: Body) -> list[Letter]:
@@ -113,10 +131,17 @@ CONSUMERS: dict[str, Consumer] = {
     "add-channel": add_channel,
     "add-messages": add_messages,
     "review-message": review_message,
+    "fetch-files": fetch_files,
     "remove-channel": remove_channel,
     "delete-messages": delete_messages,
 }
-OF_REQUESTS = {"add": "add-channel", "sync": "add-messages", "review": "review-message", "remove": "remove-channel"}
+OF_REQUESTS = {
+    "add": "add-channel",
+    "sync": "add-messages",
+    "review": "review-message",
+    "files": "fetch-files",
+    "remove": "remove-channel",
+}
 
 
 def letter_of(request: Request) -> Letter:

@@ -28,7 +28,7 @@ from custody.engine import Serving, Settings, Worker
 from custody.engine.watch import NOTHING, Watch
 from custody.model.acting import system
 from custody.model.errors import BadInput, CustodyError, LeaseLost, Refused, Unavailable
-from custody.model.machine import WORK
+from custody.model.job import Filter, Job
 from custody.stores import Store
 
 MOST_SHARDS = 20  # as many jobs as run side by side on a free account
@@ -37,6 +37,7 @@ RENEW_SECONDS = 15.0
 SLICE_SECONDS = 300.0  # after which the state is put back
 BLOCK = 4 * 2**20
 POLL_SECONDS = 0.05
+PATIENCE = 30 * 1_000_000  # microseconds that a run waits for a job; what waits longer is the next run's
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,14 +146,15 @@ def state_of(blobs: Blobs, shard: Shard, file: Path) -> Iterator[State]:
 
 def run_shard(
     state: State, deadline: float, opened: Callable[[], Store], work_on: Callable[[Store, float], bool]
-) -> None:
-    """Work in slices, and put the state back after each, until there is nothing left or no time."""
+) -> bool:
+    """Work in slices, and put the state back after each, until there is nothing left, only long waits, or no time."""
     while not state.lost.is_set():
+        end = min(deadline, time.monotonic() + SLICE_SECONDS)
         with opened() as store:
-            finished = work_on(store, min(deadline, time.monotonic() + SLICE_SECONDS))
+            finished = work_on(store, end)
         state.put_back()
-        if finished or time.monotonic() >= deadline:
-            return
+        if finished or time.monotonic() < end or time.monotonic() >= deadline:
+            return finished
     raise LeaseLost("another run has taken over the state", code="run.lost", where=state.file.name)
 
 
@@ -178,7 +180,7 @@ class Stop:
 def run_until_idle(
     mirror: Mirror, deadline: float, settings: Settings | None = None, tell: Watch = NOTHING, stop: Stop | None = None
 ) -> bool:
-    """All that is asked for, pauses included; False when the time was over first."""
+    """All that is asked for, short pauses included; False when the time was over first, or only long waits are left."""
     serving = Serving(tuple(kinds(mirror)))
     stopped = stop or Stop()
     while time.monotonic() < deadline and not stopped.asked:
@@ -190,18 +192,21 @@ def run_until_idle(
             worker.run_until_quiet()
         finally:
             timer.cancel()
-        if not _left(mirror.store):
+        left = _left(mirror.store)
+        if not left:
             return True
+        if all(job.due is not None and job.due - mirror.store.now() > PATIENCE for job in left):
+            return False
         time.sleep(POLL_SECONDS)
     return False
 
 
-def _left(store: Store) -> int:
-    """Jobs of ours that are still to be done, now or later."""
-    return sum(count for kind, state, count in store.queue.counts() if kind in KINDS and state == WORK.start)
+def _left(store: Store) -> list[Job]:
+    """Jobs of ours that are still to be done, now or later. Those that failed are told, not waited for."""
+    return [job for job in store.queue.every(Filter(kind="channel/*")) if job.kind in KINDS and job.ended is None]
 
 
-KINDS = frozenset({work.ADD, work.SYNC, work.REVIEW, work.REMOVE})
+KINDS = frozenset({work.ADD, work.SYNC, work.REVIEW, work.FILES, work.REMOVE})
 
 
 def requests(mirror: Mirror, config: ChannelConfig, shard: Shard | None = None) -> list[Request]:

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from custody.channels import crawl, versions, work
 from custody.channels.blobs import Blobs
+from custody.channels.deletions import Policy
 from custody.channels.discord import API, MEDIA_HOSTS, Discord
 from custody.channels.files import Files
 from custody.channels.limits import Slots
@@ -30,6 +31,7 @@ STEPS: dict[str, Callable[[Work, Mirror], Outcome]] = {
     work.ADD: work.add,
     work.SYNC: work.sync,
     work.REVIEW: work.review,
+    work.FILES: work.files,
     work.REMOVE: work.remove,
 }
 
@@ -50,6 +52,11 @@ class ChannelConfig:
     api: str = API
     capacity: int = 1000  # messages in one leaf
     private_threads: bool = False
+    look_back: int = 2  # pages of the newest that are looked at again after each sync
+    round_days: float = 30.0  # after which every message is looked at again; 0: never
+    deleted: str = "keep"  # what becomes of messages that are gone there: or "tombstone", "honour after N days"
+    policies: Mapping[str, str] = field(default_factory=dict)  # the same for a channel or a guild, by its number
+    largest_file: int = 100 << 20  # bytes; a larger one is listed as lost, with the reason
     mirror: Sequence[str] = ()  # channels that `custody channel run` adds by itself
     remove: Sequence[str] = ()  # and those that it removes
     prices: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # of the tiers, for previews
@@ -59,6 +66,12 @@ class ChannelConfig:
             raise BadInput(
                 f"queues is {self.queues!r}", code="config.value", where="channels.queues", hint=", ".join(COORDINATORS)
             )
+        Policy.read(self.deleted, "channels.deleted")
+        for number, told in self.policies.items():
+            Policy.read(str(told), f"channels.policies.{number}")
+        if not 1 <= self.look_back <= 100 or not 0 <= self.round_days <= 3_650:
+            hint = "look_back 1 to 100 pages, round_days 0 to 3,650"
+            raise BadInput("this cannot be", code="config.value", where="channels", hint=hint)
 
 
 def settings_of(config: ChannelConfig) -> Settings:
@@ -95,10 +108,15 @@ def open_mirror(store: Store, config: ChannelConfig, home: Path, slots: Slots | 
         return None
     own = frozenset({urlsplit(config.api).netloc}) if config.api != API else frozenset()  # it keeps its files itself
     discord = Discord(
-        token.read_text().strip(), slots=slots or StoreSlots(store), api=config.api, media_hosts=MEDIA_HOSTS | own
-    )
+        token.read_text().strip(), slots=slots or StoreSlots(store), api=config.api, media_hosts=MEDIA_HOSTS | own,
+        fresh_token=lambda: token.read_text().strip() if token.is_file() else "",
+    )  # fmt: skip
     blobs = open_blobs(config, home)
-    return Mirror(store, discord, blobs, settings_of(config), private_threads=config.private_threads)
+    return Mirror(
+        store, discord, blobs, settings_of(config), config.largest_file, private_threads=config.private_threads,
+        look_back=config.look_back,
+        round_days=config.round_days, deleted=config.deleted, policies=config.policies,
+    )  # fmt: skip
 
 
 def embedded(store: Store, config: ChannelConfig, home: Path) -> Mirror | None:

@@ -6,34 +6,37 @@ behind it. What an archive has of a channel is always a contiguous beginning plu
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from datetime import timedelta
 from itertools import islice
+from typing import Any
 
-from custody.channels import attachments, crawl, seen, threads
+from custody.channels import attachments, deletions, rounds, states, threads, trust, walk
 from custody.channels.blobs import NoBlob
-from custody.channels.crawl import PAGE, Coverage, Page, next_ask
-from custody.channels.discord import Gone, Unreadable
+from custody.channels.crawl import Coverage
+from custody.channels.discord import BadToken, Gone, Unreadable
+from custody.channels.keeping import Kept, Live
 from custody.channels.mirror import (
     HELD,
     POSTS_ONLY,
     Mirror,
-    Raw,
     Request,
     Told,
     described,
     item_id,
     noted,
+    number_of,
     threads_under,
 )
 from custody.channels.snowflake import HIGHEST, parse
-from custody.channels.table import Found, Table
-from custody.model.errors import CustodyError, Refused
+from custody.channels.table import Table
+from custody.channels.trust import PAGE
+from custody.model.errors import BadInput, CustodyError, LeaseLost, NotFound, Refused, Unavailable, Unsafe
 from custody.model.event import NewEvent
 from custody.model.item import Item
 
-LOOK_BACK = 2  # pages of the newest that are compared again after each sync
 PER_PAGE_OF_REMOVAL = 100
 ORPHANED = timedelta(days=1)  # before a blob that nothing names is taken for one that nobody wants
 
@@ -44,25 +47,56 @@ class Hidden(Refused):
     code = "discord.hidden"
 
 
+class Unfit(Unavailable):
+    """What came, however often it was asked for, cannot be the answer."""
+
+    code = "discord.answer"
+
+
 class NotMirrored(Refused):
     """The channel was removed, or never added."""
 
     code = "channel.not-mirrored"
 
 
-SET_ASIDE: dict[type[CustodyError], str] = {Unreadable: "unreadable", Gone: "gone", Hidden: "hidden"}
-REFUSALS = (Unreadable, Gone, Hidden, NotMirrored)
+TROUBLES: dict[type[CustodyError], str] = {Unreadable: "unreadable", Gone: "gone", Hidden: "hidden", BadToken: "token"}
+REFUSALS = (Refused, BadInput, NotFound, Unsafe)  # what a service says that no second question would change at once
+FORWARD, GAPS, BACK, AGAIN = range(4)  # what a sync does, one after the other
+ROUND_PAGES = 20  # of a round through the whole channel, before what is new has its turn again
+MANY = 10  # kept messages denied by one page: that is written down before anything else is done
+MOST_TURNS = 3  # how often a sync begins anew because the newest page showed more
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far one sync has come. What has been fetched is not here but in the mark."""
+    """How far one sync has come: numbers, which every queue can carry. What was fetched is not here but in the mark."""
 
     added: int = 0
-    lost: int = 0  # files that could not be had
     pages: int = 0
     newest_first: bool = False
     done: bool = False
+    edited: int = 0
+    marked: int = 0  # marks against messages that were not shown
+    erased: int = 0
+    phase: int = FORWARD
+    below: int = HIGHEST + 1  # gaps from here on were tried in vain
+    turns: int = 0
+    round: int = 0  # pages of the round since what is new had its turn
+    cursor: int = 0  # where the round stands
+    denied: int = 0  # kept messages that it was denied so far
+    fresh: int = 0  # nothing of it was kept when this began
+
+    def counted(self) -> dict[str, int]:
+        """As a letter or a workflow carries it."""
+        return {name: int(getattr(self, name)) for name in COUNTED}
+
+    @classmethod
+    def read(cls, counted: Mapping[str, Any], newest_first: bool) -> Progress:
+        given: dict[str, Any] = {name: int(counted[name]) for name in COUNTED if name in counted}
+        return cls(newest_first=newest_first, **given)
+
+
+COUNTED = tuple(one.name for one in fields(Progress) if one.name not in ("newest_first", "done"))
 
 
 # --- Adding ---
@@ -86,58 +120,147 @@ def add(mirror: Mirror, channel: int, newest_first: bool = False) -> Told:
 
 
 def page(mirror: Mirror, channel: int, table: Table, progress: Progress) -> Progress:
-    """Fetch one page and write it: forward from what we have, or what a gap is missing."""
-    if still_mirrored(mirror, channel).detail.get("kind") in POSTS_ONLY:
+    """One step of a sync: a page forward, into a gap, back over the newest, or of the round through all of it."""
+    item = still_mirrored(mirror, channel)
+    if item.detail.get("kind") in POSTS_ONLY:
         return replace(progress, done=True)
-    coverage = Coverage.read(table.mark)
-    backward = progress.newest_first and (bool(coverage.gaps) or not progress.pages)
-    ask, asked_at = next_ask(coverage, backward), mirror.stamp()
-    messages = mirror.discord.messages(channel, after=ask.after, before=ask.before, limit=PAGE)
-    if not messages and coverage.gaps and not mirror.discord.messages(channel, before=HIGHEST, limit=1):
-        raise Hidden("it shows no messages at all", where=item_id(channel), hint="may the bot read its history?")
-    asked = Page(tuple(parse(raw["id"]) for raw in messages), ask.after, ask.before)
-    grown = coverage.fetched(asked)
-    lost = attachments.keep(mirror, channel, messages)
-    if messages or grown != coverage:
-        table.upsert(messages, grown.mark(), asked_at)
-    done = asked.short and not grown.gaps and ask.after is not None
+    live, kept = Live(mirror, channel), Kept(mirror, channel, table)
+    try:
+        after = PHASES[progress.phase](mirror, item, live, kept, progress)
+    except walk.Silent as silence:
+        raise Hidden("it shows no messages at all", where=item.id, hint="may the bot read its history?") from silence
+    except walk.Bad as bad:
+        raise Unfit(f"a page is no answer: {bad}", where=item.id, hint="it is asked for again later") from bad
+    finally:
+        _note(mirror, item, kept)
     return replace(
-        progress,
-        added=progress.added + len(messages),
-        lost=progress.lost + lost,
-        pages=progress.pages + 1,
-        done=done,
+        after,
+        added=after.added + kept.added,
+        edited=after.edited + kept.edited,
+        marked=after.marked + kept.marked,
+        pages=after.pages + 1,
     )
 
 
+def _forward(_: Mirror, __: Item, live: Live, kept: Kept, progress: Progress) -> Progress:
+    if not kept.coverage.upto:
+        progress = replace(progress, fresh=1)  # it is shown whole by this very crawl: no round is due before its time
+    if progress.newest_first and not progress.pages:
+        walk.asked(live, kept, before=HIGHEST)
+        return replace(progress, phase=GAPS)
+    return replace(progress, phase=GAPS) if walk.forward(live, kept) else progress
+
+
+def _gaps(_: Mirror, __: Item, live: Live, kept: Kept, progress: Progress) -> Progress:
+    """The newest gap that was not tried in vain."""
+    gap = next((gap for gap in reversed(kept.coverage.gaps) if gap.high <= progress.below), None)
+    if gap is None:
+        return replace(progress, phase=BACK)
+    return progress if walk.into(live, kept, gap) else replace(progress, below=max(gap.low, 0))
+
+
+def _back(mirror: Mirror, item: Item, live: Live, kept: Kept, progress: Progress) -> Progress:
+    """Over the newest again, and closer at what is missing there. If more was shown than we knew, we are not done."""
+    known = kept.coverage
+    try:
+        found = walk.back(live, kept, mirror.look_back)
+    except walk.Silent:
+        settled = deletions.settle(mirror, item, live, kept, walk.Found())  # what an operator has spoken for
+        _written(mirror, settled)
+        raise
+    found.suspects |= {int(one) for one in item.detail.get("doubted", ())}
+    walk.closer(live, kept, found)
+    settled = deletions.settle(mirror, item, live, kept, found)
+    _written(mirror, settled)
+    _doubted(mirror, item, kept, found)
+    progress = replace(progress, erased=progress.erased + settled.erased)
+    if kept.coverage != known and progress.turns < MOST_TURNS:
+        return replace(progress, phase=FORWARD, below=HIGHEST + 1, turns=progress.turns + 1)
+    if not progress.fresh and rounds.is_due(mirror, item, known):
+        cursor, denied = rounds.place(item)
+        return replace(progress, phase=AGAIN, round=0, cursor=cursor, denied=denied)
+    return replace(progress, done=True)
+
+
+def _again(mirror: Mirror, item: Item, live: Live, kept: Kept, progress: Progress) -> Progress:
+    """A page of the round through the whole channel; what is new has its turn between."""
+    found = walk.Found()
+    there = rounds.step(live, kept, progress.cursor, found)
+    progress = replace(progress, denied=progress.denied + len(found.denied))
+    walk.closer(live, kept, found, most=PAGE)
+    if there == rounds.OVER:
+        rounds.ended(mirror, item, progress.denied)
+        return replace(progress, done=True)
+    stuck, often = there == progress.cursor, progress.round + 1 >= ROUND_PAGES
+    if stuck or often or len(found.denied) > MANY:
+        rounds.saved(mirror, item, there, progress.denied)
+    if stuck:  # the service does not say what comes next: another sync will ask
+        return replace(progress, done=True)
+    if often:
+        return replace(progress, phase=FORWARD, below=HIGHEST + 1, turns=0)
+    return replace(progress, round=progress.round + 1, cursor=there)
+
+
+PHASES = (_forward, _gaps, _back, _again)
+
+
+def _note(mirror: Mirror, item: Item, kept: Kept) -> None:
+    """What came back though it was erased, and what could not be read, once each."""
+    events = [NewEvent(item.id, "came back", "warning", detail={"message": str(one)}) for one in kept.revived]
+    unread = sorted(set(kept.unread))
+    if unread and list(item.detail.get("unread", ())) != unread[:5]:
+        events.append(NewEvent(item.id, "unreadable element", "warning", detail={"elements": unread[:5]}))
+        mirror.store.records.put((noted(parse(item.id.removeprefix("channel/")), unread=unread[:5]),), (), "channels")
+    if events:
+        mirror.store.records.put((), events, "channels")
+
+
+def _written(mirror: Mirror, settled: deletions.Settled) -> None:
+    if settled.items or settled.events:
+        mirror.store.records.put(settled.items, settled.events, "deletions")
+
+
+def _doubted(mirror: Mirror, item: Item, kept: Kept, found: walk.Found) -> None:
+    """Those that need another look later: not yet confirmed, and marked. The newest, as far as an item has room."""
+    open_ = [one for one in sorted(found.suspects, reverse=True)[: walk.MOST_LOOKS] if _is_open(kept.doubt(one))]
+    told = [str(one) for one in open_]
+    if told != list(item.detail.get("doubted", ())):
+        again = trust.stamp(mirror.store.now() + trust.APART) if told else ""
+        mirror.store.records.put((noted(number_of(item), doubted=told, look_again=again),), (), "channels")
+
+
+def _is_open(doubt: trust.Doubt) -> bool:
+    return bool(doubt.marks) and doubt.confirmed() is None
+
+
 def ended(mirror: Mirror, channel: int, table: Table, progress: Progress) -> Told:
-    """The present was reached: look at the newest again for edits and deletions, and for threads."""
+    """The present was reached, and looked at again: what is told of it, and its threads."""
     item, about = still_mirrored(mirror, channel), mirror.discord.channel(channel)
-    edited = deleted = 0
-    if about.get("type") not in POSTS_ONLY:
-        edited, deleted = look_back(mirror, channel, table)
     found = threads.look(mirror, item, about)
     coverage = Coverage.read(table.mark)
     told = {
         "added": progress.added,
-        "edited": edited,
-        "deleted": deleted,
+        "edited": progress.edited,
         "upto": str(coverage.upto),
         "gaps": len(coverage.gaps),
-        **({"files lost": progress.lost} if progress.lost else {}),
+        **({"not shown": progress.marked} if progress.marked else {}),
+        **({"erased": progress.erased} if progress.erased else {}),
         **found.detail,
     }
+    facts = {"archived": bool((about.get("thread_metadata") or {}).get("archived")), "mirrored": "yes"}
+    facts |= {"round": {"ended": mirror.stamp()}} if progress.fresh or not rounds.told(item) else {}
+    last = about.get("last_message_id")
+    facts |= {"hint": str(last)} if coverage.behind(last) else {}  # it names one that nobody shows: no news
+    facts |= {"trouble": {}} if item.detail.get("trouble") else {}
+    changed = {name: value for name, value in facts.items() if (item.detail.get(name) or False) != value}
     items, events = [*found.items], [*found.events]
-    archived = bool((about.get("thread_metadata") or {}).get("archived"))
-    if archived != bool(item.detail.get("archived")):
-        items.append(noted(channel, archived=archived))
+    if changed:
+        items.append(noted(channel, **changed))
     if item.detail.get("mirrored") != "yes":
-        items.append(noted(channel, mirrored="yes"))
         events.append(NewEvent(item.id, "readable again"))
-    if progress.added or edited or deleted or found.events:
-        outcome = "warning" if progress.lost else "success"
-        events.append(NewEvent(item.id, "synced", outcome, detail=told))  # type: ignore[arg-type]
-    return Told(told, tuple(items), tuple(events), found.requests)
+    if progress.added or progress.edited or progress.marked or progress.erased or found.events:
+        events.append(NewEvent(item.id, "synced", detail=told))
+    return Told(told, tuple(items), tuple(events), (*found.requests, *_files_wanted(mirror, channel)))
 
 
 def still_mirrored(mirror: Mirror, channel: int) -> Item:
@@ -147,73 +270,58 @@ def still_mirrored(mirror: Mirror, channel: int) -> Item:
     return item
 
 
-def look_back(mirror: Mirror, channel: int, table: Table, pages: int = LOOK_BACK) -> tuple[int, int]:
-    """Compare the newest pages with what is kept; every version of an edited message stays."""
-    edited = deleted = 0
-    before = Coverage.read(table.mark).upto + 1
-    for _ in range(pages):
-        asked_at, messages = mirror.stamp(), mirror.discord.messages(channel, before=before, limit=PAGE)
-        shown = Page(tuple(parse(raw["id"]) for raw in messages), before=before)
-        first = 0 if shown.short else shown.ids[0]
-        stored = {one.id: one for one in table.between(first, before) if not one.deleted_at}
-        changes = crawl.look_back({key: one.message for key, one in stored.items()}, shown, messages)
-        if not changes.proved:
-            raise Hidden("it shows no messages at all", where=item_id(channel), hint="may the bot read its history?")
-        updated = [*changes.edited, *changes.added]
-        if updated:
-            attachments.keep(mirror, channel, updated)
-            table.upsert(updated, asked_at=asked_at)
-        seen.refresh(table, mirror.seen(channel), messages, asked_at)
-        deleted += take_out(mirror, channel, table, [stored[one] for one in changes.deleted])
-        edited += len(changes.edited)
-        if shown.short:
-            break
-        before = shown.ids[0]
-    return edited, deleted
-
-
-def take_out(mirror: Mirror, channel: int, table: Table, gone: list[Found]) -> int:
-    """Messages that were deleted, their files first: a crash in between finds them gone again next time."""
-    if not gone:
-        return 0
-    attachments.drop(mirror.blobs, channel, gone)
-    return table.delete([one.id for one in gone], mirror.stamp())
-
-
 def set_aside(mirror: Mirror, channel: int, refusal: CustodyError) -> Told:
-    """We may no longer read it: it is marked so and left alone, and what we have stays."""
-    how, item = SET_ASIDE.get(type(refusal), ""), mirror.item(channel)
-    told = {"why": str(refusal)}
-    if not how or item is None or item.detail.get("mirrored") == how:
+    """What a service refuses, or answers wrongly, is written down with the time of the next try. What we have stays."""
+    if isinstance(refusal, LeaseLost):
+        raise refusal
+    item, told = mirror.item(channel), {"why": str(refusal)}
+    if item is None or isinstance(refusal, NotMirrored):
         return Told(told)
-    event = NewEvent(item.id, how, "failure", detail=told)
-    return Told(told, (noted(channel, mirrored=how),), (event,))
+    what = next((word for kind, word in TROUBLES.items() if isinstance(refusal, kind)), "failing")
+    known = item.detail.get("trouble")
+    trouble = states.trouble(known, what, str(refusal), mirror.store.now())
+    aside = {"mirrored": what} if what in ("unreadable", "gone", "hidden") else {}
+    news = trouble["tries"] == 1 or (aside and item.detail.get("mirrored") != what)
+    event = NewEvent(item.id, what, "failure", detail=told)
+    # What was named until now is fetched all the same: its links do not last.
+    wanted = _files_wanted(mirror, channel) if aside and news else ()
+    return Told(told, (noted(channel, trouble=trouble, **aside),), (event,) if news else (), wanted)
+
+
+def stumbled(mirror: Mirror, channel: int, trouble: Unavailable) -> None:
+    """Write down that the service is out of order, for those who ask how a channel stands; it is tried again soon."""
+    told = set_aside(mirror, channel, trouble)
+    mirror.store.records.put(told.items, told.events, "channels")
 
 
 # --- One message ---
 
 
 def review(mirror: Mirror, channel: int, message: int) -> Told:
-    """Look at one message again: found, it is brought up to date; gone, it is taken out."""
-    still_mirrored(mirror, channel)
-    table, item, asked_at = mirror.table(channel), item_id(channel), mirror.stamp()
-    raw = _message(mirror, channel, message)
-    if raw is None:
-        found = table.search(message)
-        gone = take_out(mirror, channel, table, [found] if found and not found.deleted_at else [])
-        told = {"message": str(message), "was here": gone}
-        return Told({"gone": True}, events=(NewEvent(item, "message deleted", detail=told),))
-    attachments.keep(mirror, channel, [raw])
-    table.upsert([raw], asked_at=asked_at)
-    seen.refresh(table, mirror.seen(channel), [raw], asked_at)
-    return Told({"gone": False}, events=(NewEvent(item, "message reviewed", detail={"message": str(message)}),))
+    """Look at one message again: shown, it is brought up to date; denied, that is one mark against it."""
+    item = still_mirrored(mirror, channel)
+    live, kept = Live(mirror, channel), Kept(mirror, channel)
+    at = live.now()
+    answer, raw = live.message(message)
+    if raw is not None:
+        kept.shown(raw, at)
+        _note(mirror, item, kept)
+        event = NewEvent(item.id, "message reviewed", detail={"message": str(message)})
+        return Told({"gone": False}, events=(event,), requests=_files_wanted(mirror, channel))
+    found = walk.back(live, kept, 1)
+    found.suspects = {message} if message in kept.kept(message - 1, message + 1) else set()
+    walk.closer(live, kept, found)
+    settled = deletions.settle(mirror, item, live, kept, found)
+    _written(mirror, settled)
+    doubt = kept.doubt(message)
+    gone = doubt.confirmed() is not None or bool(kept.erased([message]))
+    told = {"message": str(message), "answer": answer or "none", "gone there": gone, "erased here": settled.erased}
+    return Told({"gone": gone}, events=(NewEvent(item.id, "message not shown", detail=told),))
 
 
-def _message(mirror: Mirror, channel: int, message: int) -> Raw | None:
-    try:
-        return mirror.discord.message(channel, message)
-    except Gone:
-        return None
+def _files_wanted(mirror: Mirror, channel: int) -> tuple[Request, ...]:
+    """Files are a job of their own: no message waits for one."""
+    return (Request("files", channel),) if attachments.anything_wanted(mirror, channel) else ()
 
 
 # --- Removing ---

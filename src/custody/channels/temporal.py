@@ -32,7 +32,7 @@ from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError
 from temporalio.worker import Worker
 
-from custody.channels import steps, work
+from custody.channels import fetching, steps, work
 from custody.channels.discord import RateLimited
 from custody.channels.mirror import Mirror, Request, Told, checked, item_id
 from custody.channels.serving import ChannelConfig
@@ -53,7 +53,6 @@ from custody.model.errors import Unavailable
 
 WATCH, TIERS = "custody-watch", "custody-tiers"
 TIERS_EVERY = timedelta(days=1)
-COUNTED = ("added", "lost", "pages")  # what a workflow remembers of a sync
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,22 +149,36 @@ def _add(mirror: Mirror, channel: int, asked: Asked, _: dict[str, int]) -> Answe
 
 def _sync(mirror: Mirror, channel: int, asked: Asked, counted: dict[str, int]) -> Answer:
     table = mirror.table(channel)
-    added, lost, pages = (counted.get(name, 0) for name in COUNTED)
-    progress = Progress(added, lost, pages, asked.newest_first)
+    progress = Progress.read(counted, asked.newest_first)
     try:
         progress = steps.page(mirror, channel, table, progress)
         if progress.done:
             return _told(mirror, steps.ended(mirror, channel, table, progress))
     except REFUSALS as refusal:
         return _told(mirror, steps.set_aside(mirror, channel, refusal))
-    return Answer(False, dict(zip(COUNTED, (progress.added, progress.lost, progress.pages), strict=True)))
+    except RateLimited:
+        raise
+    except Unavailable as trouble:
+        steps.stumbled(mirror, channel, trouble)
+        raise
+    return Answer(False, progress.counted())
 
 
 def _review(mirror: Mirror, channel: int, asked: Asked, _: dict[str, int]) -> Answer:
+    message = checked(asked.message)
     try:
-        return _told(mirror, steps.review(mirror, channel, checked(asked.message)))
+        return _told(mirror, steps.review(mirror, channel, message))
     except REFUSALS as refusal:
         return _told(mirror, steps.set_aside(mirror, channel, refusal))
+
+
+def _files(mirror: Mirror, channel: int, asked: Asked, counted: dict[str, int]) -> Answer:
+    try:
+        steps.still_mirrored(mirror, channel)
+    except steps.NotMirrored:
+        return Answer(True)
+    done, told = fetching.batch(mirror, channel)
+    return replace(_told(mirror, told), done=done, progress={} if done else {"pages": counted.get("pages", 0) + 1})
 
 
 def _remove(mirror: Mirror, channel: int, asked: Asked, counted: dict[str, int]) -> Answer:
@@ -183,6 +196,7 @@ STEPS: dict[str, Callable[[Mirror, int, Asked, dict[str, int]], Answer]] = {
     "add": _add,
     "sync": _sync,
     "review": _review,
+    "files": _files,
     "remove": _remove,
 }
 

@@ -24,7 +24,7 @@ RETRIES = RetryPolicy(initial_interval=timedelta(seconds=1), maximum_interval=ti
 
 @dataclass
 class Asked:
-    what: str  # add, sync, review, remove
+    what: str  # add, sync, review, files, remove
     message: str = ""
     newest_first: bool = False
     why: str = ""

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 
 from custody.channels import seen
 from custody.channels.blobs import Blobs, NoBlob
-from custody.channels.mirror import HELD, Mirror, Told, files_of, item_id
+from custody.channels.mirror import HELD, Mirror, Told, assets_of, files_of, item_id
 from custody.channels.table import Table
 from custody.channels.tiers import Rules, Verdict, judge
 from custody.model.event import NewEvent
@@ -25,6 +25,7 @@ NEVER = timedelta(days=36_500)
 def verdicts(blobs: Blobs, channel: int, now: datetime, rules: Rules = RULES) -> Iterator[Verdict]:
     """Every blob of a channel, and where it belongs now."""
     tables = {"ch": Table(blobs, channel), "seen": seen.of(blobs, channel), "files": files_of(blobs, channel)}
+    tables["assets"] = assets_of(blobs, channel)
     for folder in HELD:
         table = tables.get(folder)
         # What was last seen is written to again and again, wherever in the channel: it would leave Cold too soon.

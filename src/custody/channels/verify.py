@@ -1,9 +1,9 @@
 """Is a channel's archive what it claims to be? Every blob is read again; a sample is compared with the live channel.
 
 Reading is judged by what the archive itself promises: lists in order, blocks that match the digests in their names,
-messages only where the coverage says they may be, files that match theirs. The live channel cannot be wrong, but
-it can have changed since; so a difference there is told apart: what a sync would have found is *behind*, what is
-missing inside the coverage is a hole.
+messages only where the coverage says they may be, files that match theirs. The live channel can have changed since,
+and one answer of it is not the truth; so a difference there is told apart: what a sync would have found is *behind*,
+what is missing inside the coverage is a hole.
 """
 
 from __future__ import annotations
@@ -13,27 +13,34 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import sha256
 
-from custody.channels import crawl, media, seen
+from custody.channels import media, seen
 from custody.channels.blobs import Blobs, NoBlob
-from custody.channels.crawl import PAGE, Coverage, Page
+from custody.channels.crawl import Coverage
 from custody.channels.discord import Discord
-from custody.channels.mirror import files_of
-from custody.channels.snowflake import HIGHEST, parse
+from custody.channels.mirror import assets_of, files_of
 from custody.channels.table import Finding, Table
+from custody.channels.trust import Ask, judge, unshown
+from custody.channels.versions import newer
+from custody.channels.wanting import state_of
 
-LIVE = frozenset({"live.edited", "live.deleted"})  # the channel moved on: a sync or a review brings it in
+LIVE = frozenset(
+    {"live.edited", "live.deleted", "live.erased", "live.bad"}
+)  # the channel moved on: a sync or a review brings it in
 UNREADABLE = frozenset({"index.missing", "child.missing", "index.order"})  # mend it first, then look again
-HARMLESS = LIVE | {"orphan", "gap", "file.lost"}
+HARMLESS = LIVE | {"orphan", "gap", "file.lost", "file.wanted"}
 
 CODES = {
     "coverage.beyond": "a message is newer than the archive says it has fetched",
     "file.missing": "a file that was kept is not there",
     "file.damaged": "a file does not have the digest it is kept under",
-    "file.lost": "a file could not be had when its message was fetched",
+    "file.lost": "a file that a message names is not to be had",
+    "file.wanted": "a file that a message names has not been fetched yet",
     "gap": "a part that is known not to have been fetched yet",
     "live.missing": "the channel has a message that the archive should have and has not",
     "live.edited": "the channel has a newer version",
-    "live.deleted": "the channel no longer has it",
+    "live.deleted": "the channel does not show it any more",
+    "live.erased": "the channel shows one that was erased here",
+    "live.bad": "a page of the channel was no answer to what was asked",
 }
 
 
@@ -74,18 +81,19 @@ def verify(
 
 
 def _files(blobs: Blobs, channel: int) -> tuple[int, list[Finding]]:
-    rows, findings, good = files_of(blobs, channel), list[Finding](), dict[str, str]()
+    tables, findings, good = (files_of(blobs, channel), assets_of(blobs, channel)), list[Finding](), dict[str, str]()
     count = 0
-    for row in rows.between():
+    for row in (row for table in tables for row in table.between() if row.versions):
         if "digest" not in row.message:
-            findings.append(Finding("file.lost", str(row.id), str(row.message.get("lost", ""))))
+            told = str(row.message.get("why") or row.message.get("lost") or "")
+            findings.append(Finding(f"file.{state_of(row.message)}", str(row.id), told))
             continue
         digest, count = str(row.message["digest"]), count + 1
         if digest not in good:
             good[digest] = _state_of(blobs, media.name_of(str(channel), digest), digest)
         if good[digest]:
             findings.append(Finding(good[digest], str(row.id), digest))
-    return count, findings + [Finding(f.code, f.where, f.detail) for f in rows.check()]
+    return count, [*findings, *(finding for table in tables for finding in table.check())]
 
 
 def _state_of(blobs: Blobs, name: str, digest: str) -> str:
@@ -104,13 +112,18 @@ def _starts(coverage: Coverage, pages: int, dice: random.Random) -> Iterator[int
 
 
 def _compare(discord: Discord, channel: int, table: Table, coverage: Coverage, start: int) -> tuple[int, list[Finding]]:
-    messages = discord.messages(channel, after=start, limit=PAGE)
-    page = Page(tuple(parse(raw["id"]) for raw in messages), after=start)
-    end = min(coverage.upto, HIGHEST if page.short else page.ids[-1]) + 1
-    stored = {one.id: one.message for one in table.between(start + 1, end) if not one.deleted_at}
-    shown = [raw for raw in messages if coverage.covers(parse(raw["id"]))]
-    changes = crawl.look_back(stored, page, shown)
-    told = [("live.missing", parse(raw["id"])) for raw in changes.added]
-    told += [("live.edited", parse(raw["id"])) for raw in changes.edited]
-    told += [("live.deleted", one) for one in changes.deleted if one < end]
+    """A page against what is kept; one that cannot be the answer is told as such and compared with nothing."""
+    ask = Ask(after=start)
+    page = judge(channel, ask, discord.messages(channel, after=start, limit=ask.limit))
+    if page.bad:
+        return 0, [Finding("live.bad", str(start), page.bad)]
+    shown = {one: raw for one, raw in zip(page.ids, page.sights, strict=True) if coverage.covers(one)}
+    if not shown:
+        return 0, []
+    rows = {row.id: row for row in table.between(page.ids[0], page.ids[-1] + 1)}
+    stored = {one: row.message for one, row in rows.items() if row.versions}
+    told = [("live.missing", one) for one in shown if one not in rows]
+    told += [("live.erased", one) for one in shown if one in rows and one not in stored]
+    told += [("live.edited", one) for one, raw in shown.items() if one in stored and newer(stored[one], raw)]
+    told += [("live.deleted", one) for one in unshown(page, sorted(stored))[0]]
     return len(shown), [Finding(code, str(one)) for code, one in sorted(told, key=lambda one: one[1])]

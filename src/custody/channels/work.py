@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from custody.channels import steps, threads, tiering
+from custody.channels import fetching, rounds, states, steps, threads, tiering, trust
 from custody.channels.crawl import Coverage
-from custody.channels.discord import Gone, RateLimited, Unreadable
-from custody.channels.makers import ADD, MAKER_OF, REMOVE, REVIEW, SYNC
+from custody.channels.discord import BadToken, Gone, RateLimited, Unreadable
+from custody.channels.makers import ADD, FILES, MAKER_OF, REMOVE, REVIEW, SYNC
 from custody.channels.mirror import (
     CHANNEL,
     POSTS_ONLY,
@@ -30,15 +30,19 @@ from custody.channels.snowflake import parse
 from custody.channels.steps import REFUSALS, Progress
 from custody.engine.work import Work
 from custody.model.acting import system
+from custody.model.errors import Unavailable
+from custody.model.item import Item
 from custody.model.job import Filter, NewJob
 from custody.model.outcome import Failed, Outcome, Passed, Wait
 
 __all__ = [
-    "ADD", "CHANNEL", "REMOVE", "REVIEW", "SYNC", "Mirror", "add", "add_job", "checked", "daily", "item_id", "job_of",
-    "kept", "mirrored", "number_of", "remove", "remove_job", "review", "review_job", "sweep", "sync", "sync_job",
+    "ADD", "CHANNEL", "FILES", "REMOVE", "REVIEW", "SYNC", "Mirror", "add", "add_job", "checked", "daily", "files",
+    "files_job", "item_id", "job_of", "kept", "mirrored", "number_of", "remove", "remove_job", "review", "review_job",
+    "sweep", "sync", "sync_job",
     "tiers", "watch",
 ]  # fmt: skip
 
+TOKEN_SECONDS = 60.0  # before it is looked whether there is another token
 BUSY_SECONDS = 0.5  # before a removal looks again whether somebody still writes
 
 
@@ -58,6 +62,10 @@ def review_job(channel: int, message: int) -> NewJob:
     return MAKER_OF[REVIEW].checked(NewJob(REVIEW, given, key=f"{channel}/{message}", lane=str(channel)))
 
 
+def files_job(channel: int) -> NewJob:
+    return _job(FILES, channel)
+
+
 def remove_job(channel: int, why: str = "") -> NewJob:
     return _job(REMOVE, channel, **({"why": why} if why else {}))
 
@@ -67,6 +75,7 @@ def job_of(request: Request) -> NewJob:
         "add": lambda: add_job(request.channel, request.newest_first),
         "sync": lambda: sync_job(request.channel, request.why, request.newest_first),
         "review": lambda: review_job(request.channel, request.message),
+        "files": lambda: files_job(request.channel),
         "remove": lambda: remove_job(request.channel, request.why),
     }
     return made[request.what]()
@@ -89,11 +98,18 @@ def channel_of(work: Work) -> int:
 
 
 def add(work: Work, mirror: Mirror) -> Outcome:
-    return _passed(steps.add(mirror, channel_of(work), bool(work.facts.get("newest_first"))))
+    try:
+        return _passed(steps.add(mirror, channel_of(work), bool(work.facts.get("newest_first"))))
+    except BadToken as refusal:
+        return Wait(TOKEN_SECONDS, str(refusal))
 
 
 def sync(work: Work, mirror: Mirror) -> Outcome:
-    """Fetch what is new, page by page, then look at the newest again for edits and deletions."""
+    """Fetch what is new, page by page, then look at the newest again for edits and deletions.
+
+    What a service refuses is written down, with the time of the next try, and the job is over: a job that failed would
+    swallow whatever is asked later, and one that waits would wait on when its reason is gone.
+    """
     channel = channel_of(work)
     table, progress = mirror.table(channel), Progress(newest_first=bool(work.facts.get("newest_first")))
     try:
@@ -106,6 +122,9 @@ def sync(work: Work, mirror: Mirror) -> Outcome:
         return _passed(steps.set_aside(mirror, channel, refusal))
     except RateLimited as limit:
         return _wait(limit)
+    except Unavailable as trouble:
+        steps.stumbled(mirror, channel, trouble)
+        raise
 
 
 def review(work: Work, mirror: Mirror) -> Outcome:
@@ -114,6 +133,24 @@ def review(work: Work, mirror: Mirror) -> Outcome:
         return _passed(steps.review(mirror, channel, message))
     except REFUSALS as refusal:
         return _passed(steps.set_aside(mirror, channel, refusal))
+    except RateLimited as limit:
+        return _wait(limit)
+
+
+def files(work: Work, mirror: Mirror) -> Outcome:
+    """Fetch what messages named, some at a time; what must wait is asked for again by the watch, when it is due."""
+    channel = channel_of(work)
+    try:
+        while True:
+            steps.still_mirrored(mirror, channel)
+            done, told = fetching.batch(mirror, channel)
+            if done:
+                return _passed(told)
+            mirror.store.records.put(told.items, told.events, work.claim.holder)
+            if work.stopped:
+                return Wait(0, "stopped between two files; the next worker goes on")
+    except steps.NotMirrored as refusal:
+        return _passed(Told({"why": str(refusal)}))
     except RateLimited as limit:
         return _wait(limit)
 
@@ -137,7 +174,7 @@ def remove(work: Work, mirror: Mirror) -> Outcome:
 
 def _somebody_writes(mirror: Mirror, channel: int) -> bool:
     jobs = mirror.store.queue.every(Filter(kind="channel/*", lane=str(channel)))
-    return any(job.holder and job.kind in (SYNC, REVIEW) for job in jobs)
+    return any(job.holder and job.kind in (SYNC, REVIEW, FILES) for job in jobs)
 
 
 def _passed(told: Told) -> Outcome:
@@ -165,25 +202,61 @@ def watch(mirror: Mirror) -> int:
 
 def looked_around(mirror: Mirror) -> list[Request]:
     """One question per channel; one per guild for all its threads."""
-    due, guilds = list[Request](), dict[int, set[int]]()
+    due, guilds = fetching.due(mirror), dict[int, set[int]]()
+    try:
+        for item in kept(mirror.store):
+            if request := _due_anyway(mirror, item):
+                due.append(request)
+            elif item.detail.get("mirrored") != "yes":
+                continue
+            active = guilds.setdefault(parse(str(item.detail.get("guild") or 0)), set())
+            if not parent_of(item):
+                due += [] if request else _looked_at(mirror, item)
+            elif not item.detail.get("archived"):
+                active.add(number_of(item))
+        listed = [one for guild, known in guilds.items() if guild for one in _threads_of(mirror, guild, known)]
+    except BadToken as refusal:
+        _refused(mirror, refusal)
+        return []
+    return due + listed
+
+
+def _due_anyway(mirror: Mirror, item: Item) -> Request | None:
+    """Whatever the channel says of itself: a second try, a second witness, or its round is due."""
+    now, channel, trouble = mirror.store.now(), number_of(item), item.detail.get("trouble") or {}
+    if trouble:
+        if trouble.get("what") == "token" and not mirror.discord.dead:
+            return Request("sync", channel, why="there is another token")
+        due = states.is_due(trouble, now)
+        return Request("sync", channel, why=f"tried again: {trouble.get('what')}") if due else None
+    if item.detail.get("mirrored") != "yes" or item.detail.get("kind") in POSTS_ONLY:
+        return None
+    if (again := item.detail.get("look_again")) and trust.moment(str(again)) <= now:
+        return Request("sync", channel, why="some messages were not shown: a second look")
+    if rounds.is_due(mirror, item, Coverage.read(mirror.table(channel).mark)):
+        return Request("sync", channel, why="every message is to be seen again")
+    return None
+
+
+def _refused(mirror: Mirror, refusal: BadToken) -> None:
+    """The token is everybody's: all that is mirrored waits for another."""
     for item in mirrored(mirror.store):
-        active = guilds.setdefault(parse(str(item.detail.get("guild") or 0)), set())
-        if not parent_of(item):
-            due += _looked_at(mirror, number_of(item))
-        elif not item.detail.get("archived"):
-            active.add(number_of(item))
-    return due + [request for guild, known in guilds.items() if guild for request in _threads_of(mirror, guild, known)]
+        if (item.detail.get("trouble") or {}).get("what") != "token":
+            told = steps.set_aside(mirror, number_of(item), refusal)
+            mirror.store.records.put(told.items, told.events, "watch")
 
 
-def _looked_at(mirror: Mirror, channel: int) -> list[Request]:
+def _looked_at(mirror: Mirror, item: Item) -> list[Request]:
+    channel = number_of(item)
     try:
         about = mirror.discord.channel(channel)
     except (Gone, Unreadable):
         return [Request("sync", channel, why="it cannot be seen any more")]
     if about.get("type") in POSTS_ONLY:  # its last message is a thread, which the guild's list shows
         return []
-    behind = Coverage.read(mirror.table(channel).mark).behind(about.get("last_message_id"))
-    return [Request("sync", channel, why="it says it has something new")] if behind else []
+    last = about.get("last_message_id")
+    news = Coverage.read(mirror.table(channel).mark).behind(last) and str(last) != item.detail.get("hint")
+    return [Request("sync", channel, why="it says it has something new")] if news else []
 
 
 def _threads_of(mirror: Mirror, guild: int, known: set[int]) -> list[Request]:

@@ -74,7 +74,7 @@ def _applications(
 
     here = replace(found.ingest, place=place or found.ingest.place)  # what is admitted here is claimed here
     world = world or open_world(store, here, found.home)
-    shop = workflows.open_shop(store, found.workflows, found.home)
+    shop = workflows.open_shop(store, found.workflows, found.home, found.network)
     mirror = channels.embedded(store, found.channels, found.home)
     kinds = (*own, *ingest.kinds(world), *workflows.kinds(shop), *(channels.kinds(mirror) if mirror else ()))
     chores = (*ingest.chores(world), *workflows.chores(store), *(channels.chores(mirror) if mirror else ()))

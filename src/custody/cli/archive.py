@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from custody.border.egress import Asked
 from custody.cli import archive_tasks, archive_why, grants, running
 from custody.cli.archive_tasks import Name, Revision, StoreUrl, faults_of, opened, revision_jobs, word
 from custody.cli.config import absolute, find
-from custody.cli.grants import Ended, Value, What
+from custody.cli.grants import Anything, Ended, Value, What
 from custody.cli.running import AsJson, Why, counted
 from custody.cli.when import ago
 from custody.model.errors import CustodyError, NotFound, Refused, Unavailable
 from custody.stores import Store
-from custody.workflows import folder, hooks
+from custody.workflows import folder, hooks, network
 from custody.workflows.archives import Archives
 from custody.workflows.credentials import with_credentials
 from custody.workflows.definition import FOLDER, is_workflow_file, read
@@ -127,6 +129,8 @@ def list_(store: StoreUrl = "", json: AsJson = False) -> None:
         amiss = {
             kept.name: kept.frozen or archives.out_of_reach(kept.name) or paused.get(kept.name, "") for kept in found
         }
+        for kept, waits in network.waiting(handle):
+            amiss[kept.name] = amiss[kept.name] or waits
     if json:
         running.emit([{**running.plain(kept), "amiss": amiss[kept.name]} for kept in found])
         return
@@ -179,15 +183,21 @@ def plan(
         if not revision and folder is None:
             raise NotFound(NOTHING_YET.format(name=name), code="archive.revision")
         if folder is not None:
-            planned = preview(handle, archive, name, _workflow_files(folder)[0], kept.last)
+            files = _workflow_files(folder)[0]
+            planned = preview(handle, archive, name, files, kept.last)
+            asks: Sequence[Asked] = network.asked_in(read(files))
         else:
-            planned = plan_revision(handle, archive, name, revision).plan
+            outlook = plan_revision(handle, archive, name, revision)
+            planned, asks = outlook.plan, outlook.asks
+        waits = network.waits(handle, name, asks)
     for fault in planned.faults:
         print(fault)
     for edge in planned.edges:
         print(f"{edge.on} <-- rev-{planned.revision}:{edge.task}")
     for cancel in planned.cancels:
         print(f"earlier {cancel.victim} <!= rev-{planned.revision}:{cancel.task}")
+    if waits:
+        print(f"some of its tasks wait: {waits}")
     if planned.skipped:
         print(planned.skipped)
     elif not planned.faults and not planned.tasks:
@@ -244,11 +254,13 @@ def thaw(name: Name, why: Why, store: StoreUrl = "") -> None:
 
 
 @app.command()
-def grant(name: Name, what: What, value: Value, why: Why, store: StoreUrl = "") -> None:
+def grant(
+    name: Name, what: What, value: Value, why: Why, anything: Anything = False, store: StoreUrl = ""
+) -> None:  # fmt: skip
     """Let the tasks of an archive have what their definition asks for: a secret, a way to a host."""
     with opened(store) as handle:
         Archives(handle).get(name)
-        grants.give(handle, f"archive/{name}", what, value, why)
+        grants.give(handle, f"archive/{name}", what, value, why, anything=anything)
 
 
 @app.command()

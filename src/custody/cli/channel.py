@@ -14,14 +14,16 @@ import typer
 from custody.channels import seen, work
 from custody.channels.blobs import Blobs
 from custody.channels.crawl import Coverage
-from custody.channels.mirror import EPOCH, POSTS_ONLY, Request, channels, files_of, parent_of
+from custody.channels.mirror import EPOCH, POSTS_ONLY, Request, assets_of, channels, files_of, parent_of
 from custody.channels.serving import open_blobs, open_mirror, settings_of
 from custody.channels.snowflake import HIGHEST, at, parse, time_of
+from custody.channels.standing import jobs_of, standing_of
 from custody.channels.steps import ORPHANED
 from custody.channels.table import Finding, Table
 from custody.channels.tiers import Verdict
 from custody.channels.verify import HARMLESS
 from custody.cli import running
+from custody.cli.channel_deleted import believe, deleted, disbelieve, set_aside
 from custody.cli.channel_running import run, temporal
 from custody.cli.config import Config
 from custody.cli.configured import ConfigFile, StoreUrl, opened
@@ -132,17 +134,28 @@ def _known(store: Store, channel: int) -> Item:
 def list_(config: ConfigFile = None, store: StoreUrl = "", json: AsJson = False) -> None:
     """The channels and threads, and how far each has been mirrored."""
     with opened(config, store) as (handle, settings):
-        blobs = blobs_of(settings)
-        items = list(channels(handle))
-        rows = [(item, Coverage.read(table_of(settings, str(work.number_of(item)), blobs).mark)) for item in items]
+        blobs, jobs = blobs_of(settings), jobs_of(handle)
+        rows = [
+            (
+                item,
+                Coverage.read(table_of(settings, str(number), blobs).mark),
+                standing_of(handle, blobs, item, jobs.get(str(number), ())).state.word,
+            )
+            for item in channels(handle)
+            for number in (work.number_of(item),)
+        ]
     if json:
         running.emit(
-            [{"channel": item.id, **item.detail, "upto": str(c.upto), "gaps": len(c.gaps)} for item, c in rows]
+            [
+                {"channel": item.id, **item.detail, "state": word, "upto": str(c.upto), "gaps": len(c.gaps)}
+                for item, c, word in rows
+            ]
         )
         return
     columns = {
         "channel": lambda row: work.number_of(row[0]), "name": lambda row: row[0].detail.get("title"),
         "under": lambda row: parent_of(row[0]) or None, "mirrored": lambda row: row[0].detail.get("mirrored"),
+        "state": lambda row: row[2],
         "up to": lambda row: row[1].upto or None, "gaps": lambda row: len(row[1].gaps) or None,
     }  # fmt: skip
     running.table(columns, rows, "no channels yet: custody channel add NUMBER")
@@ -150,32 +163,26 @@ def list_(config: ConfigFile = None, store: StoreUrl = "", json: AsJson = False)
 
 @app.command()
 def why(channel: Channel, config: ConfigFile = None, store: StoreUrl = "", json: AsJson = False) -> None:
-    """What a channel waits for, or why nothing is done about it."""
-    with opened(config, store) as (handle, _):
+    """How a channel stands, what it waits for, or why nothing is done about it."""
+    with opened(config, store) as (handle, settings):
         jobs = list(handle.queue.every(Filter(kind="channel/*", lane=str(work.checked(channel)))))
         told = [(job, reason) for job in jobs for reason in handle.queue.why(job.id)]
-        if jobs and jobs[0].kind == work.ADD:
-            state, title, events = "asked for", channel, {}
-        else:
-            item = _known(handle, work.checked(channel))
-            state, title = str(item.detail.get("mirrored")), item.detail.get("title", channel)
-            events = handle.records.latest(item.id)
+        item = None if jobs and jobs[0].kind == work.ADD else _known(handle, work.checked(channel))
+        found = standing_of(handle, blobs_of(settings), item, jobs) if item else None
+    mirrored = str(item.detail.get("mirrored")) if item else "asked for"
+    sentence = _SAID.get(mirrored) or (found.state.sentence if found else mirrored)
+    word = found.state.word if found and mirrored not in _SAID else mirrored
     if json:
-        running.emit({"mirrored": state, "waits": [reason for _, reason in told]})
+        running.emit({"state": word, "mirrored": mirrored, "says": sentence, "waits": [reason for _, reason in told]})
         return
-    print(f"{title}: {_SAID.get(state, state)}")
+    print(f"{item.detail.get('title', channel) if item else channel}: {sentence}")
     for job, reason in told:
         print(f"  job {job.id} ({job.kind}): {reason.text}; {reason.clears}")
     if not told:
-        synced = "synced before" if "synced" in events else "not synced yet"
-        print(f"  nothing is asked for; {synced}, and the watch asks for what is new")
+        print("  nothing is asked for; the watch asks for what is new")
 
 
 _SAID = {
-    "yes": "kept up to date",
-    "unreadable": "the bot may not see it; `custody channel sync` tries again",
-    "hidden": "the bot may not read its history; `custody channel sync` tries again",
-    "gone": "it no longer exists there; what was fetched is kept",
     "removing": "being removed",
     "removed": "removed; `custody channel add` begins anew",
 }
@@ -190,7 +197,7 @@ def gaps(channel: Channel, config: ConfigFile = None, store: StoreUrl = "", json
         running.emit(coverage)
         return
     columns = {
-        "after": lambda gap: gap.low, "from": lambda gap: time_of(gap.low).strftime("%Y-%m-%d %H:%M"),
+        "after": lambda gap: max(gap.low, 0), "from": lambda gap: time_of(max(gap.low, 0)).strftime("%Y-%m-%d %H:%M"),
         "before": lambda gap: gap.high, "to": lambda gap: time_of(gap.high).strftime("%Y-%m-%d %H:%M"),
     }  # fmt: skip
     running.table(columns, coverage.gaps, f"nothing is missing up to {coverage.upto}")
@@ -264,7 +271,8 @@ def fsck(
     with opened(config, store) as (handle, settings):
         blobs = blobs_of(settings)
         number = parse(channel)
-        tables = table_of(settings, channel, blobs), seen.of(blobs, number), files_of(blobs, number)
+        others = (open_(blobs, number) for open_ in (seen.of, files_of, assets_of))
+        tables = (table_of(settings, channel, blobs), *others)
         if repair:
             before = EPOCH + timedelta(microseconds=handle.now()) - ORPHANED
             print(f"{sum(_mended(table, before) for table in tables)} blobs that nothing named were deleted")
@@ -360,5 +368,9 @@ def _moves(found: Iterable[Verdict]) -> str:
     return ", ".join(f"{count} {move}" for move, count in sorted(counted.items()))
 
 
+app.command()(deleted)
+app.command()(believe)
+app.command()(disbelieve)
+app.command("set-aside")(set_aside)
 app.command()(run)
 app.command()(temporal)

@@ -6,17 +6,19 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from custody.channels import runs, work
+from custody.channels.blobs import Blobs
 from custody.channels.mirror import Mirror
 from custody.channels.runs import Shard, Stop
 from custody.channels.serving import WATCH_SECONDS, daily, open_blobs, open_mirror
 from custody.channels.shared import StoreSlots
+from custody.channels.standing import all_standing, ending, jobs_of
 from custody.cli.config import Config
 from custody.cli.configured import ConfigFile, StoreUrl, opened
 from custody.cli.telling import Logging
@@ -57,8 +59,6 @@ def run(
                 "these channels are Temporal's to run", where="channels.queues", hint="custody channel temporal"
             )
         mirror = _mirror(handle, found)
-        chore, due = daily(mirror), 0.0
-        chores = Chores(handle, (chore,), handle.new_move(), tell)
 
         def work_on() -> bool:
             if found.channels.queues == "azure":
@@ -66,16 +66,38 @@ def run(
             runs.ask_for(mirror, found.channels)
             return runs.run_until_idle(mirror, deadline, settings, tell, stop)
 
-        while not stop.asked and time.monotonic() < deadline:
-            finished = work_on() if until_idle else _lived_through(work_on)
-            if finished and time.monotonic() >= due:
+        chore = daily(mirror)
+        chores = Chores(handle, (chore,), handle.new_move(), tell)
+        if until_idle:
+            before = {one.item.id: one.state.word for one in all_standing(handle, mirror.blobs)}
+            finished = work_on()
+            if finished:
                 chores.run(chore)
-                due = time.monotonic() + chore.every
-            if until_idle:
-                print("everything is up to date" if finished else "stopped; the next run goes on")
-                return
-            if not (finished and found.channels.queues == "azure"):  # which has waited for letters already
-                stop.wait(min(PAUSE_SECONDS, deadline - time.monotonic()))
+            _end(handle, mirror.blobs, before, finished)
+        _run_on(work_on, lambda: chores.run(chore), chore.every, deadline, stop)
+
+
+def _run_on(
+    work_on: Callable[[], bool], chore: Callable[[], object], every: float, deadline: float, stop: Stop
+) -> None:
+    """Until told to stop, or the time is over."""
+    due = 0.0
+    while not stop.asked and time.monotonic() < deadline:
+        finished = _lived_through(work_on)
+        if finished and time.monotonic() >= due:
+            chore()
+            due = time.monotonic() + every
+        stop.wait(min(PAUSE_SECONDS, deadline - time.monotonic()))
+
+
+def _end(store: Store, blobs: Blobs, before: Mapping[str, str], finished: bool) -> None:
+    """Say how the channels stand, and end with the code that follows."""
+    failed = [job for jobs in jobs_of(store).values() for job in jobs]
+    told = ending(all_standing(store, blobs), before, finished, failed)
+    for line in told.lines[:-1]:
+        print(f"custody: {line}", file=sys.stderr)
+    print(told.lines[-1], file=sys.stderr if told.code == 1 else sys.stdout)
+    raise typer.Exit(told.code)
 
 
 def _lived_through(work_on: Callable[[], bool]) -> bool:
@@ -115,22 +137,24 @@ def _run_shard(shard: Shard, config: Path | None, deadline: float, settings: Set
         if found.channels.queues != "store":
             raise BadInput("a shard has its queue in its own state", where="channels.queues", hint='queues = "store"')
         blobs, file = open_blobs(found.channels, found.home), Path(folder) / "state.db"
-        asked = False
+        before: dict[str, str] | None = None
 
         def work_on(store: Store, until: float) -> bool:
-            nonlocal asked
+            nonlocal before
             mirror = _mirror(store, found, shard)
-            if not asked:
+            if before is None:
+                before = {one.item.id: one.state.word for one in all_standing(store, blobs)}
                 runs.ask_for(mirror, found.channels, shard)
-                asked = True
             finished = runs.run_until_idle(mirror, until, settings, tell, stop)
             if finished:
                 work.daily(mirror)
             return finished or stop.asked
 
         with runs.state_of(blobs, shard, file) as state:
-            runs.run_shard(state, deadline, lambda: open_store(f"sqlite:///{file}"), work_on)
-    print(f"shard {shard}: the state is kept in {shard.blob}")
+            finished = runs.run_shard(state, deadline, lambda: open_store(f"sqlite:///{file}"), work_on)
+            print(f"shard {shard}: the state is kept in {shard.blob}")
+            with open_store(f"sqlite:///{file}") as store:
+                _end(store, blobs, before or {}, finished and not stop.asked)
 
 
 def _mirror(store: Store, found: Config, shard: Shard | None = None) -> Mirror:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from custody.model.errors import BadInput
 
 if TYPE_CHECKING:  # a process without a configuration does without the applications, and their memory
+    from custody.border.egress import Rules
     from custody.channels.serving import ChannelConfig
     from custody.history.keeping import HistoryConfig
     from custody.ingest.setup import IngestConfig
@@ -30,6 +31,7 @@ class Config:
     channels: ChannelConfig
     history: HistoryConfig
     login: LoginConfig
+    network: Rules
     access: AccessConfig
 
 
@@ -49,6 +51,7 @@ def find(given: Path | None) -> Config | None:
 
 
 def read(path: Path) -> Config:
+    from custody.border.egress import Rules
     from custody.channels.serving import ChannelConfig
     from custody.history.keeping import HistoryConfig
     from custody.ingest.setup import IngestConfig
@@ -61,7 +64,7 @@ def read(path: Path) -> Config:
         raise BadInput(f"cannot read it: {error.strerror}", where=str(path), code="config.file") from error
     except (ValueError, RecursionError) as error:  # TOML, its encoding, or a number of thousands of digits
         raise BadInput(f"this is not TOML: {error}", where=str(path), code="config.toml") from error
-    unknown = set(values) - {"store", "ingest", "workflows", "channels", "history", "login", "access"}
+    unknown = set(values) - {"store", "ingest", "workflows", "channels", "history", "login", "network", "access"}
     if unknown:
         raise BadInput(f"unknown key {', '.join(sorted(unknown))}", where=str(path), code="config.key")
     for key, value in values.items():
@@ -80,6 +83,7 @@ def read(path: Path) -> Config:
         _part(ChannelConfig, values.get("channels", {}), "channels", str(path)),
         _part(HistoryConfig, values.get("history", {}), "history", str(path)),
         _part(LoginConfig, values.get("login", {}), "login", str(path)),
+        _part(Rules, values.get("network", {}), "network", str(path)),
         _access(values.get("access", {}), str(path)),
     )
 

@@ -106,6 +106,7 @@ def _store_findings(store: Store) -> Iterator[Finding]:
     yield from _derived(store)
     yield from _robots(store)
     yield from _schedules(store)
+    yield from _network(store)
     workers = store.workers()
     if workers:
         yield Finding("fine", f"{counted(len(workers), 'worker')} seen within the last half minute")
@@ -182,6 +183,18 @@ def _robots(store: Store) -> Iterator[Finding]:
         yield Finding("warning", f"{item} is off the line: {why}", f"custody robot undo {item} --why …")
     if found := orphans(store):
         yield Finding("warning", f"{len(found)} events came too late and were kept aside", "custody robot orphans")
+
+
+def _network(store: Store) -> Iterator[Finding]:
+    """Who waits for the network, and the words that grant it."""
+    from custody.cli import robot_grants
+    from custody.workflows import network
+
+    told = [(f"archive {kept.name}", text) for kept, text in network.waiting(store)]
+    told += [(f"robot {name}", text) for name, text in robot_grants.waiting(store).items()]
+    for who, text in told:
+        what, _, do = text.rpartition(": ")
+        yield Finding("warning", f"{who} waits: {what}", do.strip("`"))
 
 
 def _schedules(store: Store) -> Iterator[Finding]:

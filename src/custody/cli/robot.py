@@ -16,7 +16,9 @@ from typing import Annotated, Any
 
 import typer
 
-from custody.cli import robot_acts, running
+from custody.border.egress import Rules
+from custody.cli import robot_acts, robot_grants, running
+from custody.cli.config import find
 from custody.cli.running import AsJson, StoreUrl
 from custody.cli.when import ago, moment
 from custody.model.errors import NotFound, Unavailable
@@ -39,7 +41,7 @@ from custody.stores import Store, open_store
 from custody.stores.items import subscriptions
 
 app = running.noun("Functions and programs that wake when an item has had the right events.")
-for verb, act in robot_acts.VERBS.items():
+for verb, act in (robot_acts.VERBS | robot_grants.VERBS).items():
     app.command(verb)(act)
 
 Places = Annotated[
@@ -72,7 +74,8 @@ def run(
     from custody.engine.watch import NOTHING
 
     robots = find_robots(places or [INSTALLED])
-    yard = _yard(robots)
+    found = find(None)
+    yard = _yard(robots, found.network if found else Rules())
     with open_store(store) as opened, _leases(locks, opened, lease) as (leases, items):
         holder = f"{socket.gethostname()}:{os.getpid()}:{opened.new_move()[:6]}"
         held = Locks(leases, holder, lease, items)
@@ -101,9 +104,9 @@ def run(
     raise typer.Exit(1 if tally.any_bad() else 4 if detailed and not worker.settled_count else 0)
 
 
-def _yard(robots: Sequence[Robot]) -> Yard:
+def _yard(robots: Sequence[Robot], network: Rules) -> Yard:
     """Said at once, not at the first item: a program that must run in a sandbox, where there is none."""
-    yard = Yard()
+    yard = Yard(network=network)
     for robot in robots:
         if isinstance(robot.work, Program) and robot.work.confined and not yard.look():
             raise missing(f"robot {robot.name}", yard.look())
@@ -137,11 +140,13 @@ def list_(store: StoreUrl = running.DEFAULT_STORE, json: AsJson = False) -> None
         found = opened.db.read(subscriptions)
         counts = {(kind, state): count for kind, state, count in opened.queue.counts()}
         overdue = late(opened, limit=1000)
+        amiss = robot_grants.waiting(opened)
     rows = [
         {
             "robot": name, **facts, "when": trigger.as_dict(), "ready": counts.get((f"robot/{name}", "queued"), 0),
             "failed": counts.get((f"robot/{name}", "failed"), 0),
             "late": sum(each.robot == name for each in overdue) if facts.get("within") else None,
+            "amiss": amiss.get(name, ""),
         }
         for name, trigger, facts in found
     ]  # fmt: skip
@@ -151,7 +156,8 @@ def list_(store: StoreUrl = running.DEFAULT_STORE, json: AsJson = False) -> None
     columns = {
         "robot": lambda row: row["robot"], "version": lambda row: row.get("version"),
         "records": lambda row: row.get("event"), "ready": lambda row: row["ready"], "broken": lambda row: row["failed"],
-        "late": lambda row: row["late"], "when": lambda row: sentence(Trigger.from_dict(row["when"])),
+        "late": lambda row: row["late"], "amiss": lambda row: row["amiss"],
+        "when": lambda row: sentence(Trigger.from_dict(row["when"])),
     }  # fmt: skip
     running.table(columns, rows, "no robots yet: custody robot run FILE")
 

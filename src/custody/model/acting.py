@@ -18,7 +18,6 @@ class Acting:
     agent: str  # who an event says did it
 
 
-
 def system(agent: str) -> Acting:
     """The program itself, on nobody's behalf: what watches, reconciles and wakes robots."""
     return Acting(SYSTEM, agent)

@@ -4,9 +4,9 @@
     /inputs/program/…    the program, and what its label needs
     /work                where it begins, and may write           (CUSTODY_OUTPUT)
 
-Nothing else of this machine but /usr: no store, no other item, no environment, no network unless the label asks for
-it. The lease reaches inside: when the worker no longer knows the item to be its own, the sandbox dies on time, although
-nobody may be left to tell it. What the program says is judged in program.py.
+Nothing else of this machine but /usr: no store, no other item, no environment, no network but a way to those hosts that
+the label asks for and an operator has granted. The lease reaches inside: when the worker no longer knows the item to be
+its own, the sandbox dies on time, although nobody may be left to tell it. What the program says: program.py.
 """
 
 from __future__ import annotations
@@ -37,9 +37,10 @@ from custody.border.confinement import (
     Mount,
     Spec,
 )  # fmt: skip
+from custody.border.egress import Permit, Rules, read_place
 from custody.border.output import ERR, OUT
 from custody.border.sandbox import Available, Running, Sandboxes, available
-from custody.model.errors import BadInput, Unavailable
+from custody.model.errors import BadInput, CustodyError, Unavailable
 from custody.model.item import Item
 from custody.robots.question import as_json, as_variables
 
@@ -68,7 +69,7 @@ class Interrupted(Exception):
 class Confinement:
     """What a label says of the sandbox: [sandbox] in NAME.robot.toml."""
 
-    network: bool = False
+    network: bool | tuple[str, ...] = False  # True: all that is granted
     memory: int = 2048  # MiB, together where control groups work
     disk: int = 4096  # MiB in its folder
     processes: int = 256
@@ -92,7 +93,8 @@ class Room:
 class Yard:
     """The sandboxes of one machine that robots share, with a folder for each run; made when first needed."""
 
-    def __init__(self, folder: Path | None = None) -> None:
+    def __init__(self, folder: Path | None = None, network: Rules | None = None) -> None:
+        self.network = network or Rules()
         self.folder = folder or Path(tempfile.gettempdir(), f"custody-robots-{os.getuid()}")
         self._lock = threading.Lock()
         self._opened: Sandboxes | None = None
@@ -171,6 +173,7 @@ class Turn:
     on_stop: Callable[[Callable[[], None]], None] = field(default=lambda _: None)
     trusted: Callable[[], float] = field(default=lambda: time.monotonic() + UNASKED_SECONDS)
     yard: Yard | None = None
+    permit: Permit | None = None  # where it may go, if it asks
 
 
 Said = tuple[int, bytes, bytes]
@@ -190,6 +193,11 @@ def run_confined(
     question.chmod(0o644)  # inside, it is read by somebody who is nobody here
     words, own = _inside(command, folder, asked)
     given = {name: os.environ[name] for name in asked.variables if name in os.environ}
+    if asked.network and turn.permit is None:
+        raise BadInput(
+            "it asks for the network, which is granted to robots that run from a store", code="robot.network"
+        )
+    permit = turn.permit if asked.network else None
     running = boxes.start(
         Spec(
             name=room.name,
@@ -197,7 +205,7 @@ def run_confined(
             argv=(*WITH_ITEM, *words),
             mounts=(Mount(question, QUESTION), *([Mount(place, ITEM)] if seen else []), *own),
             env={**given, **as_variables(item), "CUSTODY_OUTPUT": WORK},
-            network=asked.network,
+            network=permit.egress(asked.network) if permit else None,
             timeout=turn.timeout,
             grace=0.0,
             lease=max(0.0, turn.trusted() - time.monotonic()),
@@ -239,7 +247,7 @@ def _watched(running: Running, turn: Turn, stop: threading.Event) -> End:
     while (end := running.wait(BEAT_SECONDS)) is None:
         if stop.is_set():
             return running.stop(0)
-        running.confirm(turn.trusted())
+        running.confirm(turn.trusted(), turn.permit.news() if turn.permit else None)
     return end
 
 
@@ -264,15 +272,16 @@ def confinement(given: Mapping[str, Any] | bool, where: str) -> Confinement | No
     """What a label says: a table, or `false` for a program of one's own, which runs as the worker does."""
     if isinstance(given, bool):
         return Confinement() if given else None
-    kinds: dict[str, type] = {"network": bool, "memory": int, "disk": int, "processes": int}
     asked: dict[str, Any] = {}
     for key, value in given.items():
         if key in ("variables", "needs"):
             fits = isinstance(value, list) and all(isinstance(word, str) for word in value)
             asked[key] = tuple(value) if fits else ()
-        elif key in kinds:
-            fits = isinstance(value, kinds[key]) and (isinstance(value, bool) == (kinds[key] is bool))
-            fits = fits and (isinstance(value, bool) or value > 0)
+        elif key == "network":
+            fits = isinstance(value, bool | list)
+            asked[key] = _places(value, where) if isinstance(value, list) else value
+        elif key in ("memory", "disk", "processes"):
+            fits = isinstance(value, int) and not isinstance(value, bool) and value > 0
             asked[key] = value
         else:
             known = ", ".join(Confinement.__slots__)
@@ -280,3 +289,10 @@ def confinement(given: Mapping[str, Any] | bool, where: str) -> Confinement | No
         if not fits:
             raise BadInput(f"sandbox.{key} = {value!r} is not what it must be", code="robot.label", where=where)
     return Confinement(**asked)
+
+
+def _places(given: list[Any], where: str) -> tuple[str, ...]:
+    try:
+        return tuple(str(read_place(str(each))) for each in given)
+    except CustodyError as error:
+        raise BadInput(f"sandbox.network: {error.message}", code="robot.label", where=where, hint=error.hint) from error

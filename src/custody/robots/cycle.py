@@ -13,9 +13,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from custody.border.egress import Asked, Permit, Rules
 from custody.engine.kinds import Kind
 from custody.engine.work import Work
 from custody.model.event import NewEvent, item_subject
+from custody.model.grant import NETWORK
 from custody.model.item import Item
 from custody.model.outcome import Failed, Outcome, Passed, Wait
 from custody.model.trigger import admits
@@ -30,6 +32,8 @@ from custody.stores import Store
 from custody.stores.items import Look
 from custody.stores.rows import Tx, dumps
 
+PATIENCE = 30.0
+"""Seconds between looks at whether what it asks for is granted."""
 LOCK_SECONDS = 2.0
 """How long an item whose lock is busy is left alone."""
 FRESH_SECONDS = 0.25
@@ -80,7 +84,8 @@ def subscribe(store: Store, robots: Sequence[Robot]) -> None:
 def facts_of(robot: Robot) -> dict[str, Any]:
     """What is kept of a robot beside its trigger."""
     facts: dict[str, Any] = {"event": robot.event, "priority": robot.priority, "version": robot.version}
-    return facts | ({"within": robot.within, "since": robot.since} if robot.within else {})
+    facts |= {"within": robot.within, "since": robot.since} if robot.within else {}
+    return facts | ({"network": asked_of(robot)} if asked_of(robot) else {})
 
 
 def unsubscribe(store: Store, name: str) -> bool:
@@ -100,6 +105,8 @@ def run_on_item(work: Work, line: Line) -> Outcome:
     spared = _spared(store, robot, item) if robot.edits else None
     if spared:
         return Passed({"item": item.id, "outcome": spared.outcome}, events=[spared], forget=True)
+    if not_granted := _not_granted(line):
+        return Wait(PATIENCE, not_granted)
     report = Report()
     if line.locks is None:
         late = _timed(line, work, item, report)
@@ -109,6 +116,22 @@ def run_on_item(work: Work, line: Line) -> Outcome:
                 return Wait(LOCK_SECONDS, f"{BUSY} {other}")
             late = _timed(line, work, item, report)
     return late or _recorded(line, work, item, report)
+
+
+def _not_granted(line: Line) -> str:
+    asked = asked_of(line.robot)
+    return _permit(line).waits_for(asked) if asked else ""
+
+
+def asked_of(robot: Robot) -> Asked:
+    """Where its label says that it wants to go."""
+    confined = robot.work.confined if isinstance(robot.work, Program) else None
+    return confined.network if confined else False
+
+
+def _permit(line: Line) -> Permit:
+    subject, rules = f"robot/{line.robot.name}", line.yard.network if line.yard else Rules()
+    return Permit(subject, lambda: line.store.grants.of(subject, NETWORK), rules)
 
 
 def _item_of(work: Work) -> str:
@@ -183,7 +206,8 @@ def _timed(line: Line, work: Work, item: Item, report: Report) -> Outcome | None
 
 def _turn(line: Line, work: Work) -> Turn:
     number, timeout = work.claim.token, line.robot.timeout
-    return Turn(mark_of(work.job), number, timeout, work.on_stop, lambda: work.trusted_until, line.yard)
+    permit = _permit(line) if asked_of(line.robot) else None
+    return Turn(mark_of(work.job), number, timeout, work.on_stop, lambda: work.trusted_until, line.yard, permit)
 
 
 def _late(robot: Robot, item: Item, then: str) -> Failed:

@@ -13,7 +13,7 @@ past = ["ingested"]
 old = ["pages counted"]
 
 [sandbox]                   # or, above: sandbox = false, for a program that must see all that the worker sees
-network = false             # this and the next three are what is usual
+network = false             # or ["data.example.org"]: `custody robot grant`; this and the next three are what is usual
 memory = 2048               # MiB
 disk = 4096                 # MiB
 processes = 256

@@ -26,7 +26,7 @@ from custody.web.site import Site
 
 LOOKS = {"yes": "done", "unreadable": "failed", "removed": "cancelled"}
 SAID = {"yes": "mirrored", "unreadable": "cannot be read", "removed": "removed"}
-KINDS = (work.ADD, work.SYNC, work.REVIEW, work.REMOVE)
+KINDS = (work.ADD, work.SYNC, work.REVIEW, work.FILES, work.REMOVE)
 MOST_JOBS = 500
 MOST_THREADS = 100
 OURS = {"prefix": "channel/", "type": work.CHANNEL}
@@ -130,7 +130,7 @@ def why(site: Site, of: Channel, events: Sequence[Event]) -> Sequence[Reason]:
     reasons = [
         reason
         for job in of.jobs
-        if job.kind in (work.ADD, work.SYNC, work.REMOVE)
+        if job.kind in (work.ADD, work.SYNC, work.FILES, work.REMOVE)
         for reason in _about(job, site.store.queue.why(job.id))
     ]
     reasons += [_held(hold) for hold in holds(site, of.number)]

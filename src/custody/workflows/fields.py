@@ -17,6 +17,8 @@ from zoneinfo import ZoneInfo
 
 from cronsim import CronSim, CronSimError
 
+from custody.border.egress import read_place
+from custody.model.errors import CustodyError
 from custody.workflows.reading import Faults, Listing, Node, Spot, Table, Text
 from custody.workflows.task import (
     COMMIT,
@@ -206,6 +208,22 @@ def script(fields: Fields, node: Node) -> str:
     return value
 
 
+def network(fields: Fields, node: Node) -> bool | tuple[str, ...]:
+    """`true`, for all that is granted; or the hosts."""
+    if isinstance(node, Text) and node.plain and node.value in ("true", "false"):
+        return node.value == "true"
+    return many(_place)(fields, node)
+
+
+def _place(fields: Fields, node: Node) -> str:
+    value = text(fields, node)
+    try:
+        return str(read_place(value))
+    except CustodyError:
+        hint = "true, false or a list of HOST, HOST:PORT, http://HOST and *.DOMAIN"
+        raise Wrong(node, f"{value!r} is not a host", hint) from None
+
+
 def image(fields: Fields, node: Node) -> str:
     value = text(fields, node)
     if len(value) <= 255 and _IMAGE.match(value):
@@ -313,7 +331,7 @@ TASK: Mapping[str, Callable[[Fields, Node], Any]] = {
     "script": script,
     "shell": one_of(*SHELLS),
     "env": env,
-    "network": flag,
+    "network": network,
     "timeout": some_seconds,
     "grace": seconds,
     "retries": whole(0, 20),

@@ -28,11 +28,18 @@ SLACK = 5.0  # a deadman that is late, a clock that is slow
 MAY_LIVE = "its container may still run on the machine where it was begun"
 
 
-def obstacle(work: Work, shop: Shop, image: str) -> Outcome | None:
+def obstacle(work: Work, shop: Shop, recipe: Mapping[str, Any]) -> Outcome | None:
     """What keeps a container from being started, if anything does."""
+    image = str(recipe["image"])
     if not any(fnmatch.fnmatchcase(image, allowed) for allowed in shop.images):
         hint = "an operator adds it to images in the [workflows] part of custody.toml"
         return Failed("image.refused", f"the image {image} is not allowed here; {hint}")
+    if recipe.get("network") and not containers.can_hold(shop.engine):
+        return Failed(
+            "task.network-image",
+            f"{shop.engine.program} cannot hold a container until its way to the network is open; "
+            'an operator sets engine = "podman" in the [workflows] part of custody.toml',
+        )
     known = _elsewhere(work.facts, shop)
     if known and (left := _seconds_left(known, shop)) > 0:  # given back by somebody who said no more about it
         return Wait(left, MAY_LIVE, keep={"container": _doomed(known, shop)})

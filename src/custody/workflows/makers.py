@@ -12,7 +12,7 @@ from typing import Any, Final
 from custody.engine.makers import Maker
 from custody.model.errors import NotFound
 from custody.model.job import Job
-from custody.model.shape import Optional, flag, list_of, map_of, part, record, text, whole
+from custody.model.shape import Optional, either, flag, list_of, map_of, part, record, text, whole
 
 COMMIT_KIND: Final = "workflow/commit"
 RUN_KIND: Final = "workflow/run"
@@ -107,7 +107,7 @@ RUN_MAKER: Final = Maker(
 )  # fmt: skip
 _RECIPE: Final = record(
     command=Optional(list_of(text())), script=Optional(text()), shell=Optional(text(20)), env=Optional(map_of(text())),
-    network=Optional(flag), timeout=Optional(whole()), grace=Optional(whole()), retries=Optional(whole()),
+    network=Optional(either(flag, list_of(text(500)))), timeout=Optional(whole()), grace=Optional(whole()), retries=Optional(whole()),
     outputs=Optional(list_of(text())), output_limit=Optional(whole()), image=Optional(text()),
     secrets=Optional(list_of(part)), ready=Optional(text(20)),
 )  # fmt: skip

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass
 from typing import Any
 
+from custody.border.egress import Asked
 from custody.engine.work import Work
 from custody.model.errors import NotFound
 from custody.model.event import NewEvent
@@ -22,6 +23,7 @@ from custody.model.outcome import Outcome, Passed, Wait
 from custody.model.quick import quick
 from custody.stores import Store
 from custody.stores.rows import loads
+from custody.workflows import network
 from custody.workflows.archive import LINEAGE, Archive, Meta, read_workflows
 from custody.workflows.archives import Archives
 from custody.workflows.definition import read
@@ -84,7 +86,9 @@ def commit(work: Work, store: Store) -> Outcome:
         told["lineage"] = list(planned.lineage)
     if planned.faults:
         told["faults"] = [str(fault) for fault in planned.faults[:50]]
-    facts = {"blocking": list(planned.blocking), "definition": planned.definition_hash}
+    if waits := network.waits(store, name, outlook.asks):
+        told["network"] = waits
+    facts = {"blocking": list(planned.blocking), "definition": planned.definition_hash, network.FACT: outlook.asks}
     event = NewEvent(item.id, "planned", "failure" if planned.faults else "success", detail=told)
     return Passed(told, keep=facts, then=list(last.values()), items=[item], events=[event])
 
@@ -97,6 +101,7 @@ class Outlook:
     meta: Meta
     earlier: Mapping[Ref, int]
     before: str = ""  # the hash of the definitions of the revision before, where there is one line of revisions
+    asks: Sequence[Asked] = ()  # for the network, in all its definitions
 
 
 def _blocked_by(store: Store, name: str, outlook: Outlook) -> Iterator[Edge]:
@@ -119,7 +124,7 @@ def plan_revision(store: Store, archive: Archive, name: str, revision: int) -> O
     parents = archive.parents(revision, lines)
     past = StorePast(store, archive, name, revision, parents, lines, definitions.earlier)
     planned = plan(definitions, revision, past, previous=parents, lineage=lineage, message=meta.message)
-    return Outlook(planned, meta, past.jobs, past.definition)
+    return Outlook(planned, meta, past.jobs, past.definition, network.asked_in(definitions))
 
 
 def preview(store: Store, archive: Archive, name: str, files: Mapping[str, bytes], last: int) -> Plan:

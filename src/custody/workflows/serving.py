@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from custody.border import containers
+from custody.border.egress import Rules
 from custody.border.sandbox import Sandboxes, available
 from custody.engine.kinds import Backoff, Chore, Kind
 from custody.engine.makers import Maker
@@ -46,7 +47,7 @@ class WorkflowConfig:
     adopt: float = 120.0  # seconds that a container may live on after its worker was killed
 
 
-def open_shop(store: Store, config: WorkflowConfig, home: Path) -> Shop:
+def open_shop(store: Store, config: WorkflowConfig, home: Path, network: Rules | None = None) -> Shop:
     sandboxes = Sandboxes((home / config.sandboxes).resolve())
     works = available()
     if works:
@@ -56,7 +57,7 @@ def open_shop(store: Store, config: WorkflowConfig, home: Path) -> Shop:
     kept, secrets = (home / config.kept).resolve(), (home / config.secrets).resolve()
     return Shop(
         store, sandboxes, work, kept, works, _client(work), secrets, _identity(work), containers.engine(config.engine),
-        tuple(config.images), float(config.adopt),
+        tuple(config.images), float(config.adopt), network or Rules(),
     )  # fmt: skip
 
 

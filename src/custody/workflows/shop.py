@@ -15,6 +15,7 @@ from typing import Any
 
 from custody.border.bwrap import PATH
 from custody.border.confinement import Engine, Mount, Spec
+from custody.border.egress import Permit, Rules
 from custody.border.sandbox import Available, Sandboxes
 from custody.engine.work import Work
 from custody.model.errors import BadInput
@@ -22,7 +23,7 @@ from custody.model.job import Job
 from custody.model.outcome import Outcome, Wait
 from custody.model.shape import part
 from custody.stores import Store
-from custody.workflows import images
+from custody.workflows import images, network
 from custody.workflows.archives import Archives, Kept
 from custody.workflows.inside import SOCKET
 from custody.workflows.makers import task_key
@@ -56,6 +57,7 @@ class Shop:
     engine: Engine = field(default_factory=lambda: Engine("podman"))  # runs images
     images: Sequence[str] = ()  # patterns of those that are allowed
     adopt: float = 120.0  # seconds that a container may live without a worker
+    network: Rules = field(default_factory=Rules)  # for those that have a way out
 
     def folder(self, job: Job) -> Path:
         """Each part is one part of a path, or there is no folder: whoever only looks has not held the job against its
@@ -87,8 +89,10 @@ def obstacle(work: Work, shop: Shop, kept: Kept, recipe: dict[str, Any]) -> Outc
     """What keeps it from starting now, if anything does."""
     if hold := paused_by(shop.store, kept.name):
         return Wait(PATIENCE, f"{kept.name} was paused by {hold.who} while this was planned: {hold.why}")
+    if not_granted := permit(shop, kept.name).waits_for(recipe.get("network", False)):
+        return Wait(PATIENCE, not_granted)
     if recipe.get("image"):
-        if hindered := images.obstacle(work, shop, recipe["image"]):
+        if hindered := images.obstacle(work, shop, recipe):
             return hindered
     elif not shop.sandbox_works and (recipe.get("command") or recipe.get("script")):
         return Wait(PATIENCE, f"tasks run in a sandbox, and {shop.sandbox_works.reason}: {shop.sandbox_works.hint}")
@@ -125,11 +129,15 @@ def prepare(
     return Spec(
         name=attempt, work=place, argv=() if script else tuple(recipe.get("command", ())), script=script,
         shell=SHELLS[recipe.get("shell", "sh")], env={**_TOOLS, **recipe.get("env", {}), **_facts(work)},
-        mounts=tuple(mounts), network=bool(recipe.get("network")),
+        mounts=tuple(mounts), network=permit(shop, str(work.payload["archive"])).egress(recipe.get("network", False)),
         lease=trusted, timeout=recipe.get("timeout"),
         grace=float(recipe.get("grace", 10)), output_limit=int(recipe.get("output_limit", 64 << 20)),
         secrets=secrets, image=image, engine=shop.engine if image else None,
     )  # fmt: skip
+
+
+def permit(shop: Shop, archive: str) -> Permit:
+    return network.permit(shop.store, archive, shop.network)
 
 
 def secrets_for(work: Work, shop: Shop, recipe: dict[str, Any]) -> dict[str, bytes]:

@@ -74,7 +74,7 @@ class Task:
     script: str = ""
     shell: str = "sh"
     env: tuple[tuple[str, str], ...] = ()
-    network: bool = False
+    network: bool | tuple[str, ...] = False  # True: all that is granted
     timeout: int | None = None  # seconds
     grace: int = 10
     retries: int = 0

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from custody.border.confinement import DISK, LEASE, LOST, MEMORY, NOT_STARTED, STOPPED, TIMEOUT, End
+from custody.border.egress import Permit
 from custody.border.sandbox import Running
 from custody.engine.work import Work
 from custody.model.errors import BadInput, NotFound, Refused, Unsafe
@@ -36,6 +37,7 @@ from custody.workflows.shop import (
     logs,
     missing_inputs,
     obstacle,
+    permit,
     prepare,
     sandbox_prefix,
     secrets_for,
@@ -99,7 +101,8 @@ def _attempt(work: Work, shop: Shop, recipe: dict[str, Any], attempt: str, secre
                     told = {"home": shop.identity, "name": attempt, "adopt": shop.adopt, "recipe": recipe}
                     work.keep(container=told)
                 running = shop.sandboxes.start(spec)
-            end = _watch(work, running, shop.adopt if recipe.get("image") else 0.0)
+            granted = permit(shop, str(work.payload["archive"])) if recipe.get("network") else None
+            end = _watch(work, running, shop.adopt if recipe.get("image") else 0.0, granted)
             if work.stop_reason == "shutdown" and "container" in work.facts:
                 work.keep(container={**work.facts["container"], "over": True})  # nothing else of it will be heard
         return _conclude(work, shop, recipe, running, end, place)
@@ -143,12 +146,13 @@ def confirm_dead(job: Job, shop: Shop) -> None:
             running.remove()
 
 
-def _watch(work: Work, running: Running, longer: float) -> End:
-    """Until it ends: pass the lease on, as far as it is known to be ours, and what it may live beyond that."""
+def _watch(work: Work, running: Running, longer: float, granted: Permit | None) -> End:
+    """Until it ends: pass the lease on, as far as it is known to be ours, and what it may live beyond that; and what
+    is granted, if that changes meanwhile."""
     while (end := running.wait(BEAT_SECONDS)) is None:
         if work.stopped:
             return running.stop(LEAVING_SECONDS if work.stop_reason == "shutdown" else None)
-        running.confirm(work.trusted_until + longer)
+        running.confirm(work.trusted_until + longer, granted.news() if granted else None)
     return end
 
 

@@ -11,11 +11,14 @@ from custody.channels.blobs import Blobs
 from custody.channels.export.html import Raw, write_html
 from custody.channels.table import Found
 
+LONGEST = 80  # bytes of a name: with what is put before it, every disk takes that
+PIECE = 4 * 2**20
+
 
 def write_pages(blobs: Blobs, messages: Iterable[Found], folder: Path, channel: int) -> int:
     """Write a channel's messages and files; answers how many messages."""
     kept = where_kept(blobs, channel)
-    names = {one: f"files/{one}-{re.sub('[^A-Za-z0-9._-]', '_', name)}" for one, (_, name) in kept.items()}
+    names = {one: f"files/{one}-{short_name(name)}" for one, (_, name) in kept.items()}
 
     def link(attachment: Raw) -> str | None:
         told = str(attachment.get("id", ""))
@@ -25,6 +28,23 @@ def write_pages(blobs: Blobs, messages: Iterable[Found], folder: Path, channel: 
         for one, (blob, _) in kept.items():
             path = beside / names[one]
             path.parent.mkdir(exist_ok=True)
-            path.write_bytes(blobs.read(blob).data)
+            _copy(blobs, blob, path)
 
     return write_html(messages, folder, f"Channel {channel}", link, also=files)
+
+
+def short_name(name: str) -> str:
+    """Letters, digits and a few signs, not too many; the ending stays, since it says what a file is."""
+    plain = re.sub("[^A-Za-z0-9._-]", "_", name)
+    stem, dot, ending = plain.rpartition(".")
+    if len(plain) <= LONGEST or not stem or len(ending) > 10:
+        return plain[:LONGEST]
+    return stem[: LONGEST - len(ending) - 1] + dot + ending
+
+
+def _copy(blobs: Blobs, name: str, path: Path) -> None:
+    """Piece by piece: a file may be larger than memory."""
+    about = blobs.head(name)
+    with path.open("wb") as file:
+        while about and file.tell() < about.size:
+            file.write(blobs.read(name, file.tell(), PIECE, if_match=about.etag).data)

@@ -24,6 +24,8 @@ from custody.channels.standins.traffic import Reply, Switches, Traffic
 from custody.channels.standins.world import FORUM, PRIVATE_THREAD, Channel, Raw, World
 
 AGENT = re.compile(r"DiscordBot \(.+, .+\)")
+FILES = ("/attachments/", "/avatars/", "/emojis/", "/stickers/", "/external/")
+MESSAGE_CONTENT_LIMITED = 1 << 19
 EMPTIED = {"content": "", "embeds": [], "attachments": [], "components": []}
 
 
@@ -78,8 +80,8 @@ class Standin:
         query = {name: values[-1] for name, values in parse_qs(url.query).items()}
         with self._guard:
             self.times.append(time.monotonic())
-            of_files = url.path.startswith("/attachments/")
-            reply = self._file(url.path, query) if of_files else self._interface(url.path, query, headers)
+            of_files = url.path.startswith(FILES)
+            reply = self._file_or_trouble(url.path, query) if of_files else self._interface(url.path, query, headers)
             if reply:
                 self.traffic.note(reply)
             self.asked.append((target, reply.status if reply else 0))
@@ -118,6 +120,10 @@ class Standin:
 
     def me(self, _: dict[str, str]) -> Reply:
         return Reply(200, {"id": str(self.world.guild + 999), "username": "archivist", "bot": True})
+
+    def application(self, _: dict[str, str]) -> Reply:
+        flags = MESSAGE_CONTENT_LIMITED if self.switches.message_content else 0
+        return Reply(200, {"id": str(self.world.guild + 998), "name": "archivist", "flags": flags})
 
     def channel(self, _: dict[str, str], channel: str) -> Reply:
         found = self._readable(channel)
@@ -215,6 +221,15 @@ class Standin:
     def _signed(self, path: str, ends: str) -> str:
         return blake2b(f"{self.world.seed}{path}{ends}".encode(), digest_size=32).hexdigest()
 
+    def _file_or_trouble(self, path: str, query: dict[str, str]) -> Reply:
+        trouble = self.switches.file_trouble(path) if self.switches.file_trouble else None
+        if isinstance(trouble, int):
+            return Reply(trouble, "<html>no</html>")
+        if trouble and trouble != "short":
+            return Reply(302, "", {"Location": trouble})
+        reply = self._file(path, query) if path.startswith("/attachments/") else Reply(200, f"picture {path}".encode())
+        return Reply(200, reply.body[:-1]) if trouble and reply.status == 200 else reply
+
     def _file(self, path: str, query: dict[str, str]) -> Reply:
         ends = query.get("ex", "0")
         good = query.get("hm") == self._signed(path, ends)
@@ -230,6 +245,7 @@ class Standin:
 
 ROUTES: list[tuple[str, Callable[..., Reply]]] = [
     (r"/users/@me", Standin.me),
+    (r"/applications/@me", Standin.application),
     (r"/channels/(\d+)", Standin.channel),
     (r"/channels/(\d+)/messages", Standin.messages),
     (r"/channels/(\d+)/messages/(\d+)", Standin.message),

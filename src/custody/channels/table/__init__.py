@@ -40,14 +40,21 @@ class Table:
         return self.between(snowflake.at(since), snowflake.at(until))
 
     def upsert(
-        self, messages: Iterable[Mapping[str, Any]], mark: str = "", asked_at: str = "", veiled: bool = False
+        self,
+        messages: Iterable[Mapping[str, Any]],
+        mark: str = "",
+        asked_at: str = "",
+        *,
+        veiled: bool = False,
+        revive: bool = True,
     ) -> None:
         """Write messages as the service gave them, and then the mark.
 
-        With the moment before they were asked for, those that were found deleted since stay deleted. Veiled ones were
-        given without their content: they are kept only where there is nothing yet.
+        With the moment before they were asked for, those that were found deleted since stay deleted; unless they may
+        be revived, all that were ever deleted do. Veiled ones were given without their content: they are kept only
+        where there is nothing yet.
         """
-        upsert.upsert(self._tree, [Message.of(raw, asked_at, veiled) for raw in messages], mark)
+        upsert.upsert(self._tree, [Message.of(raw, asked_at, veiled=veiled, revive=revive) for raw in messages], mark)
 
     def mend(self, messages: Iterable[Mapping[str, Any]], asked_at: str = "") -> None:
         """Write messages also where a block already bears their name: it may be damaged, and is then set aside."""

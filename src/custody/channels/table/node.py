@@ -44,9 +44,10 @@ class Message:
     asked_at: str = ""  # a moment before the service gave it, as in tombstones
     veiled: bool = False  # given without its content: better than nothing, and never better than something
     anew: bool = False  # its block is looked at even if it bears the right name: it may be damaged
+    revive: bool = True  # may it come back if it was deleted before that?
 
     @classmethod
-    def of(cls, raw: Mapping[str, Any], asked_at: str = "", veiled: bool = False, anew: bool = False) -> Message:
+    def of(cls, raw: Mapping[str, Any], asked_at: str = "", **how: bool) -> Message:
         """A message as the service gave it, every field kept; the id is moved to the front of the line."""
         number = parse(raw["id"])
         kept = {"id": str(number), **raw, "id": str(number)}  # noqa: F601 - first place, and not overwritten
@@ -54,7 +55,7 @@ class Message:
             line = _COMPACT.encode(kept).encode()
         except UnicodeEncodeError:  # half a character, which only an escape can carry
             line = json.dumps(kept, separators=(",", ":")).encode()
-        return cls(block_id(number), line, asked_at, veiled, anew)
+        return cls(block_id(number), line, asked_at, **how)
 
 
 @dataclass(frozen=True, slots=True)

@@ -121,9 +121,10 @@ def _added(tree: Tree, known: Records, messages: Iterable[Message]) -> Records:
     """
     for message in messages:
         lines = known.get(message.key, ())
-        if lines and is_newer_tombstone(lines[-1], message.asked_at):
+        buried = bool(lines) and is_tombstone(lines[-1])
+        if buried and (not message.revive or is_newer_tombstone(lines[-1], message.asked_at)):
             continue
-        if not lines or is_tombstone(lines[-1]):
+        if not lines or buried:
             known[message.key] = (message.line,)
         elif not message.veiled:
             known[message.key] = tree.settings.merge(lines, message.line)

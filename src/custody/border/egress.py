@@ -1,0 +1,212 @@
+"""The way out of a sandbox, as values: where it may lead, who has said so, and how much may go through.
+
+    data.example.org            its port 443, which is TLS
+    data.example.org:8443       another port
+    http://data.example.org     plain HTTP, port 80 unless another is said
+    *.example.org               every host one label below
+    *                           any public host: said by an operator with --anything only
+
+A definition or a label *asks*; an operator *grants*; what leads to an address that is not public needs the
+configuration besides (`[network] inner`). The proxy (proxy.py) holds everybody to it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from custody.model.errors import BadInput, CustodyError, Refused
+
+if TYPE_CHECKING:
+    from custody.border.addresses import Network
+
+PORT = 3128
+"""Where the proxy listens inside, on 127.0.0.1."""
+_PROXY, _NOT = f"http://127.0.0.1:{PORT}", "localhost,127.0.0.1,::1"
+VARIABLES: Mapping[str, str] = {
+    "http_proxy": _PROXY, "https_proxy": _PROXY, "HTTP_PROXY": _PROXY, "HTTPS_PROXY": _PROXY,
+    "no_proxy": _NOT, "NO_PROXY": _NOT,
+}  # fmt: skip
+TLS, HTTP = 443, 80
+ANY = "*"
+_HINT = "HOST, HOST:PORT, http://HOST or *.DOMAIN"
+_MIB = 1 << 20
+Asked = bool | Sequence[str]
+"""What a definition says: nothing, all that is granted, or these."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A host and a port; or all that one pattern means."""
+
+    host: str
+    port: int = TLS
+    plain: bool = False  # plain HTTP is spoken there
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{'http://' if self.plain else ''}{host}:{self.port}"
+
+    def covers(self, other: Place) -> bool:
+        if (self.port, self.plain) != (other.port, other.plain):
+            return False
+        if self.host.startswith("*."):
+            return other.host.partition(".")[2] == self.host[2:]
+        return self.host in (ANY, other.host)
+
+
+def read_place(text: str) -> Place:
+    """The one reading of what is asked for or granted."""
+    from custody.border.urls import read_authority  # deadmen of sandboxes without a way out do without it
+
+    plain = text.startswith("http://")
+    rest = text.removeprefix("http://")
+    usual = HTTP if plain else TLS
+    if rest == ANY or rest.startswith("*:"):
+        _, number, _ = read_authority(f"any{rest[1:]}", text)
+        return Place(ANY, number or usual, plain)
+    wild = rest.startswith("*.")
+    try:
+        host, number, literal = read_authority(rest.removeprefix("*."), text)
+    except (BadInput, Refused) as error:
+        raise BadInput(f"{text[:100]!r} is no host", code="network.host", hint=_HINT) from error
+    if not literal and "." not in host:
+        raise BadInput(f"{text[:100]!r} is no host with its domain", code="network.host", hint=_HINT)
+    if wild and literal:
+        raise BadInput(f"{text[:100]!r} is no domain", code="network.host", hint=_HINT)
+    return Place(f"*.{host}" if wild else host, number or usual, plain)
+
+
+def lacking(asked: Asked, granted: Sequence[str]) -> list[str]:
+    """What is asked for and not granted; `*` stands for `true`, where nothing is granted at all."""
+    if not asked:
+        return []
+    given = [read_place(each) for each in granted]
+    if asked is True:
+        return [] if given else [ANY]
+    wanted = [read_place(each) for each in asked]
+    return [str(place) for place in wanted if not any(grant.covers(place) for grant in given)]
+
+
+def waits_for(asked: Asked, granted: Sequence[str], subject: str) -> str:
+    """What is told of one that waits: what it asks for, and what an operator would say. Empty: it may begin."""
+    missing = lacking(asked, granted)
+    if not missing:
+        return ""
+    name = subject.partition("/")[2]
+    if missing == [ANY] and asked is True:
+        return f"it asks for the network, and nothing of it is granted to {name}: `{command(subject)} HOST --why …`"
+    others = f" (and {len(missing) - 1} more)" if len(missing) > 1 else ""
+    return (
+        f"it asks for {missing[0]}{others}, and nobody has granted that to {name}: "
+        f"`{command(subject)} {missing[0]} --why …`"
+    )
+
+
+def command(subject: str) -> str:
+    """The words by which something is granted to it."""
+    sort, _, name = subject.partition("/")
+    return f"custody {sort} grant {name} network"
+
+
+def check_grant(value: str, anything: bool = False) -> str:
+    """What is written down for it; the same for all ways to say the same."""
+    place = read_place(value)
+    if place.host == ANY and not anything:
+        raise Refused(
+            "that is every host there is", code="network.anything", where=value,
+            hint="name the hosts; or, if it is meant so, say --anything",
+        )  # fmt: skip
+    return str(place)
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """The [network] part of custody.toml: for every sandbox of this machine that has a way out."""
+
+    inner: Sequence[str] = ()  # networks that are not public and can be granted all the same, e.g. ["10.1.0.0/16"]
+    connections: int = 16  # at once, of one sandbox
+    megabytes_out: int = 100  # of one run: what it sends
+    megabytes_in: int = 10_240  # of one run: what it gets
+    connect: float = 30.0  # seconds
+    silence: float = 120.0  # seconds, after which a connection that carries nothing is cut
+
+    def __post_init__(self) -> None:
+        self.networks()
+        for name in ("connections", "megabytes_out", "megabytes_in", "connect", "silence"):
+            if isinstance(getattr(self, name), bool) or not 0 < getattr(self, name) < 1 << 40:
+                raise BadInput(f"network.{name} must be a number above nothing", code="config.value")
+
+    def networks(self) -> list[Network]:
+        if not self.inner:
+            return []
+        from ipaddress import ip_network
+
+        try:
+            return [ip_network(each) for each in self.inner]
+        except (TypeError, ValueError) as error:
+            hint = 'such as inner = ["10.1.0.0/16"]'
+            raise BadInput(f"network.inner: {error}", code="config.value", hint=hint) from error
+
+    @property
+    def bytes_out(self) -> int:
+        return self.megabytes_out * _MIB
+
+    @property
+    def bytes_in(self) -> int:
+        return self.megabytes_in * _MIB
+
+
+@dataclass(frozen=True, slots=True)
+class Egress:
+    """The way out of one sandbox."""
+
+    subject: str  # archive/NAME or robot/NAME: to whom it was granted
+    granted: tuple[str, ...]
+    asked: tuple[str, ...] = ()  # none: all that is granted
+    rules: Rules = field(default_factory=Rules)
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def egress_from(told: Mapping[str, Any]) -> Egress:
+    rules = Rules(**told["rules"] | {"inner": tuple(told["rules"]["inner"])})
+    return Egress(told["subject"], tuple(told["granted"]), tuple(told["asked"]), rules)
+
+
+NEWS_SECONDS = 1.0
+
+
+class Permit:
+    """What was granted to one archive or robot, looked up when it matters: at the start, and while something runs."""
+
+    def __init__(self, subject: str, read: Callable[[], Sequence[str]], rules: Rules) -> None:
+        self.subject, self._read, self._rules = subject, read, rules
+        self._last: Sequence[str] | None = None
+        self._looked = float("-inf")
+
+    def waits_for(self, asked: Asked) -> str:
+        """Why it cannot begin now, and what to do; empty if it can."""
+        return waits_for(asked, self._read(), self.subject) if asked else ""
+
+    def egress(self, asked: Asked) -> Egress | None:
+        """The way out of one that asks like this; None if it asks for none."""
+        if not asked:
+            return None
+        return Egress(self.subject, tuple(self._read()), () if asked is True else tuple(asked), self._rules)
+
+    def news(self) -> Sequence[str] | None:
+        """What is granted, if that is not what was said before. A store that is away says nothing new: then the lease
+        ends what it has begun."""
+        if time.monotonic() - self._looked < NEWS_SECONDS:
+            return None
+        self._looked = time.monotonic()
+        try:
+            found = list(self._read())
+        except CustodyError:
+            return None
+        before, self._last = self._last, found
+        return None if found == before else found

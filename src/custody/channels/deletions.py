@@ -1,0 +1,134 @@
+"""What becomes here of messages that are gone there: kept, unless somebody decided otherwise, and never many at once.
+
+A message is gone there by two witnesses (`trust.Doubt.confirmed`). Erasing it here is the only act that cannot be taken
+back, so it needs a policy that says so, its time, room under the brake, and one more refusal just before.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from custody.channels import rounds, trust, walk
+from custody.channels.keeping import Kept, Live
+from custody.channels.mirror import Mirror, channels, item_id, noted
+from custody.model.errors import BadInput
+from custody.model.event import NewEvent
+from custody.model.item import Item, NewItem
+
+DAY = 86_400 * 1_000_000
+AT_ONCE = 100  # messages that are erased in one sync
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What is done with a message that is gone there: nothing, or it is erased after so many days."""
+
+    erases: bool = False
+    days: float = 0.0
+
+    @classmethod
+    def read(cls, text: str, where: str = "") -> Policy:
+        if text == "keep":
+            return cls()
+        if text == "tombstone":
+            return cls(True)
+        found = re.fullmatch(r"honour after (\d{1,4}) days?", text)
+        if found is None:
+            hint = "keep, tombstone, or honour after N days"
+            raise BadInput(f"deleted is {text!r}", code="channel.deleted", where=where, hint=hint)
+        return cls(True, float(found[1]))
+
+    def __str__(self) -> str:
+        return ("tombstone" if not self.days else f"honour after {self.days:.0f} days") if self.erases else "keep"
+
+
+def policy_of(mirror: Mirror, item: Item) -> Policy:
+    """The channel's own, else its guild's, else the archive's."""
+    number, guild = item.id.removeprefix("channel/"), str(item.detail.get("guild", ""))
+    told = item.detail.get("deleted") or mirror.policies.get(number) or mirror.policies.get(guild) or mirror.deleted
+    return Policy.read(str(told), item.id)
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    erased: int = 0
+    waiting: int = 0  # kept back by the brake
+    items: tuple[NewItem, ...] = ()
+    events: tuple[NewEvent, ...] = ()
+
+
+def settle(mirror: Mirror, item: Item, live: Live, kept: Kept, found: walk.Found) -> Settled:
+    """Erase what is due, as far as the brake has room. An operator's word permits what was confirmed by then."""
+    policy, number = policy_of(mirror, item), int(item.id.removeprefix("channel/"))
+    if not policy.erases:
+        return _told(item, number, 0, 0)
+    now, detail = live.now(), item.detail
+    believed, kept_back = (_moment(detail.get(name)) for name in ("believed", "disbelieved"))
+    gone = {one: since for one, since in kept.gone() if since > kept_back}
+    due = [one for one, since in gone.items() if since + policy.days * DAY <= now]
+    if not due:
+        return _told(item, number, 0, 0)
+    permitted = [one for one in due if gone[one] <= believed]
+    braked = [one for one in due if gone[one] > believed]
+    if braked:
+        doubted = {one for one in {*found.denied, *gone} if gone.get(one, now) > believed}
+        room = _room(mirror, item, kept.count(), max(len(doubted), rounds.denied(item, believed)), now)
+        permitted += braked[:room]
+        braked = braked[room:]
+    erased = _erase(mirror, item, live, kept, permitted[:AT_ONCE], found.witness) if permitted else []
+    return _told(item, number, len(erased), len(braked))
+
+
+def _room(mirror: Mirror, item: Item, kept: int, denied: int, now: int) -> int:
+    """How many may be erased now without an operator's word."""
+    if denied > trust.most_denied(kept):
+        return 0
+    guild = [one for one in channels(mirror.store) if one.detail.get("guild") == item.detail.get("guild")]
+    of_guild = trust.guild_quota(kept * max(1, len(guild))) - sum(_today(one.detail, now) for one in guild)
+    return max(0, min(trust.quota(kept) - _today(item.detail, now), of_guild))
+
+
+def _erase(mirror: Mirror, item: Item, live: Live, kept: Kept, ids: list[int], witness: int) -> list[int]:
+    """The quota is taken before: a crash makes us count too many, never too few."""
+    now = live.now()
+    taken = {"since": trust.stamp(now), "count": _today(item.detail, now) + len(ids)}
+    number = int(item.id.removeprefix("channel/"))
+    mirror.store.records.put((noted(number, erasing=taken),), (), "deletions")
+    return walk.erase(live, kept, ids, witness)
+
+
+def _today(detail: Mapping[str, Any], now: int) -> int:
+    told = detail.get("erasing")
+    told = told if isinstance(told, Mapping) else {}
+    return int(told.get("count", 0)) if _moment(told.get("since")) > now - DAY else 0
+
+
+def _moment(text: Any) -> int:
+    return trust.moment(str(text)) if text else -1
+
+
+def _told(item: Item, number: int, erased: int, waiting: int) -> Settled:
+    items = (noted(number, brake=waiting),) if waiting != item.detail.get("brake", 0) else ()
+    events: tuple[NewEvent, ...] = ()
+    if erased:
+        events += (NewEvent(item.id, "erased", detail={"messages": erased}),)
+    if waiting and not item.detail.get("brake"):
+        events += (NewEvent(item.id, "brake", "warning", detail={"messages": waiting}),)
+    return Settled(erased, waiting, items, events)
+
+
+# --- What an operator says ---
+
+
+def believed(kept: Kept, upto: int) -> list[int]:
+    """The messages that a word up to this moment is about."""
+    return [one for one, since in kept.gone() if since <= upto]
+
+
+def say(mirror: Mirror, channel: int, *, upto: int, why: str, who: str, word: str, count: int) -> None:
+    """Write down that what was confirmed by then is believed, or is to be kept for ever."""
+    event = NewEvent(item_id(channel), word, detail={"up to": trust.stamp(upto), "messages": count, "why": why})
+    mirror.store.records.put((noted(channel, **{word: trust.stamp(upto)}),), (event,), who)

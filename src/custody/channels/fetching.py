@@ -1,0 +1,175 @@
+"""Works off the files that messages named: some at a time, apart from the messages, for as long as it takes.
+
+A link that has expired or is refused is no verdict: its message is asked for a fresh one, once an hour at most. Refused
+twice, an hour apart, with the freshest link there is: lost, and wanted again when the message is seen again later. A
+server that stumbles is asked again after 1 minute, 10, an hour, 6, a day, and then every week, for ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from itertools import islice
+from typing import Any
+
+from custody.channels import attachments, media
+from custody.channels.attachments import Row, finder_of, is_over
+from custody.channels.discord import Gone, NoFile, Unreadable, Withheld
+from custody.channels.mirror import Mirror, Request, Told, item_id, kept, noted, number_of
+from custody.channels.table import Table
+from custody.channels.wanting import Wanted, state_of
+from custody.model.errors import Unsafe
+from custody.model.event import NewEvent
+
+BATCH = 20  # files, before their rows are written
+HOUR = timedelta(hours=1)
+PAUSES = tuple(timedelta(minutes=one) for one in (1, 10, 60, 360, 1440, 7 * 1440))
+DUE = "files_due"  # on the channel's item: when something that is wanted may be asked for again
+LEFT = "files_wanted"  # and how many are still wanted
+
+Raw = Mapping[str, Any]
+
+
+@dataclass(slots=True)
+class Fetched:
+    """What a batch came to."""
+
+    done: bool = True
+    kept: int = 0
+    lost: list[dict[str, str]] = field(default_factory=list)
+
+
+def batch(mirror: Mirror, channel: int) -> tuple[bool, Told]:
+    """Fetch some of what is wanted and due; answers whether that was all for now, and what there is to say."""
+    fetched, left, then = Fetched(), 0, ""
+    for table in (mirror.files(channel), mirror.assets(channel)):
+        rows = _due(mirror, table)
+        results = [_tried(mirror, channel, row) for row in rows]
+        for row in results:
+            fetched.kept += row["state"] == "kept"
+            if row["state"] == "lost":
+                fetched.lost.append({name: str(row.get(name, "")) for name in ("id", "message", "name", "why")})
+        if results:
+            table.upsert(results)
+        fetched.done &= len(rows) < BATCH
+        if len(rows) < BATCH:
+            waiting, next_ = _settle(table)
+            left, then = left + waiting, min(filter(None, (then, next_)), default="")
+    return fetched.done, _told(mirror, channel, fetched, left, then)
+
+
+def due(mirror: Mirror) -> list[Request]:
+    """Channels of which files were wanted and could not be had, and may be asked for again now."""
+    now = mirror.stamp()
+    waiting = [item for item in kept(mirror.store) if item.detail.get(DUE) and str(item.detail[DUE]) <= now]
+    return [Request("files", number_of(item)) for item in waiting]
+
+
+def _told(mirror: Mirror, channel: int, fetched: Fetched, left: int, then: str) -> Told:
+    told = {"kept": fetched.kept, "lost": len(fetched.lost), "wanted": left}
+    item = mirror.item(channel)
+    events = [NewEvent(item_id(channel), "files lost", "warning", detail={"files": fetched.lost})]
+    noting = fetched.done and item is not None and (item.detail.get(DUE, ""), item.detail.get(LEFT, 0)) != (then, left)
+    items = (noted(channel, **{DUE: then, LEFT: left}),) if noting else ()
+    return Told(told, items, tuple(events) if fetched.lost else ())
+
+
+def _wanted(table: Table, low: int) -> Iterator[Row]:
+    return (row.message for row in table.between(low) if row.versions and state_of(row.message) == "wanted")
+
+
+def _due(mirror: Mirror, table: Table) -> list[Row]:
+    low = Wanted.read(table.mark).low
+    if low is None:
+        return []
+    now = mirror.stamp()
+    return list(islice((row for row in _wanted(table, low) if str(row.get("next") or "") <= now), BATCH))
+
+
+def _settle(table: Table) -> tuple[int, str]:
+    """Write down from where on something is still wanted; answers how much that is, and when the first is due."""
+    mark = Wanted.read(table.mark)
+    if mark.low is None:
+        return 0, ""
+    left = list(_wanted(table, mark.low))
+    low = min((int(row["id"]) for row in left), default=None)
+    if low != mark.low:
+        table.upsert([], replace(mark, low=low).written())
+    return len(left), min((str(row.get("next") or "") for row in left), default="")
+
+
+# --- One file ---
+
+
+def _tried(mirror: Mirror, channel: int, row: Row) -> Row:
+    now = mirror.now()
+    row = row | {"at": mirror.stamp(), "tries": int(row.get("tries", 0)) + 1}
+    try:
+        return _with_fresh_link(mirror, channel, row, now)
+    except (Withheld, Unsafe) as refusal:
+        return _ended(row, "lost", why=refusal.message)
+    except NoFile as trouble:
+        pause = PAUSES[min(row["tries"], len(PAUSES)) - 1]
+        return row | {"why": trouble.message, "next": _stamp(now + pause)}
+
+
+def _with_fresh_link(mirror: Mirror, channel: int, row: Row, now: datetime) -> Row:
+    why, over = "its link has expired", is_over(str(row["url"]), now)
+    if not over:
+        try:
+            return _fetched(mirror, channel, row)
+        except Gone as refusal:
+            why = refusal.message
+    link = _fresh_link(mirror, channel, row, now)
+    if link and (over or link != row["url"]):  # by whose clock it has expired, the file server knows best
+        row = row | {"url": link}
+        try:
+            return _fetched(mirror, channel, row)
+        except Gone as refusal:
+            why = refusal.message
+    return _refused(row, why, now)
+
+
+def _refused(row: Row, why: str, now: datetime) -> Row:
+    """The freshest link there is was refused. Once may be a bad hour; twice, an hour apart, is an answer."""
+    first = row.get("refused")
+    if first and now - datetime.fromisoformat(str(first)) >= HOUR:
+        return _ended(row, "lost", why=why)
+    return row | {"refused": first or _stamp(now), "why": why, "next": _stamp(now + HOUR)}
+
+
+def _fresh_link(mirror: Mirror, channel: int, row: Row, now: datetime) -> str:
+    """From the message itself; empty if that is gone, or no longer names it."""
+    try:
+        raw = mirror.discord.message(channel, attachments.message_of(row))
+    except (Gone, Unreadable):
+        return ""
+    wanted = row.get("link")
+    links = finder_of(mirror).of(raw)
+    return next((one.url for one in links if (one.plain == wanted if wanted else str(one.id) == row["id"])), "")
+
+
+def _fetched(mirror: Mirror, channel: int, row: Row) -> Row:
+    pieces = _whole(mirror.discord.attachment(str(row["url"])), row)
+    got = media.keep(mirror.blobs, pieces, mirror.largest_file, str(channel))
+    return _ended(row, "kept", digest=got.digest, size=got.size)
+
+
+def _whole(pieces: Iterator[bytes], row: Row) -> Iterator[bytes]:
+    """The pieces, if they come to the size that was told."""
+    told, size = row.get("size"), 0
+    for piece in pieces:
+        size += len(piece)
+        yield piece
+    if told is not None and size != told:
+        raise NoFile(f"{size} bytes came instead of {told}", where=str(row["url"]))
+
+
+def _ended(row: Row, state: str, **facts: Any) -> Row:
+    dropped = ("next", "refused", "why", "tries", *(("url",) if state == "kept" else ()))
+    return {name: value for name, value in row.items() if name not in dropped} | {"state": state, **facts}
+
+
+def _stamp(moment: datetime) -> str:
+    return moment.isoformat(timespec="microseconds")

@@ -1,0 +1,163 @@
+"""A channel as the walks see it: the service that is asked about it, and the tables in which it is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import timedelta
+
+from custody.channels import attachments, seen, trust
+from custody.channels.crawl import Coverage
+from custody.channels.discord import Gone, Unreadable
+from custody.channels.mirror import Mirror
+from custody.channels.snowflake import HIGHEST, at
+from custody.channels.table import Table
+from custody.channels.trust import NO_SUCH, Ask, Doubt, Mark, Page, Raw, Span
+from custody.channels.versions import newer
+
+PAUSES = (1.0, 5.0, 30.0)  # seconds before a page that cannot be the answer is asked for again
+AHEAD = timedelta(days=1)  # by how much a service's clock may be ahead of ours
+UNKNOWN_MESSAGE = 10008
+
+
+class Live:
+    """The channel there."""
+
+    def __init__(self, mirror: Mirror, channel: int) -> None:
+        self._mirror, self._channel = mirror, channel
+
+    def now(self) -> int:
+        return self._mirror.store.now()
+
+    def page(self, after: int | None = None, before: int | None = None) -> Page:
+        page = self._page(Ask(after, before))
+        for pause in PAUSES:
+            if not page.bad:
+                break
+            self._mirror.discord.sleep(pause)
+            page = self._page(Ask(after, before))
+        return page
+
+    def _page(self, ask: Ask) -> Page:
+        now, newest = self.now(), min(HIGHEST, at(self._mirror.now() + AHEAD))
+        answer = self._mirror.discord.messages(self._channel, after=ask.after, before=ask.before, limit=ask.limit)
+        return trust.judge(self._channel, ask, answer, newest=newest, at=now)
+
+    def message(self, one: int) -> tuple[str, Raw | None]:
+        """Only a refusal in the service's own words speaks against a message; any other answer says nothing."""
+        try:
+            raw = self._mirror.discord.message(self._channel, one)
+        except Gone as gone:
+            return NO_SUCH if gone.facts.get("discord") == UNKNOWN_MESSAGE else "", None
+        except Unreadable:
+            return "", None
+        here = str(raw.get("channel_id", self._channel)) == str(self._channel)
+        return ("200", raw) if here and trust.identity(raw) == one else ("", None)
+
+
+class Kept:
+    """The channel here: its messages, and what is told of them besides."""
+
+    def __init__(self, mirror: Mirror, channel: int, table: Table | None = None) -> None:
+        self._mirror, self._channel = mirror, channel
+        self._table, self._seen = table or mirror.table(channel), mirror.seen(channel)
+        self.added = self.edited = self.marked = 0
+        self.revived, self.unread = list[int](), list[str]()
+
+    @property
+    def coverage(self) -> Coverage:
+        return Coverage.read(self._table.mark)
+
+    def keep(self, page: Page, spans: Sequence[Span]) -> None:
+        """Files first, then messages with the mark in one commit, then what is told without an edit."""
+        self.unread += page.unread
+        before = self.coverage
+        grown = before.grown(*spans)
+        known = self._known(page.ids, before)
+        sights = dict(zip(page.ids, page.sights, strict=True))
+        fresh = [raw for one, raw in sights.items() if one not in known or self._is_news(known[one], raw)]
+        self.added += sum(one not in known for one in page.ids)
+        self.edited += len(fresh) - sum(one not in known for one in page.ids)
+        here = [raw for one, raw in sights.items() if one not in known or known[one] is not None]
+        attachments.want(self._mirror, self._channel, here)
+        if fresh or grown != before:
+            self._table.upsert(fresh, grown.mark() if grown != before else "", trust.stamp(page.at), revive=False)
+        self._noted([raw for one, raw in sights.items() if known.get(one) is not None], page.at)
+
+    def _known(self, ids: Sequence[int], coverage: Coverage) -> dict[int, Raw | None]:
+        """Those of these that are here already, as they are here; None for one that was erased or is damaged."""
+        if not ids or ids[0] > coverage.upto:
+            return {}
+        wanted = set(ids)
+        rows = self._table.between(ids[0], ids[-1] + 1)
+        return {row.id: row.message if row.versions else None for row in rows if row.id in wanted}
+
+    def _is_news(self, known: Raw | None, raw: Raw) -> bool:
+        """A page does not bring back what was erased: one from a cache would undo the erasure."""
+        return known is not None and newer(known, raw)
+
+    def kept(self, low: int, high: int) -> Sequence[int]:
+        return [row.id for row in self._table.between(low + 1, high) if row.versions]
+
+    def erased(self, ids: Sequence[int]) -> list[int]:
+        if not ids:
+            return []
+        wanted = set(ids)
+        return [row.id for row in self._table.between(min(ids), max(ids) + 1) if row.deleted_at and row.id in wanted]
+
+    # --- Doubts ---
+
+    def doubt(self, one: int) -> Doubt:
+        row = self._seen.search(one)
+        return trust.doubt_of(row.message) if row and row.versions else Doubt()
+
+    def mark(self, ids: Iterable[int], mark: Mark) -> None:
+        doubts = {one: self.doubt(one).marked(mark) for one in ids}
+        self._seen.upsert([_row(one, doubt) for one, doubt in sorted(doubts.items())])
+        self.marked += len(doubts)
+
+    def _noted(self, messages: Sequence[Raw], at: int) -> None:
+        """What was shown is there: how it was last seen is kept, and nothing speaks against it any more."""
+        if not messages:
+            return
+        stamp, wanted = trust.stamp(at), {int(raw["id"]) for raw in messages}
+        seen.refresh(self._table, self._seen, messages, stamp)
+        rows = self._seen.between(min(wanted), max(wanted) + 1)
+        doubted = [row for row in rows if row.id in wanted and row.versions and trust.doubt_of(row.message).marks]
+        if doubted:
+            self._seen.upsert([{"id": str(row.id), "shown": stamp} for row in doubted])
+
+    def shown(self, raw: Raw, at: int) -> None:
+        """A direct look has shown it. What was erased comes back: something had lied."""
+        one = int(raw["id"])
+        row = self._table.search(one)
+        if row and row.deleted_at:
+            self.revived.append(one)
+        attachments.want(self._mirror, self._channel, [raw])
+        self._table.upsert([raw], asked_at=trust.stamp(at), revive=True)
+        self._noted([raw], at)
+
+    def gone(self) -> list[tuple[int, int]]:
+        """Messages that are gone there and kept here, and since when: all of the table is read."""
+        doubts = ((row.id, trust.doubt_of(row.message).confirmed()) for row in self._seen.between() if row.versions)
+        return [(one, since) for one, since in doubts if since is not None and self._is_here(one)]
+
+    def _is_here(self, one: int) -> bool:
+        row = self._table.search(one)
+        return row is not None and bool(row.versions)
+
+    def count(self) -> int:
+        return sum(bool(row.versions) for row in self._table.between())
+
+    def erase(self, ids: Sequence[int]) -> None:
+        """The tombstone first and the files after it: a crash in between leaves files that the daily sweep finds."""
+        rows = [row for one in ids if (row := self._table.search(one)) and row.versions]
+        self._table.delete([row.id for row in rows], self._mirror.stamp())
+        attachments.drop(self._mirror.blobs, self._channel, rows)
+        self._seen.delete(ids)
+
+
+def _row(one: int, doubt: Doubt) -> dict[str, object]:
+    row: dict[str, object] = {"id": str(one), "absent": [trust.written(mark) for mark in sorted(doubt.marks)]}
+    if since := doubt.confirmed():
+        row["gone"] = {"since": trust.stamp(since), "how": doubt.how}
+    return row

@@ -1,0 +1,89 @@
+"""How all channels stand, and with which code a run ends: the same for the engine, Azure's queues, Temporal and shards.
+
+0: all are whole, or were set aside by an operator's word. 1: somebody must look. 75: come again, only time is lacking.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from custody.channels.blobs import Blobs
+from custody.channels.crawl import Coverage
+from custody.channels.mirror import CHANNEL, kept, number_of
+from custody.channels.states import SET_ASIDE, Facts, State, state_of
+from custody.channels.table import Settings, Table
+from custody.model.item import Item
+from custody.model.job import Filter, Job
+from custody.stores import Store
+
+AGAIN = 75  # what a shell calls a temporary failure
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    item: Item
+    state: State
+
+    def __str__(self) -> str:
+        return f"{self.item.detail.get('title', self.item.id)} ({number_of(self.item)}): {self.state.sentence}"
+
+
+def standing_of(store: Store, blobs: Blobs, item: Item, jobs: Iterable[Job] = ()) -> Standing:
+    """One channel, from its item, its marks and what is asked of it."""
+    asked = list(jobs)
+    facts = Facts(
+        item.detail,
+        Coverage.read(Table(blobs, number_of(item), Settings()).mark),
+        store.now(),
+        failed=[job.id for job in asked if job.ended == "failed"],
+        busy=any(job.ended is None for job in asked),
+    )
+    return Standing(item, state_of(facts))
+
+
+def jobs_of(store: Store) -> Mapping[str, list[Job]]:
+    """What is asked of each channel, and what failed."""
+    found: dict[str, list[Job]] = {}
+    for job in store.queue.every(Filter(kind=f"{CHANNEL}/*")):
+        found.setdefault(job.lane, []).append(job)
+    return found
+
+
+def all_standing(store: Store, blobs: Blobs) -> Iterator[Standing]:
+    jobs = jobs_of(store)
+    for item in kept(store):
+        yield standing_of(store, blobs, item, jobs.get(str(number_of(item)), ()))
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """What a run has to say, and its code."""
+
+    code: int
+    lines: tuple[str, ...]
+
+
+def ending(found: Iterable[Standing], before: Mapping[str, str], finished: bool, failed: Iterable[Job] = ()) -> Ending:
+    """Judge how all channels stand after a run; `before` is how each stood when it began."""
+    standings = [one for one in found if not one.item.detail.get("set_aside")]
+    wrong = [one for one in standings if _is_wrong(one, before)]
+    lines = [str(one) for one in wrong]
+    orphans = [
+        job for job in failed if job.ended == "failed" and f"channel/{job.lane}" not in {s.item.id for s in standings}
+    ]
+    lines += [
+        f"job {job.id} ({job.kind} of {job.lane}) has ended as failed: `custody job show {job.id}`" for job in orphans
+    ]
+    if lines:
+        return Ending(1, (*lines, f"{len(lines)} of {len(standings) + len(orphans)} channels need somebody to look"))
+    open_ = [one for one in standings if one.state.word not in ("whole", *SET_ASIDE)]
+    if open_ or not finished:
+        return Ending(AGAIN, (*map(str, open_), "stopped; the next run goes on"))
+    aside = [str(one) for one in standings if one.state.word in SET_ASIDE]
+    return Ending(0, (*aside, "everything is up to date"))
+
+
+def _is_wrong(one: Standing, before: Mapping[str, str]) -> bool:
+    """What was set aside by an earlier run is known; what this run found is news."""
+    return one.state.alarming or (one.state.word in SET_ASIDE and before.get(one.item.id) != one.state.word)

@@ -1,0 +1,133 @@
+"""How a channel stands, in one word and one sentence, the worst first. Pure: the same for every way of running.
+
+What goes wrong with a channel is written into its item as its *trouble*: what, what was answered, since when, how
+often, and when it is tried again. A sync never ends as failed for what a service says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from custody.channels import trust
+from custody.channels.crawl import Coverage
+
+MINUTE, HOUR = 60 * 1_000_000, 3_600 * 1_000_000
+WORST_FIRST = (
+    "token", "no-intent", "brake", "damaged", "failing", "hidden", "unreadable", "gone", "gaps", "owed", "files",
+    "behind", "whole",
+)  # fmt: skip
+ALARMING = frozenset(WORST_FIRST[:6])  # a run that leaves one of these ends with 1
+SET_ASIDE = frozenset({"unreadable", "gone"})  # told once as an error, by the run that found it
+PAUSES: Mapping[str, Sequence[int]] = {  # before it is tried again; the last one for ever
+    "token": (60 * MINUTE,),
+    "unreadable": (HOUR, 6 * HOUR, 24 * HOUR),
+    "gone": (HOUR, 6 * HOUR, 24 * HOUR),
+    "hidden": (MINUTE, 10 * MINUTE, HOUR, 6 * HOUR),
+    "failing": (MINUTE, 2 * MINUTE, 10 * MINUTE, HOUR, 6 * HOUR),
+}
+TRIES = 3  # the same trouble so often, or for an hour, is failing
+
+Trouble = Mapping[str, Any]
+
+
+def trouble(known: Any, what: str, said: str, now: int) -> dict[str, Any]:
+    """What is written down when something went wrong, or wrong again."""
+    same = known if isinstance(known, Mapping) and known.get("what") == what else {}
+    tries = int(same.get("tries", 0)) + 1
+    pauses = PAUSES[what]
+    due = now + pauses[min(tries, len(pauses)) - 1]
+    since = str(same.get("since") or trust.stamp(now))
+    return {"what": what, "said": said[:300], "since": since, "tries": tries, "next": trust.stamp(due)}
+
+
+def is_due(known: Any, now: int) -> bool:
+    """Is it time to try again what went wrong?"""
+    return isinstance(known, Mapping) and bool(known.get("next")) and trust.moment(str(known["next"])) <= now
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """All that the state of a channel follows from."""
+
+    detail: Mapping[str, Any]
+    coverage: Coverage
+    now: int
+    failed: Sequence[int] = ()  # jobs of it that ended as failed
+    busy: bool = False  # something is queued or under way
+    owed: int = 0  # parts of it that have to be looked at again
+    damaged: int = 0
+    wanted: int = 0  # files that are wanted for more than a day, or lost
+    no_intent: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    word: str
+    sentence: str
+
+    @property
+    def alarming(self) -> bool:
+        return self.word in ALARMING
+
+
+def state_of(facts: Facts) -> State:
+    """The worst that can be said of a channel."""
+    told = facts.detail.get("trouble")
+    trouble = told if isinstance(told, Mapping) and told.get("what") else {}
+    sentences = {
+        "token": _troubled(trouble, "token", "the bot's token is refused", "put the right one into the token file"),
+        "no-intent": _if(facts.no_intent, "the bot lacks the message content intent: switch it on in the portal"),
+        "brake": _brake(facts),
+        "damaged": _if(facts.damaged, f"{facts.damaged} blocks are damaged: `custody channel verify`"),
+        "failing": _failing(facts, trouble),
+        "hidden": _troubled(trouble, "hidden", "it shows no messages at all", "may the bot read its history?"),
+        "unreadable": _troubled(trouble, "unreadable", "we may not read it", "give the bot back its permission"),
+        "gone": _troubled(trouble, "gone", "it is not there any more", "what was fetched is kept"),
+        "gaps": _if(facts.coverage.gaps, f"{_gaps(facts.coverage)} not fetched yet: `custody channel gaps` shows them"),
+        "owed": _if(facts.owed, f"{facts.owed} parts of it have to be looked at again"),
+        "files": _if(facts.wanted, f"{facts.wanted} files of it could not be had"),
+        "behind": _behind(facts, trouble),
+    }
+    word = next((one for one in WORST_FIRST if sentences.get(one)), "whole")
+    return State(word, sentences.get(word) or "kept up to date")
+
+
+def _if(condition: object, sentence: str) -> str:
+    return sentence if condition else ""
+
+
+def _gaps(coverage: Coverage) -> str:
+    count = len(coverage.gaps)
+    return f"{count} part{'s' if count > 1 else ''} of it {'are' if count > 1 else 'is'}"
+
+
+def _troubled(trouble: Trouble, what: str, plainly: str, hint: str) -> str:
+    if trouble.get("what") != what:
+        return ""
+    return f"{plainly} since {trouble['since']} ({trouble['said']}); tried again at {trouble['next']}; {hint}"
+
+
+def _brake(facts: Facts) -> str:
+    waiting = facts.detail.get("brake") or 0
+    return _if(waiting, f"{waiting} messages are gone there, too many to erase without a word of yours: "
+               "`custody channel believe` or `disbelieve`")  # fmt: skip
+
+
+def _failing(facts: Facts, trouble: Trouble) -> str:
+    if facts.failed:
+        named = ", ".join(map(str, facts.failed))
+        return f"job {named} has ended as failed; `custody job resume {facts.failed[0]}` tries again"
+    if trouble.get("what") != "failing":
+        return ""
+    old = facts.now - trust.moment(str(trouble["since"])) >= HOUR
+    return _troubled(trouble, "failing", "syncs fail", "`custody channel sync` tries now") if (
+        old or int(trouble["tries"]) >= TRIES
+    ) else ""  # fmt: skip
+
+
+def _behind(facts: Facts, trouble: Trouble) -> str:
+    if trouble:
+        return f"the last try met with {trouble['said']}; tried again at {trouble['next']}"
+    return _if(facts.busy, "something is being fetched") or _if(not facts.detail.get("round"), "it was not synced yet")

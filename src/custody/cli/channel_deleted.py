@@ -1,0 +1,118 @@
+"""custody channel deleted, believe, disbelieve, set-aside: what an operator says about what goes."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from custody.channels import deletions, trust
+from custody.channels.deletions import Policy
+from custody.channels.keeping import Kept
+from custody.channels.mirror import checked, item_id, noted
+from custody.channels.serving import open_mirror
+from custody.channels.snowflake import HIGHEST
+from custody.cli import running
+from custody.cli.configured import ConfigFile, StoreUrl, opened
+from custody.cli.running import Why
+from custody.model.errors import BadInput, NotFound
+from custody.model.event import NewEvent
+from custody.stores import Store
+
+Channel = Annotated[str, typer.Argument(help="the channel's number")]
+UpTo = Annotated[datetime | None, typer.Option("--up-to", help="gone by this moment (UTC); now unless told")]
+Yes = Annotated[bool, typer.Option("--yes", help="do not ask")]
+
+
+def deleted(
+    channel: Channel,
+    policy: Annotated[str, typer.Argument(help="keep, tombstone, or 'honour after N days'")],
+    why: Why,
+    config: ConfigFile = None,
+    store: StoreUrl = "",
+) -> None:
+    """Say what becomes here of messages that are gone there. What was erased before stays erased."""
+    told, number = str(Policy.read(policy, "policy")), checked(channel)
+    with opened(config, store) as (handle, _):
+        _known(handle, number)
+        event = NewEvent(item_id(number), "policy", detail={"deleted": told, "why": why})
+        handle.records.put((noted(number, deleted=told),), (event,), running.me())
+    print(f"channel {channel}: {told}")
+
+
+def believe(
+    channel: Channel,
+    why: Why,
+    up_to: UpTo = None,
+    unseen: Annotated[bool, typer.Option("--unseen", help="all that is kept is gone: nothing is left to ask")] = False,
+    yes: Yes = False,
+    config: ConfigFile = None,
+    store: StoreUrl = "",
+) -> None:
+    """Permit that messages which were confirmed to be gone there are erased here, as the channel's policy says."""
+    _say(config, store, channel, up_to, why=why, yes=yes, word="believed", unseen=unseen)
+
+
+def disbelieve(
+    channel: Channel, why: Why, up_to: UpTo = None, yes: Yes = False, config: ConfigFile = None, store: StoreUrl = ""
+) -> None:
+    """Keep for ever what was confirmed to be gone there until now, whatever the policy says."""
+    _say(config, store, channel, up_to, why=why, yes=yes, word="disbelieved")
+
+
+def _say(
+    config: Path | None,
+    store: str,
+    channel: str,
+    up_to: datetime | None,
+    *,
+    why: str,
+    yes: bool,
+    word: str,
+    unseen: bool = False,
+) -> None:
+    number = checked(channel)
+    with opened(config, store) as (handle, settings):
+        _known(handle, number)
+        mirror = open_mirror(handle, settings.channels, settings.home)
+        if mirror is None:
+            raise BadInput("there is no bot's token", code="discord.token", where=str(settings.channels.token_file))
+        upto = trust.moment(up_to.replace(tzinfo=UTC).isoformat()) if up_to else handle.now()
+        kept = Kept(mirror, number)
+        ids = list(kept.kept(-1, HIGHEST + 1)) if unseen else deletions.believed(kept, upto)
+        print(f"{len(ids)} messages that are kept are {word}: gone by {trust.stamp(upto)}")
+        if ids and not yes:
+            typer.confirm("Is that so?", abort=True)
+        if unseen and ids:
+            kept.mark(ids, (upto, trust.WORD, running.me()))
+        deletions.say(mirror, number, upto=upto, why=why, who=running.me(), word=word, count=len(ids))
+
+
+def set_aside(
+    channel: Channel,
+    why: Why,
+    back: Annotated[bool, typer.Option("--back", help="let it count again")] = False,
+    config: ConfigFile = None,
+    store: StoreUrl = "",
+) -> None:
+    """Let a channel's state no longer make a run end with an error; it is tried again all the same."""
+    number = checked(channel)
+    with opened(config, store) as (handle, _):
+        _known(handle, number)
+        event = NewEvent(item_id(number), "counts again" if back else "set aside", detail={"why": why})
+        handle.records.put((noted(number, set_aside=not back),), (event,), running.me())
+    print(f"channel {channel}: {'counts again' if back else 'set aside'}")
+
+
+def _known(store: Store, channel: int) -> None:
+    """Refuse a channel that was never mirrored."""
+    try:
+        store.records.item(item_id(channel))
+    except NotFound:
+        raise NotFound(
+            f"channel {channel} is not mirrored here",
+            code="channel.unknown",
+            hint="`custody channel list` shows which are",
+        ) from None

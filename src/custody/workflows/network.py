@@ -1,0 +1,65 @@
+"""The network for tasks: asked for by a definition, granted to its archive by an operator; else the task waits.
+
+How a way out is made and guarded is the border's (wayout.py, proxy.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from custody.border.egress import Asked, Permit, Rules, waits_for
+from custody.model.errors import CustodyError
+from custody.model.grant import NETWORK
+from custody.stores import Store
+from custody.workflows.archive import read_workflows
+from custody.workflows.archives import Archives, Kept
+from custody.workflows.definition import read
+from custody.workflows.makers import COMMIT_KIND, commit_key
+from custody.workflows.task import Definitions
+
+FACT = "network"
+"""What a commit's job keeps of what its definitions ask for."""
+
+
+def permit(store: Store, archive: str, rules: Rules) -> Permit:
+    subject = f"archive/{archive}"
+    return Permit(subject, lambda: store.grants.of(subject, NETWORK), rules)
+
+
+def asked_in(definitions: Definitions) -> list[Asked]:
+    """Each different wish once, of all workflows: those that a person or the clock starts too."""
+    found: list[Any] = []
+    for wish in (task.network for workflow in definitions.workflows for task in workflow.tasks if task.network):
+        plain = wish if isinstance(wish, bool) else list(wish)
+        if plain not in found:
+            found.append(plain)
+    return found
+
+
+def waits(store: Store, archive: str, asks: Sequence[Asked]) -> str:
+    """What tasks that ask like this wait for, and what to do; empty: for nothing."""
+    if not asks:
+        return ""
+    subject = f"archive/{archive}"
+    granted = store.grants.of(subject, NETWORK)
+    return next((text for wish in asks if (text := waits_for(wish, granted, subject))), "")
+
+
+def waiting(store: Store) -> Iterator[tuple[Kept, str]]:
+    """The archives whose tasks ask for what nobody has granted, and what to do."""
+    for kept in Archives(store).list():
+        if text := waits(store, kept.name, asked_by(store, kept)):
+            yield kept, text
+
+
+def asked_by(store: Store, kept: Kept) -> Sequence[Asked]:
+    """As its last revision was planned; if that did not look for it, as its definitions say."""
+    commit = store.queue.by_key(COMMIT_KIND, commit_key(kept.name, kept.last)) if kept.last else None
+    if commit is not None and FACT in commit.facts:
+        found: Sequence[Asked] = commit.facts[FACT]
+        return found
+    try:
+        return asked_in(read(read_workflows(kept.open(), kept.last)[0])) if kept.last else ()
+    except (CustodyError, OSError):  # one that does not answer now
+        return ()

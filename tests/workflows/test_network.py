@@ -1,0 +1,213 @@
+"""The network for tasks: asked for by a definition, granted by an operator; else the task waits and says for what."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from custody.border.confinement import Engine
+from custody.border.egress import Rules, lacking, read_place
+from custody.cli.archive import app
+from custody.cli.doctor import examine
+from custody.model.errors import BadInput
+from custody.workflows import network
+from workflows.desk import Desk, until
+
+ASKED = "custody archive grant proj network"
+INNER = Rules(inner=("127.0.0.0/8",))
+CONNECT = """
+    exec 3<>/dev/tcp/127.0.0.1/3128
+    printf 'CONNECT {place} HTTP/1.1\\r\\n\\r\\n' >&3
+    read -r said <&3; echo "$said"
+"""
+
+
+def workflow(asks: str, script: str = "echo there") -> dict[str, Any]:
+    return {"_workflows/a.yaml": f"- name: fetch\n  network: {asks}\n  shell: bash\n  script: |\n    {script}\n"}
+
+
+def told(desk: Desk, revision: int) -> str:
+    return str([reason.text for reason in desk.store.queue.why(desk.task(revision, "fetch").id)])
+
+
+def custody(desk: Desk, *words: str) -> str:
+    done = CliRunner().invoke(app, [*words, "--store", desk.store.url])
+    return done.output + str(done.exception or "")
+
+
+def grant(desk: Desk, value: str) -> None:
+    desk.store.grants.grant("archive/proj", "network", value, "ada", "a test")
+
+
+@contextmanager
+def server() -> Iterator[tuple[str, list[socket.socket]]]:
+    """Takes connections and keeps them."""
+    found: list[socket.socket] = []
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def take() -> None:
+            while True:
+                try:
+                    found.append(listener.accept()[0])
+                except OSError:
+                    return
+
+        threading.Thread(target=take, daemon=True).start()
+        yield f"127.0.0.1:{listener.getsockname()[1]}", found
+        listener.shutdown(socket.SHUT_RDWR)
+    for wire in found:
+        wire.close()
+
+
+@pytest.mark.parametrize(
+    ("asks", "words"),
+    [
+        ("true", "HOST"),
+        ("[data.example.org]", "data.example.org:443"),
+        ("http://data.example.org", "http://data.example.org:80"),
+    ],
+)
+def test_a_task_waits_for_a_grant_and_says_which(one_desk: Desk, asks: str, words: str) -> None:
+    revision = one_desk.commit(workflow(asks))
+    one_desk.notify(revision)
+    one_desk.run()
+    assert one_desk.task(revision, "fetch").ended is None
+    assert f"{ASKED} {words} --why" in told(one_desk, revision)
+    assert f"{ASKED} {words}" in custody(one_desk, "list", "--json")
+    assert "some of its tasks wait: it asks for" in custody(one_desk, "plan", "proj")
+    (planned,) = [event for event in one_desk.store.records.events(f"item/proj@{revision}") if event.type == "planned"]
+    assert f"{ASKED} {words}" in planned.detail["network"]
+    findings = [finding for finding in examine(one_desk.store.url, None) if " waits: " in finding.what]
+    assert [(finding.grade, finding.what[:13], finding.do) for finding in findings] == [
+        ("warning", "archive proj ", f"{ASKED} {words} --why …")
+    ]
+
+
+def test_an_archive_that_was_planned_before_this_was_looked_for_is_told_of_too(
+    one_desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(network, "FACT", "nothing was kept of it then")
+    revision = one_desk.commit(workflow("true"))
+    one_desk.notify(revision)
+    one_desk.run()
+    monkeypatch.undo()
+    assert network.FACT not in one_desk.task(revision, "COMMIT").facts
+    assert [kept.name for kept, _ in network.waiting(one_desk.store)] == ["proj"]
+
+
+def test_a_task_goes_where_it_asks_and_is_granted_and_nowhere_else(one_desk: Desk) -> None:
+    one_desk.shop = replace(one_desk.shop, network=INNER)
+    with server() as (place, taken):
+        other = f"127.0.0.1:{int(place.rpartition(':')[2]) + 1}"
+        script = (
+            CONNECT.format(place=place) + CONNECT.format(place=other) + CONNECT.format(place="data.example.org:443")
+        )
+        grant(one_desk, place)
+        grant(one_desk, other)
+        revision = one_desk.commit(workflow(f'["{place}"]', script))
+        one_desk.notify(revision)
+        one_desk.run()
+        assert one_desk.states("fetch", revision) == ["done"]
+        log = one_desk.log(revision, "fetch")
+        assert [line.split(" ")[1] for line in log.splitlines() if line.startswith("HTTP")] == ["200", "403", "403"]
+        assert f"custody: network: {other} is not asked for" in log
+        assert f"{ASKED} data.example.org:443" in log
+        assert len(taken) == 1
+
+
+def test_a_withdrawn_grant_cuts_a_running_task(one_desk: Desk) -> None:
+    one_desk.shop = replace(one_desk.shop, network=INNER)
+    with server() as (place, taken):
+        grant(one_desk, place)
+        revision = one_desk.commit(workflow("true", CONNECT.format(place=place) + "\n    cat <&3; echo cut\n"))
+        one_desk.notify(revision)
+        with one_desk.working():
+            until(lambda: taken)
+            one_desk.store.grants.withdraw("archive/proj", "network", place, "bo", "it leaked")
+            until(lambda: one_desk.task(revision, "fetch").ended)
+        assert one_desk.log(revision, "fetch").endswith("cut\n")
+
+
+def test_a_grant_alone_opens_no_inner_network(one_desk: Desk) -> None:
+    with server() as (place, taken):
+        grant(one_desk, place)
+        revision = one_desk.commit(workflow("true", CONNECT.format(place=place)))
+        one_desk.notify(revision)
+        one_desk.run()
+        assert "leads to a place that is not public" in one_desk.log(revision, "fetch")
+        assert taken == []
+
+
+def test_an_engine_that_cannot_hold_a_container_is_refused_in_words(one_desk: Desk) -> None:
+    one_desk.shop = replace(one_desk.shop, engine=Engine("docker"), images=("*",))
+    grant(one_desk, "data.example.org:443")
+    revision = one_desk.commit({"_workflows/a.yaml": "- name: fetch\n  image: x\n  network: true\n  command: y\n"})
+    one_desk.notify(revision)
+    one_desk.run()
+    job = one_desk.task(revision, "fetch")
+    assert (job.state, job.code) == ("failed", "task.network-image")
+
+
+def test_a_grant_ends_with_the_archive(one_desk: Desk) -> None:
+    custody(one_desk, "grant", "proj", "network", "*.example.org", "--why", "all of it")
+    assert one_desk.store.grants.of("archive/proj", "network") == ["*.example.org:443"]
+    custody(one_desk, "remove", "proj", "--why", "over")
+    assert one_desk.store.grants.of("archive/proj", "network") == []
+
+
+PLACES = {
+    "data.example.org": "data.example.org:443", "DATA.example.org:8443": "data.example.org:8443", "*": "*:443",
+    "http://data.example.org": "http://data.example.org:80", "*.example.org": "*.example.org:443", "*:22": "*:22",
+    "10.1.2.3": "10.1.2.3:443", "[fd00::1]:443": "[fd00::1]:443", "http://*.example.org:8080": "http://*.example.org:8080",
+}  # fmt: skip
+NO_PLACES = [
+    "", "localhost", "*.org", "**.example.org", "a.*.example.org", "*example.org", "data.example.org:", "https://a.b",
+    "data.example.org:0", "data.example.org:99999", "data.example.org/x", "a b.c", "ada@data.example.org", "2130706433",
+    "0177.0.0.1", "*.10.0.0.1", "data.example.org.", "-x.example.org", "fd00::1", "http://", "http://a.b/c", "a..b",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", PLACES)
+def test_a_place_has_one_reading(text: str) -> None:
+    assert str(read_place(text)) == PLACES[text]
+    assert str(read_place(PLACES[text])) == PLACES[text]
+
+
+@pytest.mark.parametrize("text", NO_PLACES)
+def test_what_is_no_place_is_refused(text: str) -> None:
+    with pytest.raises(BadInput):
+        read_place(text)
+
+
+COVERED = [
+    ("data.example.org", "data.example.org", True), ("*.example.org", "data.example.org", True), ("*", "a.b", True),
+    ("*.example.org", "a.data.example.org", False), ("*.example.org", "example.org", False), ("*", "a.b:80", False),
+    ("data.example.org", "http://data.example.org:443", False), ("*.example.org", "*.example.org", True),
+    ("*.example.org", "*", False), ("*.example.org", "*.a.example.org", False), ("data.example.org", "*.example.org", False),
+    ("*.example.org", "evilexample.org", False), ("http://a.b", "a.b:80", False),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("granted", "asked", "holds"), COVERED)
+def test_what_a_grant_covers(granted: str, asked: str, holds: bool) -> None:
+    assert (lacking([asked], [granted]) == []) is holds
+
+
+def test_the_rules_of_the_configuration_are_read_and_checked(tmp_path: Path) -> None:
+    from custody.cli.config import read
+
+    file = tmp_path / "custody.toml"
+    file.write_text('[network]\ninner = ["10.1.0.0/16"]\nconnections = 4\n')
+    assert [str(each) for each in read(file).network.networks()] == ["10.1.0.0/16"]
+    for wrong in ('inner = ["10.1.0.1/16"]', "connections = 0", 'connections = "x"', "iner = []"):
+        file.write_text(f"[network]\n{wrong}\n")
+        with pytest.raises(BadInput):
+            read(file)

@@ -13,14 +13,14 @@ from custody.engine.makers import Maker
 from custody.ingest.states import BATCH_KIND, JOB_KIND
 from custody.model.errors import NotFound
 from custody.model.job import Job
-from custody.model.shape import Check, Optional, either, flag, list_of, map_of, part, record, text, whole
+from custody.model.shape import Check, Optional, digits, either, flag, list_of, map_of, part, record, text, whole
 
 DELIVER: Final = "deliver/mail"
 _DEPOSIT: Final = "`custody batch submit`, or POST /api/v1/batches"
 _ABOUT: Final = re.compile(r"<batch-([0-9]{1,19})-[a-z0-9-]{1,40}-[0-9]{1,19}@[^<>@\s]{1,255}>")
 _SAID: Final = Optional(text())
-_NUMBER: Final = Optional(either(text(30), whole()))
-_YES: Final = Optional(either(text(10), flag))
+_NUMBER: Final = Optional(either(digits, whole()))
+_YES: Final = Optional(either(text(10, 1), flag))
 _COMMON: Final[dict[str, Check | Optional]] = {
     "profile": part, "payload": text(), "type": Optional(text(100)), "filename": _SAID, "submitter": _SAID,
     "update": _YES, "digest_type": Optional(text(100)), "digest_value": Optional(text(1000)), "title": _SAID,
@@ -71,7 +71,7 @@ BATCH_MAKER: Final = Maker(
 JOB_MAKER: Final = Maker(
     kind=JOB_KIND, behalf="parent", instead=_DEPOSIT, verify=_job_is_true,
     shape=record(
-        **_COMMON, row=either(text(30), whole()), line=_NUMBER, size=_NUMBER, local_ids=Optional(list_of(text())),
+        **_COMMON, row=either(digits, whole()), line=_NUMBER, size=_NUMBER, local_ids=Optional(list_of(text())),
     ),
 )  # fmt: skip
 DELIVER_MAKER: Final = Maker(

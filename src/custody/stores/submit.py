@@ -19,7 +19,7 @@ from custody.model.graph import Edge, satisfied
 from custody.model.job import Job, NewJob
 from custody.stores.graph import became_ready, count_child, ended_how, skip
 from custody.stores.history import write_event
-from custody.stores.rows import Tx, dumps, job_from, loads
+from custody.stores.rows import Tx, dumps, job_from, kept_text, loads
 
 MICROSECONDS = 1_000_000
 
@@ -160,7 +160,7 @@ def columns(new: NewJob, unmet: int, move: str, by: str) -> dict[str, Any]:
         "kind": new.kind, "key": new.key, "state": state, "runnable": int(new.machine.is_working(state)),
         "ended": new.machine.end(state), "lane": new.lane, "place": new.place, "collection": new.collection,
         "priority": new.priority, "unmet": unmet, "delay": microseconds(new.delay),
-        "payload": dumps(new.payload, "job payload"), "facts": dumps(new.facts, "job facts"), "parent": new.parent,
+        "payload": kept_text(new.payload, "job payload"), "facts": kept_text(new.facts, "job facts"), "parent": new.parent,
         "open": new.open, "when_empty": new.when_empty, "line": new.line, "task": new.task, "position": new.position,
         "supersedes": int(new.supersedes), "move": move, "by": by,
     }  # fmt: skip

@@ -25,7 +25,7 @@ from custody.model.quick import quick
 from custody.stores import graph
 from custody.stores.postgres.transaction import PostgresTx
 from custody.stores.postgres.wire import column, fits, numbers
-from custody.stores.rows import Tx, dumps, event_text, job_from
+from custody.stores.rows import Tx, event_text, job_from, kept_text
 from custody.stores.submit import Submitted, columns, first_detail, settle_in, submit_one, the_earlier
 
 MOST = 1000
@@ -230,11 +230,11 @@ def _values(orders: Sequence[Order], waits: Sequence[list[Wait]]) -> dict[str, A
     shapes = _Shapes()
     shape_of = [shapes.number(order) for order in orders]
     jobs = [order.job for order in orders]
-    facts = [dumps(job.facts, "job facts") for job in jobs] if any(job.facts for job in jobs) else []
+    facts = [kept_text(job.facts, "job facts") for job in jobs] if any(job.facts for job in jobs) else []
     moves = [order.move for order in orders] if any(order.move != orders[0].move for order in orders) else []
     return {
         "shapes": shapes.text(), "numbers": numbers(shape_of), "keys": column([job.key for job in jobs]),
-        "payloads": column([dumps(job.payload, "job payload") for job in jobs]), "facts": column(facts),
+        "payloads": column([kept_text(job.payload, "job payload") for job in jobs]), "facts": column(facts),
         "details": column([shapes.own_detail(job, shape) for job, shape in zip(jobs, shape_of, strict=True)]),
         "move": orders[0].move, "moves": column(moves),
         "unmets": numbers(sum(not wait.met for wait in needs) for needs in waits) if any(waits) else None,

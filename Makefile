@@ -69,11 +69,11 @@ clean:
 # The virtual environment grows in three steps, each kept by a stamp file.
 .venv/build: requirements/build.txt
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements/build.txt
+	$(BIN)/python -m pip install -q --disable-pip-version-check --only-binary :all: --require-hashes -r requirements/build.txt
 	@touch $@
 
 .venv/run: .venv/build requirements/run.txt pyproject.toml
-	$(BIN)/uv pip install -q --compile-bytecode --python $(BIN)/python --require-hashes -r requirements/run.txt
+	$(BIN)/uv pip install -q --compile-bytecode --python $(BIN)/python --only-binary :all: --require-hashes -r requirements/run.txt
 	$(BIN)/uv pip install -q --python $(BIN)/python --no-deps --no-build-isolation -e .
 	@touch $@
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from custody.model.acting import PROGRAM, Acting
+from custody.model.errors import CustodyError
 from custody.model.event import Event, NewEvent
 from custody.model.item import Item, Latest, NewItem
 from custody.model.job import Answer, Change, Claim, Failures, FanOut, Filter, HeldBy, Job, NewJob
@@ -24,6 +25,9 @@ class SubmittedJob(Protocol):
 
     @property
     def new(self) -> bool: ...
+
+    @property
+    def move(self) -> str: ...
 
 
 class Queue(Protocol):
@@ -174,11 +178,15 @@ class Store(Protocol):
 
     def now(self) -> int: ...
 
+    def troubles(self) -> Sequence[CustodyError]:
+        """What was found out about the store itself since this was last asked."""
+        ...
+
     def new_move(self) -> str: ...
 
     def acting_since(self) -> int: ...
 
-    def listen(self) -> None: ...
+    def listen(self) -> str: ...
 
     def wake(self) -> None: ...
 

@@ -11,6 +11,7 @@ import pytest
 
 from custody.border.confinement import Mount
 from custody.border.egress import Egress, Rules
+from custody.border.roots import ours
 from custody.border.sandbox import Sandboxes
 from rig.outside import Outside
 
@@ -47,4 +48,4 @@ class OutBox(Box):
     ca: Path
 
     def start(self, script: str = "", **more: Any) -> Any:
-        return super().start(script, **{"mounts": (Mount(self.ca, CA),), **more})
+        return super().start(script, **{"mounts": (Mount(ours(self.ca), CA),), **more})

@@ -7,14 +7,16 @@ import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from custody.border import containers, processes
 from custody.border.confinement import EXITED, LEASE, LOST, MEMORY, MIB, NOT_STARTED, STOPPED, TIMEOUT, Engine, Limits
-from custody.border.sandbox import Running, Sandboxes, Spec
-from custody.model.errors import BadInput
+from custody.border.roots import ours
+from custody.border.sandbox import Mount, Running, Sandboxes, Spec
+from custody.model.errors import BadInput, Refused
 from rig.podman import IMAGE, Podman
 
 
@@ -183,3 +185,20 @@ def test_an_engine_that_is_not_there_or_does_not_work_says_so() -> None:
         "no-such-engine is not installed"
     )
     assert containers.trouble(Engine("false", (), {"PATH": "/usr/bin:/bin"})).startswith("false does not work")
+
+
+def test_a_container_that_sees_another_folder_than_was_opened_is_refused(tmp_path: Path) -> None:
+    """As if it had been swapped before the engine bound it: our own process stands for the container's first."""
+    seen = next(path for path in sorted(Path("/run").iterdir()) if path.is_dir() and not path.is_symlink())
+    at = f"/run/{seen.name}"
+    spec = SimpleNamespace(mounts=(Mount(ours(tmp_path), at),))
+    made: Any = SimpleNamespace(spec=spec, init=SimpleNamespace(pid=os.getpid()))
+    opened = [os.open(folder, os.O_PATH) for folder in (seen, tmp_path)]
+    try:
+        containers._compare(made, opened[:1])
+        with pytest.raises(Refused) as caught:
+            containers._compare(made, opened[1:])
+    finally:
+        for descriptor in opened:
+            os.close(descriptor)
+    assert caught.value.code == "sandbox.mount"

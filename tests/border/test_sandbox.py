@@ -17,6 +17,7 @@ import custody
 from border.sandbox_rig import PATIENCE, Box, box, need
 from custody.border import bwrap
 from custody.border.confinement import decode_spec, encode_spec
+from custody.border.roots import Root, Source, ours
 from custody.border.sandbox import End, Limits, Mount, Running, Sandboxes, Spec, available
 from custody.model.errors import BadInput, NotFound, Refused, Unavailable
 
@@ -67,7 +68,7 @@ def test_read_only_mounts_are_seen_and_cannot_be_written(here: Box, tmp_path: Pa
     (tmp_path / "index").mkdir()
     (tmp_path / "index/db").write_text("rows")
     os.chmod(tmp_path / "index", 0o755)
-    mounts = (Mount(tmp_path / "index", "/inputs/index"), Mount(tmp_path / "index/db", "/inputs/one-file"))
+    mounts = (Mount(ours(tmp_path / "index"), "/inputs/index"), Mount(ours(tmp_path / "index/db"), "/inputs/one-file"))
     end, said = here.run("cat /inputs/index/db /inputs/one-file; echo x > /inputs/index/db", mounts=mounts)
     assert not end.ok
     assert said.startswith("rowsrows")
@@ -82,7 +83,7 @@ def test_a_socket_can_be_mounted_and_talked_to_without_any_network(here: Box, tm
     server.listen(1)
     with server:
         talk = "socket(S,1,1,0) and connect(S,pack('Sa*',1,'/run/custody')) and syswrite(S,'hello') or die $!"
-        running = here.start(argv=("perl", "-e", talk), mounts=(Mount(tmp_path / "s", "/run/custody"),))
+        running = here.start(argv=("perl", "-e", talk), mounts=(Mount(ours(tmp_path / "s"), "/run/custody"),))
         server.settimeout(PATIENCE)
         caller, _ = server.accept()
         with caller:
@@ -274,7 +275,7 @@ def test_a_running_sandbox_cannot_be_removed(here: Box) -> None:
 def test_a_source_that_does_not_exist_is_refused_and_leaves_no_folder(here: Box, tmp_path: Path) -> None:
     before = sorted(os.listdir(here.sandboxes.root))
     with pytest.raises(NotFound) as caught:
-        here.start("true", mounts=(Mount(tmp_path / "nothing", "/inputs/x"),))
+        here.start("true", mounts=(Mount(Source(Root("ours", tmp_path), "nothing"), "/inputs/x"),))
     assert caught.value.where == str(tmp_path / "nothing")
     assert sorted(os.listdir(here.sandboxes.root)) == before
 
@@ -324,7 +325,7 @@ def test_a_senseless_request_is_refused_before_anything_starts(fields: dict[str,
 )  # fmt: skip
 def test_a_mount_has_its_place(at: str) -> None:
     with pytest.raises(BadInput):
-        Mount(Path("/usr"), at)
+        Mount(ours(Path("/usr")), at)
 
 
 @pytest.mark.parametrize("limit", [{"memory": 0}, {"processes": -1}, {"open_files": True}, {"disk": 2**63}])
@@ -339,7 +340,7 @@ def test_a_request_survives_the_way_to_the_deadman() -> None:
         work=Path("/w"),
         script="echo é",
         env={"A": "b"},
-        mounts=(Mount(Path("/usr"), "/inputs/usr"),),
+        mounts=(Mount(ours(Path("/usr")), "/inputs/usr"),),
         secrets={"k": b"\x00\xff12"},
         limits=Limits(disk=5),
         timeout=1.5,

@@ -16,12 +16,13 @@ from custody.border.confinement import Engine, Mount, Spec
 from custody.border.deadman import Deadman
 from custody.border.disk import Disk
 from custody.border.egress import Egress
+from custody.border.roots import ours
 from rig.descriptors import descriptors_below
 
 
 def arguments(**fields: object) -> list[str]:
     spec = Spec(**({"name": "x", "work": Path("/w"), "argv": ("true",)} | fields))  # type: ignore[arg-type]
-    sources = {spec.work: "/stage/0", **{mount.source: "/stage/1" for mount in spec.mounts}}
+    sources = [f"/stage/{number}" for number in range(1 + len(spec.mounts))]
     return bwrap.arguments(spec, sources, lambda data: 7)
 
 
@@ -32,7 +33,7 @@ def test_the_network_is_never_the_hosts(network: Egress | None, tmp_path: Path) 
     assert "--share-net" not in made
     assert not {"/etc/resolv.conf", "/etc/services"} & set(made), "nothing tells of the network outside"
     spec = Spec(name="x", work=tmp_path, argv=("true",), network=network, image="a", engine=Engine("podman"))
-    words = containers.arguments(spec, "token", 1, tmp_path, None)
+    words = containers.arguments(spec, "token", 1, tmp_path, None, [])
     places = [place for place, word in enumerate(words) if word.startswith("--net")]
     assert [words[place : place + 2] for place in places] == [["--network", "none"]]
 
@@ -53,7 +54,7 @@ def test_every_wall_is_there(word: str) -> None:
 
 
 def test_nothing_is_mounted_writable_but_the_work_folder() -> None:
-    made = arguments(mounts=(Mount(Path("/data"), "/inputs/data"),))
+    made = arguments(mounts=(Mount(ours(Path("/usr")), "/inputs/data"),))
     binds = [place for place, word in enumerate(made) if word in ("--bind", "--dev-bind")]
     writable = [made[place + 1 : place + 3] for place in binds]
     assert writable == [["/stage/0", "/work"]]

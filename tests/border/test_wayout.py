@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import time
 import zipfile
@@ -204,11 +205,33 @@ def test_a_deadman_that_is_killed_takes_the_way_out_with_it(here: OutBox, outsid
     assert proxy is not None
     deadman = processes.look(proxy.parent)
     assert deadman is not None
-    processes.send(deadman, 9)
+    processes.send(deadman, signal.SIGKILL)
     wait_for(lambda: processes.look(proxy.pid) is None)
     wait_for(lambda: cut(outside))
     end = running.end()
     assert end is not None
+
+
+def test_who_finds_a_dead_deadman_ends_its_proxy_too(here: OutBox, outside: Outside) -> None:
+    running = slow(here, outside)
+    proxy = processes.look(proxy_of(running))
+    assert proxy is not None
+    deadman = processes.look(proxy.parent)
+    assert deadman is not None
+    processes.send(proxy, signal.SIGSTOP)  # it would not notice by itself
+    processes.send(deadman, signal.SIGKILL)
+    wait_for(running.end)
+    wait_for(lambda: cut(outside))
+    gone = processes.look(proxy.pid)
+    assert gone is None or gone.started != proxy.started
+
+
+def test_many_connections_at_once_are_a_matter_of_the_budget(here: OutBox, outside: Outside) -> None:
+    script = f"""set +e
+for n in $(seq 60); do {CURL} https://data.example.org/hello >>got & done; wait; grep -c hello got"""
+    end, printed = here.run(script, network=way(DATA, connections=200))
+    assert end.ok
+    assert printed.split()[-1] == "60", printed
 
 
 def test_sandboxes_without_a_way_out_have_no_proxy_and_no_variables(here: OutBox) -> None:

@@ -173,6 +173,22 @@ def test_an_unknown_profile_or_key_in_the_configuration_is_named(custody: Run) -
     assert "ingest.plaec" in said.err
 
 
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [
+        ("roots = 3", "storage.roots must be a table of paths"), ('roots = {a = 3}', "storage.roots must be a table"),
+        ('across = "a"', "storage.across must be a list of names"), ('across = ["a"]', "there is no root 'a'"),
+        ('roots = {"a:b" = "x"}', "neither ':' nor '/'"), ('roots = {main = "x"}', "a storage node of ingest has"),
+        ('root = {a = "x"}', "unknown key storage.root"),
+    ],
+)  # fmt: skip
+def test_a_mistake_in_the_storage_roots_is_named(custody: Run, lines: str, words: str) -> None:
+    Path("custody.toml").write_text(f"[storage]\n{lines}\n")
+    said = custody("item", "add", "x", "--folder", ".")
+    assert said.code == 2
+    assert words in said.err
+
+
 def test_checking_a_manifest_lists_every_fault(custody: Run) -> None:
     Path("m.checkm").write_text(
         "#%checkm_0.7\n#%profile | http://uc3.cdlib.org/registry/ingest/manifest/mrt-ingest-manifest\n"

@@ -17,6 +17,7 @@ from custody.cli.doctor import Finding, examine
 from custody.history.keys import load_key, make_key
 from custody.history.ledger import seal_once
 from custody.model.acting import system
+from custody.model.item import NewItem
 from custody.model.job import NewJob
 from custody.model.schedule import Schedule
 from custody.stores import open_store
@@ -152,6 +153,17 @@ def early_schedule(house: House) -> None:
     house.seal(house.home / "witness.txt")
 
 
+def folder_elsewhere(house: House) -> None:
+    """Told before items had places, and below no root that is named."""
+    house.change("insert into unplaced (item, folder) values ('map-1', '/srv/maps/1')")
+
+
+def open_root(house: House) -> None:
+    (house.home / "shared" / "store").mkdir(parents=True)
+    (house.home / "shared").chmod(0o777)
+    house.configure('witnesses = ["witness.txt"]\n[storage]\nroots = {shelf = "shared/store"}')
+
+
 CASES: dict[str, tuple[Callable[[House], None], str, str]] = {
     "a SQLite with known faults": (old_sqlite, "unsafe", "can corrupt a database"),
     "a store on a network disk": (network, "unsafe", "network file system"),
@@ -166,6 +178,8 @@ CASES: dict[str, tuple[Callable[[House], None], str, str]] = {
     "a schedule that cannot be run": (still_schedule, "warning", "nightly stands still: there is no time zone"),
     "a schedule that was mended and not continued": (mended_schedule, "warning", "nightly stands still"),
     "a schedule that a wrong clock sent far ahead": (early_schedule, "warning", "nightly comes no sooner than"),
+    "a folder that no robot sees any more": (folder_elsewhere, "warning", "1 item had a folder below no storage root"),
+    "a root that others may swap": (open_root, "unsafe", "storage root shelf: everybody may write to"),
     "a counter that is wrong": (miscounted, "unsafe", "unmet"),
 }
 
@@ -184,6 +198,17 @@ def test_the_doctor_finds(house: House, name: str) -> None:
     said = [finding for finding in house.findings() if words in finding.what]
     assert [finding.grade for finding in said] == [grade], house.findings()
     assert said[0].do, "it says what to do"
+
+
+def test_a_folder_becomes_a_place_as_soon_as_its_root_is_named(house: House) -> None:
+    with open_store(house.url) as store:
+        store.records.put([NewItem("map-1")])
+    folder_elsewhere(house)
+    assert any("/srv/maps/1" in finding.what for finding in house.findings())
+    house.configure('witnesses = ["witness.txt"]\n[storage]\nroots = {shelf = "/srv/maps"}')
+    assert not any("/srv/maps/1" in finding.what for finding in house.findings())
+    with open_store(house.url) as store:
+        assert store.records.item("map-1").place == "shelf:1"
 
 
 def test_the_doctor_says_that_it_knows_of_no_witness_without_a_configuration(house: House) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import email
 import json
 import os
 import re
@@ -9,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -93,7 +95,7 @@ def test_the_image_copies_what_there_is_runs_as_nobody_special_and_starts_a_comm
     assert f'{entry[1]} = "custody.cli:main"' in (ROOT / "pyproject.toml").read_text()
     makefile = (ROOT / "Makefile").read_text()
     for part in (
-        "--require-hashes",
+        "--only-binary :all: --require-hashes",
         "--no-deps --no-build-isolation",
         "requirements/build.txt",
         "requirements/run.txt",
@@ -164,6 +166,36 @@ def test_the_distribution_has_a_name_of_its_own_and_the_command_stays() -> None:
     assert project["scripts"] == {"custody": "custody.cli:main"}
 
 
+def test_what_is_built_is_called_so_and_brings_one_package_and_one_command(tmp_path: Path) -> None:
+    """Asked of the wheel itself, as pip reads it."""
+    subprocess.run(
+        [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)], cwd=ROOT, check=True,
+        capture_output=True, timeout=120,
+    )  # fmt: skip
+    (wheel,) = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel) as built:
+        names = built.namelist()
+        (metadata,) = [name for name in names if name.endswith(".dist-info/METADATA")]
+        said = email.message_from_bytes(built.read(metadata))
+        scripts = built.read(metadata.replace("METADATA", "entry_points.txt")).decode()
+    assert said["Name"] == "custody-archive"
+    assert {name.split("/")[0] for name in names} == {"custody", metadata.split("/")[0]}
+    assert scripts.split() == ["[console_scripts]", "custody", "=", "custody.cli:main"]
+    wanted = [one for one in said.get_all("Requires-Dist") or [] if re.match(r"custody\b", one)]
+    assert wanted == [], "it does not want itself, by whichever name"
+
+
+def test_an_image_of_ours_is_never_looked_for_at_a_registry() -> None:
+    """A short name is completed by whoever configures registries; with `build`, compose pulls first unless told."""
+    assert (compose()["x-custody"]["image"], compose()["x-custody"]["pull_policy"]) == ("localhost/custody", "build")
+    for file in (DEPLOY / "compose.yaml", DEPLOY / "Containerfile", ROOT / "docs" / "how-to" / "containers.md"):
+        text = file.read_text()
+        assert not re.search(r"podman build .*-t custody\b", text), file
+        for line in re.findall(r"podman run .*", text):
+            assert "--pull=never" in line, line
+            assert " localhost/custody " in line, line
+
+
 def mirror_steps() -> list[dict[str, Any]]:
     found = YAML(typ="safe").load((DEPLOY / "github-actions" / "mirror-channels.yml").read_text())
     steps: list[dict[str, Any]] = found["jobs"]["mirror"]["steps"]
@@ -180,7 +212,7 @@ def test_the_workflow_installs_by_commit_and_hash_before_it_writes_a_secret() ->
     assert names.index("Look at what was fetched") < names.index("Install") < secret
     for line in steps[names.index("Install")]["run"].splitlines():
         if " pip install " in line:
-            listed = re.search(r"--require-hashes -r \.custody/(\S+)$", line)
+            listed = re.search(r"--only-binary :all: --require-hashes -r \.custody/(\S+)$", line)
             assert listed or line.endswith("--no-deps --no-build-isolation ./.custody"), line
             assert not listed or (ROOT / listed[1]).is_file(), line
 

@@ -65,7 +65,7 @@ def test_a_deposit_is_stored_by_the_service_and_every_digest_is_that_of_the_byte
     assert [home.batch(batch).state for batch in (first, second)] == ["completed"] * 2
     (job,) = home.jobs(second)
     ark = job.facts["primary"]
-    assert (job.facts["version"], job.facts["folder"], job.lane) == (2, "", "papers")
+    assert (job.facts["version"], home.store.records.item(ark).place, job.lane) == (2, "", "papers")
     for file in home.world.inventory.files(ark, 2):
         assert hashlib.sha256(storage.root.file(ark, file.name).read_bytes()).hexdigest() == file.sha256
     held = node_of(home, storage).manifest(ark)

@@ -151,6 +151,25 @@ ROWS: dict[str, Row] = {
         {CASES: least(9), "slower": most(2.0), "memory grown": most(0.25)},
         "one process answers everybody: a question waits for the answers to four others at most, which take two milliseconds each",
     ),
+    "P1": Row(
+        "Behind a pooler that gives every transaction another session, servers crash and nothing acknowledged is lost,"
+        " nor any stranger hurt",
+        {
+            "crashes": least(20, 500),
+            "acknowledged": least(1_000, 25_000),
+            "lost": most(0),
+            "strangers hurt": most(0),
+            "lost by the old way": least(1),
+        },
+    ),
+    "P2": Row(
+        "A store opened before a fork answers every child for itself",
+        {"forks": least(40, 2_000), "answers": least(1_600, 80_000), "wrong answers": most(0), "hung": most(0)},
+    ),
+    "P11": Row(
+        "Only what a standby has is acknowledged, however the wait for it ends",
+        {"tries": least(50, 2_500), "acknowledged too early": most(0), "by the old way": least(1)},
+    ),
     "P3": Row(
         "A hostile chat service: what was kept never shrinks but by a confirmed, permitted deletion",
         {"seeds": least(4_400, 80_000), "sorts": least(60), "former": least(200, 2_000), "rules": least(12)},

@@ -102,6 +102,9 @@ SERVICES = {
             lambda: postgres_folder() is not None,
             apt=("postgresql",),
         ),
+        Service(
+            "pgbouncer", "the store behind a pooler", programs("pgbouncer"), apt=("pgbouncer",), needs=("postgresql",)
+        ),
         Service("java", "runs ZooKeeper", programs("java"), apt=("default-jre-headless",)),
         Service(
             "zookeeper",

@@ -93,6 +93,32 @@ class Postgres:
             name = sql.Identifier(url.rpartition("/")[2])
             self._tell(sql.SQL("drop database if exists {} with (force)").format(name))
 
+    def standby(self, name: str = "standby") -> Postgres:
+        """A copy of it that follows it, known to it by that name; started, and promoted by `promote`."""
+        copy = Postgres.__new__(Postgres)
+        copy.__dict__.update(self.__dict__)
+        copy.folder = room("postgres", self.user)
+        copy.port = free_port()
+        copy.settings = self.settings | {"port": str(copy.port)}
+        copy.program = Program("standby", copy.folder / "log", user=self.user, dies_by=STOP["immediate"])
+        copy._numbers, copy._spare = itertools.count(1_000_000), []
+        source = f"{self.url().replace('/postgres', '')}/postgres?application_name={name}"
+        words: list[str | Path] = [self._tool("pg_basebackup"), "-D", copy.data, "-R", "-c", "fast", "--no-sync"]
+        self._do([*words, "-d", source], copy.folder / "log")
+        copy.start()
+        return copy
+
+    def promote(self) -> None:
+        with psycopg.connect(self.url(), autocommit=True) as connection:
+            connection.execute("select pg_promote(true, 60)")
+
+    def set(self, **settings: str) -> None:
+        """Change settings of a server that runs."""
+        with psycopg.connect(self.url(), autocommit=True) as connection:
+            for name, value in settings.items():
+                connection.execute(sql.SQL("alter system set {} = {}").format(sql.Identifier(name), sql.Literal(value)))
+            connection.execute("select pg_reload_conf()")
+
     def remove(self) -> None:
         self.stop("immediate")
         shutil.rmtree(self.folder, ignore_errors=True)
@@ -119,14 +145,16 @@ class Postgres:
         password.chmod(0o600)
         words: list[str | Path] = [self._tool("initdb"), "-D", self.data, "-U", "custody"]
         words += ["-E", "UTF8", "--locale=C", "-A", "scram-sha-256", "--pwfile", password, "--no-sync"]
-        log = self.folder / "log"
+        self._do(words, self.folder / "log")
+
+    def _do(self, words: list[str | Path], log: Path) -> None:
         with log.open("wb") as output:
             done = subprocess.run(
                 [*as_user(self.user), *words],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                cwd=self.folder,
+                cwd=log.parent,
             )
         if done.returncode:
-            raise CannotStart(f"initdb failed:\n{tail(log)}")
+            raise CannotStart(f"{Path(words[0]).name} failed:\n{tail(log)}")

@@ -17,12 +17,15 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
+
+import pytest
 
 from rig.install import program
 
@@ -252,3 +255,17 @@ def is_running(pid: int) -> bool:
 
 def tail(log: Path, lines: int = 20) -> str:
     return "\n".join(log.read_text(errors="replace").splitlines()[-lines:]) if log.exists() else "(no log)"
+
+
+AGAIN = "import subprocess, sys; subprocess.run([sys.executable, '-c', '1'], check=True)"
+
+
+def reachable_python(words: list[str]) -> str:
+    """An interpreter of our own version that this user may start."""
+    for python in (sys.executable, f"/usr/bin/python{sys.version_info[0]}.{sys.version_info[1]}"):
+        try:
+            if subprocess.run([*words, python, "-c", AGAIN], cwd="/", capture_output=True).returncode == 0:
+                return python
+        except OSError:
+            continue
+    pytest.skip(f"{pwd.getpwuid(os.geteuid()).pw_name}'s Python can be started by nobody else")

@@ -17,6 +17,7 @@ import pytest
 
 from custody.border import processes
 from custody.border.egress import Permit, Rules
+from custody.border.roots import Root, roots
 from custody.engine import Serving, Settings, Worker
 from custody.model.errors import BadInput, NotFound, Unavailable
 from custody.model.item import NewItem
@@ -60,6 +61,7 @@ def home(tmp_path: Path) -> Path:
     for name in ("map-1", "map-2"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "page.txt").write_text(f"the page of {name}\n")
+    (tmp_path / "custody.toml").write_text('[storage]\nroots = {maps = "."}\n')
     with open_store(f"sqlite:///{tmp_path / 'custody.db'}"):
         pass
     return tmp_path
@@ -67,7 +69,7 @@ def home(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def yard(home: Path) -> Iterator[Yard]:
-    made = Yard(home / "yard")
+    made = Yard(home / "yard", roots([Root("maps", home)]))
     yield made
     left = [*(home / "yard").glob("boxes/*"), *(home / "yard").glob("work/*")]
     made.close()
@@ -76,7 +78,7 @@ def yard(home: Path) -> Iterator[Yard]:
 
 
 def item(home: Path) -> Item:
-    return Item("map-1", frozenset({"object"}), 1, 1, "atlas", "f1", {"folder": str(home / "map-1")})
+    return Item("map-1", frozenset({"object"}), 1, 1, "atlas", "f1", place="maps:map-1")
 
 
 def run(robot: Robot, home: Path, yard: Yard, **more: Any) -> Report:
@@ -241,7 +243,7 @@ def test_one_that_is_ended_because_its_lease_was_in_doubt_is_not_to_blame(home: 
         robot = read_label(path)
         with pytest.raises(Interrupted):
             run(robot, home, yard, trusted=lambda: 0.0)
-        store.records.put([NewItem("map-1", frozenset({"object"}), detail={"folder": str(home / "map-1")})])
+        store.records.put([NewItem("map-1", frozenset({"object"}), place="maps:map-1")])
         subscribe(store, [robot])
         sweep(store, robot)
         worker = Worker(store, Serving(tuple(kinds(store, [robot], yard=yard))), Settings(threads=2, lease=30))
@@ -276,7 +278,7 @@ def test_a_worker_that_is_killed_leaves_nothing_that_its_successor_does_not_end(
 
     started: list[subprocess.Popen[bytes]] = []
     with open_store(url) as store:
-        store.records.put([NewItem("map-1", frozenset({"object"}), detail={"folder": str(home / "map-1")})])
+        store.records.put([NewItem("map-1", frozenset({"object"}), place="maps:map-1")])
         try:
             started.append(subprocess.Popen(command, cwd=home))
             wait_until(sleepers)
@@ -317,7 +319,7 @@ def test_it_runs_from_the_command_line(home: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("TMPDIR", str(home))
     label(home, "cat /inputs/item/page.txt")
     with open_store(f"sqlite:///{home / 'custody.db'}") as store:
-        store.records.put([NewItem("map-1", frozenset({"object"}), detail={"folder": str(home / "map-1")})])
+        store.records.put([NewItem("map-1", frozenset({"object"}), place="maps:map-1")])
         said = Said(home, "robot", "run", ".", "--once")
         assert (said.code, said.out) == (0, "pages: 1 went well\n"), said.err
         assert store.records.events("item/map-1")[-1].detail == {"output": "the page of map-1\n"}

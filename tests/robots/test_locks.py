@@ -144,7 +144,7 @@ def _spoil(table: str, column: str, key: str) -> Callable[[Store], None]:
     return act
 
 
-FOLDER = plain(work=lambda item, report: report.note(folder=item.detail["folder"]))
+SHELF = plain(work=lambda item, report: report.note(shelf=item.detail["shelf"]))
 OVER = threading.Event()
 NOTHING: Callable[[Store], None] = lambda store: None  # noqa: E731
 
@@ -161,7 +161,7 @@ CASES: dict[str, tuple[Robot, Callable[[Store], None], str, list[str]]] = {
         plain(work=on_bad(lambda report: OVER.wait(PATIENCE) and None), timeout=6.0), NOTHING, "timeout", [],
     ),
     "its lock is busy": (plain(), lambda store: store.leases.claim("robot/r/bad", "bo", 900), "busy", []),
-    "its row cannot be read": (FOLDER, _spoil("item", "detail", "id"), "broken", []),
+    "its row cannot be read": (SHELF, _spoil("item", "detail", "id"), "broken", []),
     "its job cannot be read": (plain(), _spoil("job", "payload", "key"), "broken", []),
 }  # fmt: skip
 
@@ -172,7 +172,7 @@ def test_each_case_is_reported_as_what_it_is_and_the_others_go_on(case: str, fil
     store = file_store
     subscribe(store, [line])
     others = [f"item-{number:02}" for number in range(20)]
-    store.records.put([NewItem(name, detail={"folder": "/srv"}) for name in (*others, "bad")])
+    store.records.put([NewItem(name, detail={"shelf": "/srv"}) for name in (*others, "bad")])
     plant(store)
     OVER.clear()
     _, tally = watched(store, [line], Locks(store.leases, "ann", 60, items=store.leases))

@@ -44,7 +44,7 @@ def work(store: Store, path: Path, home: Path) -> None:
     robot = read_label(path)
     subscribe(store, [robot])
     sweep(store, robot)
-    with closing(Yard(home / "yard", Rules(inner=("127.0.0.0/8",)))) as yard:
+    with closing(Yard(home / "yard", network=Rules(inner=("127.0.0.0/8",)))) as yard:
         Worker(store, Serving(tuple(kinds(store, [robot], yard=yard))), Settings(1, 6.0)).run_until_quiet()
 
 

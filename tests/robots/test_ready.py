@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,11 +19,14 @@ import bagit
 import ocfl
 import pytest
 
-from custody.model.errors import BadInput, Unavailable
+from custody.border.roots import Root, roots
+from custody.model.errors import BadInput, CustodyError, Unavailable
 from custody.model.item import Item
 from custody.robots import Report, Robot
+from custody.robots.confined import Turn, Yard
 from custody.robots.lint import lint
 from custody.robots.program import Program
+from custody.robots.question import located
 from custody.robots.ready import bags, fixity, formats, ocfl_objects
 from custody.robots.ready.text import text
 from custody.robots.ready.virus import VARIABLE, virus
@@ -62,7 +65,13 @@ def write_inventory(folder: Path, inventory: dict[str, object]) -> None:
 
 def tried(robot: Robot, folder: Path) -> Report:
     report = Report()
-    robot(Item("x", frozenset({"object"}), 1, 1, detail={"folder": str(folder)}), report)
+    here = roots([Root("here", folder.parent)])
+    item = located(Item("x", frozenset({"object"}), 1, 1, place=f"here:{folder.name}"), here)
+    if isinstance(robot.work, Program):
+        with closing(Yard(folder.parent / "yard", here)) as yard:
+            robot.work.run(item, report, Turn(yard=yard))
+    else:
+        robot(item, report)
     return report
 
 
@@ -284,3 +293,19 @@ def test_text_is_extracted_by_a_program_of_its_own(tmp_path: Path, confined: boo
     assert (kept / "text.txt").read_text() == "four score and seven\nhello you"
     with pytest.raises(Unavailable, match="no OCFL object here"):
         tried(extract, tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize("path", ["../secret", "/etc/passwd", "v1/content/link", "v1/../../secret"])
+def test_an_inventory_that_leads_out_of_its_object_is_not_followed(tmp_path: Path, path: str) -> None:
+    (tmp_path / "secret").write_text("not of this object")
+    folder = stored(tmp_path / "object", FILES)
+    (folder / "v1" / "content" / "link").symlink_to(tmp_path / "secret")
+    inventory = json.loads((folder / "inventory.json").read_bytes())
+    digest = hashlib.sha512(b"not of this object").hexdigest()
+    inventory["manifest"][digest] = [path]
+    inventory["versions"]["v1"]["state"][digest] = ["secret"]
+    write_inventory(folder, inventory)
+    for robot in (fixity, formats, bags):
+        with pytest.raises(CustodyError) as caught:
+            tried(robot, folder)
+        assert caught.value.code in ("place.path", "place.link")

@@ -8,22 +8,25 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from custody.border.roots import Root, roots
 from custody.engine import Backoff
 from custody.model.event import NewEvent
 from custody.model.item import NewItem
 from custody.model.job import Filter
 from custody.robots import Item, Report, Robot, robot
+from custody.robots.confined import Yard
 from custody.robots.cycle import subscribe
 from custody.robots.lint import lint
 from custody.robots.restart import restart, undo
 from custody.robots.sweeping import sweep
 from custody.stores import Store, open_store
 from custody.stores.recount import recount
-from robots.lines import make, run, types
+from robots.lines import make, run, types, watched
 
 
 def test_a_robot_is_tested_by_calling_it() -> None:
@@ -126,6 +129,44 @@ def test_a_change_during_the_work_is_not_lost_and_its_own_edit_does_not_wake_it(
     store.records.put([NewItem("x", fingerprint="outside-3")])
     run(store, editor)
     assert runs == ["outside-1", "outside-2", "outside-3"]
+
+
+SNEAKS: dict[str, Callable[[Item, Report], None]] = {
+    "by its report": lambda item, report: report.changed(item, "f2", folder="/etc"),
+    "whose turn it is": lambda item, report: report.changed(item, "f2", robot_priority=1),
+    "past its report": lambda item, report: setattr(report, "edited", NewItem(item.id, detail={"title": "x"})),
+    "its place": lambda item, report: setattr(report, "edited", NewItem(item.id, place="main:other")),
+}
+
+
+@pytest.mark.parametrize("how", SNEAKS)
+def test_a_robot_cannot_set_what_the_system_reads_and_its_run_fails(store: Store, how: str) -> None:
+    @robot(name="sneak", version="1", event="Edited", when={"old": {"Edited"}}, edits=True)
+    def sneak(item: Item, report: Report) -> None:
+        SNEAKS[how](item, report)
+
+    store.records.put([NewItem("x", fingerprint="f1", detail={"pages": 1}, place="main:x")])
+    run(store, sneak)
+    item = store.records.item("x")
+    assert (item.fingerprint, item.detail, item.place) == ("f1", {"pages": 1}, "main:x")
+    assert [failure.code for failure in store.queue.failures()] == ["robot.reserved"]
+    assert "Edited" not in store.records.latest("x")
+
+
+def test_a_robot_is_told_the_folder_of_its_items_place_and_believes_nothing_else(store: Store, tmp_path: Path) -> None:
+    told: dict[str, object] = {}
+
+    @robot(name="where", version="1", event="Seen", when={"old": {"Seen"}})
+    def where(item: Item, report: Report) -> None:
+        told[item.id] = item.detail.get("folder")
+
+    (tmp_path / "x").mkdir()
+    (tmp_path / "link").symlink_to("/etc")
+    places = {"here": "main:x", "elsewhere": "tape:x", "gone": "main:gone", "none": "", "link": "main:link"}
+    store.records.put([NewItem(name, place=place) for name, place in places.items()])
+    watched(store, [where], yard=Yard(roots=roots([Root("main", tmp_path)])))
+    assert told == {"here": str(tmp_path / "x"), "elsewhere": None, "gone": None, "none": None}
+    assert [failure.code for failure in store.queue.failures()] == ["place.link"]
 
 
 def test_work_that_takes_too_long_is_told_so_and_records_nothing(store: Store) -> None:

@@ -29,7 +29,7 @@ def test_a_line_can_be_tried_with_nothing_but_the_command_line(
     custody: Custody, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "pages.py").write_text(PAGES)
-    assert told("item", "add", "map-1", "map-2", "--type", "map", "--detail", '{"folder": "/srv/maps"}') == 0
+    assert told("item", "add", "map-1", "map-2", "--type", "map", "--detail", '{"scale": "1:25000"}') == 0
     assert told("event", "add", "map-1", "received", "--why", "on tape 12") == 0
     assert "one that has never run: --load" in custody("dry-run", "pages", code=2)
     assert "map-1\n1 item\n" in custody("dry-run", "pages", "--load", "pages.py")
@@ -38,7 +38,7 @@ def test_a_line_can_be_tried_with_nothing_but_the_command_line(
     assert custody("run", "pages.py", "--once") == "pages: 1 went well\n"
     with open_store(f"sqlite:///{tmp_path / 'custody.db'}") as store:
         item, events = store.records.item("map-1"), store.records.events("item/map-1")
-    assert (item.types, item.detail) == ({"map"}, {"folder": "/srv/maps"})
+    assert (item.types, item.detail) == ({"map"}, {"scale": "1:25000"})
     received = (events[1].type, events[1].outcome, events[1].agent, events[1].detail)
     assert received == ("received", "success", "ada", {"why": "on tape 12"})
     assert events[2].type == "pages counted"
@@ -58,3 +58,27 @@ def test_what_cannot_be_told_is_said_so(
     capfd.readouterr()
     assert told("event", "add", *words, "--why", "to see") == 2
     assert reason in capfd.readouterr().err
+
+
+def test_an_item_is_told_with_its_folder_below_a_storage_root(
+    custody: Custody, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "maps" / "map-1").mkdir(parents=True)
+    (tmp_path / "maps" / "link").symlink_to("/etc")
+    assert told("item", "add", "map-1", "--folder", "maps/map-1") == 2
+    assert "maps/map-1 lies below no storage root" in capfd.readouterr().err
+    (tmp_path / "custody.toml").write_text('[storage]\nroots = {shelf = "maps"}\n')
+    assert told("item", "add", "map-1", "--folder", "maps/map-1") == 0
+    for folder, words in {"maps/link": "below no storage root", "maps": "below no", "maps/gone": "nothing of"}.items():
+        capfd.readouterr()
+        assert told("item", "add", "map-1", "--folder", folder) == 2
+        assert words in capfd.readouterr().err
+    assert told("item", "show", "map-1") == 0
+    assert "shelf:map-1" in capfd.readouterr().out
+    for word in ("folder", "robot_priority", "mirrored", "place"):
+        assert told("item", "add", "map-1", "--detail", f'{{"{word}": "x"}}') == 2
+        assert f"'{word}' is not theirs to set" in capfd.readouterr().err
+    assert told("item", "add", "map-1", "--detail", '{"title": "Øresund"}') == 0
+    with open_store(f"sqlite:///{tmp_path / 'custody.db'}") as store:
+        item = store.records.item("map-1")
+    assert (item.place, item.detail) == ("shelf:map-1", {"title": "Øresund"})

@@ -1,4 +1,5 @@
-"""One store fixture, three stores: the same tests run on SQLite in memory, SQLite in a file, and PostgreSQL.
+"""One store fixture, four stores: the same tests run on SQLite in memory, SQLite in a file, PostgreSQL, and PostgreSQL
+behind a pooler that gives every transaction another session.
 
 Whatever a test did, at its end every derived value is counted again and every job's history is folded: the
 strongest single check there is, and it costs milliseconds.
@@ -16,10 +17,11 @@ import pytest
 from custody.stores import Store, open_store
 from custody.stores.recount import recount
 from rig.need import need
+from rig.pgbouncer import PgBouncer
 from rig.postgres import Postgres
 from stores.clock import HandClock
 
-STORES = ("memory", "file", "postgres")
+STORES = ("memory", "file", "postgres", "pooled")
 
 EMPTY = """
 do $$
@@ -69,6 +71,16 @@ def emptied(quick_postgres: Postgres) -> Iterator[Emptied]:
     database.close()
 
 
+@pytest.fixture(scope="session")
+def pooler(quick_postgres: Postgres) -> Iterator[PgBouncer]:
+    """A private PgBouncer in transaction mode before it."""
+    need("pgbouncer")
+    server = PgBouncer(quick_postgres, round_robin=True)
+    server.start()
+    yield server
+    server.remove()
+
+
 @pytest.fixture
 def clock() -> HandClock:
     return HandClock()
@@ -90,7 +102,8 @@ def url(request: pytest.FixtureRequest, quick_folder: Path) -> Iterator[str]:
         yield f"sqlite:///{quick_folder / 'custody.db'}"
     else:
         database: Emptied = request.getfixturevalue("emptied")
-        yield database.url
+        pooled = request.param == "pooled"
+        yield request.getfixturevalue("pooler").url(database.url) if pooled else database.url
         database.empty()
 
 

@@ -268,3 +268,43 @@ def test_what_is_told_of_an_item_that_is_there_already_does_not_make_it_again(st
     store.records.put([NewItem("a", fingerprint="f2")], [NewEvent("a", "scanned")], "ann")
     assert told(store) == [(1, "changed"), (2, "changed"), (3, "scanned")]
     assert store.records.item("a").detail == {"title": "one"}
+
+
+# Where an item is
+
+
+def test_a_place_stays_until_somebody_who_stores_items_says_another(store: Store) -> None:
+    put(store, "a", fingerprint="f1", place="main:a/b")
+    put(store, "a", fingerprint="f2", detail={"pages": 3})
+    assert store.records.item("a").place == "main:a/b"
+    put(store, "a", fingerprint="f2", place="main:c")
+    item = store.records.item("a")
+    assert (item.place, item.detail, item.changed) == ("main:c", {"pages": 3}, 2), "a new place is no new content"
+    put(store, "a", fingerprint="f2", place="")
+    assert store.records.item("a").place == ""
+    said = [(event.type, event.detail.get("place")) for event in store.records.events("item/a")]
+    assert said == [("changed", "main:a/b"), ("changed", None), ("described", "main:c"), ("described", "")]
+
+
+def test_a_place_is_seen_by_every_way_of_looking(store: Store) -> None:
+    subscribe(store, "robot", Trigger(types=frozenset({"map"})))
+    store.records.put([NewItem("a", frozenset({"map"}), place="main:a")], [NewEvent("a", "made")], "ann")
+    happened(store, "looked")
+    assert store.records.item("a").place == "main:a"
+    assert [item.place for item in store.records.items("", 10, "", "")] == ["main:a"]
+    assert {name: item.place for name, (item, _) in store.records.look(["a"], ["looked"]).items()} == {"a": "main:a"}
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_a_folder_is_not_kept_in_what_is_told_of_an_item(store: Store, there: bool) -> None:
+    if there:
+        put(store, "a")
+    with pytest.raises(BadInput) as caught:
+        put(store, "a", detail={"folder": "/etc"})
+    assert caught.value.code == "item.reserved"
+
+
+def test_what_is_told_of_a_change_cannot_pass_for_what_the_store_says_of_it(store: Store) -> None:
+    put(store, "a", "map", fingerprint="f1", detail={"types": ["trusted"], "fingerprint": "f9"}, place="main:a")
+    (event,) = store.records.events("item/a")
+    assert (event.detail["types"], event.detail["fingerprint"], event.detail["place"]) == (["map"], "f1", "main:a")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -17,9 +18,10 @@ import pytest
 from custody.model.errors import Unsafe
 from custody.model.graph import SATISFIES
 from custody.model.job import NewJob
-from custody.stores import Store, open_store
+from custody.stores import Store, open_store, places
 from custody.stores import migrate as migrating
 from custody.stores.migrate import migrations, statements_of
+from custody.stores.places import settle_places, unplaced
 from custody.stores.recount import recount
 from custody.stores.rows import event_text
 from custody.stores.submit import first_detail
@@ -207,6 +209,46 @@ def test_a_store_of_every_older_schema_is_brought_up_to_date_with_what_it_holds(
         assert [version for (version,) in rows] == [number for number, *_ in known]
         assert [store.queue.get(job).state for job in (done, waiting)] == ["done", "queued"]
         assert recount(store) == []
+
+
+def test_folders_become_places_below_a_root_and_are_told_elsewhere(
+    old_url: str, clock: HandClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = next(number for number, name, _ in migrations("sqlite") if name == "places") - 1
+    details: dict[str, dict[str, Any]] = {
+        "below": {"folder": "/srv/store/a/b", "title": "Ø", "n": 1.50, "odd": "\x00"}, "outside": {"folder": "/etc"},
+        "none": {"folder": "", "title": "x"}, "other": {"title": 'a "folder": in a title', "in": {"folder": "/x"}},
+        "number": {"folder": 7}, "last": {"folder": "/srv/store/c"},
+    }  # fmt: skip
+    with monkeypatch.context() as older:
+        older.setattr(migrating, "migrations", lambda dialect: migrations(dialect)[:before])
+        with open_store(old_url, clock) as store:
+            for name, detail in details.items():
+                told = json.dumps(detail).replace("'", "''")
+                insert = (
+                    "insert into item (id, types, collection, seq, changed, fingerprint, detail, created) "
+                    f"values ('{name}', ' ', '', 1, 1, '', '{told}', 1)"
+                )
+                store.db.write(lambda tx, insert=insert: execute(tx, insert))  # type: ignore[misc]
+    with open_store(old_url, clock) as store:
+        kept = {item.id: dict(item.detail) for item in store.records.items("", 10, "", "")}
+        if store.db.dialect == "postgres":
+            details["below"]["odd"] = "\ufffd"
+        assert kept == {
+            name: {key: value for key, value in detail.items() if key != "folder"} for name, detail in details.items()
+        }
+        assert unplaced(store) == [
+            ("below", "/srv/store/a/b"), ("last", "/srv/store/c"), ("outside", "/etc"),
+        ]  # fmt: skip
+        monkeypatch.setattr(places, "PAGE", 1)
+        for settled in (2, 0):
+            assert (
+                settle_places(store, lambda folder: f"main:{folder[11:]}" if "/store/" in folder else None) == settled
+            )
+        found = {item.id: item.place for item in store.records.items("", 10, "", "") if item.place}
+        assert found == {"below": "main:a/b", "last": "main:c"}
+        assert unplaced(store) == [("outside", "/etc")]
+        assert [item.seq for item in store.records.items("", 10, "", "")] == [1] * 6, "it is no change of theirs"
 
 
 def test_a_store_from_the_future_is_refused_and_not_touched(old_url: str, clock: HandClock) -> None:

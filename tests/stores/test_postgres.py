@@ -102,7 +102,8 @@ def test_processes_that_start_together_migrate_once(database: str) -> None:
     with bare(database) as door:
         door.execute("select pg_advisory_lock(%s)", (0x637573746F6479,))
         starting = [subprocess.Popen([sys.executable, "-c", program], stderr=subprocess.PIPE) for _ in range(3)]
-        waiting = "select count(*) from pg_locks where locktype = 'advisory' and not granted"
+        ours = "datname = current_database() and application_name like 'custody:%'"
+        waiting = f"select count(*) from pg_stat_activity where {ours}"
         until(lambda: door.execute(waiting).fetchone() == (3,))
         door.execute("select pg_advisory_unlock_all()")
         for process in starting:

@@ -7,6 +7,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import psycopg
@@ -21,10 +22,12 @@ from custody.model.trigger import Trigger
 from custody.stores import Store, open_store
 from custody.stores.history import write_note
 from custody.stores.postgres import lost
-from custody.stores.postgres.connection import Address, Connection, connect
-from custody.stores.postgres.pool import WARM_SECONDS, _has_ended
+from custody.stores.postgres.address import Address
+from custody.stores.postgres.connection import Connection
+from custody.stores.postgres.pool import WARM_SECONDS, Pool, _has_ended
 from custody.stores.postgres.submitting import Order, found_again
 from custody.stores.postgres.transaction import PostgresTx, Transactions
+from custody.stores.postgres.way import connect
 from custody.stores.recount import recount
 from custody.stores.rows import Tx
 from custody.stores.submit import submit as submit_in
@@ -196,19 +199,19 @@ def test_a_server_that_is_away_again_while_a_lost_answer_is_found_out_is_waited_
     for _ in range(3):
         submit(far)
     claim = take_one(far)
-    transactions = far.db._transactions  # type: ignore[attr-defined]
-    read, away = transactions.read, [Unavailable("does not answer", code="store.down")] * 2
+    at_first = [Unavailable("does not answer", code="store.down")] * 2
+    begin_ = lost.begin
 
-    def away_at_first(work: Callable[[Tx], object]) -> object:
-        if away:
-            raise away.pop()
-        return read(work)
+    def away_at_first(db: Connection) -> lost.Begun:
+        if at_first:
+            raise at_first.pop()
+        return begin_(db)
 
-    monkeypatch.setattr(transactions, "read", away_at_first)
+    monkeypatch.setattr(lost, "begin", away_at_first)
     cut = proxy.cut_answer(LAST_WORDS[verb])
     verb(far, claim)
     assert cut.is_set()
-    assert not away
+    assert not at_first
 
 
 def test_a_look_survives_a_lost_connection(far: Store, proxy: Proxy) -> None:
@@ -219,7 +222,7 @@ def test_a_look_survives_a_lost_connection(far: Store, proxy: Proxy) -> None:
 
 def test_a_store_that_stays_away_is_said_to_be_down(near: Store, quick_postgres: Postgres) -> None:
     proxy = Proxy(quick_postgres.port)
-    far = open_store(near.url.replace(f":{quick_postgres.port}/", f":{proxy.port}/"))
+    far = open_store(near.url.replace(f":{quick_postgres.port}/", f":{proxy.port}/") + "&patience=0")
     proxy.stop()
     spare, stop_at = far.db._pool._spare, time.monotonic() + 60  # type: ignore[attr-defined]
     while not all(map(_has_ended, spare)) and time.monotonic() < stop_at:
@@ -243,21 +246,56 @@ def test_what_nobody_can_know_is_called_unknown(far: Store, proxy: Proxy, monkey
 def begin(url: str) -> tuple[Connection, lost.Begun]:
     """A transaction under way in a session of its own."""
     db = connect(Address.of(url))
-    db.execute("begin")
-    ((number,),) = db.execute("select pg_current_xact_id()::text").fetchall()
-    return db, lost.Begun(number, 0, db.session)
+    return db, lost.begin(db)
 
 
-def test_a_session_that_lingers_is_ended_before_its_work_is_done_again(near: Store) -> None:
+def test_a_session_that_lingers_is_ended_after_a_while_before_its_work_is_done_again(
+    near: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A network that went silent: the old session still holds its locks, and would hold them for ever."""
+    monkeypatch.setattr(lost, "LINGER_SECONDS", 0.2)
     job = submit(near)
     lingering, begun = begin(near.url)
     lingering.execute("update job set lane = 'left behind' where id = %s", (job,))
-    with connect(Address.of(near.url)) as db:
-        assert lost.how_it_ended(db, begun, lambda: True) is None
-        until(lambda: lost.how_it_ended(db, begun, lambda: True) == "aborted")
+    pool = Pool(Address.of(near.url))
+    began = time.monotonic()
+    assert not lost.was_committed(pool, begun, lost.Traces(), 0)
+    assert time.monotonic() - began > 0.2, "it may notice by itself that we are gone"
+    pool.close()
     lingering.close()
     assert near.queue.move(moved(near.queue.get(job), "cancel")).done
+
+
+@pytest.mark.parametrize(
+    "otherwise", ["another transaction", "another start", "another name", "a session that is not ours alone"]
+)
+def test_no_session_is_ended_that_is_not_proved_to_be_ours(
+    near: Store, otherwise: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lost, "LINGER_SECONDS", 0.0)
+    monkeypatch.setattr(lost, "PATIENCE", 0.5)
+    stranger, begun = begin(near.url)
+    session = begun.session
+    if otherwise == "another transaction":
+        begun = replace(begun, id=str(int(begun.id)))
+        stranger.execute("commit")
+        lost.begin(stranger)
+        with connect(Address.of(near.url)) as db:
+            lost.begin(db)
+            lost.end(db, session, begun.id)
+    else:
+        changed = {
+            "another start": replace(begun, session=replace(session, since="2001-01-01 00:00:00+00")),
+            "another name": replace(begun, session=replace(session, name="custody:stranger")),
+            "a session that is not ours alone": replace(begun, own=False),
+        }
+        pool = Pool(Address.of(near.url))
+        with pytest.raises(Unavailable) as refused:
+            lost.was_committed(pool, changed[otherwise], lost.Traces(), 0)
+        assert refused.value.code == "store.unknown"
+        pool.close()
+    assert stranger.execute("select 1").fetchall() == [(1,)], "it is alive"
+    stranger.close()
 
 
 def test_a_claim_that_is_still_at_it_when_its_answer_is_lost_is_ended_or_found(far: Store, near: Store) -> None:
@@ -271,7 +309,9 @@ def test_a_claim_that_is_still_at_it_when_its_answer_is_lost_is_ended_or_found(f
         late = pool.submit(waiting.execute, "update job set lane = 'late' where id = %s", (job,))
         with connect(Address.of(near.url)) as db:
             until(lambda: db.execute("select 1 from pg_locks where not granted").fetchall())
-            until(lambda: not lost.lingers(db, waiting.session))
+        pool_ = Pool(Address.of(near.url))
+        assert lost.found_out(pool_, waiting.session, lambda db, now: "over") == "over"
+        pool_.close()
         with pytest.raises(psycopg.OperationalError):
             late.result()
     lingering.close()
@@ -284,8 +324,9 @@ def test_a_claim_that_is_still_at_it_when_its_answer_is_lost_is_ended_or_found(f
 def test_a_transaction_the_server_has_never_heard_of_was_not_committed(near: Store) -> None:
     """As after a failover to a server that had not received it yet."""
     with connect(Address.of(near.url)) as db:
-        begun = lost.Begun(str(2**40 + 1000), 0, db.session)
-        assert lost.how_it_ended(db, begun, lambda: True) == "aborted"
+        now = lost.begin(db)
+        begun = replace(now, id=str(2**40 + 1000))
+        assert lost.how_it_ended(db, now, begun, lambda: True) == "aborted"
 
 
 @pytest.mark.parametrize("crash", ["the server", "one session"])
@@ -305,7 +346,7 @@ def test_after_a_crash_a_number_may_be_a_strangers_and_only_traces_count(crash: 
     db.close()
     with connect(Address.of(server.url() + "?unsafe=1")) as later:
         # If it was committed is not the question here, but that nobody believes it without a trace.
-        assert lost.how_it_ended(later, begun, lambda: False) == "aborted"
+        assert lost.how_it_ended(later, lost.begin(later), begun, lambda: False) == "aborted"
     server.remove()
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from fastapi import FastAPI
 from starlette.testclient import TestClient
 
+from custody.border.roots import roots
 from custody.border.sandbox import Available, Sandboxes
 from custody.channels import snowflake, work
 from custody.channels.crawl import Coverage, Gap
@@ -25,6 +26,7 @@ from custody.history.keeping import Keeping
 from custody.history.keys import make_key
 from custody.ingest.manifest.form import Row
 from custody.ingest.serving import kinds
+from custody.ingest.setup import IngestConfig, node_roots
 from custody.ingest.states import MACHINES
 from custody.model.acting import system
 from custody.model.event import NewEvent
@@ -33,6 +35,7 @@ from custody.model.job import Filter, Job, NewJob
 from custody.model.machine import Machines
 from custody.model.schedule import Schedule
 from custody.robots import cycle
+from custody.robots.confined import Yard
 from custody.robots.ready import fixity, formats
 from custody.web import bulk, verifying
 from custody.web.app import Options, build_app
@@ -111,9 +114,8 @@ class House:
         store, options = self.archive.store, self.site.options
         own = (*bulk.kinds(store, TABLES), *verifying.kinds(store, options.keeping))
         commits = workflow_kinds(self.shop)[:1]
-        serving = Serving(
-            (*kinds(self.archive.world, Backoff(first=0.01)), *own, *commits, *cycle.kinds(store, ROBOTS))
-        )
+        robots = cycle.kinds(store, ROBOTS, yard=Yard(roots=options.roots))
+        serving = Serving((*kinds(self.archive.world, Backoff(first=0.01)), *own, *commits, *robots))
         return Worker(self.archive.store, serving, Settings(threads=2), self.site.options.telling)
 
     def work(self) -> None:
@@ -248,6 +250,7 @@ def open_house(
             "rate": Rate(1e6, 10**6), "unknown_rate": Rate(1e6, 10**6),  # tests ask more often than people
             "machines": TABLES, "world": home.world, "sections": SECTIONS, "shop": shop, "open_kinds": ("parcel",),
             "tables": lambda channel: Table(blobs, channel, form),
+            "roots": roots(node_roots(IngestConfig(), folder)),
             "keeping": Keeping((signer.public,), (folder / "witness.txt",), signer),
         } | options  # fmt: skip
         settings = Options(SECRET, demo=demo, **given)  # type: ignore[arg-type]

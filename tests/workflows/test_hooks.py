@@ -254,11 +254,13 @@ def test_where_there_is_no_script_the_hook_calls_the_interpreter_with_the_module
         words = [str(python), "-m", "custody", "archive", "add", name, str(repository)]
         added = subprocess.run(words, cwd=tmp_path, env=env, capture_output=True, text=True)
         assert "the hook is installed" in added.stdout, added.stderr
+        (repository / "custody.py").write_text(f"open({str(tmp_path / 'stranger')!r}, 'w')")  # where hooks are called
     proj_svn.mucc("one", "mkdir", "a")
     proj_git.commit("a", "1")
     proj_git.push()
     with open_store(env["CUSTODY_STORE"]) as store:
         _until(lambda: [kept.last for kept in Archives(store).list()] == [1, 1])
+    assert not (tmp_path / "stranger").exists(), "what lies in a repository is nobody's module"
 
 
 def test_an_interpreter_that_does_not_find_us_without_variables_is_not_named_in_a_hook(

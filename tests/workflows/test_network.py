@@ -207,7 +207,7 @@ def test_the_rules_of_the_configuration_are_read_and_checked(tmp_path: Path) -> 
     file = tmp_path / "custody.toml"
     file.write_text('[network]\ninner = ["10.1.0.0/16"]\nconnections = 4\n')
     assert [str(each) for each in read(file).network.networks()] == ["10.1.0.0/16"]
-    for wrong in ('inner = ["10.1.0.1/16"]', "connections = 0", 'connections = "x"', "iner = []"):
+    for wrong in ('inner = ["10.1.0.1/16"]', "connections = 0", "connections = 201", 'connections = "x"', "iner = []"):
         file.write_text(f"[network]\n{wrong}\n")
         with pytest.raises(BadInput):
             read(file)

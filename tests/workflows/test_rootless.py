@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-import pwd
 import shutil
 import subprocess
-import sys
 import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +15,7 @@ import pytest
 import custody
 from rig.need import need
 from rig.podman import IMAGE, SETTINGS, pack_busybox
-from rig.program import as_user, room, tool, unprivileged_user
+from rig.program import as_user, reachable_python, room, tool, unprivileged_user
 
 # No numbers but one's own can be mapped, so files of others in an image become ours; and no mounts of its own kind.
 STORAGE = """\
@@ -28,9 +26,6 @@ runroot = "{folder}/run"
 [storage.options.vfs]
 ignore_chown_errors = "true"
 """
-
-
-AGAIN = "import subprocess, sys; subprocess.run([sys.executable, '-c', '1'], check=True)"
 
 
 @pytest.fixture
@@ -83,14 +78,3 @@ def test_an_ordinary_user_runs_a_task_in_an_image(without_root: tuple[Path, list
     assert told["ours"], "what it leaves belongs to the worker"
     left = subprocess.run([*words, tool("podman"), "ps", "-aq"], env=environ, cwd="/", capture_output=True, text=True)
     assert left.stdout == ""
-
-
-def reachable_python(words: list[str]) -> str:
-    """An interpreter of our own version that this user may start."""
-    for python in (sys.executable, f"/usr/bin/python{sys.version_info[0]}.{sys.version_info[1]}"):
-        try:
-            if subprocess.run([*words, python, "-c", AGAIN], cwd="/", capture_output=True).returncode == 0:
-                return python
-        except OSError:
-            continue
-    pytest.skip(f"{pwd.getpwuid(os.geteuid()).pw_name}'s Python can be started by nobody else")

@@ -13,14 +13,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 
 from custody.border.confinement import Spec
 
 UID = 1000
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 STARTER = "custody-start"
-NEEDED = "0.8.0"  # --disable-userns and --size came with this version
+NEEDED = "0.8.0-2+deb12u1"  # --disable-userns and --size came with 0.8.0, --bind-fd with a mend of it and with 0.10
 
 _TMP, _SHM = "/tmp", "/dev/shm"  # noqa: S108 -- inside the sandbox, each its own
 _DEFAULT_ENV = {"PATH": PATH, "HOME": _TMP, "TMPDIR": _TMP, "LANG": "C.UTF-8", "USER": "custody"}
@@ -50,8 +49,8 @@ def command(spec: Spec) -> tuple[str, ...]:
     return ("sh", "-c", 'read -r go && exec "$@" </dev/null', STARTER, *wanted)
 
 
-def arguments(spec: Spec, sources: Mapping[Path, str], give: Callable[[bytes], int]) -> list[str]:
-    """What goes through `--args`. `sources` says where a host path is reached, `give` makes a descriptor."""
+def arguments(spec: Spec, sources: Sequence[str | int], give: Callable[[bytes], int]) -> list[str]:
+    """What goes through `--args`. `sources` are the work folder and what is mounted, `give` makes a descriptor."""
     made = ["--die-with-parent", "--new-session", "--disable-userns", "--hostname", "custody"]
     made += [f"--unshare-{namespace}" for namespace in _NAMESPACES]
     made += ["--uid", str(UID), "--gid", str(UID)]
@@ -60,15 +59,20 @@ def arguments(spec: Spec, sources: Mapping[Path, str], give: Callable[[bytes], i
     made += ["--proc", "/proc", "--dev", "/dev", "--remount-ro", "/dev"]
     for place in (_SHM, _TMP):
         made += ["--perms", "1777", "--size", str(spec.limits.tmp), "--tmpfs", place]
-    made += ["--bind", sources[spec.work], "/work"]
-    for mount in spec.mounts:
-        made += ["--ro-bind", sources[mount.source], mount.at]
+    made += _bound("--bind", sources[0], "/work")
+    for source, mount in zip(sources[1:], spec.mounts, strict=True):
+        made += _bound("--ro-bind", source, mount.at)
     if spec.script:
         made += _file({"/run/script": spec.script}, "0444", give)
     secrets = {f"/run/secrets/{name}": value for name, value in spec.secrets.items()}
     made += _file(secrets, "0400", give)
     made += ["--remount-ro", "/", "--chdir", "/work"]
     return made + _environment(spec.variables)
+
+
+def _bound(option: str, source: str | int, at: str) -> list[str]:
+    """A place on our own stage, or a descriptor: bwrap ends if what it has bound is not what that one holds."""
+    return [option, source, at] if isinstance(source, str) else [f"{option}-fd", str(source), at]
 
 
 def _system() -> list[str]:

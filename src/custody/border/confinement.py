@@ -17,6 +17,7 @@ from typing import Any
 from custody.border.egress import VARIABLES, Egress, egress_from
 from custody.border.masking import SHORTEST
 from custody.border.output import SMALLEST_LIMIT
+from custody.border.roots import Root, Source
 from custody.model.errors import BadInput
 
 MIB = 1024 * 1024
@@ -58,9 +59,9 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Mount:
-    """A file, folder or socket of the host, seen read-only inside (a socket can still be talked to)."""
+    """A file, folder or socket below a root, seen read-only inside (a socket can still be talked to)."""
 
-    source: Path
+    source: Source
     at: str
 
     def __post_init__(self) -> None:
@@ -167,7 +168,7 @@ def encode_spec(spec: Spec) -> bytes:
     fields |= {
         "work": str(spec.work),
         "env": dict(spec.env),
-        "mounts": [[str(mount.source), mount.at] for mount in spec.mounts],
+        "mounts": [_told(mount) for mount in spec.mounts],
         "secrets": {name: base64.b64encode(value).decode() for name, value in spec.secrets.items()},
         "limits": {name: getattr(spec.limits, name) for name in spec.limits.__dataclass_fields__},
         "engine": asdict(spec.engine) if spec.engine else None,
@@ -182,13 +183,22 @@ def decode_spec(data: bytes) -> Spec:
         "work": Path(fields["work"]),
         "argv": tuple(fields["argv"]),
         "shell": tuple(fields["shell"]),
-        "mounts": tuple(Mount(Path(source), at) for source, at in fields["mounts"]),
+        "mounts": tuple(_mount(*told) for told in fields["mounts"]),
         "secrets": {name: base64.b64decode(value) for name, value in fields["secrets"].items()},
         "limits": Limits(**fields["limits"]),
         "engine": engine_from(fields["engine"]) if fields["engine"] else None,
         "network": egress_from(fields["network"]) if fields["network"] else None,
     }
     return Spec(**fields)
+
+
+def _told(mount: Mount) -> tuple[str, str, bool, str, str]:
+    root = mount.source.root
+    return root.name, str(root.path), root.across, mount.source.relative, mount.at
+
+
+def _mount(name: str, path: str, across: bool, relative: str, at: str) -> Mount:
+    return Mount(Source(Root(name, Path(path), across), relative), at)
 
 
 def engine_from(told: Mapping[str, Any]) -> Engine:

@@ -7,6 +7,11 @@ makes, would outlive a killed deadman: whoever finds one without a deadman ends 
 Settings that work where podman's own do not (in a machine that is itself a container): runc instead of crun, low
 limits said outright, and no network but none: a way out (wayout.py) is opened in it before its command begins.
 
+What is mounted is opened first, below its root and without links (roots.py), and given to the engine by the path of
+what was opened: an engine takes no descriptors. So a folder could be swapped until the engine has bound it; as soon as
+the container's first process is there, what it sees is compared with what was opened, and if it is another, the
+container is killed.
+
 Nothing is ever pulled: an image is on this machine, and its name is one that an operator has allowed.
 """
 
@@ -30,7 +35,7 @@ from custody.border import bwrap, processes
 from custody.border.confinement import Engine, Spec
 from custody.border.launch import FIRST_UID, UIDS
 from custody.border.stage import give_to
-from custody.model.errors import BadInput, Unavailable
+from custody.model.errors import BadInput, Refused, Unavailable
 
 NAME = re.compile(r"[a-z0-9][a-z0-9._/:@-]{0,254}\Z")
 LABEL = "custody.sandbox"
@@ -149,7 +154,9 @@ def start(spec: Spec, token: str, open_way: Callable[[int], None]) -> Contained:
         script = folder / "script"
         script.write_text(spec.script)
         script.chmod(0o444)
-    words = arguments(spec, token, uid, folder, secrets)
+    opened = [mount.source.open() for mount in spec.mounts]
+    volumes = [os.readlink(f"/proc/self/fd/{descriptor}") for descriptor in opened]
+    words = arguments(spec, token, uid, folder, secrets, volumes)
     if spec.network:
         words = _made(which, token, words, open_way)
     argv = [which.program, *which.options, *words]
@@ -165,10 +172,34 @@ def start(spec: Spec, token: str, open_way: Callable[[int], None]) -> Contained:
         os.close(out[1])
         os.close(err[1])
     init, descriptor = _first_process(which, token, process)
-    return Contained(spec, token, process, init, descriptor, out[0], err[0], secrets)
+    made = Contained(spec, token, process, init, descriptor, out[0], err[0], secrets)
+    try:
+        _compare(made, opened)
+    except BaseException:
+        made.abandon()
+        raise
+    finally:
+        for each in opened:
+            os.close(each)
+    return made
 
 
-def arguments(spec: Spec, token: str, uid: int, folder: Path, secrets: Path | None) -> list[str]:
+def _compare(made: Contained, opened: Sequence[int]) -> None:
+    """What it sees must be what was opened: somebody may have put another in its place before the engine bound it."""
+    for descriptor, mount in zip(opened, made.spec.mounts, strict=True):
+        try:
+            seen = os.stat(f"/proc/{made.init.pid}/root{mount.at}", follow_symlinks=False) if made.init else None
+        except OSError:
+            continue  # it has ended, or the kernel lets nobody look
+        if seen is not None and not os.path.samestat(seen, os.fstat(descriptor)):
+            raise Refused(
+                "it was swapped while it was being mounted", code="sandbox.mount", where=str(mount.source.path)
+            )
+
+
+def arguments(
+    spec: Spec, token: str, uid: int, folder: Path, secrets: Path | None, volumes: Sequence[str]
+) -> list[str]:
     """What follows the engine's own options. The task's variables go through a file that only we can read."""
     limits = spec.limits
     made = ["run", "--name", container_name(token), "--label", f"{LABEL}={spec.name}", "--pull=never"]
@@ -183,8 +214,10 @@ def arguments(spec: Spec, token: str, uid: int, folder: Path, secrets: Path | No
     made += ["--user", f"{uid}:{uid}"] if os.geteuid() == 0 else _as_ourselves()
     made += ["--env-file", str(_variables(spec, folder))]
     made += ["--volume", f"{spec.work}:/work", "--workdir", "/work"]
-    for mount in spec.mounts:
-        made += ["--volume", f"{mount.source}:{mount.at}:ro"]
+    for source, mount in zip(volumes, spec.mounts, strict=True):
+        if ":" in source:
+            raise BadInput("an engine cannot mount a path with ':' in it", code="sandbox.mount", where=source)
+        made += ["--volume", f"{source}:{mount.at}:ro"]
     if spec.script:
         made += ["--volume", f"{folder / 'script'}:/run/script:ro"]
     if secrets:

@@ -30,6 +30,7 @@ VARIABLES: Mapping[str, str] = {
     "no_proxy": _NOT, "NO_PROXY": _NOT,
 }  # fmt: skip
 TLS, HTTP = 443, 80
+MOST_CONNECTIONS = 200  # each is a thread and two descriptors of its proxy
 ANY = "*"
 _HINT = "HOST, HOST:PORT, http://HOST or *.DOMAIN"
 _MIB = 1 << 20
@@ -138,6 +139,8 @@ class Rules:
         for name in ("connections", "megabytes_out", "megabytes_in", "connect", "silence"):
             if isinstance(getattr(self, name), bool) or not 0 < getattr(self, name) < 1 << 40:
                 raise BadInput(f"network.{name} must be a number above nothing", code="config.value")
+        if self.connections > MOST_CONNECTIONS:
+            raise BadInput(f"network.connections is at most {MOST_CONNECTIONS}", code="config.value")
 
     def networks(self) -> list[Network]:
         if not self.inner:

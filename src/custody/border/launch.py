@@ -39,6 +39,7 @@ FIRST_UID, UIDS = 1_900_000_000, 65_536  # far from people, services and contain
 MARK = "CUSTODY_SANDBOX"
 _SUBREAPER = 36
 _SETUP_WITHIN = 20.0
+_ENDING = 5.0  # seconds for one that ends to be gone: on the way it is nobody's any more
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -55,7 +56,8 @@ class Launched:
     group: cgroup.Group | None
 
     def release(self) -> None:
-        os.write(self.door, b"!")
+        with suppress(BrokenPipeError):  # it has given up already, and said why
+            os.write(self.door, b"!")
         os.close(self.door)
         until = time.monotonic() + _SETUP_WITHIN
         while not self._bound() and not processes.gone(self.init_fd, 0):
@@ -116,8 +118,8 @@ def launch(
     """`token` marks bwrap's processes: one whose deadman died at the wrong moment can still be found. `open_way` is
     called while the first process waits at the first door, with nothing running inside."""
     uid = FIRST_UID + zlib.crc32(spec.name.encode()) % UIDS if os.geteuid() == 0 else None
-    sources = reachable([spec.work, *(mount.source for mount in spec.mounts)], uid)
-    given: list[int] = []
+    sources = reachable(spec, uid)
+    given = [source for source in sources if isinstance(source, int)]
     out, err, status, door, second_door = (os.pipe2(os.O_CLOEXEC) for _ in range(5))
     given += [out[1], err[1], status[1], door[0], second_door[0]]
     made = bwrap.arguments(spec, sources, lambda data: _give(data, given))
@@ -139,7 +141,11 @@ def launch(
         if group:
             group.remove()
         raise
-    _limit(spec, init, group, uid)
+    try:
+        _limit(spec, init, group, uid)
+    except OSError:
+        if not processes.gone(init_fd, _ENDING):  # else it could not be set up, and has said why
+            raise
     return Launched(process, init, init_fd, out[0], err[0], status[0], door[1], second_door[1], group)
 
 

@@ -44,13 +44,16 @@ def dial(address: str, port: int, seconds: float) -> socket.socket:
 
 
 def is_ours(address: str) -> bool:
-    """Is it this machine itself, be it by a public address? Only what is ours can be bound."""
-    with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM) as tried:
+    """Is it this machine itself, be it by a public address? Who talks to himself does so from the same address.
+
+    Nothing is sent. (Whether it can be bound would not tell: machines that take over each other's addresses bind any.)
+    """
+    with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_DGRAM) as tried:
         try:
-            tried.bind((address, 0))
-        except OSError:
+            tried.connect((address, 9))
+        except OSError:  # no way leads there
             return False
-        return True
+        return ip_address(tried.getsockname()[0]) == ip_address(address)
 
 
 class Proxy:

@@ -1,8 +1,12 @@
 """Makes the folders of the host reachable for bwrap.
 
+Everything is opened first (roots.py) and handed on as what was opened, never by its name: whoever swaps a folder for a
+link while it is being mounted gains nothing.
+
 If the worker is root, bwrap runs as a user that cannot walk to the work folder. So its deadman takes a mount
 namespace of its own and binds what the sandbox may see onto a small tmpfs that nobody else ever sees; the
-kernel takes it away with the process. An ordinary worker needs none of this: bwrap runs as the same user.
+kernel takes it away with the process. An ordinary worker needs none of this: bwrap runs as the same user, and gets the
+descriptors.
 """
 
 from __future__ import annotations
@@ -10,9 +14,10 @@ from __future__ import annotations
 import ctypes
 import os
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Sequence
 from pathlib import Path
 
+from custody.border.confinement import Spec
 from custody.model.errors import BadInput, NotFound, Unavailable
 
 _STAGES = ("/mnt", "/srv", "/media", "/run")
@@ -21,21 +26,29 @@ _BIND, _REC, _PRIVATE, _NOSUID, _NODEV = 0x1000, 0x4000, 0x40000, 0x2, 0x4
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-def reachable(paths: Iterable[Path], uid: int | None) -> dict[Path, str]:
-    """Where bwrap finds each host path: the path itself, or its place on the stage."""
-    paths = list(paths)
+def reachable(spec: Spec, uid: int | None) -> list[str | int]:
+    """The work folder and what is mounted, as bwrap is told of them: descriptors, or places on the stage."""
     if uid is not None:
         _call(_libc.unshare(_NEW_MOUNTS))  # before anything is opened: mounts are not bound across namespaces
         _mount("none", "/", "", _REC | _PRIVATE)
-    opened = {path: _opened(path) for path in paths}
+    opened: list[int] = []
     try:
+        opened.append(_opened(spec.work))
+        opened += [mount.source.open() for mount in spec.mounts]
         if uid is None:
-            return {path: str(path) for path in paths}
-        give_to(paths[0], uid)
-        return _staged(opened)
-    finally:
-        for descriptor in opened.values():
-            os.close(descriptor)
+            return list[str | int](opened)
+        give_to(spec.work, uid)
+        found = _staged(opened, _free([spec.work, *(mount.source.path for mount in spec.mounts)]))
+    except BaseException:
+        _close(opened)
+        raise
+    _close(opened)
+    return found
+
+
+def _close(opened: Sequence[int]) -> None:
+    for descriptor in opened:
+        os.close(descriptor)
 
 
 def _opened(path: Path) -> int:
@@ -54,23 +67,28 @@ def give_to(folder: Path, uid: int) -> None:
             os.chown(name, uid, uid, dir_fd=descriptor, follow_symlinks=False)
 
 
-def _staged(opened: Mapping[Path, int]) -> dict[Path, str]:
-    """Bind each onto a small tmpfs that only this process and its children see."""
-    in_use = [os.path.realpath(path) for path in (*opened, Path.cwd())]
+def _free(paths: Sequence[Path]) -> str:
+    """A folder that nothing which is to be seen lies in."""
+    in_use = [os.path.realpath(path) for path in (*paths, Path.cwd())]
     free = [place for place in _STAGES if not any(path.startswith(f"{place}/") for path in in_use)]
     stage = next((place for place in free if os.path.isdir(place)), "")
     if not stage:
         raise Unavailable(f"none of {', '.join(_STAGES)} is free", code="sandbox.setup", hint="mkdir /mnt")
+    return stage
+
+
+def _staged(opened: Sequence[int], stage: str) -> list[str | int]:
+    """Bind each onto a small tmpfs that only this process and its children see."""
     _mount("custody", stage, "tmpfs", _NOSUID | _NODEV, "mode=755,size=1m")
-    found = {}
-    for number, (path, descriptor) in enumerate(opened.items()):
+    found: list[str | int] = []
+    for number, descriptor in enumerate(opened):
         target = f"{stage}/{number}"
         if stat.S_ISDIR(os.fstat(descriptor).st_mode):
             os.mkdir(target, 0o755)
         else:
             os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644))
         _mount(f"/proc/self/fd/{descriptor}", target, "", _BIND | _REC)
-        found[path] = target
+        found.append(target)
     return found
 
 

@@ -30,7 +30,7 @@ from custody.border.proxy import Proxy
 from custody.model.errors import CustodyError, Unavailable
 
 FIRST_UID, UIDS = 1_900_065_536, 65_536  # beside those of the sandboxes
-_MEMORY = 512 << 20
+_MEMORY, _STACK = 512 << 20, 1 << 20
 _MESSAGE = 1 << 20
 _ANSWER_WITHIN = 20.0
 _MORE_THAN_ALLOWED = 16  # connections that are heard, and told that they are too many
@@ -191,6 +191,7 @@ def _serve(wire: socket.socket) -> None:
     proxy = Proxy(egress, lambda text: _tell(wire, text))
     listener = socket.socket(fileno=listeners[0])
     listener.setblocking(False)
+    threading.stack_size(_STACK)
     poll = select.poll()
     poll.register(wire, select.POLLIN)
     poll.register(listener, select.POLLIN)
@@ -221,7 +222,10 @@ def _meet(listener: socket.socket, proxy: Proxy, egress: Egress) -> None:
         if proxy.open >= egress.rules.connections + _MORE_THAN_ALLOWED:
             wire.close()
             return
-        threading.Thread(target=proxy.serve, args=(wire,), daemon=True).start()
+        try:
+            threading.Thread(target=proxy.serve, args=(wire,), daemon=True).start()
+        except RuntimeError:  # no more threads: the others go on
+            wire.close()
 
 
 def _tell(wire: socket.socket, text: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -23,6 +23,14 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
+class StorageConfig:
+    """The [storage] part: folders below which items may lie, besides the storage nodes of ingest."""
+
+    roots: Mapping[str, Path] = field(default_factory=dict)
+    across: Sequence[str] = ()  # names of those below which other file systems are mounted
+
+
+@dataclass(frozen=True, slots=True)
 class Config:
     home: Path  # the file's folder: paths in it are relative to this
     store: str
@@ -33,6 +41,7 @@ class Config:
     login: LoginConfig
     network: Rules
     access: AccessConfig
+    storage: StorageConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +73,8 @@ def read(path: Path) -> Config:
         raise BadInput(f"cannot read it: {error.strerror}", where=str(path), code="config.file") from error
     except (ValueError, RecursionError) as error:  # TOML, its encoding, or a number of thousands of digits
         raise BadInput(f"this is not TOML: {error}", where=str(path), code="config.toml") from error
-    unknown = set(values) - {"store", "ingest", "workflows", "channels", "history", "login", "network", "access"}
+    known = {"store", "ingest", "workflows", "channels", "history", "login", "network", "access", "storage"}
+    unknown = set(values) - known
     if unknown:
         raise BadInput(f"unknown key {', '.join(sorted(unknown))}", where=str(path), code="config.key")
     for key, value in values.items():
@@ -85,6 +95,7 @@ def read(path: Path) -> Config:
         _part(LoginConfig, values.get("login", {}), "login", str(path)),
         _part(Rules, values.get("network", {}), "network", str(path)),
         _access(values.get("access", {}), str(path)),
+        _part(StorageConfig, values.get("storage", {}), "storage", str(path)),
     )
 
 
@@ -124,15 +135,22 @@ def _part(form: type[T], given: Mapping[str, Any], name: str, where: str) -> T:
     }
     for key, value in values.items():
         _of_its_sort(f"{name}.{key}", value, known[key], where)
-    if "nodes" in values:
-        values["nodes"] = _nodes(given["nodes"], where)
+    for key in {"nodes", "roots"} & values.keys():
+        values[key] = _paths(f"{name}.{key}", given[key], where)
+    if "across" in values:
+        _names(f"{name}.across", values["across"], where)
     return form(**values)
 
 
-def _nodes(given: Any, where: str) -> dict[str, Path]:
+def _paths(key: str, given: Any, where: str) -> dict[str, Path]:
     if not isinstance(given, dict) or not all(isinstance(path, str) for path in given.values()):
-        raise BadInput("ingest.nodes must be a table of paths", where=where, code="config.value")
-    return {node: Path(path) for node, path in given.items()}
+        raise BadInput(f"{key} must be a table of paths", where=where, code="config.value")
+    return {name: Path(path) for name, path in given.items()}
+
+
+def _names(key: str, given: Any, where: str) -> None:
+    if not isinstance(given, list) or not all(isinstance(name, str) for name in given):
+        raise BadInput(f"{key} must be a list of names", where=where, code="config.value")
 
 
 def _of_its_sort(key: str, value: Any, default: Any, where: str) -> None:

@@ -92,7 +92,7 @@ def _dashboard(store: Store, stories: Stories, telling: Telling) -> Server:
     options = Options(
         world.links.secret, demo=True, machines=machines(), world=world, who=running.me(), telling=telling,
         sections=SECTIONS, tables=stories.chat.mirror.table, shop=stories.book.shop,
-        keeping=stories.line.keeping,
+        keeping=stories.line.keeping, roots=stories.line.roots,
     )  # fmt: skip
     return Server(build_app(store, options), port=FIRST_PORT, tries=MOST_PORTS).start()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import shutil
+import stat
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -28,6 +29,8 @@ from custody.stores import Store
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 SLACK_SECONDS = 2
 LITTLE = 0.05  # of a disk
+LATELY = 7 * 24 * 3600 * 1_000_000  # microseconds
+MANY = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +46,13 @@ def doctor(
     store: Annotated[str, typer.Option(envvar="CUSTODY_STORE", help="instead of the configuration's store")] = "",
     zookeeper: Annotated[str, typer.Option(help="zookeeper://host:port/root: look at this tree only")] = "",
     repair: Annotated[bool, typer.Option("--repair", help="put right what was found in the tree")] = False,
+    receipts: Annotated[Path | None, typer.Option(help="a file of receipts: is all of it still there?")] = None,
     json: AsJson = False,
 ) -> None:
     """Look at settings, versions, clocks and disks, and count everything again that is derived."""
     found = find(config)
     url = store or (found.store if found else running.DEFAULT_STORE)
-    findings = list(examine_tree(zookeeper, repair) if zookeeper else examine(url, found, repair))
+    findings = list(examine_tree(zookeeper, repair) if zookeeper else examine(url, found, repair, receipts))
     if json:
         running.emit(findings)
     else:
@@ -59,12 +63,15 @@ def doctor(
     raise typer.Exit(1 if any(finding.grade == "unsafe" for finding in findings) else 0)
 
 
-def examine(url: str, config: Config | None, repair: bool = False) -> Iterator[Finding]:
+def examine(url: str, config: Config | None, repair: bool = False, receipts: Path | None = None) -> Iterator[Finding]:
     yield Finding("fine", f"Python {platform.python_version()} on {sys.platform}")
     try:
         with open_store(url, config) as store:
             yield from _store_findings(store)
             yield from _history_findings(store, config)
+            if receipts:
+                yield _receipts(store, receipts)
+            yield from _place_findings(store, config)
         if url.startswith("zookeeper:"):
             yield from examine_tree(url, repair)
     except CustodyError as error:
@@ -114,10 +121,74 @@ def _store_findings(store: Store) -> Iterator[Finding]:
         yield Finding("warning", "no worker has been seen lately", "custody worker run")
 
 
+def _place_findings(store: Store, config: Config | None) -> Iterator[Finding]:
+    """Folders that were told before items had places; those below a root become places here too."""
+    from custody.cli.storage import open_roots
+    from custody.stores.places import unplaced
+
+    known = open_roots(store, config)
+    if left := unplaced(store, limit=MANY):
+        number = f"at least {MANY} items" if len(left) == MANY else counted(len(left), "item")
+        item, folder = left[0]
+        yield Finding(
+            "warning", f"{number} had a folder below no storage root, such as {item}: {folder}; robots do not see it",
+            "name the folder above it in custody.toml, [storage] roots = {name = …}, and look again",
+        )  # fmt: skip
+    for root in known:
+        if others := _open_to_others(root.path):
+            do = "whoever may write there can put another folder in the place of the root"
+            yield Finding("unsafe", f"storage root {root.name}: everybody may write to {others}", do)
+
+
+def _open_to_others(path: Path) -> Path | None:
+    """A folder above a root in which anybody may swap names."""
+    for folder in path.parents:
+        mode = folder.stat().st_mode if folder.exists() else 0
+        if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
+            return folder
+    return None
+
+
 def _history_findings(store: Store, config: Config | None) -> Iterator[Finding]:
     from custody.cli.sealed import history_findings
 
     return history_findings(store, config)
+
+
+def _standbys(store: Store) -> Finding:
+    """Of which sort the server is: what it acknowledges may be on one disk, or on two."""
+    sort = store.db.read(lambda tx: tx.run("standbys"))[0][0]
+    if sort == "synchronous":
+        return Finding("fine", "a synchronous standby: what is acknowledged is on two disks")
+    if sort == "asynchronous":
+        return Finding(
+            "warning", "an asynchronous standby: what was acknowledged last is lost if it is promoted after a crash",
+            "set synchronous_standby_names, and ?require=sync in the store's address",
+        )  # fmt: skip
+    return Finding("fine", "no standby: what is acknowledged is on this server's disk")
+
+
+def _receipts(store: Store, file: Path) -> Finding:
+    from custody.cli.receipts import missing
+
+    count, lost = missing(store, file)
+    if not lost:
+        return Finding("fine", f"all of {counted(count, 'receipt')} are known to the store")
+    shown = ", ".join(str(job) for job, _ in lost[:20])
+    return Finding(
+        "unsafe", f"{len(lost)} of {counted(count, 'receipt')} are unknown to the store: jobs {shown}",
+        "history went back: submit them again, and make the standby synchronous",
+    )  # fmt: skip
+
+
+def _went_back(store: Store) -> Iterator[Finding]:
+    """What processes noticed when another server took over."""
+    for event in store.records.events("store"):
+        if event.type == "went-back" and event.at > store.now() - LATELY:
+            yield Finding(
+                "unsafe", f"history went back at {moment(event.at)}: {event.detail['missing']} acknowledged moves lost",
+                f"on timeline {event.detail['timeline']}: {', '.join(event.detail['subjects'])}",
+            )  # fmt: skip
 
 
 def _sqlite(store: Store) -> Iterator[Finding]:
@@ -142,6 +213,8 @@ def _postgres(store: Store) -> Iterator[Finding]:
         yield Finding(
             "unsafe" if bad else "fine", f"{name} is {value}", "acknowledged work could be lost" if bad else ""
         )
+    yield _standbys(store)
+    yield from _went_back(store)
     skew = abs(store.now() / 1e6 - local_seconds())
     if skew > SLACK_SECONDS:
         yield Finding(

@@ -38,6 +38,9 @@ web = "http://127.0.0.1:7337"  # where depositors reach `custody serve`: mails l
 [ingest.nodes]             # where objects are stored: OCFL storage roots, by name
 main = "storage"
 
+# [storage]                # folders with items that were not deposited here: custody item add ID --folder PATH
+# roots = {maps = "/srv/maps"}
+
 # [workflows]              # archives whose commits run their own workflow files: custody archive add
 # secrets = "secrets"      # a file for each that tasks may be given, readable by the worker only
 # images = ["localhost/*"]  # patterns of the container images that tasks may name; none unless told

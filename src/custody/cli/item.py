@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from custody.border.roots import Roots
 from custody.cli import running
+from custody.cli.config import find
+from custody.cli.configured import ConfigFile
 from custody.cli.opening import open_store
 from custody.cli.running import AsJson, Limit, StoreUrl
+from custody.cli.storage import roots_of
 from custody.cli.when import moment, moment_of
+from custody.model.errors import BadInput
 from custody.model.item import NewItem
+from custody.model.reserved import check_detail
 from custody.robots.asof import as_of as stood
+
+TITLE = "title"
+"""The system's word that whoever brings an item in may say."""
 
 app = running.noun("The things the archive keeps, and their whole history.")
 
@@ -45,16 +55,35 @@ def add(
     type_: Annotated[list[str] | None, typer.Option("--type", help="what it is; may be repeated")] = None,
     collection: str = "",
     fingerprint: Annotated[str, typer.Option(help="of its content; the same again is no change")] = "",
-    detail: Annotated[str, typer.Option(help="a JSON object, @FILE or -; robots find `folder` in it")] = "{}",
+    detail: Annotated[str, typer.Option(help="a JSON object, @FILE or -")] = "{}",
+    folder: Annotated[
+        Path | None, typer.Option(help="where its files are: below a storage root of custody.toml")
+    ] = None,
+    config: ConfigFile = None,
     store: StoreUrl = running.DEFAULT_STORE,
 ) -> None:
     """Make an item, or tell that its content has changed: for what no application here has brought in."""
     told = running.read_json(detail, "--detail")
-    items = [NewItem(each, frozenset(type_ or ()), collection, fingerprint, told) for each in ids]
+    check_detail((word for word in told if word != TITLE), "--detail")
+    place = _place(folder, roots_of(find(config))) if folder else None
+    items = [NewItem(each, frozenset(type_ or ()), collection, fingerprint, told, place=place) for each in ids]
     with open_store(store) as opened:
         opened.records.put(items, [], running.me())
         opened.wake()
     print(f"{len(items)} told")
+
+
+def _place(folder: Path, roots: Roots) -> str:
+    """What robots may be shown lies below a root that an operator has named."""
+    place = roots.place_of(folder.resolve())
+    if place is None:
+        known = ", ".join(f"{root.name} = {root.path}" for root in roots) or "none"
+        raise BadInput(
+            f"{folder} lies below no storage root", code="root.unknown", where="--folder",
+            hint=f"[storage] roots in custody.toml; there are: {known}",
+        )  # fmt: skip
+    roots.source(place)
+    return place
 
 
 @app.command()
@@ -75,7 +104,8 @@ def show(
     running.show(
         [
             ("item", found.id), ("types", " ".join(sorted(found.types))), ("collection", found.collection),
-            ("fingerprint", found.fingerprint), *sorted(found.detail.items()),
+            ("fingerprint", found.fingerprint), *([("place", found.place)] if found.place else []),
+            *sorted(found.detail.items()),
         ]
     )  # fmt: skip
     print()

@@ -10,6 +10,7 @@ import typer
 
 from custody.cli import running
 from custody.cli.opening import label, number, open_store
+from custody.cli.receipts import append as append_receipt
 from custody.cli.running import AsJson, Limit, StoreUrl, Why
 from custody.cli.when import ago, moment
 from custody.engine.commands import Operator
@@ -34,6 +35,9 @@ def submit(
     delay: Annotated[float, typer.Option(help="seconds before it may start")] = 0,
     lane: Annotated[str, typer.Option(help="lanes take turns")] = "",
     needs: Annotated[list[int] | None, typer.Option(help="a job that must succeed first; may be repeated")] = None,
+    receipts: Annotated[
+        Path | None, typer.Option(help="append the receipt to this file: `custody doctor` checks it")
+    ] = None,
     store: StoreUrl = running.DEFAULT_STORE,
     json: AsJson = False,
 ) -> None:
@@ -45,6 +49,8 @@ def submit(
     )  # fmt: skip
     with open_store(store) as opened:
         made = opened.queue.submit_one(job, running.acting())
+        if receipts:
+            append_receipt(receipts, made.id, made.move)
     if json:
         running.emit(made)
     else:

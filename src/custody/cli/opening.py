@@ -3,25 +3,44 @@
 from __future__ import annotations
 
 import re
+import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from custody import stores
 from custody.cli.config import Config, find
-from custody.model.errors import BadInput, NotFound
+from custody.model.errors import BadInput, CustodyError, NotFound
 from custody.stores import Store
 
 LEASE_SECONDS = 30.0
 LONGEST = 18  # digits: no number of a job has more
 
 
+PATIENCE = 30.0
+"""Seconds for which what runs for good waits for a server that is just starting."""
+TELL_SECONDS = 5.0
+
+
+class Waiting:
+    """Says now and then what is waited for."""
+
+    def __init__(self) -> None:
+        self._said_at = -TELL_SECONDS
+
+    def __call__(self, error: CustodyError) -> None:
+        if time.monotonic() - self._said_at >= TELL_SECONDS:
+            self._said_at = time.monotonic()
+            print(f"waiting: {error.message}", file=sys.stderr, flush=True)
+
+
 @contextmanager
 def open_store(
-    url: str, config: Config | None = None, lease: float = LEASE_SECONDS, place: str = ""
+    url: str, config: Config | None = None, lease: float = LEASE_SECONDS, place: str = "", patience: float = 0.0
 ) -> Iterator[Store]:
     """On ZooKeeper the session's time-out is the lease, and the configuration says what other services do."""
     if not url.startswith("zookeeper:"):
-        with stores.open_store(url) as store:
+        with stores.open_store(url, patience=patience, told=Waiting()) as store:
             yield store
         return
     from custody.ingest.setup import external_states

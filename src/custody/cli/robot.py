@@ -17,9 +17,12 @@ from typing import Annotated, Any
 import typer
 
 from custody.border.egress import Rules
+from custody.border.roots import Roots
 from custody.cli import robot_acts, robot_grants, running
 from custody.cli.config import find
+from custody.cli.configured import ConfigFile
 from custody.cli.running import AsJson, StoreUrl
+from custody.cli.storage import open_roots, roots_of
 from custody.cli.when import ago, moment
 from custody.model.errors import NotFound, Unavailable
 from custody.model.trigger import Trigger, clauses
@@ -65,6 +68,7 @@ def run(
     ] = "",
     log: Annotated[bool, typer.Option(help="structured log on standard error")] = False,
     detailed: Annotated[bool, typer.Option("--detailed-exit-code", help="4 when there was nothing to do")] = False,
+    config: ConfigFile = None,
     store: StoreUrl = running.DEFAULT_STORE,
 ) -> None:
     """Run robots. Exit codes: 0 worked or nothing to do, 1 an item failed, 2 could not work, 3 another one runs it."""
@@ -74,9 +78,10 @@ def run(
     from custody.engine.watch import NOTHING
 
     robots = find_robots(places or [INSTALLED])
-    found = find(None)
-    yard = _yard(robots, found.network if found else Rules())
+    found = find(config)
+    yard = _yard(robots, found.network if found else Rules(), roots_of(found))
     with open_store(store) as opened, _leases(locks, opened, lease) as (leases, items):
+        open_roots(opened, found)
         holder = f"{socket.gethostname()}:{os.getpid()}:{opened.new_move()[:6]}"
         held = Locks(leases, holder, lease, items)
         held.take(robots)
@@ -104,9 +109,9 @@ def run(
     raise typer.Exit(1 if tally.any_bad() else 4 if detailed and not worker.settled_count else 0)
 
 
-def _yard(robots: Sequence[Robot], network: Rules) -> Yard:
+def _yard(robots: Sequence[Robot], network: Rules, roots: Roots) -> Yard:
     """Said at once, not at the first item: a program that must run in a sandbox, where there is none."""
-    yard = Yard(network=network)
+    yard = Yard(network=network, roots=roots)
     for robot in robots:
         if isinstance(robot.work, Program) and robot.work.confined and not yard.look():
             raise missing(f"robot {robot.name}", yard.look())

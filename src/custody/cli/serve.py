@@ -38,7 +38,8 @@ def serve(
     """Serve until SIGTERM or Ctrl-C; work under way finishes or is given back."""
     from custody.cli.applications import keeping_of, machines, serving, shop_of, tables_of
     from custody.cli.config import find
-    from custody.cli.opening import open_store
+    from custody.cli.opening import PATIENCE, open_store
+    from custody.cli.storage import open_roots
     from custody.cli.telling import Logging
     from custody.engine import Settings, Worker
     from custody.engine.watch import NOTHING
@@ -52,14 +53,16 @@ def serve(
 
     found = find(config)
     telling = Telling(Logging() if log else NOTHING)
-    with open_store(store or (found.store if found else running.DEFAULT_STORE), found) as opened:
+    url = store or (found.store if found else running.DEFAULT_STORE)
+    with open_store(url, found, patience=PATIENCE) as opened:
         world = open_world(opened, found.ingest, found.home) if found else None
         if world and secret:
             world = replace(world, links=replace(world.links, secret=read_secret(secret)))
         options = Options(
             world.links.secret if world else read_secret(secret or Path("custody.secret")), demo=demo,
             machines=machines(), world=world, secure_cookie=secure, who=running.me(), telling=telling,
-            sections=SECTIONS, tables=tables_of(found), shop=shop_of(opened, found), keeping=keeping_of(found),
+            sections=SECTIONS, tables=tables_of(found), shop=shop_of(opened, found),
+            roots=open_roots(opened, found), keeping=keeping_of(found),
             login=open_issuer(found.login, found.home) if found else None,
             open_kinds=found.access.open_kinds if found else (),
         )  # fmt: skip

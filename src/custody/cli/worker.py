@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from custody.cli import running
-from custody.cli.opening import open_store
+from custody.cli.opening import PATIENCE, open_store
 from custody.cli.running import AsJson, StoreUrl
 from custody.cli.when import ago
 from custody.stores import Store
@@ -60,7 +60,7 @@ def run(
     if found is None and not (load or exec_ or kinds):
         print("there is no custody.toml here, so this worker serves no batches, archives or channels;\n"
               "  `custody init` writes one, --config names another", file=sys.stderr, flush=True)  # fmt: skip
-    with open_store(store, found, lease, place) as opened:
+    with open_store(store, found, lease, place, patience=PATIENCE) as opened:
         serves = serving(opened, config, load or [], exec_ or [], place=place)
         serves = serves.only(kinds) if kinds else serves
         settings = Settings(threads=threads, lease=lease, poll=poll, grace=grace, place=place, wake=wake)

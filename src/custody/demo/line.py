@@ -9,10 +9,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from custody.border.roots import Roots, roots
 from custody.demo.catalogue import Catalogue
 from custody.engine.kinds import Chore, Kind
 from custody.history.keeping import Keeping
 from custody.history.keys import load_key, make_key
+from custody.ingest.setup import IngestConfig, node_roots
+from custody.robots.confined import Yard
 from custody.robots.cycle import kinds, subscribe
 from custody.robots.ready import fixity, formats
 from custody.robots.robot import Robot
@@ -29,6 +32,7 @@ class Line:
     store: Store
     keeping: Keeping
     catalogue: Catalogue
+    roots: Roots
 
     @classmethod
     def open(cls, store: Store, home: Path) -> Line:
@@ -36,7 +40,7 @@ class Line:
         signer = load_key(key, NAME) if key.exists() else make_key(key, NAME)
         (home / "history.public").write_text(f"{signer.public}\n")
         keeping = Keeping((signer.public,), (home / "witness.txt",), signer, SEAL_SECONDS)
-        return cls(store, keeping, Catalogue(store, home))
+        return cls(store, keeping, Catalogue(store, home), roots(node_roots(IngestConfig(), home)))
 
     @property
     def robots(self) -> Sequence[Robot]:
@@ -47,7 +51,7 @@ class Line:
         subscribe(self.store, self.robots)
 
     def kinds(self) -> Sequence[Kind]:
-        return kinds(self.store, self.robots)
+        return kinds(self.store, self.robots, yard=Yard(roots=self.roots))
 
     def chores(self) -> Sequence[Chore]:
         return (*chores(self.store, self.robots), Chore("seal the history", SEAL_SECONDS, self.seal))

@@ -31,7 +31,8 @@ from custody.engine.takeover import Takeover
 from custody.engine.upkeep import Upkeep
 from custody.engine.watch import NOTHING, Unharmed, Watch
 from custody.engine.work import Work
-from custody.model.errors import CustodyError
+from custody.model.errors import CustodyError, Unavailable
+from custody.model.home import must_be_at_home
 from custody.model.job import Change, Claim, Onward
 from custody.model.suspicion import CLEAN
 from custody.ports import Store
@@ -55,6 +56,7 @@ class Worker:
         self.watch = watch if watch is NOTHING else Unharmed(watch)
         # A random part per start: a restarted process never inherits leases by its name.
         self.holder = f"{socket.gethostname()}:{os.getpid()}:{store.new_move()[:6]}"
+        self._pid = os.getpid()
         self._rng, self._clock = rng or random.Random(), clock
         self._keeper = Keeper(store.queue, self.settings.lease, clock)
         self._settler = Settler(store, serving, self._settled, self._lost, clock)
@@ -90,8 +92,10 @@ class Worker:
             self.shut_down()
 
     def start(self) -> None:
-        if self.settings.wake:
-            self.store.listen()
+        must_be_at_home(self._pid, "worker")
+        if self.settings.wake and (deaf := self.store.listen()):
+            hint = "name a direct address for it: ?listen=URL in the store's address"
+            self.watch.trouble(Unavailable(deaf, code="store.deaf", hint=hint))
         self._keeper.start()
         self._settler.start()
         self._hands.start(self.settings.threads)
@@ -118,6 +122,7 @@ class Worker:
 
     def run_until_idle(self, most: int | None = None) -> int:
         """Work on everything that can be claimed now, in this thread; answers how many were settled."""
+        must_be_at_home(self._pid, "worker")
         before, count, idle = self.settled_count, 0, True
         self._in_a_row = IN_A_ROW if most is None else 0
         while most is None or count < most:
@@ -155,6 +160,8 @@ class Worker:
 
     def _cycle(self) -> int:
         self._upkeep.look(self.holder)
+        for trouble in self.store.troubles():
+            self.watch.trouble(trouble)
         self._hands.hungry.clear()
         if excess := self._pace.excess(self.settings.threads, len(self._hands.ready)):
             self._lay_down(self._hands.take_back(excess))

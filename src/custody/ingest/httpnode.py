@@ -83,6 +83,9 @@ class HttpNode:
         self._compare(identifier, version, change)
         return Stored(version, None, bool(answer.get("new", True)))
 
+    def relative(self, identifier: str) -> None:
+        """Nowhere on this machine."""
+
     def manifest(self, identifier: str) -> Held:
         """What the node holds; NotFound if nothing."""
         answer = self._ask("GET", "manifest", identifier)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from ipaddress import ip_network
@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from custody.border.fetch import Fetcher
 from custody.border.policy import Policy
+from custody.border.roots import Root
 from custody.border.urls import read_url
 from custody.ingest.disk import WorkingDisk
 from custody.ingest.ezid import Ezid
@@ -51,6 +52,12 @@ class IngestConfig:
     web: str = ""  # where depositors reach `custody serve`; empty: mails have no link to their page
     link_days: int = DAYS  # so long a link in a mail is good
     secret: Path = Path("custody.secret")  # signs those links: the same file on every machine
+
+
+def node_roots(config: IngestConfig, home: Path, across: Collection[str] = ()) -> Iterator[Root]:
+    """The storage nodes of this machine as roots: what ingest stores lies below one, by the node's name."""
+    for name, path in config.nodes.items():
+        yield Root(name, (home / path).resolve(), name in across)
 
 
 def read_profiles(folder: Path) -> dict[str, Profile]:

@@ -171,8 +171,7 @@ def storing(work: Work, world: World) -> Outcome:
             raise
         nodes.pause(world.store, node, trouble)
         return Wait(BUSY_SECONDS, trouble.message)
-    kept = {"version": stored.version, "folder": str(stored.folder or "")}
-    return Passed({"version": stored.version}, keep=kept, lane=profile.name)
+    return Passed({"version": stored.version}, keep={"version": stored.version}, lane=profile.name)
 
 
 def recording(work: Work, world: World) -> Outcome:
@@ -203,8 +202,8 @@ def recording(work: Work, world: World) -> Outcome:
     )
     item = NewItem(
         ark, frozenset({"object"}), profile.name, fingerprint=work.facts["digest_of_manifest"],
-        detail={"title": about.title, "version": version, "node": node, "files": len(files),
-                "folder": work.facts.get("folder", "")},
+        detail={"title": about.title, "version": version, "node": node, "files": len(files)},
+        place=world.place(node, ark),
     )  # fmt: skip
     told = {"version": version, "job": work.job.id, "batch": work.job.parent, "files": len(files)}
     return Passed(told, items=[item], events=[NewEvent(ark, "ingested", detail=told)])

@@ -29,6 +29,10 @@ class Minter(Protocol):
 
 
 class Storage(Protocol):
+    def relative(self, identifier: str) -> str | None:
+        """Where an object is below a root of this machine; None if it is elsewhere."""
+        ...
+
     def store(self, identifier: str, change: Change) -> Stored:
         """Make the next version of an object; the same request again answers the version it made."""
         ...
@@ -68,3 +72,8 @@ class World:
                 code="storage.node",
                 hint=f"configured: {', '.join(sorted(self.nodes)) or 'none'}",
             ) from None
+
+    def place(self, node: str, identifier: str) -> str:
+        """Where an object is, as its item says it: worked out from its name, whatever its job may say."""
+        relative = self.nodes[node].relative(identifier) if node in self.nodes else None
+        return "" if relative is None else f"{node}:{relative}"

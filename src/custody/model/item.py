@@ -23,6 +23,7 @@ class Item:
     collection: str = ""
     fingerprint: str = ""  # of the content, as whoever changed it told us
     detail: Mapping[str, Any] = field(default_factory=dict)
+    place: str = ""  # where its files are, as `root:relative/path`; "" if nobody has said
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,7 @@ class NewItem:
     fingerprint: str = ""
     detail: Mapping[str, Any] = field(default_factory=dict)
     changed: bool = True
+    place: str | None = None  # None: where it was. Only whoever stores items says it, never a robot
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -159,6 +160,7 @@ class Claim:
     token: int
     holder: str
     hold: HeldBy | None = None  # a hold on its collection or batch at the moment of the claim
+    pid: int = field(default_factory=os.getpid, compare=False, repr=False)  # of the process that may work on it
 
     @property
     def id(self) -> int:

@@ -14,11 +14,11 @@ from typing import Any, TypeVar
 from custody.model.errors import BadInput, NotFound, Refused
 from custody.model.event import NewEvent, Outcome
 from custody.model.job import HIGHEST, LOWEST
+from custody.model.reserved import PRIORITY
 from custody.model.trigger import STOPPED
 from custody.robots.priority import PRIORITISED, jobs_of, set_priority
 from custody.robots.restart import BY_PEOPLE, locked, registered
 from custody.stores import Store, items
-from custody.stores.items import PRIORITY
 from custody.stores.rows import Tx, latest_from
 
 APPROVED = "approved"

@@ -8,12 +8,15 @@ from dataclasses import dataclass
 from custody.model.errors import NotFound
 from custody.model.event import Event
 from custody.model.item import Item, Latest
+from custody.model.reserved import FOLDER
 from custody.model.trigger import Clause, clauses
 from custody.robots.restart import standing
 from custody.stores import Store
 from custody.stores.items import CHANGED, SEEN, subscriptions
 
 DESCRIBED = "described"
+OWN = ("types", "fingerprint", "place", FOLDER)
+"""Told beside what is kept as detail."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,15 +44,16 @@ def as_of(store: Store, item_id: str, at: int) -> AsOf:
 def then(now: Item, events: Sequence[Event]) -> Item:
     """What the item was, from its changes alone; what no event told (its collection) is as it is now."""
     types: frozenset[str] = frozenset()
-    fingerprint, changed = "", 0
+    fingerprint, changed, place = "", 0, ""
     detail: dict[str, object] = {}
     for event in events:
         if event.type in (CHANGED, DESCRIBED) and "fingerprint" in event.detail:
             types |= frozenset(event.detail.get("types", ()))
             fingerprint = event.detail["fingerprint"]
             changed = event.seq if event.type == CHANGED else changed
-            detail |= {name: value for name, value in event.detail.items() if name not in ("types", "fingerprint")}
-    return Item(now.id, types, events[-1].seq, changed, now.collection, fingerprint, detail)
+            detail |= {name: value for name, value in event.detail.items() if name not in OWN}
+            place = str(event.detail.get("place", place))
+    return Item(now.id, types, events[-1].seq, changed, now.collection, fingerprint, detail, place)
 
 
 def latest_then(events: Sequence[Event]) -> dict[str, Latest]:

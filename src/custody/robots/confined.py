@@ -39,10 +39,12 @@ from custody.border.confinement import (
 )  # fmt: skip
 from custody.border.egress import Permit, Rules, read_place
 from custody.border.output import ERR, OUT
+from custody.border.roots import NO_ROOTS, Root, Roots, ours
 from custody.border.sandbox import Available, Running, Sandboxes, available
 from custody.model.errors import BadInput, CustodyError, Unavailable
 from custody.model.item import Item
-from custody.robots.question import as_json, as_variables
+from custody.model.reserved import FOLDER
+from custody.robots.question import as_json, as_variables, located
 
 MIB = 1024 * 1024
 BEAT_SECONDS = 0.2
@@ -93,7 +95,8 @@ class Room:
 class Yard:
     """The sandboxes of one machine that robots share, with a folder for each run; made when first needed."""
 
-    def __init__(self, folder: Path | None = None, network: Rules | None = None) -> None:
+    def __init__(self, folder: Path | None = None, roots: Roots = NO_ROOTS, network: Rules | None = None) -> None:
+        self.roots = roots  # below which items are
         self.network = network or Rules()
         self.folder = folder or Path(tempfile.gettempdir(), f"custody-robots-{os.getuid()}")
         self._lock = threading.Lock()
@@ -181,13 +184,14 @@ Said = tuple[int, bytes, bytes]
 
 
 def run_confined(
-    command: tuple[str, ...], folder: Path, asked: Confinement, item: Item, turn: Turn, boxes: Sandboxes, room: Room
+    command: tuple[str, ...], folder: Path, asked: Confinement, item: Item, turn: Turn, yard: Yard, room: Room
 ) -> Said:
     """Run it, and know how it ended; when this returns or raises, nothing of it is alive."""
-    place = Path(str(item.detail.get("folder", "") or ""))
-    seen = place.is_absolute() and place.exists()
+    boxes, roots = yard.open(), yard.roots
+    seen = roots.seen(item.place)
+    item = located(item, NO_ROOTS)
     if seen:
-        item = replace(item, detail={**item.detail, "folder": ITEM})
+        item = replace(item, detail={**item.detail, FOLDER: ITEM})
     question = room.folder / "item.json"
     question.write_text(as_json(item))
     question.chmod(0o644)  # inside, it is read by somebody who is nobody here
@@ -203,7 +207,7 @@ def run_confined(
             name=room.name,
             work=room.made,
             argv=(*WITH_ITEM, *words),
-            mounts=(Mount(question, QUESTION), *([Mount(place, ITEM)] if seen else []), *own),
+            mounts=(Mount(ours(question), QUESTION), *([Mount(seen, ITEM)] if seen else []), *own),
             env={**given, **as_variables(item), "CUSTODY_OUTPUT": WORK},
             network=permit.egress(asked.network) if permit else None,
             timeout=turn.timeout,
@@ -232,7 +236,9 @@ def _inside(command: tuple[str, ...], folder: Path, asked: Confinement) -> tuple
             name = str(path.relative_to(folder)) if path.is_relative_to(folder) else path.name
             mounts[name] = path
         words.append(f"{PROGRAM}/{name}" if own else word)
-    return words, [Mount(source.resolve(), f"{PROGRAM}/{name}") for name, source in mounts.items()]
+    beside = Root("the label's folder", folder, across=True)
+    sources = {name: beside.find(str(path.resolve().relative_to(folder))) for name, path in mounts.items()}
+    return words, [Mount(source, f"{PROGRAM}/{name}") for name, source in sources.items()]
 
 
 def _beside(folder: Path, need: str) -> Path:
@@ -254,6 +260,8 @@ def _watched(running: Running, turn: Turn, stop: threading.Event) -> End:
 def _code(end: End) -> int:
     if end.reason == TIMEOUT:
         raise TimedOut
+    if end.reason == NOT_STARTED and end.detail.startswith("bwrap:"):  # such as a folder that was replaced meanwhile
+        raise Unavailable(f"its sandbox could not be made: {end.detail}", code="robot.setup")
     if end.reason == NOT_STARTED:
         raise BadInput(f"cannot start: {end.detail}", code="robot.start", hint="is it executable, and in /usr?")
     if end.reason in (LEASE, LOST, STOPPED):

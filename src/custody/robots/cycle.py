@@ -14,12 +14,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from custody.border.egress import Asked, Permit, Rules
+from custody.border.roots import NO_ROOTS
 from custody.engine.kinds import Kind
 from custody.engine.work import Work
 from custody.model.event import NewEvent, item_subject
 from custody.model.grant import NETWORK
-from custody.model.item import Item
+from custody.model.item import Item, NewItem
 from custody.model.outcome import Failed, Outcome, Passed, Wait
+from custody.model.reserved import check_detail
 from custody.model.trigger import admits
 from custody.robots import guard
 from custody.robots.confined import Interrupted, TimedOut, Turn, Yard
@@ -27,7 +29,8 @@ from custody.robots.locks import Locks
 from custody.robots.makers import ROBOT_MAKER
 from custody.robots.orphans import keep_orphan
 from custody.robots.program import Program, mark_of
-from custody.robots.robot import Report, Robot
+from custody.robots.question import located
+from custody.robots.robot import RESERVED_CODE, Report, Robot
 from custody.stores import Store
 from custody.stores.items import Look
 from custody.stores.rows import Tx, dumps
@@ -107,7 +110,7 @@ def run_on_item(work: Work, line: Line) -> Outcome:
         return Passed({"item": item.id, "outcome": spared.outcome}, events=[spared], forget=True)
     if not_granted := _not_granted(line):
         return Wait(PATIENCE, not_granted)
-    report = Report()
+    report, item = Report(), _located(line, item)
     if line.locks is None:
         late = _timed(line, work, item, report)
     else:
@@ -116,6 +119,11 @@ def run_on_item(work: Work, line: Line) -> Outcome:
                 return Wait(LOCK_SECONDS, f"{BUSY} {other}")
             late = _timed(line, work, item, report)
     return late or _recorded(line, work, item, report)
+
+
+def _located(line: Line, item: Item) -> Item:
+    """As the robot is told of it: with the folder, if its place is seen here. One that leads elsewhere is refused."""
+    return located(item, line.yard.roots if line.yard else NO_ROOTS)
 
 
 def _not_granted(line: Line) -> str:
@@ -173,8 +181,14 @@ def _recorded(line: Line, work: Work, item: Item, report: Report) -> Outcome:
     event = _event(line.robot, item, report)
     if work.lost:
         keep_orphan(line.store, event, work.job, f"the item was lost meanwhile ({work.stop_reason})")
-    edited = [report.edited] if report.edited else []
+    edited = [_own_words(report.edited)] if report.edited else []
     return Passed({"item": item.id, "outcome": report.outcome}, items=edited, events=[event], forget=True)
+
+
+def _own_words(edited: NewItem) -> NewItem:
+    """Whichever way a robot said it: where an item is, is not for robots to say."""
+    check_detail([*edited.detail, *([] if edited.place is None else ["place"])], edited.id, RESERVED_CODE)
+    return edited
 
 
 def _event(robot: Robot, item: Item, report: Report) -> NewEvent:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from custody.model.item import Item
 from custody.model.job import Change, Job
+from custody.model.reserved import PRIORITY
 from custody.stores import moves
-from custody.stores.items import PRIORITY, subscriptions
-from custody.stores.rows import Tx, dumps, job_from
+from custody.stores.items import columns_of, subscriptions
+from custody.stores.rows import Tx, job_from
 
 PRIORITISED = "prioritised"
 
@@ -22,10 +25,7 @@ def set_priority(tx: Tx, item: Item, seq: int, priority: int | None, who: str) -
     """None: as the robots say. Answers how many waiting jobs have moved."""
     detail = {name: value for name, value in item.detail.items() if name != PRIORITY}
     detail |= {PRIORITY: priority} if priority is not None else {}
-    tx.run(
-        "change_item", id=item.id, seq=seq, changed=item.changed, types=f" {' '.join(sorted(item.types))} ",
-        collection=item.collection, fingerprint=item.fingerprint, detail=dumps(detail),
-    )  # fmt: skip
+    tx.run("change_item", **columns_of(replace(item, seq=seq, detail=detail)))
     return sum(_move(tx, job, own if priority is None else priority, who) for job, own in jobs_of(tx, item.id))
 
 

@@ -35,10 +35,11 @@ from custody.border.text import read_json
 from custody.model.errors import BadInput, Unavailable
 from custody.model.item import Item
 from custody.model.job import Job
+from custody.model.reserved import check_detail
 from custody.robots.confined import Confinement, Said, TimedOut, Turn, Yard, run_confined
 from custody.robots.keeping import folder_name, keep
 from custody.robots.question import as_json, as_variables
-from custody.robots.robot import Report
+from custody.robots.robot import RESERVED_CODE, Report
 
 MARK = "CUSTODY_RUN"
 NOT_NOW, SAYS_NO = 75, 1
@@ -71,8 +72,7 @@ class Program:
                 self._conclude(self._in_the_open(item, turn, made), item, report, Path(made))
             return
         with _yard_of(turn) as yard, yard.room(turn.mark, turn.number) as room:
-            boxes = yard.open()
-            said = run_confined(self.command, self.folder, self.confined, item, turn, boxes, room)
+            said = run_confined(self.command, self.folder, self.confined, item, turn, yard, room)
             self._conclude(said, item, report, room.made)
 
     def end(self, mark: str, yard: Yard | None) -> None:
@@ -235,6 +235,8 @@ def _hear(line: str, report: Report, item: Item) -> None:
         word = next(name for name in _WORDS if name in told)
         _WORDS[word](told, report, item)
     except (BadInput, ValueError, StopIteration, TypeError, KeyError, AttributeError) as error:
+        if isinstance(error, BadInput) and error.code == RESERVED_CODE:
+            raise
         raise BadInput(
             f"its answer cannot be read: {line[:200]}",
             code="robot.answer",
@@ -263,7 +265,9 @@ def _postpone(told: dict[str, Any], report: Report, _: Item) -> None:
 
 
 def _changed(told: dict[str, Any], report: Report, item: Item) -> None:
-    report.changed(item, str(told["changed"]["fingerprint"]), **_rest(told["changed"], "fingerprint", "item"))
+    detail = _rest(told["changed"], "fingerprint", "item")
+    check_detail(detail, item.id, RESERVED_CODE)  # before it is spread: `self` would be no word for Python either
+    report.changed(item, str(told["changed"]["fingerprint"]), **detail)
 
 
 _WORDS: Mapping[str, Callable[[dict[str, Any], Report, Item], None]] = {

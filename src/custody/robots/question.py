@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
+from custody.border.roots import Roots
 from custody.model.item import Item
+from custody.model.reserved import FOLDER
+
+
+def located(item: Item, roots: Roots) -> Item:
+    """With the folder that its place names, if this machine sees it; whatever else says `folder` is not believed."""
+    source = roots.seen(item.place)
+    told = {name: value for name, value in item.detail.items() if name != FOLDER}
+    return replace(item, detail=told | ({FOLDER: str(source.path)} if source else {}))
 
 
 def as_json(item: Item) -> str:
@@ -16,6 +25,6 @@ def as_json(item: Item) -> str:
 def as_variables(item: Item) -> dict[str, str]:
     told = {
         "CUSTODY_ITEM": item.id, "CUSTODY_TYPES": " ".join(sorted(item.types)), "CUSTODY_COLLECTION": item.collection,
-        "CUSTODY_FINGERPRINT": item.fingerprint, "CUSTODY_FOLDER": str(item.detail.get("folder", "")),
+        "CUSTODY_FINGERPRINT": item.fingerprint, "CUSTODY_FOLDER": str(item.detail.get(FOLDER, "")),
     }  # fmt: skip
     return {name: value for name, value in told.items() if value and "\0" not in value}

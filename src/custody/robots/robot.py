@@ -19,8 +19,10 @@ from typing import Any
 from custody.engine.kinds import Backoff
 from custody.model.errors import BadInput
 from custody.model.item import Item, NewItem
+from custody.model.reserved import check_detail
 from custody.model.trigger import Trigger
 
+RESERVED_CODE = "robot.reserved"
 Work = Callable[[Item, "Report"], None]
 
 
@@ -51,7 +53,9 @@ class Report:
         self.postponed = (seconds, why)
 
     def changed(self, item: Item, fingerprint: str, **detail: Any) -> None:
-        """The work changed the item's content; this does not wake the robot itself again."""
+        """The work changed the item's content; this does not wake the robot itself again. In words of its own: those
+        that the system reads are refused (`robot.reserved`)."""
+        check_detail(detail, item.id, RESERVED_CODE)
         self.edited = NewItem(item.id, item.types, item.collection, fingerprint, detail)
 
     @property

@@ -4,15 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from custody.model.errors import BadInput
+from custody.model.errors import BadInput, CustodyError
 from custody.stores.clock import Clock, SystemClock
 from custody.stores.sql import RandomMoves, Store
 
 __all__ = ["Clock", "Store", "SystemClock", "open_store"]
 
 
-def open_store(url: str, clock: Clock | None = None, new_move: Callable[[], str] | None = None) -> Store:
-    """sqlite:///file.db, sqlite:////absolute/file.db, sqlite://:memory: or postgresql://…"""
+def open_store(
+    url: str,
+    clock: Clock | None = None,
+    new_move: Callable[[], str] | None = None,
+    *,
+    patience: float = 0.0,
+    told: Callable[[CustodyError], None] = lambda error: None,
+) -> Store:
+    """sqlite:///file.db, sqlite:////absolute/file.db, sqlite://:memory: or postgresql://…
+
+    A server that is starting or being promoted is waited for, so many seconds unless the address says otherwise;
+    `told` hears what is waited for."""
     moves = new_move or RandomMoves()
     if url.startswith("sqlite:"):
         from custody.stores.sqlite.connection import file_of
@@ -22,7 +32,7 @@ def open_store(url: str, clock: Clock | None = None, new_move: Callable[[], str]
     if url.startswith(("postgresql:", "postgres:")):
         from custody.stores.postgres.database import PostgresDatabase
 
-        return Store.over(url, PostgresDatabase(url, clock, moves))
+        return Store.over(url, PostgresDatabase(url, clock, moves, patience, told))
     raise BadInput(
         f"cannot tell what kind of store {url!r} is",
         code="store.url",

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol, TypeVar
 
 from custody.model.acting import Acting
+from custody.model.errors import CustodyError
 from custody.model.event import NewEvent
 from custody.model.item import NewItem
 from custody.model.job import Answer, Change, Claim, NewJob
@@ -19,7 +20,9 @@ T = TypeVar("T")
 
 class Database(Protocol):
     dialect: str
-    bell: Bell
+
+    @property
+    def bell(self) -> Bell: ...
 
     def write(self, work: Callable[[Tx], T]) -> T:
         """Run in one transaction; when this returns, it is on disk."""
@@ -67,8 +70,10 @@ class Database(Protocol):
         which finds what is there already."""
         ...
 
+    def troubles(self) -> list[CustodyError]: ...
+
     def changed_elsewhere(self) -> int: ...
 
-    def listen(self) -> None: ...
+    def listen(self) -> str: ...
 
     def close(self) -> None: ...

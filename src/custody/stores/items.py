@@ -16,6 +16,7 @@ from custody.model.errors import BadInput, KeyConflict, NotFound
 from custody.model.event import NewEvent, item_subject
 from custody.model.item import Item, Latest, NewItem
 from custody.model.job import NewJob
+from custody.model.reserved import FOLDER, PRIORITY
 from custody.model.trigger import Trigger, admits
 from custody.stores.history import write_event
 from custody.stores.rows import Tx, dumps, item_from, latest_from, loads
@@ -24,8 +25,6 @@ from custody.stores.submit import submit_one
 Robot: TypeAlias = tuple[str, Trigger, dict[str, Any]]
 Look: TypeAlias = tuple[Item, dict[str, Latest]]
 CHANGED = "changed"
-PRIORITY = "robot_priority"
-"""In an item's detail: goes before what its robots say."""
 SEEN = "seen"
 """In an event that missed a change: the last one that whoever did the work had seen."""
 
@@ -66,7 +65,7 @@ def put_item(tx: Tx, new: NewItem, agent: str, robots: Interested) -> int:
     seq = old.seq + 1
     item = Item(
         new.id, old.types | new.types, seq, seq if changed else old.changed, new.collection or old.collection,
-        new.fingerprint or old.fingerprint, {**old.detail, **new.detail},
+        new.fingerprint or old.fingerprint, {**old.detail, **new.detail}, old.place if new.place is None else new.place,
     )  # fmt: skip
     if item == replace(old, seq=seq):
         return old.changed  # nothing is new about it
@@ -77,14 +76,27 @@ def put_item(tx: Tx, new: NewItem, agent: str, robots: Interested) -> int:
 
 def first_of(new: NewItem) -> Item:
     """As it is when it comes into being."""
+    check(new)
+    return Item(
+        new.id, new.types, 1, int(new.changed), new.collection, new.fingerprint, new.detail, new.place or ""
+    )  # fmt: skip
+
+
+def check(new: NewItem) -> None:
+    """Whoever brings it: where an item is stands in its place, never in what is told about it."""
     named(new.id, "item id")
-    return Item(new.id, new.types, 1, int(new.changed), new.collection, new.fingerprint, new.detail)
+    if FOLDER in new.detail:
+        raise BadInput(
+            f"{FOLDER!r} cannot be kept in an item's detail", code="item.reserved", where=new.id,
+            hint="where an item is, is its place: a path below a storage root",
+        )  # fmt: skip
 
 
 def columns_of(item: Item) -> dict[str, Any]:
     return {
         "id": item.id, "seq": item.seq, "changed": item.changed, "types": _types(item.types),
         "collection": item.collection, "fingerprint": item.fingerprint, "detail": dumps(item.detail),
+        "place": item.place,
     }  # fmt: skip
 
 
@@ -96,7 +108,8 @@ def _tell_change(tx: Tx, item: Item, new: NewItem, agent: str, robots: Intereste
 
 def change_told(item: Item, new: NewItem) -> tuple[str, dict[str, Any]]:
     """The event of a change: its type, and what it says."""
-    told = {"types": sorted(item.types), "fingerprint": item.fingerprint, **new.detail}
+    place = {"place": item.place} if new.place is not None else {}
+    told = {**new.detail, "types": sorted(item.types), "fingerprint": item.fingerprint, **place}
     return CHANGED if item.changed == item.seq else "described", told
 
 

@@ -62,6 +62,21 @@ class Line(Generic[T, R]):
             if mine.leads or mine.waits:
                 self._leave(mine, trouble)
 
+    def hold(self, thing: T, seconds: float) -> Wish[T, R] | None:
+        """Take the turn, and keep it: nobody writes until it is let go. None if it does not come in that time."""
+        mine: Wish[T, R] = Wish(thing)
+        self._enter(mine)
+        if not mine.leads:
+            try:
+                mine.reply.wait(seconds)
+            except TimeoutError:
+                self._leave(mine, None)
+                return None
+        return mine
+
+    def let_go(self, mine: Wish[T, R]) -> None:
+        self._leave(mine, None)
+
     def let_the_crowd_return(self) -> None:
         """Those just served together are about to ask again: without them we would commit for one, then for all."""
         if not self._crowd:

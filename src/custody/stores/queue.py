@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from custody.model.acting import PROGRAM, Acting
-from custody.model.errors import BadInput, NotFound, StateConflict
+from custody.model.errors import BadInput, NotFound, Refused, StateConflict
+from custody.model.home import must_be_at_home
 from custody.model.job import Answer, Change, Claim, Failures, FanOut, Filter, HeldBy, Job, NewJob
 from custody.model.why import Reason
 from custody.stores import graph, moves
@@ -72,10 +73,12 @@ class SqlQueue:
 
     def renew(self, claims: Sequence[Claim], seconds: float) -> dict[int, str]:
         """For each claim that is not simply renewed: "lost", or how it was revoked."""
+        _must_be_ours(claims)
         return self._db.renew(list(claims), int(seconds * MICROSECONDS)) if claims else {}
 
     def release(self, claims: Sequence[Claim]) -> int:
         """Give claims back unworked: no event, no attempt."""
+        _must_be_ours(claims)
 
         def work(tx: Tx) -> int:
             return sum(len(tx.run("release", id=claim.id, token=claim.token, holder=claim.holder)) for claim in claims)
@@ -86,6 +89,7 @@ class SqlQueue:
 
     def suspect(self, claims: Sequence[Claim], mark: int) -> int:
         """Say what is to be thought of them if their leases end without a word (model/suspicion.py)."""
+        _must_be_ours(claims)
 
         def work(tx: Tx) -> int:
             said = [
@@ -114,6 +118,7 @@ class SqlQueue:
         agent: str,
     ) -> list[Submitted]:
         """Save facts, and children, at once, under the claim's token."""
+        _must_be_ours((claim,))
         move = self._db.new_move()
         made = self._db.write(
             lambda tx: moves.keep(tx, claim, dict(facts), dict(new), children, move, agent, self._db.submit_in)
@@ -170,13 +175,30 @@ class SqlQueue:
 
     # get, list, why
 
-    def get(self, job_id: int) -> Job:
+    def get(self, job_id: int, move: str = "") -> Job:
+        """The job; with the move of its receipt, that very job and no other that was given its number."""
+        if move and self.missing([(job_id, move)]):
+            raise Refused(
+                f"job {job_id} is not the one of this receipt: history went back, and its number may be another's now",
+                code="store.went_back",
+                hint="submit it again",
+            )
         rows = self._db.glance(lambda tx: tx.run("job", id=job_id))
         if not rows:
             raise NotFound(
                 f"there is no job {job_id}", code="job.unknown", hint="`custody job list` shows what there is"
             )
         return job_from(rows[0])
+
+    def missing(self, receipts: Sequence[tuple[int, str]]) -> list[tuple[int, str]]:
+        """Of these receipts (a job's id and the move that made it, or moved it), those that nobody here knows."""
+
+        def look(tx: Tx) -> list[tuple[int, str]]:
+            return [
+                (job, move) for job, move in receipts if not tx.run("event_of_move", subject=f"job/{job}", move=move)
+            ]
+
+        return self._db.read(look)
 
     def reason(self, job: Job) -> str:
         """Why it failed, as its last event says."""
@@ -258,3 +280,8 @@ class SqlQueue:
 
     def holds(self) -> Sequence[HeldBy]:
         return [hold_from(row) for row in self._db.read(lambda tx: tx.run("holds"))]
+
+
+def _must_be_ours(claims: Sequence[Claim]) -> None:
+    for pid in {claim.pid for claim in claims}:
+        must_be_at_home(pid, "claim")

@@ -17,9 +17,10 @@ class Reply(Generic[T]):
         self._error: BaseException | None = None
         self.given = False
 
-    def wait(self) -> T:
-        """What was handed over; raises it if it was an error."""
-        self._gate.acquire()
+    def wait(self, seconds: float = -1) -> T:
+        """What was handed over; raises it if it was an error, and `TimeoutError` if it did not come in time."""
+        if not self._gate.acquire(timeout=seconds):
+            raise TimeoutError
         if self._error is not None:
             raise self._error
         return self._value

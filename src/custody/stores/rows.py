@@ -134,8 +134,8 @@ def event_from(row: Row) -> Event:
 
 
 def item_from(row: Row) -> Item:
-    id_, types, collection, seq, changed, fingerprint, detail = row
-    return Item(id_, frozenset(types.split()), seq, changed, collection, fingerprint, loads(detail))
+    id_, types, collection, seq, changed, fingerprint, detail, place = row
+    return Item(id_, frozenset(types.split()), seq, changed, collection, fingerprint, loads(detail), place)
 
 
 def latest_from(rows: Sequence[Row]) -> dict[str, Latest]:

@@ -8,7 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from types import TracebackType
 
+from custody.model.errors import CustodyError
 from custody.ports import Elsewhere, WholeQueue
+from custody.stores import forks
 from custody.stores.database import Database
 from custody.stores.grants import SqlGrants
 from custody.stores.kinds import SqlKinds, offer
@@ -42,6 +44,7 @@ class RandomMoves:
 
     def __init__(self) -> None:
         self._drawn: deque[str] = deque()
+        forks.follow(self)
 
     def __call__(self) -> str:
         while True:
@@ -50,6 +53,16 @@ class RandomMoves:
             except IndexError:
                 text = secrets.token_hex(8 * DRAWN)
                 self._drawn.extend(text[at : at + 16] for at in range(0, len(text), 16))
+
+    def before_fork(self) -> None:
+        """Drawn for one process ..."""
+
+    def after_fork(self) -> None:
+        """... which goes on with them ..."""
+
+    def in_child(self) -> None:
+        """... alone: two processes must not give the same name to two moves."""
+        self._drawn = deque()
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,13 +96,23 @@ class Store:
         """What the promises of this store rest on, as its database has it set now."""
         return {name: value for name, value in self.db.write(lambda tx: tx.run("settings"))}
 
+    def confirm(self) -> None:
+        """What was seen before this is, when it returns, on every disk it has to be on: for an answer that only repeats
+        what was found by looking."""
+        self.db.write(lambda tx: None)
+
+    def troubles(self) -> Sequence[CustodyError]:
+        """What this process found out about its store since it was last asked: that history went back."""
+        return self.db.troubles()
+
     def new_move(self) -> str:
         return self.db.new_move()
 
     # Wake-ups, which are hints
 
-    def listen(self) -> None:
-        self.db.listen()
+    def listen(self) -> str:
+        """Hear of what other processes do; answers why not, if that cannot be."""
+        return self.db.listen()
 
     def wake(self) -> None:
         self.db.bell.ring()

@@ -511,33 +511,43 @@ select job.ended, job.id from slot join job on job.id = slot.job
 where slot.schedule = :schedule and slot.outcome = 'ran' order by slot.slot desc limit 1
 
 -- name: item
-select id, types, collection, seq, changed, fingerprint, detail from item where id = :id
+select id, types, collection, seq, changed, fingerprint, detail, place from item where id = :id
 
 -- name: lock_item
-select id, types, collection, seq, changed, fingerprint, detail from item where id = :id
+select id, types, collection, seq, changed, fingerprint, detail, place from item where id = :id
 
 -- name: insert_item
-insert into item (id, types, collection, seq, changed, fingerprint, detail, created)
-values (:id, :types, :collection, :seq, :changed, :fingerprint, :detail, :now)
+insert into item (id, types, collection, seq, changed, fingerprint, detail, place, created)
+values (:id, :types, :collection, :seq, :changed, :fingerprint, :detail, :place, :now)
 on conflict (id) do nothing
 returning id
 
 -- name: change_item
 update item
 set seq = :seq, changed = :changed, types = :types, collection = :collection, fingerprint = :fingerprint,
-    detail = :detail
+    detail = :detail, place = :place
 where id = :id
 
 -- name: number_item
 update item set seq = seq + 1 where id = :id
-returning id, types, collection, seq, changed, fingerprint, detail
+returning id, types, collection, seq, changed, fingerprint, detail, place
 
 -- name: items
 -- A type is looked for as it is written: `like` has wildcards, and SQLite's does not tell A from a.
-select id, types, collection, seq, changed, fingerprint, detail from item
+select id, types, collection, seq, changed, fingerprint, detail, place from item
 where id > :after and (:collection = '' or collection = :collection)
   and (:type = '' or replace(types, :type, '') <> types)
 order by id limit :limit
+
+-- name: unplaced
+select item, folder from unplaced where item > :after order by item limit :limit
+
+-- name: set_place
+-- Only where nobody has said since where it is.
+update item set place = :place where id = :id and place = ''
+
+-- name: drop_unplaced
+delete from unplaced where item = :item
 
 -- name: set_latest
 insert into latest (item, type, seq, outcome, seen) values (:item, :type, :seq, :outcome, :seen)
@@ -579,7 +589,7 @@ on conflict (id) do update set seen = excluded.seen
 
 -- name: acting_since
 -- When the store began to write down who asked for a job.
-select applied from schema_version where version = 13
+select applied from schema_version where version = 14
 
 -- name: offer_kind
 insert into open_kind (kind, since, seen) values (:kind, :now, :now)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
 
@@ -19,7 +19,7 @@ from custody.model.graph import Edge, satisfied
 from custody.model.job import Job, NewJob
 from custody.stores.graph import became_ready, count_child, ended_how, skip
 from custody.stores.history import write_event
-from custody.stores.rows import Tx, dumps, job_from, kept_text, loads
+from custody.stores.rows import Tx, dumps, event_from, job_from, kept_text, loads
 
 MICROSECONDS = 1_000_000
 
@@ -33,10 +33,12 @@ def microseconds(seconds: float) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Submitted:
-    """A job's id, and whether this submit made it (or an earlier one with the same key)."""
+    """A job's id, and whether this submit made it (or an earlier one with the same key). Id and move together are its
+    *receipt*: after a failover that lost something an id may be given out again, but never with the same move."""
 
     id: int
     new: bool
+    move: str = field(default="", compare=False)  # the one that made it
 
 
 def submit(tx: Tx, jobs: Sequence[NewJob], move: str, acting: Acting = PROGRAM) -> list[Submitted]:
@@ -88,7 +90,7 @@ def _insert(tx: Tx, new: NewJob, met: Sequence[tuple[Edge, bool]], move: str, ac
         if earlier := tx.run(
             "job_of_key", kind=new.kind, key=new.key, within=new.key_within
         ):  # none, if it has been deleted since
-            return the_earlier(new, job_from(earlier[0]))
+            return the_earlier(new, job_from(earlier[0]), first_move(tx, job_from(earlier[0])))
     job_id = int(rows[0][0])
     for edge, is_met in met:
         tx.run(
@@ -100,7 +102,7 @@ def _insert(tx: Tx, new: NewJob, met: Sequence[tuple[Edge, bool]], move: str, ac
             met=int(is_met),
         )
     write_event(tx, f"job/{job_id}", 1, "submitted", "none", acting.agent, first_detail(new), 1, move)
-    return Submitted(job_id, True)
+    return Submitted(job_id, True, move)
 
 
 def add_needs(tx: Tx, job_id: int, needs: Sequence[Edge]) -> None:
@@ -143,7 +145,13 @@ def settle_in(tx: Tx, job_id: int, new: NewJob, met: Sequence[tuple[Edge, bool]]
     became_ready(tx, job)
 
 
-def the_earlier(new: NewJob, earlier: Job) -> Submitted:
+def first_move(tx: Tx, job: Job) -> str:
+    """The move that made it, as its first event says; empty when that was erased."""
+    rows = tx.run("events", subject=job.subject, after=0, limit=1)
+    return event_from(rows[0]).move if rows else ""
+
+
+def the_earlier(new: NewJob, earlier: Job, move: str) -> Submitted:
     """The job that has this key already, if it was submitted for the same."""
     if dict(earlier.payload) != loads(dumps(new.payload)):
         raise KeyConflict(
@@ -151,7 +159,7 @@ def the_earlier(new: NewJob, earlier: Job) -> Submitted:
             hint="a new piece of work needs a new key",
             job=earlier.id,
         )
-    return Submitted(earlier.id, False)
+    return Submitted(earlier.id, False, move)
 
 
 def columns(new: NewJob, unmet: int, move: str, by: str) -> dict[str, Any]:
@@ -160,8 +168,9 @@ def columns(new: NewJob, unmet: int, move: str, by: str) -> dict[str, Any]:
         "kind": new.kind, "key": new.key, "state": state, "runnable": int(new.machine.is_working(state)),
         "ended": new.machine.end(state), "lane": new.lane, "place": new.place, "collection": new.collection,
         "priority": new.priority, "unmet": unmet, "delay": microseconds(new.delay),
-        "payload": kept_text(new.payload, "job payload"), "facts": kept_text(new.facts, "job facts"), "parent": new.parent,
-        "open": new.open, "when_empty": new.when_empty, "line": new.line, "task": new.task, "position": new.position,
+        "payload": kept_text(new.payload, "job payload"), "facts": kept_text(new.facts, "job facts"),
+        "parent": new.parent, "open": new.open, "when_empty": new.when_empty, "line": new.line, "task": new.task,
+        "position": new.position,
         "supersedes": int(new.supersedes), "move": move, "by": by,
     }  # fmt: skip
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
+from custody.model.event import Event
 from custody.model.job import Failures, Filter, HeldBy, Job
 from custody.model.machine import Machines
 from custody.model.why import Reason
@@ -176,6 +177,14 @@ class Glance:
 
     def holds(self) -> Sequence[HeldBy]:
         return self._kept.get("holds", self._store.queue.holds)
+
+    def went_back(self) -> Sequence[Event]:
+        """The last week's discoveries that a server which took over lacks what was acknowledged."""
+        return self._kept.get("went back", self._went_back)
+
+    def _went_back(self) -> Sequence[Event]:
+        events, since = self._store.records.events("store"), self._store.now() - 7 * DAY
+        return [event for event in events if event.type == "went-back" and event.at > since]
 
     def lines(self) -> Sequence[LineNow]:
         return self._kept.get("lines", lambda: [self._line(line) for line in self._lines])

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from custody.model.errors import NotFound
+from custody.border.roots import Roots
+from custody.model.errors import CustodyError, NotFound
 from custody.model.item import Item
 from custody.model.job import Job
 from custody.robots.ready.ocfl import current
@@ -116,12 +117,15 @@ def _left(folder: Path) -> dict[str, Path]:
     return {as_text(path.relative_to(folder).as_posix()): path for path in found[:1000]}
 
 
-def stored(item: Item) -> Sequence[File]:
+def stored(item: Item, roots: Roots) -> Sequence[File]:
     """The files of a stored object, by the names the depositor knows, where this process can see them."""
-    folder = Path(str(item.detail.get("folder") or ""))
-    if not item.detail.get("folder") or not (folder / "inventory.json").is_file():
-        return []
-    return sorted((_stored(name, path) for name, path in current(folder)), key=lambda file: file.name)[:1000]
+    try:
+        folder = roots.source(item.place).path if item.place else None
+        if folder is None or not (folder / "inventory.json").is_file():
+            return []
+        return sorted((_stored(name, path) for name, path in current(folder)), key=lambda file: file.name)[:1000]
+    except CustodyError:
+        return []  # it is not here, or not where it should be: its robots say so
 
 
 def _stored(name: str, path: Path) -> File:

@@ -15,6 +15,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.responses import HTMLResponse, Response
 
 from custody import __version__
+from custody.border.roots import NO_ROOTS, Roots
 from custody.channels.table import Table
 from custody.engine.commands import Operator
 from custody.engine.makers import OWN_KIND, is_among
@@ -65,6 +66,7 @@ class Options:
     telling: Telling = field(default_factory=Telling)
     tables: Callable[[int], Table] | None = None  # what is kept of a channel, by its number
     shop: Shop | None = None  # where tasks' logs and files are kept
+    roots: Roots = NO_ROOTS  # below which items are
     keeping: Keeping = field(default_factory=Keeping)  # whose seals of the history are believed
     open_kinds: Sequence[str] = ()  # what may be asked for besides the kinds that workers have offered
 

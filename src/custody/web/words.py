@@ -146,7 +146,7 @@ def reason(event: Event) -> str:
     rest = {
         key: value
         for key, value in detail.items()
-        if isinstance(value, str | int) and value != "" and key not in ("fingerprint", "folder", "definition")
+        if isinstance(value, str | int) and value != "" and key not in ("fingerprint", "folder", "place", "definition")
     }
     return ", ".join(f"{key} {str(value)[:80]}" for key, value in list(rest.items())[:4])
 

@@ -190,7 +190,8 @@ def ourselves() -> Sequence[str]:
             return [*words, "-m", "custody"]
     raise Unavailable(
         f"{python} does not find this program where there are no variables", code="archive.hook",
-        where=str(Path(__file__).parents[1]), hint=told.stderr.strip()[-300:] or "install it with pip",
+        where=str(Path(__file__).parents[1]),
+        hint=told.stderr.strip()[-300:] or "install it from a checkout: pip install .",
     )  # fmt: skip
 
 

@@ -107,7 +107,8 @@ RUN_MAKER: Final = Maker(
 )  # fmt: skip
 _RECIPE: Final = record(
     command=Optional(list_of(text())), script=Optional(text()), shell=Optional(text(20)), env=Optional(map_of(text())),
-    network=Optional(either(flag, list_of(text(500)))), timeout=Optional(whole()), grace=Optional(whole()), retries=Optional(whole()),
+    network=Optional(either(flag, list_of(text(500)))), timeout=Optional(whole()),
+    grace=Optional(whole()), retries=Optional(whole()),
     outputs=Optional(list_of(text())), output_limit=Optional(whole()), image=Optional(text()),
     secrets=Optional(list_of(part)), ready=Optional(text(20)),
 )  # fmt: skip

@@ -45,6 +45,7 @@ def ask_for_run(
     asked = {"wanted": wanted, "alone": alone} | ({"revision": revision} if revision else {})
     before = store.queue.by_key(RUN_KIND, f"{archive}:{key}") if key else None
     if before is not None and asked.items() <= before.payload.items():
+        store.confirm()
         return before.id  # the youngest revision of then, though there are younger ones by now
     if kept.frozen:
         raise Refused(f"{archive} is frozen: {kept.frozen}", code="archive.frozen", hint="`custody archive thaw`")

@@ -9,6 +9,7 @@ import re
 import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,9 +17,10 @@ from typing import Any
 from custody.border.bwrap import PATH
 from custody.border.confinement import Engine, Mount, Spec
 from custody.border.egress import Permit, Rules
+from custody.border.roots import Root, ours
 from custody.border.sandbox import Available, Sandboxes
 from custody.engine.work import Work
-from custody.model.errors import BadInput
+from custody.model.errors import BadInput, NotFound, Unavailable
 from custody.model.job import Job
 from custody.model.outcome import Outcome, Wait
 from custody.model.shape import part
@@ -123,7 +125,7 @@ def prepare(
     script = str(recipe.get("script", ""))
     # A folder, not its files: a worker that takes over opens a window of its own in it.
     shutil.copy2(shop.client, window.place.with_name("custody"))
-    mounts = [*_inputs(work, shop), Mount(window.place.parent, TOOLS_INSIDE)]
+    mounts = [*_inputs(work, shop), Mount(ours(window.place.parent), TOOLS_INSIDE)]
     image = str(recipe.get("image", ""))
     trusted = max(0.5, work.trusted_until - time.monotonic()) + (shop.adopt if image else 0)
     return Spec(
@@ -171,9 +173,10 @@ def missing_inputs(work: Work, shop: Shop) -> Outcome | None:
 def _inputs(work: Work, shop: Shop) -> Iterator[Mount]:
     """What the tasks it depends on have left, read-only."""
     for task, job in _before(work, shop):
-        left = shop.folder(job) / "outputs"
-        if left.is_dir():
-            yield Mount(left, f"/inputs/{task}")
+        root = Root("what tasks leave", shop.kept.absolute(), across=True)
+        left = root.relative(shop.folder(job).absolute() / "outputs")
+        with suppress(NotFound, Unavailable):  # it has left nothing
+            yield Mount(root.find(left or ""), f"/inputs/{task}")
 
 
 def _before(work: Work, shop: Shop) -> Iterator[tuple[str, Job]]:

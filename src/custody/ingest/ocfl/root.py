@@ -87,6 +87,10 @@ class OcflRoot:
     def folder(self, identifier: str) -> Path:
         return self.path / object_folder(identifier)
 
+    def relative(self, identifier: str) -> str:
+        """Where an object is, below this root."""
+        return object_folder(identifier)
+
     def inventory(self, identifier: str) -> Inventory:
         """What an object holds, in all its versions."""
         folder = self.folder(identifier)

@@ -18,6 +18,7 @@ from custody.model.event import NewEvent, job_subject
 from custody.model.item import NewItem
 from custody.model.job import Change, NewJob
 from custody.model.machine import WORK
+from custody.model.reserved import FOLDER
 from custody.stores.moves import detail
 from custody.stores.rows import event_text
 from custody.stores.submit import first_detail
@@ -85,13 +86,19 @@ def read_entry(data: bytes) -> Entry:
             str(value["move"]),
             [_read_happened(each) for each in value["happened"]],
             str(value.get("agent", "")),
-            [NewItem(**each | {"types": frozenset(each["types"])}) for each in value.get("items", ())],
+            [_read_item(each) for each in value.get("items", ())],
             [NewEvent(**each) for each in value.get("events", ())],
             [NewJob(**each) for each in value.get("then", ())],
             str(value.get("by", SYSTEM)),
         )
     except (LookupError, TypeError, ValueError) as error:
         raise BadInput(f"an entry for the history cannot be read: {error!r}", code="tree.entry") from error
+
+
+def _read_item(told: Mapping[str, Any]) -> NewItem:
+    """One that an older program wrote has its folder among what is told; where an item is, is no longer kept there."""
+    detail = {name: value for name, value in told["detail"].items() if name != FOLDER}
+    return NewItem(**{**told, "types": frozenset(told["types"]), "detail": detail})
 
 
 _SORTS = {"job": int, "type": str, "outcome": str, "agent": str, "detail": dict, "token": int, "status": int}

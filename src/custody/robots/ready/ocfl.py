@@ -6,18 +6,25 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
+from custody.border.roots import Root
 from custody.model.errors import NotFound
 from custody.model.item import Item
+from custody.model.reserved import FOLDER
 
 
 def folder_of(item: Item) -> Path:
     """Where the object is, as whoever stored it told."""
-    folder = Path(str(item.detail.get("folder", "")))
-    if not item.detail.get("folder") or not (folder / "inventory.json").is_file():
+    folder = Path(str(item.detail.get(FOLDER, "")))
+    if not item.detail.get(FOLDER) or not (folder / "inventory.json").is_file():
         raise NotFound(
             f"{item.id} has no OCFL object here", code="object.unknown", hint="does this machine see its storage?"
         )
     return folder
+
+
+def _file(folder: Path, path: str) -> Path:
+    """A file of the object: an inventory that names anything else, or a link in its place, is refused."""
+    return Root("the object", folder).find(path).path
 
 
 def contents(folder: Path) -> Iterator[tuple[str, Path]]:
@@ -25,7 +32,7 @@ def contents(folder: Path) -> Iterator[tuple[str, Path]]:
     inventory = json.loads((folder / "inventory.json").read_bytes())
     for digest, paths in inventory["manifest"].items():
         for path in paths:
-            yield digest, folder / path
+            yield digest, _file(folder, path)
 
 
 def current(folder: Path) -> Iterator[tuple[str, Path]]:
@@ -33,4 +40,4 @@ def current(folder: Path) -> Iterator[tuple[str, Path]]:
     inventory = json.loads((folder / "inventory.json").read_bytes())
     for digest, names in inventory["versions"][inventory["head"]]["state"].items():
         for name in names:
-            yield name, folder / inventory["manifest"][digest][0]
+            yield name, _file(folder, inventory["manifest"][digest][0])

@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
 
 from psycopg import errors
 
 from custody.model.acting import Acting
-from custody.model.errors import BadInput, NotFound, Refused
+from custody.model.errors import BadInput, CustodyError, NotFound, Refused
 from custody.model.event import NewEvent
 from custody.model.item import NewItem
 from custody.model.job import Answer, Change, Claim, NewJob
-from custody.stores import items, moves
+from custody.stores import forks, items, moves
 from custody.stores.clock import Clock
 from custody.stores.items import Look
 from custody.stores.postgres import claiming, submitting
-from custody.stores.postgres.claiming import Front, Holds, as_claims, claim_many, renew_many
-from custody.stores.postgres.connection import Address
+from custody.stores.postgres.address import Address
+from custody.stores.postgres.claiming import Holds, as_claims, claim_many, renew_many
+from custody.stores.postgres.life import Life, silence_inherited
 from custody.stores.postgres.lost import PATIENCE, waited_for
 from custody.stores.postgres.many import PostgresMany
 from custody.stores.postgres.migrating import migrate
-from custody.stores.postgres.notify import Messenger
-from custody.stores.postgres.pool import Pool
+from custody.stores.postgres.pool import Pool, Told, nobody
+from custody.stores.postgres.receipts import WentBack, went_back
 from custody.stores.postgres.recording import Lone, looked, record_many
 from custody.stores.postgres.single import is_plain, submit_single
 from custody.stores.postgres.submitting import (
@@ -34,11 +35,11 @@ from custody.stores.postgres.submitting import (
     submit_at_once,
     submit_many,
 )
-from custody.stores.postgres.together import Together
 from custody.stores.postgres.transaction import PostgresTx, Transactions
 from custody.stores.rows import Row, Tx
 from custody.stores.settling import settle_many
 from custody.stores.submit import MICROSECONDS, Submitted
+from custody.stores.wake import Bell
 
 T = TypeVar("T")
 
@@ -46,16 +47,47 @@ T = TypeVar("T")
 class PostgresDatabase:
     dialect = "postgres"
 
-    def __init__(self, url: str, clock: Clock | None, new_move: Callable[[], str]) -> None:
-        self.address, self.new_move = Address.of(url), new_move
-        self._pool = Pool(self.address)
-        self._transactions = Transactions(self._pool, clock, new_move)
-        self._messenger = Messenger(self.address)
-        self.bell = self._messenger.bell
-        self._submits = Together(self._submit)
-        self._front = Front()
-        with self._pool.connection() as db:
+    def __init__(
+        self, url: str, clock: Clock | None, new_move: Callable[[], str], patience: float = 0.0, told: Told = nobody
+    ) -> None:
+        self.address, self.clock, self.new_move = Address.of(url), clock, new_move
+        self.went_back: list[WentBack] = []
+        self._life = self._new_life()
+        waits = self.address.waits if self.address.patience is not None else max(patience, self.address.waits)
+        db = self._pool.wait_for_one(waits, told)
+        try:
             migrate(db)
+        finally:
+            self._pool.give_back(db)
+        forks.follow(self)
+
+    def _new_life(self, seen: Mapping[str, int] | None = None) -> Life:
+        return Life(self.address, self.clock, self.new_move, self._submit, self.went_back.append, seen)
+
+    @property
+    def bell(self) -> Bell:
+        return self._life.messenger.bell
+
+    @property
+    def _pool(self) -> Pool:
+        return self._life.pool
+
+    @property
+    def _transactions(self) -> Transactions:
+        return self._life.transactions
+
+    # A fork
+
+    def before_fork(self) -> None:
+        """Nothing to put down: the child is given a life of its own."""
+
+    def after_fork(self) -> None:
+        """Nor to take up again."""
+
+    def in_child(self) -> None:
+        silence_inherited()
+        self.went_back = []
+        self._life = self._new_life(self._pool.way.seen)
 
     def write(self, work: Callable[[Tx], T]) -> T:
         return self._transactions.write(work)
@@ -70,7 +102,9 @@ class PostgresDatabase:
         return self._transactions.now()
 
     def submit(self, jobs: list[NewJob], move: str, acting: Acting) -> list[Submitted]:
-        return self._submits.do([new_order(job, move, acting) for job in jobs])
+        made = self._life.submits.do([new_order(job, move, acting) for job in jobs])
+        self._life.receipts.note([(one.id, move) for one in made if one.new])
+        return made
 
     def submit_in(self, tx: Tx, jobs: Sequence[NewJob], move: str, acting: Acting) -> list[Submitted]:
         assert isinstance(tx, PostgresTx)
@@ -108,7 +142,7 @@ class PostgresDatabase:
             # They are taken already: rather wait for the server than let them lie until their leases end.
             return waited_for(lambda: self.read(work), min(PATIENCE, lease / 2 / MICROSECONDS))
 
-        return as_claims(claim_many(run, queues, limit, self._front), holder, look)
+        return as_claims(claim_many(run, queues, limit, self._life.front), holder, look)
 
     def renew(self, claims: list[Claim], lease: int) -> dict[int, str]:
         def run(values: dict[str, Any]) -> list[Row]:
@@ -117,6 +151,13 @@ class PostgresDatabase:
         return renew_many(run, claims)
 
     def settle(self, changes: list[Change]) -> list[Answer]:
+        answers = self._settle(changes)
+        self._life.receipts.note(
+            [(one.id, one.move) for one, answer in zip(changes, answers, strict=True) if answer.done]
+        )
+        return answers
+
+    def _settle(self, changes: list[Change]) -> list[Answer]:
         try:
             return self._transactions.write(lambda tx: settle_many(PostgresMany(tx), changes))
         except (BadInput, Refused, NotFound):
@@ -145,14 +186,22 @@ class PostgresDatabase:
         nothing: list[tuple[str, ...]] = []
         return self._transactions.at_once(lambda tx: tx.ask(name, move=move, **values), lambda _: nothing) or None
 
+    def troubles(self) -> list[CustodyError]:
+        """What was found out about the server since this was last asked."""
+        told, self.went_back[:] = list(self.went_back), []
+        return [went_back(one) for one in told]
+
     def changed_elsewhere(self) -> int:
         """Always the same: other processes ring through `listen`."""
         return 0
 
-    def listen(self) -> None:
-        """Ring the bell when another process has done something."""
-        self._messenger.listen()
+    def listen(self) -> str:
+        """Ring the bell when another process has done something; answers why not, if that cannot be."""
+        return self._life.messenger.listen(self._is_pooled())
+
+    def _is_pooled(self) -> bool:
+        with self._pool.connection() as db:
+            return not db.own
 
     def close(self) -> None:
-        self._messenger.close()
-        self._pool.close()
+        self._life.close()

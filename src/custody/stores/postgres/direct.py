@@ -5,13 +5,17 @@ that takes longer than the rest of the way to the server. `run` has the driver a
 `ask` is for the few that are asked for one at a time, by many: values travel as text, and come back as text.
 
 Statements are prepared by us, at their first use. The driver has the server forget all that is prepared when it sees a
-rollback or a change of tables; so rollbacks do not go through it.
+rollback or a change of tables; so rollbacks do not go through it. In a session that is not ours alone nothing is
+prepared: the next statement may be asked in another one.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import select
+import socket
+import time
 from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any
@@ -37,17 +41,21 @@ def run(db: Connection, text: str, values: Mapping[str, Any]) -> list[Row]:
     own_text, places = _numbered(text)
     adapting = db.adapting
     sent = adapting.dump_sequence([values[place] for place in places], [PyFormat.AUTO] * len(places))
-    asked = (text, adapting.types)
-    name = db.plans.get(asked)
-    if name is None:
-        name = f"statement {len(db.plans)}".encode()
-        db.pgconn.send_prepare(name, own_text, adapting.types)
-        _checked(_answer(db))
-        db.plans[asked] = name
-    db.pgconn.send_query_prepared(name, sent, adapting.formats)
-    result = _answer(db)
-    if _state(result) == GONE:
-        db.plans.clear()  # and whatever this is part of is done again
+    if not db.own:
+        db.pgconn.send_query_params(own_text, sent, adapting.types, adapting.formats)
+        result = _answer(db)
+    else:
+        asked = (text, adapting.types)
+        name = db.plans.get(asked)
+        if name is None:
+            name = f"statement {len(db.plans)}".encode()
+            db.pgconn.send_prepare(name, own_text, adapting.types)
+            _checked(_answer(db))
+            db.plans[asked] = name
+        db.pgconn.send_query_prepared(name, sent, adapting.formats)
+        result = _answer(db)
+        if _state(result) == GONE:
+            db.plans.clear()  # and whatever this is part of is done again
     _checked(result)
     if result.status == ExecStatus.COMMAND_OK:
         return []
@@ -57,10 +65,10 @@ def run(db: Connection, text: str, values: Mapping[str, Any]) -> list[Row]:
     return rows
 
 
-def say(db: Connection, words: bytes) -> list[tuple[str, ...]]:
-    """Words that are not prepared; the rows of the last of them, as text."""
+def say(db: Connection, words: bytes, until: float | None = None) -> list[tuple[str, ...]]:
+    """Words that are not prepared; the rows of the last of them, as text. `until` ends the waiting."""
     db.pgconn.send_query(words)
-    result = _answer(db)
+    result = _answer(db, until)
     _checked(result)
     return _texts(result)
 
@@ -69,9 +77,14 @@ def ask(db: Connection, name: str, text: str, values: Mapping[str, Any]) -> list
     """The rows of this statement, every value as text. The text is the driver's; its name is ours."""
     own_text, places = _numbered(text)
     sent = [None if values[place] is None else str(values[place]).encode() for place in places]
+    if not db.own:
+        db.pgconn.send_query_params(own_text, sent, _kinds(values, places))
+        result = _answer(db)
+        _checked(result)
+        return _texts(result)
     for _ in range(2):
         if name not in db.prepared:
-            kinds = [WHOLE_NUMBER if isinstance(values[place], int) else 0 for place in places]
+            kinds = _kinds(values, places)
             db.pgconn.send_prepare(name.encode(), own_text, kinds)
             _checked(_answer(db))
             db.prepared.add(name)
@@ -92,24 +105,76 @@ def _numbered(text: str) -> tuple[bytes, tuple[str, ...]]:
     return _PLACE.sub(lambda found: numbers[found[1]], text).replace("%%", "%").encode(), places
 
 
-def _answer(db: Connection) -> PGresult:
-    """The (last) result, waited for so that a signal is heard meanwhile."""
+def _kinds(values: Mapping[str, Any], places: Iterable[str]) -> list[int]:
+    return [WHOLE_NUMBER if isinstance(values[place], int) else 0 for place in places]
+
+
+SILENCE_SECONDS = 3.0
+"""After which whoever waits for an answer asks whether the server is still the one to wait for."""
+
+
+class Silence:
+    """How long nothing was heard. A server that stands still looks as one that is waiting for a lock: the time alone
+    says nothing, so somebody else is asked, again and again."""
+
+    def __init__(self, db: Connection) -> None:
+        self._db, self._since = db, time.monotonic()
+
+    def heard(self) -> None:
+        self._since = time.monotonic()
+
+    def go_on_at_once(self) -> None:
+        self._since -= SILENCE_SECONDS
+        self.go_on()
+
+    def go_on(self) -> None:
+        if self._db.silent is not None and time.monotonic() - self._since >= SILENCE_SECONDS:
+            self._db.silent(self._db)
+            self._since = time.monotonic()
+
+
+def hang_up(db: Connection) -> None:
+    """End a conversation in which nobody answers: whoever waits for the answer sees that it is lost."""
+    with socket.socket(fileno=os.dup(db.fileno())) as line:
+        line.shutdown(socket.SHUT_RDWR)
+
+
+class NoAnswer(psycopg.OperationalError):
+    """It did not come in the time that was given for it."""
+
+
+def _answer(db: Connection, until: float | None = None) -> PGresult:
+    """The last result, waited for so that a signal is heard meanwhile."""
     wire = db.pgconn
     ear = select.poll()
     while wire.flush():
         ear.register(wire.socket, select.POLLIN | select.POLLOUT)
-        ear.poll()
+        _hear(db, ear, until)
         wire.consume_input()
     ear.register(wire.socket, select.POLLIN)
-    while wire.is_busy():
-        ear.poll()
-        wire.consume_input()
-    result = wire.get_result()
-    while (another := wire.get_result()) is not None:
+    result = None
+    while True:
+        while wire.is_busy():
+            _hear(db, ear, until)
+            wire.consume_input()
+        if (another := wire.get_result()) is None:
+            break
         result = another
     if result is None:
         raise psycopg.OperationalError("the connection is lost")
     return result
+
+
+def _hear(db: Connection, ear: select.poll, until: float | None) -> None:
+    if until is None and ear.poll(SILENCE_SECONDS * 1000):
+        return
+    silence = Silence(db)
+    if until is None:
+        silence.go_on_at_once()
+    while not ear.poll(100):
+        if until is not None and time.monotonic() > until:
+            raise NoAnswer("no answer in time")
+        silence.go_on()
 
 
 def _checked(result: PGresult) -> None:

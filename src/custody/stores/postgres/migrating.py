@@ -2,39 +2,55 @@
 
 from __future__ import annotations
 
+import time
+
 import psycopg
 
 from custody.stores.migrate import pending, statements_of
 from custody.stores.postgres.connection import Connection, translate
+from custody.stores.postgres.direct import say
 from custody.stores.postgres.texts import SERVER_TIME
 
 LOCK = 0x637573746F6479  # "custody": whoever migrates holds it, whoever starts meanwhile waits
+PAUSE_SECONDS = 0.1
 
 
 def migrate(db: Connection) -> None:
     """Processes that start together take turns; whoever comes second finds nothing left to do."""
     try:
-        _migrate(db)
+        while _is_behind(db):
+            if not _next_one(db):
+                time.sleep(PAUSE_SECONDS)
     except psycopg.Error as error:
         raise translate(error) from error
 
 
-def _migrate(db: Connection) -> None:
-    if not any(pending("postgres", version_of(db))):
-        return
-    # Held by the session, not by a transaction: one that began before its turn came would go on believing what
-    # it knew of the tables then.
-    db.execute("select pg_advisory_lock(%s)", (LOCK,))
+def _is_behind(db: Connection) -> bool:
+    say(db, db.words.look)
+    behind = any(pending("postgres", version_of(db)))
+    say(db, b"rollback")
+    return behind
+
+
+def _next_one(db: Connection) -> bool:
+    """Apply the next migration; False while somebody else is at it.
+
+    The lock belongs to the transaction: a session may be another's after it. And it is asked for, not waited for: a
+    transaction that began before its turn came would go on believing what it knew of the tables then."""
     try:
-        for number, _, script in pending("postgres", version_of(db)):
-            with db.transaction():
-                for statement in statements_of(script):
-                    db.execute(statement)
-                db.execute(f"insert into schema_version values (%s, {SERVER_TIME})", (number,))
-        db.execute("select pg_advisory_unlock(%s)", (LOCK,))
+        say(db, db.words.begin)
+        if not db.execute("select pg_try_advisory_xact_lock(%s)", (LOCK,)).fetchall()[0][0]:
+            say(db, b"rollback")
+            return False
+        for number, _, script in list(pending("postgres", version_of(db)))[:1]:
+            for statement in statements_of(script):
+                db.execute(statement)
+            db.execute(f"insert into schema_version values (%s, {SERVER_TIME})", (number,))
+        say(db, b"commit")
     except BaseException:
-        db.close()  # and with it the lock
+        db.close()  # and with it the lock, and all that was done
         raise
+    return True
 
 
 def version_of(db: Connection) -> int:

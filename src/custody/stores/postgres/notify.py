@@ -4,6 +4,9 @@ A commit that notifies takes a lock that every other such commit waits for, so t
 their own process; a thread beside them tells the other processes, at most once every few milliseconds however
 often it rang. Whoever listens rings its own bell. All of this is a hint: switched off, or with the connection
 lost, everything still completes within the poll interval.
+
+To listen takes a session of one's own, which no pooler lends: behind one, `?listen=URL` names a direct address for it,
+and without one nobody listens.
 """
 
 from __future__ import annotations
@@ -14,8 +17,10 @@ from collections.abc import Callable
 import psycopg
 
 from custody.model.errors import CustodyError
-from custody.stores.postgres.connection import Address, Connection, connect
+from custody.stores.postgres.address import Address
+from custody.stores.postgres.connection import Connection
 from custody.stores.postgres.direct import say
+from custody.stores.postgres.way import Way
 from custody.stores.wake import Bell
 
 CHANNEL = "custody"
@@ -23,6 +28,9 @@ QUIET_SECONDS = 0.005  # between two notifications
 RECONNECT_SECONDS = 1.0
 LISTEN_SECONDS = 0.1  # after which the listener looks whether it should end
 CLOSE_SECONDS = 2.0
+# A hint need not survive, and the disk has its turn to give to others. Both are one transaction, and it ends with it.
+NOTIFY = f"set local synchronous_commit = off; notify {CHANNEL}".encode()
+DEAF = "wake-ups cannot be heard through a pooler, so this process looks for work every poll interval"
 
 
 class SharedBell(Bell):
@@ -44,8 +52,8 @@ class SharedBell(Bell):
 class Messenger:
     """The two threads: one that tells (started by the first ring), one that listens (started by `listen`)."""
 
-    def __init__(self, address: Address) -> None:
-        self._address = address
+    def __init__(self, address: Address, way: Way) -> None:
+        self._address, self._way = address, way
         self.bell = SharedBell(self._tell) if address.notify else Bell()
         self._lock = threading.Lock()
         self._threads: list[threading.Thread] = []
@@ -54,9 +62,14 @@ class Messenger:
         self._closed = threading.Event()
         self._speaker = 0  # the server's name for our own voice, which we need not hear
 
-    def listen(self) -> None:
-        if self._address.notify:
-            self._start("custody-listen", self._listen)
+    def listen(self, pooled: bool) -> str:
+        """Begin to listen; answers why not, if it cannot be done."""
+        if not self._address.notify:
+            return ""
+        if pooled and not self._address.listen:
+            return DEAF
+        self._start("custody-listen", self._listen)
+        return ""
 
     def close(self) -> None:
         """What is owed is told first: a command that submits and ends is still heard at once."""
@@ -79,9 +92,11 @@ class Messenger:
 
     def _keep_on(self, work: Callable[[Connection], None]) -> None:
         """A lost connection costs hints, nothing else: try again in a while."""
+        elsewhere = self._address.listen and work == self._listen
+        way = Way(self._address.to_listen()) if elsewhere else self._way
         while True:
             try:
-                with connect(self._address) as db:
+                with way.connect() as db:
                     work(db)
             except (CustodyError, psycopg.Error):
                 self._closed.wait(RECONNECT_SECONDS)
@@ -89,16 +104,13 @@ class Messenger:
                 return
 
     def _notify(self, db: Connection) -> None:
-        self._speaker = db.info.backend_pid
-        db.execute(
-            "set synchronous_commit = off"
-        )  # a hint need not survive, and the disk has its turn to give to others
+        self._speaker = db.session.pid
         self._wake.set()  # for what is owed since the last connection
         while self._wake.wait():
             self._wake.clear()
             if self._owed:
                 self._owed = False
-                say(db, f"notify {CHANNEL}".encode())
+                say(db, NOTIFY)
             if self._closed.wait(QUIET_SECONDS):
                 return
 

@@ -1,29 +1,54 @@
-"""A small pool of connections: the last one used is the next one given, broken ones are dropped."""
+"""A small pool of connections: the last one used is the next one given, broken ones are dropped.
+
+A server that is away, starts or is being promoted is waited for, as long as the store's patience lasts: whoever has no
+connection has certainly done nothing yet. And a connection to another server than before, or to the same one on
+another timeline, is used for nothing until it was looked up what of our own is there (receipts.py).
+"""
 
 from __future__ import annotations
 
 import select
 import threading
 import time
+from collections.abc import Callable, Mapping
 
 from psycopg.pq import TransactionStatus
 
-from custody.model.errors import Unavailable
-from custody.stores.postgres.connection import Address, Connection, broken, connect
+from custody.model.errors import CustodyError, Unavailable, Unsafe
+from custody.stores.postgres.address import Address
+from custody.stores.postgres.connection import Connection, Session, broken
+from custody.stores.postgres.direct import hang_up
+from custody.stores.postgres.way import Way, passes
 
 MOST_SPARE = 8
 WARM_SECONDS = 0.001
 """A connection that was in use so shortly before is taken as it is: to ask takes a fortieth of a small submit."""
+FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0
+
+Told = Callable[[CustodyError], None]
+
+
+def nobody(error: CustodyError) -> None:
+    """Nobody wants to hear what is waited for."""
 
 
 class Pool:
-    """Never makes a caller wait: there are as many connections as transactions under way, and a few to spare."""
+    """Never makes a caller wait for another: there are as many connections as transactions under way, and a few to
+    spare."""
 
-    def __init__(self, address: Address) -> None:
-        self.address = address
+    def __init__(
+        self,
+        address: Address,
+        seen: Mapping[str, int] | None = None,
+        on_change: Callable[[Connection, Session], None] = lambda db, before: None,
+    ) -> None:
+        self.address, self.way = address, Way(address, seen)
+        self._on_change = on_change
         self._lock = threading.Lock()
         self._spare: list[Connection] = []
         self._closed = False
+        self._shaken = False  # a connection was lost: the next one may lead elsewhere
+        self._last: Session | None = None
 
     def connection(self) -> _Lent:
         return _Lent(self)
@@ -32,6 +57,7 @@ class Pool:
         """The server went away: what is left in the pool is as dead as the one that found out."""
         with self._lock:
             spare, self._spare = self._spare, []
+            self._shaken = True
         for db in spare:
             db.close()
 
@@ -48,7 +74,8 @@ class Pool:
                 if time.monotonic() - db.used_at < WARM_SECONDS or not _has_ended(db):
                     return db
                 db.close()
-        return connect(self.address)
+                self._shaken = True
+        return self.wait_for_one(self.address.waits)
 
     def give_back(self, db: Connection) -> None:
         if not broken(db) and db.pgconn.transaction_status == TransactionStatus.IDLE:
@@ -58,6 +85,48 @@ class Pool:
                     self._spare.append(db)
                     return
         db.close()
+
+    def wait_for_one(self, seconds: float, told: Told = nobody) -> Connection:
+        """A new connection; a server that may be there in a moment is waited for."""
+        stop_at, pause = time.monotonic() + seconds, FIRST_PAUSE
+        while True:
+            try:
+                return self._connect()
+            except (Unavailable, Unsafe) as error:
+                if self._closed or not passes(error) or time.monotonic() + pause > stop_at:
+                    raise
+                told(error)
+            time.sleep(pause)
+            pause = min(2 * pause, LONGEST_PAUSE)
+
+    def _connect(self) -> Connection:
+        db = self.way.connect(of_all=self._shaken)
+        try:
+            self._know(db)
+        except BaseException:
+            db.close()
+            raise
+        db.silent = self._ask_elsewhere
+        self._shaken = False
+        return db
+
+    def _know(self, db: Connection) -> None:
+        before = self._last
+        if before is not None and (before.system, before.timeline) != (db.session.system, db.session.timeline):
+            self._on_change(db, before)
+        self._last = db.session
+
+    def _ask_elsewhere(self, waiting: Connection) -> None:
+        """An answer keeps us waiting. If a new connection leads to a newer timeline, nobody will answer for good: a
+        primary that stands still was replaced. A long wait by itself is none of our business."""
+        try:
+            with self.way.connect(of_all=True) as other:
+                there, here = other.session, waiting.session
+        except CustodyError:
+            return
+        if there.system == here.system and there.timeline > here.timeline:
+            self._shaken = True
+            hang_up(waiting)
 
 
 class _Lent:

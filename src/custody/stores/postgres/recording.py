@@ -156,13 +156,13 @@ class Lone:
     def write(self, tx: PostgresTx, seen: Row) -> list[int]:
         """The event's id; none if the item has moved on."""
         items.named(self.event.type, "event type")
-        item, latest = item_from(seen[:7]), latest_from(seen[7] or ())
+        item, latest = item_from(seen[:8]), latest_from(seen[8] or ())
         missed = missed_change(self.event, item, None)
         number = item.seq + 1
         latest[self.event.type] = Latest(
             self.event.type, number, self.event.outcome, number if missed is None else missed
         )
-        robots = [(name, *read_robot(trigger, facts)) for name, trigger, facts in seen[8] or ()]
+        robots = [(name, *read_robot(trigger, facts)) for name, trigger, facts in seen[9] or ()]
         minding = [robot for robot in robots if concerns(robot[1], self.event.type)]
         jobs = [
             ready_job(name, item, facts)
@@ -189,7 +189,7 @@ def looked(rows: Sequence[Row]) -> dict[str, Look]:
     for row in rows:
         item_id = row[0]
         if item_id not in found:
-            found[item_id] = (item_from(row[:7]), {})
-        if row[7] is not None:
-            found[item_id][1][row[7]] = Latest(*row[7:])
+            found[item_id] = (item_from(row[:8]), {})
+        if row[8] is not None:
+            found[item_id][1][row[8]] = Latest(*row[8:])
     return found

@@ -180,9 +180,15 @@ create table item (
     changed bigint not null,
     fingerprint text not null,
     detail text not null,
-    created bigint not null
+    created bigint not null,
+    place text not null default ''              -- root:relative/path; robots cannot write it
 ) with (fillfactor = 80);
 create index item_collection on item (collection, id);
+
+create table unplaced (                         -- folders told before items had a place, below no root that is named yet
+    item text collate "C" primary key,
+    folder text not null
+);
 
 create table latest (
     item text collate "C" not null,

@@ -35,7 +35,7 @@ select ended, state from job where id = :id for share
 
 -- name: lock_item
 -- Its sequence is drawn from under this lock.
-select id, types, collection, seq, changed, fingerprint, detail from item where id = :id for update
+select id, types, collection, seq, changed, fingerprint, detail, place from item where id = :id for update
 
 -- name: older_instances
 -- None of them may be claimed between the look and the move; locked in the order of their ids, as everywhere.
@@ -180,6 +180,10 @@ select {job_columns} from job
 join unnest(:kinds::text[], :keys::text[], :withins::text[]) as wanted (of_kind, of_key, within)
     on of_kind = kind and of_key = key and within = {key_within}
 
+-- name: first_moves
+-- By which moves these were made.
+select subject, move from event where subject = any(:subjects::text[]) and seq = 1
+
 -- name: claim_many
 -- As `claim`, from several queues at once, at most a share from each. A queue is all of one kind and one lane,
 -- so whether these are open is asked once per queue, in the words in which `why` asks it of a job. The last column says whether any
@@ -272,7 +276,7 @@ delete from job where id = any(:ids::bigint[]) and {unleased}
 
 -- name: lock_items
 -- As `lock_item`, for many, in the order in which all lock.
-select id, types, collection, seq, changed, fingerprint, detail from item where id = any(:ids::text[]) order by id for update
+select id, types, collection, seq, changed, fingerprint, detail, place from item where id = any(:ids::text[]) order by id for update
 
 -- name: append_many
 -- One event for each of many items, under their locks: its number, the event, and that it is the newest of its type.
@@ -289,8 +293,8 @@ on conflict (item, type) do update set seq = excluded.seq, outcome = excluded.ou
 -- name: make_item
 -- A new item and its first two events, the second of which is the newest of its type. Nothing if it is there already.
 with made as (
-    insert into item (id, types, collection, seq, changed, fingerprint, detail, created)
-    values (:id, :types, :collection, 2, :changed, :fingerprint, :detail, :now)
+    insert into item (id, types, collection, seq, changed, fingerprint, detail, place, created)
+    values (:id, :types, :collection, 2, :changed, :fingerprint, :detail, :place, :now)
     on conflict (id) do nothing
     returning id),
 told as (
@@ -307,7 +311,7 @@ select id from made
 -- name: look_at_one
 -- An item, its newest events and the robots that may be interested (their triggers are texts: each that mentions the
 -- word, and all when it is one for all), as they stand at one moment; nothing is locked.
-select id, types, collection, seq, changed, fingerprint, detail,
+select id, types, collection, seq, changed, fingerprint, detail, place,
     (select json_agg(json_build_array(latest.type, latest.seq, latest.outcome, latest.seen))
      from latest where latest.item = item.id),
     (select json_agg(json_build_array(robot, trigger, facts)) from subscription where strpos(trigger, :word) > 0)
@@ -348,7 +352,7 @@ select id from event where subject = :subject and move = :move order by seq limi
 select item, type, seq, outcome, seen from latest where item = any(:ids::text[]) and type = any(:types::text[])
 
 -- name: get_many
-select item.id, types, collection, item.seq, changed, fingerprint, detail,
+select item.id, types, collection, item.seq, changed, fingerprint, detail, place,
     latest.type, latest.seq, latest.outcome, latest.seen
 from item left join latest on latest.item = item.id and latest.type = any(:types::text[])
 where item.id = any(:ids::text[])
@@ -356,6 +360,11 @@ where item.id = any(:ids::text[])
 -- name: settings
 -- What our promises rest on, as it is set now; every database keeps this under its own names.
 select name, setting from pg_settings where name in ('fsync', 'full_page_writes', 'synchronous_commit') order by name
+
+-- name: standbys
+-- Of which sort this server is. Whose names may not be read can still be counted.
+select case when current_setting('synchronous_standby_names') <> '' then 'synchronous'
+    when exists (select 1 from pg_stat_replication) then 'asynchronous' else 'alone' end
 
 -- name: tips
 -- Where the chain of each of these subjects ends.
@@ -428,7 +437,7 @@ select {job_columns} from job
 where id in (select cast(one as bigint) from json_array_elements_text(cast(:ids as json)) as one)
 
 -- name: web_items_these
-select id, types, collection, seq, changed, fingerprint, detail from item
+select id, types, collection, seq, changed, fingerprint, detail, place from item
 where id in (select one collate "C" from json_array_elements_text(cast(:ids as json)) as one)
 
 -- name: web_events_these
@@ -438,7 +447,7 @@ where id in (select cast(one as bigint) from json_array_elements_text(cast(:ids 
 -- name: ready_items
 -- A trigger as a question to the indexes, over a run of items: model/trigger.py (`admits`) says the same, clause by
 -- clause, and is asked again about what comes out of this. Every database unfolds a list in its own way.
-select id, types, collection, seq, changed, fingerprint, detail from item
+select id, types, collection, seq, changed, fingerprint, detail, place from item
 where id > :after and id <= :last
   and (:items = '[]' or id in (select value from json_array_elements_text(:items::json) as one (value)))
   and not exists (

@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections import Counter
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -75,16 +75,18 @@ def _keys(jobs: Sequence[NewJob]) -> dict[str, list[Any]]:
 def submit_at_once(tx: PostgresTx, orders: Sequence[Order]) -> list[Submitted]:
     """Orders that look new, as a transaction of one statement."""
     rows = tx.ask("submit_many", **_values(orders, [[]] * len(orders)))
-    return [Submitted(int(job_id), True) for job_id, _ in rows]
+    return [Submitted(int(job_id), True, order.move) for (job_id, _), order in zip(rows, orders, strict=True)]
 
 
 def found_again(tx: Tx, orders: Sequence[Order]) -> list[Submitted] | None:
     """What `submit_at_once` did, when its answer was lost; None if it did nothing."""
     moves = dict.fromkeys(order.move for order in orders)
-    made = [
-        sorted(int(row[0].removeprefix("job/")) for row in tx.run("submitted_by_move", move=move)) for move in moves
-    ]
-    return [Submitted(job_id, True) for ids in made for job_id in ids] or None  # drawn in the order of the request
+    made = {
+        move: sorted(int(row[0].removeprefix("job/")) for row in tx.run("submitted_by_move", move=move))
+        for move in moves
+    }
+    # Drawn in the order of the request.
+    return [Submitted(job_id, True, move) for move, ids in made.items() for job_id in ids] or None
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +131,7 @@ def _submit_together(tx: PostgresTx, orders: Sequence[Order], new: bool) -> list
     )
     # While the server writes one part, the next is put together here.
     rows = tx.stream(statement, parts) if len(orders) > MOST else tx.run(statement, **next(parts))
-    answers = [_submitted(job_id, is_new) for job_id, is_new in rows]
+    answers = [_submitted(job_id, is_new, order.move) for (job_id, is_new), order in zip(rows, orders, strict=True)]
     if not all(_is_plain(order.job) for order in orders):
         _take_their_places(tx, orders, answers, waits)
     return answers if all(answer.new for answer in answers) else _with_earlier(tx, orders, answers)
@@ -250,18 +252,20 @@ def _with_earlier(tx: PostgresTx, orders: Sequence[Order], answers: list[Submitt
         (job.kind, job.key, key_within(job.kind, job.collection)): job
         for job in map(job_from, tx.run("jobs_by_key", **_keys(known)))
     }
+    made_by = tx.run("first_moves", subjects=[job.subject for job in earlier.values()])
+    moves: dict[str, str] = {subject: move for subject, move in made_by}
     return [
         answer
         if answer.new
-        else _one_earlier(tx, order, earlier.get((order.job.kind, order.job.key, order.job.key_within)))
+        else _one_earlier(tx, order, earlier.get((order.job.kind, order.job.key, order.job.key_within)), moves)
         for order, answer in zip(orders, answers, strict=True)
     ]
 
 
-def _one_earlier(tx: PostgresTx, order: Order, earlier: Job | None) -> Submitted:
+def _one_earlier(tx: PostgresTx, order: Order, earlier: Job | None, moves: Mapping[str, str]) -> Submitted:
     if earlier is None:  # deleted since
         return submit_one(tx, order.job, order.move, order.acting)
-    return the_earlier(order.job, earlier)
+    return the_earlier(order.job, earlier, moves.get(earlier.subject, ""))
 
 
 class _Shapes:

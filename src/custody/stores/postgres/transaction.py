@@ -1,6 +1,7 @@
 """Transactions and their retries: what is done when rows are locked crosswise or a connection is lost.
 
-What `write` returns is on disk. How a lost answer is found out is told in lost.py.
+What `write` returns is on disk, here and on the standby that the server waits for. How a lost or doubtful answer is
+found out is told in lost.py, what is said to begin a transaction in words.py.
 """
 
 from __future__ import annotations
@@ -15,11 +16,12 @@ from psycopg import errors
 
 from custody.model.errors import Unavailable
 from custody.stores.clock import Clock
-from custody.stores.postgres.connection import Connection, broken, translate
+from custody.stores.postgres.connection import Connection, broken, standby, translate
 from custody.stores.postgres.direct import ask, run, say
-from custody.stores.postgres.lost import Begun, Traces, found_out, was_committed
+from custody.stores.postgres.lost import Begun, Moved, Traces, begin, found_out, was_committed
 from custody.stores.postgres.pool import Pool
 from custody.stores.postgres.texts import SERVER_TIME, texts
+from custody.stores.postgres.words import COMMIT, CONFIRMED_COMMIT
 from custody.stores.rows import Row, Tx
 
 T = TypeVar("T")
@@ -29,15 +31,8 @@ ATTEMPTS = 20
 
 AGAIN = (errors.DeadlockDetected, errors.SerializationFailure, errors.InvalidSqlStatementName)
 """Locked crosswise; or what was prepared is forgotten (direct.py)."""
-_BEGIN = f"begin; select pg_current_xact_id()::text, {SERVER_TIME}".encode()
-_LOOK = "; set local ".join(
-    (
-        "begin isolation level repeatable read read only",
-        "plan_cache_mode = auto",
-        "enable_seqscan = on",
-        "enable_bitmapscan = on",
-    )
-).encode()
+OTHERWISE = (errors.ObjectNotInPrerequisiteState, errors.FeatureNotSupported)
+"""What a standby says to whoever wants to write."""
 
 
 class PostgresTx:
@@ -74,6 +69,7 @@ class PostgresTx:
         """As `run`, for a small statement that is a transaction by itself; the rows come as text."""
         if self._own_time is not None:
             values["now"] = self._own_time
+        self.traces.note(name, values)
         try:
             return ask(self.db, name, self.statements[name], values)
         except (psycopg.DataError, UnicodeEncodeError) as error:
@@ -81,6 +77,8 @@ class PostgresTx:
 
     def stream(self, name: str, many: Iterable[dict[str, Any]]) -> list[Row]:
         """The rows of one statement with many values, which are asked for while the server is still at work."""
+        if not self.db.own:  # only what is prepared has the plan that we want, and there it cannot be
+            return [row for values in many for row in self.run(name, **values)]
         with self.db.pipeline():
             cursors = [self._send(name, values) for values in many]
         return [row for cursor in cursors for row in cursor.fetchall()]
@@ -90,7 +88,7 @@ class PostgresTx:
             values["now"] = self._own_time
         self.traces.note(name, values)
         try:
-            # Prepared at its first use: only a prepared statement has the plan that connection.py asks for.
+            # Prepared at its first use: only a prepared statement has the plan that words.py asks for.
             return self.db.execute(self.statements[name], values, prepare=True)
         except (psycopg.DataError, UnicodeEncodeError) as error:
             raise translate(error) from error
@@ -102,25 +100,28 @@ class Transactions:
 
     def write(self, work: Callable[[PostgresTx], T]) -> T:
         """Run in one transaction; when this returns, it is on disk. `work` may be run more than once."""
-        return self._again_and_again(lambda db: self._once(db, work), lambda: None)
+        return self._again_and_again(lambda db: self._once(db, work), _nothing)
 
     def at_once(self, work: Callable[[PostgresTx], T], found: Callable[[Tx], T | None]) -> T:
         """As `write`, for work that is a single statement: that is a transaction by itself, in one round trip
-        instead of three. If the answer is lost, `found` says what was done, or None: then it is done again."""
-        return self._again_and_again(lambda db: self._alone(db, work), lambda: self.read(found))
+        instead of three. If the answer is lost, `found` says what was done, or None: then it is done again. (Where the
+        session is not ours alone, it is a transaction as any other: its id must be known before it is committed.)"""
+        return self._again_and_again(lambda db: self._alone(db, work) if db.own else self._once(db, work), found)
 
     def read(self, work: Callable[[Tx], T]) -> T:
         """One consistent look that writes nothing."""
-        return self._again_and_again(lambda db: self._look(db, work), lambda: None)
+        return self._again_and_again(lambda db: self._look(db, db.words.look, work), _nothing)
 
     def glance(self, work: Callable[[Tx], T]) -> T:
         """Looks that each are a transaction by themselves: one round trip instead of three."""
-        return self._again_and_again(lambda db: self._glance(db, work), lambda: None)
+        return self._again_and_again(
+            lambda db: self._glance(db, work) if db.own else self._look(db, db.words.glance, work), _nothing
+        )
 
     def now(self) -> int:
         return self._clock.now() if self._clock else self.read(lambda tx: tx.now)
 
-    def _again_and_again(self, once: Callable[[Connection], T], found: Callable[[], T | None]) -> T:
+    def _again_and_again(self, once: Callable[[Connection], T], found: Callable[[Tx], T | None]) -> T:
         for attempt in range(ATTEMPTS):
             try:
                 with self._pool.connection() as db:
@@ -130,37 +131,53 @@ class Transactions:
             except _Vanished:
                 self._pool.drop_spare()
             except _Lost as lost:
-                if (answer := found_out(self._pool, lost.db.session, found)) is not None:
+                if (answer := self._found_out(lost.db, found)) is not None:
                     return answer
         raise Unavailable(
             f"others were in the way {ATTEMPTS} times in a row", code="store.busy", hint="try again in a moment"
         )
 
-    def _once(self, db: Connection, work: Callable[[PostgresTx], T]) -> T:
+    def _found_out(self, lost: Connection, found: Callable[[Tx], T | None]) -> T | None:
+        return found_out(self._pool, lost.session, lambda db, begun: found(self._tx(db, begun)))
+
+    def _tx(self, db: Connection, begun: Begun) -> PostgresTx:
         own = self._clock.now() if self._clock else None
+        return PostgresTx(db, texts(own is not None, True), self._new_move, own, begun.time if own is None else own)
+
+    def _once(self, db: Connection, work: Callable[[PostgresTx], T]) -> T:
         try:
-            begun = _begin(db)
-            tx = PostgresTx(db, texts(own is not None, True), self._new_move, own, begun.time if own is None else own)
+            begun = begin(db)
+            tx = self._tx(db, begun)
             value = work(tx)
         except BaseException as error:
             raise _undone(db, error) from error
+        db.warnings.clear()
         try:
-            say(db, b"commit")
+            # A transaction that writes nothing, as one that finds its key used, waits for no standby by itself.
+            say(db, CONFIRMED_COMMIT if begun.has_standby else COMMIT)
         except psycopg.Error as error:
             if not broken(db):
                 raise translate(error) from error
             if not was_committed(self._pool, begun, tx.traces, tx.now):
                 raise _Vanished from error
+            return value
+        if "WARNING" in db.warnings and not was_committed(self._pool, begun, tx.traces, tx.now):
+            raise _Vanished
         return value
 
     def _alone(self, db: Connection, work: Callable[[PostgresTx], T]) -> T:
         own = self._clock.now() if self._clock else None
+        db.warnings.clear()
         try:
-            return work(PostgresTx(db, texts(own is not None, True), self._new_move, own, own))
+            value = work(PostgresTx(db, texts(own is not None, True), self._new_move, own, own))
         except AGAIN:
             raise
         except psycopg.Error as error:
             raise (_Lost(db) if broken(db) else translate(error)) from error
+        if "WARNING" in db.warnings:
+            db.close()  # with its session it is over, and can be found out
+            raise _Lost(db)
+        return value
 
     def _glance(self, db: Connection, work: Callable[[Tx], T]) -> T:
         own = self._clock.now() if self._clock else None
@@ -171,10 +188,10 @@ class Transactions:
         except psycopg.Error as error:
             raise (_Vanished() if broken(db) else translate(error)) from error
 
-    def _look(self, db: Connection, work: Callable[[Tx], T]) -> T:
+    def _look(self, db: Connection, words: bytes, work: Callable[[Tx], T]) -> T:
         own = self._clock.now() if self._clock else None
         try:
-            say(db, _LOOK)
+            say(db, words)
             value = work(PostgresTx(db, texts(own is not None, False), self._new_move, own, own))
             say(db, b"commit")
         except BaseException as error:
@@ -194,9 +211,8 @@ class _Lost(Exception):
         self.db = db
 
 
-def _begin(db: Connection) -> Begun:
-    transaction, server_time = say(db, _BEGIN)[0]
-    return Begun(transaction, int(server_time), db.session)
+def _nothing(tx: Tx) -> None:
+    """It left no trace of its own to look for."""
 
 
 def _undone(db: Connection, error: BaseException) -> BaseException:
@@ -209,4 +225,9 @@ def _undone(db: Connection, error: BaseException) -> BaseException:
         db.close()
     if isinstance(error, AGAIN):
         return error
+    if isinstance(error, Moved):
+        db.close()
+        return _Vanished()
+    if isinstance(error, OTHERWISE):
+        return standby()
     return translate(error) if isinstance(error, Exception) else error

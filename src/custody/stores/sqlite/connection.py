@@ -7,6 +7,7 @@ time-out. The library is the one that apsw carries; versions with the WAL-reset 
 
 from __future__ import annotations
 
+import ctypes
 import os
 import re
 from collections.abc import Callable, Mapping
@@ -15,7 +16,7 @@ from typing import Any
 
 import apsw
 
-from custody.model.errors import BadInput, Unavailable, Unsafe
+from custody.model.errors import BadInput, Refused, Unavailable, Unsafe
 from custody.stores.rows import Row
 from custody.stores.statements import load
 
@@ -93,6 +94,8 @@ def connect(path: str, *, read_only: bool = False) -> apsw.Connection:
     check_version()
     if path != ":memory:":
         check_file_system(Path(path).parent)
+        if _LEFT_ALONE and os.path.realpath(path) in _LEFT_ALONE:
+            raise foreign(in_memory=False)
     flags = apsw.SQLITE_OPEN_READONLY if read_only else apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
     try:
         db = apsw.Connection(path, flags=flags)
@@ -118,6 +121,26 @@ PRAGMAS = (
     "temp_store = memory",
     "cache_size = -16384",  # KiB for each connection; the system keeps the rest at hand
 )
+
+
+def foreign(in_memory: bool) -> Refused:
+    why = "it is in the memory of the process that opened it" if in_memory else "a verb was under way in it at the fork"
+    return Refused(
+        f"this store cannot be used after the fork: {why}",
+        code="fork.foreign",
+        hint="open it after the fork, or use a file",
+    )
+
+
+_LEFT_ALONE: set[str] = set()
+
+
+def leave_alone(path: str, holder: object) -> None:
+    """In a child, for a file that is open in the memory it was copied from: SQLite would take the parent's locks for
+    its own, whatever is opened now. Nor may what is open be closed, not even at the end: hence a reference for ever."""
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(holder))
+    if path != ":memory:":
+        _LEFT_ALONE.add(os.path.realpath(path))
 
 
 def closed() -> Unavailable:

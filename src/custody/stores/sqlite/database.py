@@ -3,29 +3,32 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import apsw
 
 from custody.model.acting import Acting
-from custody.model.errors import BadInput, NotFound, Refused
+from custody.model.errors import BadInput, CustodyError, NotFound, Refused
 from custody.model.event import NewEvent
 from custody.model.item import NewItem
 from custody.model.job import Answer, Change, Claim, NewJob
-from custody.stores import items, moves
+from custody.stores import forks, items, moves
 from custody.stores.clock import Clock
 from custody.stores.migrate import pending, statements_of
 from custody.stores.rows import Tx
 from custody.stores.settling import settle_many
-from custody.stores.sqlite.connection import VALUES, SqliteTx, closed, connect, translate
+from custody.stores.sqlite.connection import VALUES, SqliteTx, closed, connect, leave_alone, translate
 from custody.stores.sqlite.many import SqliteMany
 from custody.stores.sqlite.readers import Readers
-from custody.stores.sqlite.writer import InlineWriter, Writer
+from custody.stores.sqlite.writer import Foreign, InlineWriter, Writer
 from custody.stores.submit import Submitted, submit
 from custody.stores.wake import Bell
 
 T = TypeVar("T")
+
+FORK_SECONDS = 10.0
+"""For which a fork waits until nobody is in the middle of something."""
 
 
 class SqliteDatabase:
@@ -34,7 +37,13 @@ class SqliteDatabase:
     def __init__(self, path: str, clock: Clock, new_move: Callable[[], str]) -> None:
         self.path, self.clock, self.new_move = path, clock, new_move
         self.in_memory = path == ":memory:"
-        db = connect(path)
+        self._watch: apsw.Connection | None = None
+        self._closed = self._is_quiet = self._stopped_watching = False
+        self._begin(iter([self._migrated()]))
+        forks.follow(self)
+
+    def _migrated(self) -> apsw.Connection:
+        db = connect(self.path)
         try:
             self._migrate(db)
         except BaseException as error:
@@ -42,19 +51,56 @@ class SqliteDatabase:
             if isinstance(error, apsw.Error):
                 raise translate(error) from error
             raise
-        self._writer = (InlineWriter if self.in_memory else Writer)(db, clock, new_move)
-        self._readers = Readers(path)
-        self._watch: apsw.Connection | None = None
+        return db
+
+    def _begin(self, opened: Iterator[apsw.Connection]) -> None:
+        """All that this process has open of the file, and the locks around it."""
+        self._writer: Writer | InlineWriter | Foreign = (InlineWriter if self.in_memory else Writer)(
+            lambda: next(opened, None) or connect(self.path), self.clock, self.new_move
+        )
+        self._readers = Readers(self.path)
+        self._watch = None
         self._watching = threading.Lock()
-        self._closed = False
         self.bell = Bell()
+
+    # A fork: SQLite knows which locks a process has from its own memory, and a child would believe that it has those of
+    # its parent. So nothing is open while one is made.
+
+    def before_fork(self) -> None:
+        self._is_quiet = self._stopped_watching = False
+        if not isinstance(self._writer, Writer) or self._closed:
+            return
+        self._stopped_watching = self._watching.acquire(timeout=FORK_SECONDS)
+        if self._stopped_watching and self._watch is not None:
+            self._watch.close()
+            self._watch = None
+        self._is_quiet = (
+            self._stopped_watching and self._readers.pause(FORK_SECONDS) and self._writer.pause(FORK_SECONDS)
+        )
+
+    def after_fork(self) -> None:
+        if isinstance(self._writer, Writer) and not self._closed:
+            self._writer.go_on()
+            self._readers.go_on()
+        if self._stopped_watching:
+            self._watching.release()
+
+    def in_child(self) -> None:
+        if self._closed:
+            return
+        if self._is_quiet:
+            self._begin(iter(()))
+            return
+        leave_alone(self.path, (self._writer, self._readers, self._watch))
+        self._closed, self._watching = True, threading.Lock()
+        self._writer = Foreign(self.in_memory)
 
     def write(self, work: Callable[[Tx], T]) -> T:
         return self._writer.write(work)
 
     def read(self, work: Callable[[Tx], T]) -> T:
         """One consistent look. In memory there is one connection; on a file, readers never wait for the writer."""
-        if self.in_memory:
+        if not isinstance(self._writer, Writer):
             return self._writer.write(work)
         with self._readers.lend() as db:
             db.execute("begin")
@@ -111,6 +157,10 @@ class SqliteDatabase:
         """Never: here a trip costs next to nothing, and no statement writes to several tables."""
         return None
 
+    def troubles(self) -> list[CustodyError]:
+        """None: a file is not replaced by another that knows less."""
+        return []
+
     def changed_elsewhere(self) -> int:
         """A number that moves when another process has committed: a cheap wake-up between processes."""
         if self.in_memory:
@@ -123,11 +173,14 @@ class SqliteDatabase:
             number: int = self._watch.pragma("data_version")
             return number
 
-    def listen(self) -> None:
+    def listen(self) -> str:
         """Nothing to do: the bell is rung in this process, and `changed_elsewhere` asks about others."""
+        return ""
 
     def close(self) -> None:
         """Looks and writes that are under way are finished first; whoever comes later is told that it is closed."""
+        if isinstance(self._writer, Foreign):
+            return
         with self._watching:
             self._closed = True
             if self._watch is not None:

@@ -25,6 +25,7 @@ class Readers:
         self._spare: list[apsw.Connection] = []
         self._lent = 0
         self._closed = False
+        self._paused = False
 
     @contextmanager
     def lend(self) -> Iterator[apsw.Connection]:
@@ -42,8 +43,25 @@ class Readers:
                 self._spare.pop().close()
             self._change.wait_for(lambda: not self._lent, CLOSE_SECONDS)
 
+    def pause(self, seconds: float) -> bool:
+        """Close what is open, and lend nothing until `go_on`. False if a look did not end in that time."""
+        with self._change:
+            self._paused = True
+            if not self._change.wait_for(lambda: not self._lent, seconds):
+                return False
+            while self._spare:
+                self._spare.pop().close()
+            return True
+
+    def go_on(self) -> None:
+        with self._change:
+            self._paused = False
+            self._change.notify_all()
+
     def _take(self) -> apsw.Connection:
         with self._change:
+            if self._paused:
+                self._change.wait_for(lambda: not self._paused)
             if self._closed:
                 raise closed()
             self._lent += 1

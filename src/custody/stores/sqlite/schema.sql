@@ -166,9 +166,15 @@ create table item (
     changed integer not null,
     fingerprint text not null,
     detail text not null,
-    created integer not null
+    created integer not null,
+    place text not null default ''              -- root:relative/path; robots cannot write it
 ) strict, without rowid;
 create index item_collection on item (collection, id);
+
+create table unplaced (                         -- folders told before items had a place, below no root that is named yet
+    item text primary key,
+    folder text not null
+) strict, without rowid;
 
 create table latest (
     item text not null,

@@ -97,7 +97,7 @@ from json_each(:leaves)
 select {job_columns} from job where id in (select value from json_each(:ids))
 
 -- name: web_items_these
-select id, types, collection, seq, changed, fingerprint, detail from item where id in (select value from json_each(:ids))
+select id, types, collection, seq, changed, fingerprint, detail, place from item where id in (select value from json_each(:ids))
 
 -- name: web_events_these
 select {event_columns} from event where id in (select value from json_each(:ids))
@@ -105,7 +105,7 @@ select {event_columns} from event where id in (select value from json_each(:ids)
 -- name: ready_items
 -- A trigger as a question to the indexes, over a run of items: model/trigger.py (`admits`) says the same, clause by
 -- clause, and is asked again about what comes out of this. Every database unfolds a list in its own way.
-select id, types, collection, seq, changed, fingerprint, detail from item
+select id, types, collection, seq, changed, fingerprint, detail, place from item
 where id > :after and id <= :last
   and (:items = '[]' or id in (select value from json_each(:items)))
   and not exists (

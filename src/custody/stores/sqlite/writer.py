@@ -16,7 +16,7 @@ import apsw
 
 from custody.stores.clock import Clock
 from custody.stores.line import Line, Wish
-from custody.stores.sqlite.connection import VALUES, SqliteTx, closed, translate
+from custody.stores.sqlite.connection import VALUES, SqliteTx, closed, foreign, translate
 
 T = TypeVar("T")
 Work = Callable[[SqliteTx], Any]
@@ -27,10 +27,32 @@ MOST_SECONDS = 0.005  # then other processes get their turn
 
 
 class Writer:
-    def __init__(self, db: apsw.Connection, clock: Clock, new_move: Callable[[], str]) -> None:
-        self._db, self._clock, self._new_move = db, clock, new_move
+    def __init__(self, connect: Callable[[], apsw.Connection], clock: Clock, new_move: Callable[[], str]) -> None:
+        self._connect, self._clock, self._new_move = connect, clock, new_move
+        self._opened: apsw.Connection | None = None
         self._line: Line[Work, Done] = Line(self._commit_group)
         self._closed = False
+        self._pause: Wish[Work, Done] | None = None
+
+    @property
+    def _db(self) -> apsw.Connection:
+        """Opened by the first who writes; for the leader alone."""
+        if self._opened is None:
+            self._opened = self._connect()
+        return self._opened
+
+    def pause(self, seconds: float) -> bool:
+        """Close the connection, and write nothing until `go_on`. False if others did not end in that time."""
+        self._pause = self._line.hold(_PAUSE, seconds)
+        if self._pause is not None and self._opened is not None:
+            self._opened.close()
+            self._opened = None
+        return self._pause is not None
+
+    def go_on(self) -> None:
+        if self._pause is not None:
+            pause, self._pause = self._pause, None
+            self._line.let_go(pause)
 
     def write(self, work: Callable[[SqliteTx], T]) -> T:
         """Run `work` in a transaction and return its value once that is on disk."""
@@ -48,7 +70,7 @@ class Writer:
             return None, closed()
         if first.thing is _CLOSE:
             self._closed = True
-            self._db.close()
+            self._db.close()  # opened for it if need be: only a writer can fold the log back into the file
             return None, None
         company: list[Wish[Work, Done]] = []
         answers: list[Done] = []
@@ -98,6 +120,10 @@ def _CLOSE(tx: SqliteTx) -> None:
     """Stands in line for the end."""
 
 
+def _PAUSE(tx: SqliteTx) -> None:
+    """Stands in line for a fork."""
+
+
 def _give(company: Sequence[Wish[Work, Done]], answers: Sequence[Done]) -> None:
     for one, answer in zip(company, answers[1:], strict=True):
         if not one.reply.given:
@@ -105,14 +131,14 @@ def _give(company: Sequence[Wish[Work, Done]], answers: Sequence[Done]) -> None:
 
 
 def _is_work(work: Work) -> bool:
-    return work is not _CLOSE
+    return work is not _CLOSE and work is not _PAUSE
 
 
 class InlineWriter:
     """The same promises for a database in memory, in the caller's own thread: what tests and simulations use."""
 
-    def __init__(self, db: apsw.Connection, clock: Clock, new_move: Callable[[], str]) -> None:
-        self._db, self._clock, self._new_move = db, clock, new_move
+    def __init__(self, connect: Callable[[], apsw.Connection], clock: Clock, new_move: Callable[[], str]) -> None:
+        self._db, self._clock, self._new_move = connect(), clock, new_move
         self._lock = threading.RLock()
         self._closed = False
 
@@ -136,3 +162,16 @@ class InlineWriter:
         with self._lock:
             self._closed = True
             self._db.close()
+
+
+class Foreign:
+    """In a child, what cannot be carried over a fork: a database in memory, or a file in the middle of a verb."""
+
+    def __init__(self, in_memory: bool) -> None:
+        self._in_memory = in_memory
+
+    def write(self, work: Callable[[SqliteTx], T]) -> T:
+        raise foreign(self._in_memory)
+
+    def close(self) -> None:
+        """It is not ours to close."""

@@ -47,7 +47,8 @@ def read_one(asked: Asked) -> View:
     title = str(item.detail.get("title") or item.id)
     chapters = story.chapters(site.store, asked.caller, item.id, events)
     values = {
-        "item": item, "events": story.merged(chapters), "chapters": chapters, "files": logs.stored(item),
+        "item": item, "events": story.merged(chapters), "chapters": chapters,
+        "files": logs.stored(item, site.options.roots),
         "latest": latest, "recorded": recorded, "versions": versions, "names": names,
     }  # fmt: skip
     data = {"item": item, "events": events, "versions": versions, "local_ids": names}

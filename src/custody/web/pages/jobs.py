@@ -118,7 +118,7 @@ def read_files(asked: Asked) -> View:
     site, job = asked.site, _job(asked)
     left, ark = logs.outputs(site.options.shop, job), str(job.facts.get("primary", ""))
     try:
-        stored = logs.stored(site.store.records.item(ark)) if ark else []
+        stored = logs.stored(site.store.records.item(ark), site.options.roots) if ark else []
     except NotFound:
         stored = []  # it has a number already, and is not stored yet
     values = _common(asked, job, "files") | {"left": left, "stored": stored, "ark": ark}

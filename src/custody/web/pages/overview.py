@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from custody.model.event import Event
 from custody.model.job import Failures, Filter, HeldBy, Job
 from custody.web import deposits, listing, words
 from custody.web.glance import StationNow
@@ -83,6 +84,7 @@ def needs_you(site: Site) -> list[Need]:
     glance = site.glance
     grouped = {section.groups for section in site.sections}
     found = [_failed(group) for group in glance.failures() if group.kind not in grouped]
+    found += [_went_back(event) for event in glance.went_back()]
     found += [_held(hold, site) for hold in glance.holds()]
     for line in glance.lines():
         for station in line.stations:
@@ -107,6 +109,12 @@ def _failed(group: Failures) -> Need:
         "failed", title, f"{group.kind}, {group.state}", words.address("/jobs", filters), group.at,
         "Resume them…" if group.state == "failed" else "", words.address("/bulk/new", {**filters, "action": "resume"}),
     )  # fmt: skip
+
+
+def _went_back(event: Event) -> Need:
+    """Another server took over, and lacks what was acknowledged."""
+    text = f"{words.many(event.detail['missing'], 'acknowledged move')} unknown to the server that took over"
+    return Need("failed", "History went back", text, words.address("/events", {"subject": event.subject}), event.at)
 
 
 def _held(hold: HeldBy, site: Site) -> Need:

@@ -19,6 +19,9 @@ class StandIn:
     def uuid(self) -> str:
         return "stand-in"
 
+    def standing(self) -> None:
+        return None  # nobody's
+
     def youngest(self) -> int:
         return 2**53
 

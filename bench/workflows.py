@@ -42,7 +42,7 @@ HOOKED = [f"hooked{number}" for number in range(8)]
 
 
 def measure(options: Options) -> Sequence[Row]:
-    archives.SYSTEMS["stand-in"] = lambda location: StandIn()
+    archives.SYSTEMS["stand-in"] = lambda location, store: StandIn()
     revisions, waiting = (100, 5_000) if options.quick else (1_000, 100_000)
     with postgres() as server:
         return [

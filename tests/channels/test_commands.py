@@ -93,7 +93,7 @@ def test_a_channel_from_its_first_page_to_its_last(here: Office) -> None:
     channel = next(iter(here.world.channels.values()))
     number = str(channel.id)
     assert "job 1" in here.run("channel", "add", number, "--newest-first")
-    assert "asked before" in here.run("channel", "add", number, "--newest-first")
+    assert "asked for before" in here.run("channel", "add", number, "--newest-first")
     assert "asked for" in here.run("channel", "why", number)
     assert "everything is up to date" in here.run("channel", "run", "--until-idle", "--max-minutes", "1")
     assert here.same(channel)

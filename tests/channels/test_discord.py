@@ -190,13 +190,17 @@ def test_threads_have_the_id_of_the_message_they_begin_at(rig: Rig) -> None:
 
 
 def test_archived_threads_are_listed_by_the_date_they_were_archived(rig: Rig) -> None:
-    for n in range(230):
+    for n in range(130):
         rig.world.add_thread(rig.text, n, 3, archived_at=rig.clock.now - timedelta(hours=n))
     rig.world.add_thread(rig.text, 500, 3, archived_at=rig.clock.now, kind=PRIVATE_THREAD)
     client = rig.client()
-    found = [int(raw["id"]) for raw in client.archived_threads(rig.text.id)]
-    assert found == [rig.world.message_id(rig.text, n) for n in range(230)]
-    assert len(list(client.archived_threads(rig.text.id, "private"))) == 1
+    first = client.archived_threads(rig.text.id)
+    edge = first["threads"][-1]["thread_metadata"]["archive_timestamp"]
+    second = client.archived_threads(rig.text.id, edge)
+    assert (first["has_more"], second["has_more"]) == (True, False)
+    found = [int(raw["id"]) for raw in (*first["threads"], *second["threads"])]
+    assert found == [rig.world.message_id(rig.text, n) for n in range(130)]
+    assert len(client.archived_threads(rig.text.id, kind="private")["threads"]) == 1
 
 
 def test_a_forum_has_threads_and_no_messages(rig: Rig) -> None:

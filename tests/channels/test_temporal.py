@@ -189,7 +189,7 @@ def test_a_cancelled_workflow_leaves_a_beginning_and_the_next_one_goes_on(tmp_pa
         cancel(temporal.address, channel.id)
         until(lambda: "CANCELED" in runs_of(temporal.address, channel.id), pause=0.1)
         kept = [found.id for found in here.table(channel.id).between()]
-        assert len(kept) == 300
+        assert len(kept) == 298  # three pages, each of which begins with the last message of the one before
         assert kept == ids_of(here.world, channel)[: len(kept)]
         gate.set()
         here.run("channel", "sync", str(channel.id))

@@ -247,3 +247,13 @@ def test_the_doctor_finds_clocks_that_disagree(forgetful: str, monkeypatch: pyte
     monkeypatch.setattr(doctor, "local_seconds", right)
     (said,) = [finding for finding in examine(forgetful + "?unsafe=1", None) if "clock" in finding.what]
     assert said.grade == "fine"
+
+
+def test_the_doctor_says_what_an_acknowledgement_is_worth_and_that_history_went_back(forgetful: str) -> None:
+    url = forgetful + "?unsafe=1"
+    with open_store(url) as store:
+        store.records.note("store", "went-back", "engine", missing=3, subjects=["job/7"], timeline=2, before=1)
+    said = list(examine(url, None))
+    assert [finding.grade for finding in said if "no standby" in finding.what] == ["fine"]
+    (lost,) = [finding for finding in said if "history went back" in finding.what]
+    assert (lost.grade, "3 acknowledged moves" in lost.what, "job/7" in lost.do) == ("unsafe", True, True)

@@ -76,7 +76,9 @@ def test_without_git_and_without_a_sandbox_the_archives_are_folders_and_the_inde
     assert "apt-get install bubblewrap" in " ".join(reason.text for reason in store.queue.why(build.id))
     book.begin()
     line.begin()
-    assert [kept.open().youngest() for kept in Archives(store).list()] == [4, 2], "started again, it goes on"
+    assert [Archives(store).open(kept).youngest() for kept in Archives(store).list()] == [4, 2], (
+        "started again, it goes on"
+    )
 
 
 @pytest.mark.skipif(not shutil.which("git"), reason="git is missing: apt-get install git")
@@ -137,7 +139,7 @@ def test_a_catalogue_is_written_once_however_often_its_robot_is_repeated(home: A
         found.append(report.facts)
     assert found[0] == found[1], "an attempt after a crash finds what the one before has done"
     assert found[2]["revision"] == found[0]["revision"] + 1
-    kept = Archives(home.store).get("catalogue").open()
+    kept = Archives(home.store).opened("catalogue")
     names = [entry.path for entry in kept.list(found[2]["revision"], "records")]
     assert names == ["records/about.txt", "records/fk4x.txt", "records/fk4y.txt"]
     line.begin()

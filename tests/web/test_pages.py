@@ -16,7 +16,10 @@ from starlette.testclient import TestClient
 from custody.ingest.links import read_secret
 from custody.model.acting import system
 from custody.model.job import Filter
-from web.house import BEGAN, CHANNEL, EMPTY_CHANNEL, TITLES, House
+from custody.stores import open_store
+from custody.web.glance import Glance
+from custody.web.pages import overview
+from web.house import BEGAN, CHANNEL, EMPTY_CHANNEL, TABLES, TITLES, House
 
 HTML = {"Accept": "text/html"}
 
@@ -117,6 +120,16 @@ def test_a_job_page_says_why_and_offers_only_what_is_possible(house: House) -> N
     assert 'data-act="release"' not in page
     assert f"custody job resume {failed.id}" in page
     assert "It has ended: failed" in page
+
+
+def test_history_that_went_back_needs_somebody_for_a_week() -> None:
+    with open_store("sqlite://:memory:") as store:
+        assert Glance(store, TABLES, ()).went_back() == []
+        store.records.note("store", "went-back", "engine", missing=3, subjects=["job/7"], timeline=2, before=1)
+        (event,) = Glance(store, TABLES, ()).went_back()
+    need = overview._went_back(event)
+    assert (need.look, need.title) == ("failed", "History went back")
+    assert "3 acknowledged moves" in need.text
 
 
 # Forms

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from custody.stores import Store, open_store
 from rig.need import need as need_service
 from rig.svn import Repository
 from workflows.desk import Desk, sitting_at
@@ -32,6 +33,13 @@ SEED = b"""\
 def seed_workflow() -> bytes:
     """The worked example of the document this application comes from, word for word."""
     return SEED
+
+
+@pytest.fixture
+def own_store(tmp_path: Path) -> Iterator[Store]:
+    """For tests that look at an archive without anybody who works."""
+    with open_store(f"sqlite:///{tmp_path / 'own.db'}") as store:
+        yield store
 
 
 @pytest.fixture

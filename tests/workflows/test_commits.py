@@ -17,19 +17,20 @@ import pytest
 from typer.testing import CliRunner
 
 from custody.cli.archive import app
-from custody.model.errors import CustodyError, NotFound, Refused, Unavailable
+from custody.model.errors import BadInput, CustodyError, NotFound, Refused, Unavailable
 from custody.model.job import NewJob
 from custody.stores import open_store
 from custody.web import logs
 from custody.workflows import inside
-from custody.workflows.archive import LINEAGE, Archive
-from custody.workflows.archives import JOURNAL, Archives
+from custody.workflows.archive import COMMIT_KEY, LINEAGE, Archive
+from custody.workflows.archives import Archives
 from custody.workflows.calling import call
 from custody.workflows.draft import Draft, gather
 from custody.workflows.folder import FolderArchive
 from custody.workflows.git import GitArchive
 from custody.workflows.makers import TASK_KIND, task_key
 from custody.workflows.notify import reconcile
+from custody.workflows.planning import plan_revision
 from custody.workflows.serving import WorkflowConfig, kinds, open_shop
 from custody.workflows.svn import SvnArchive
 from custody.workflows.window import Window
@@ -61,6 +62,41 @@ def test_a_task_commits_from_inside_and_its_commit_runs_the_other_tasks(desk: De
     (reason,) = desk.store.queue.why(desk.task(2, "publish").id)
     assert "this commit was made by publish; publish is not reentrant" in reason.text
     assert desk.store.records.latest("proj@2")["planned"].outcome == "success"
+
+
+def test_lineage_that_somebody_else_has_written_means_nothing(one_desk: Desk) -> None:
+    """Whoever can commit can write any property; only what a task of ours began counts."""
+    one_desk.commit({"_workflows/a.yaml": MAKES})
+    one_desk.notify(1)
+    one_desk.run()
+    key = one_desk.repository.look("propget", "--revprop", "-r", "2", COMMIT_KEY)
+    for number, said in enumerate(("1.0.0", "999999.0.0.word", key, "x", f"{'9' * 40}.0.0"), 3):
+        options = ["--with-revprop", f"{LINEAGE}=publish", "--with-revprop", f"{COMMIT_KEY}={said}"]
+        folder = f"d{number}"
+        one_desk.repository.svn(
+            "-U", one_desk.repository.url, "-m", "forged", *options, "mkdir", folder, client="svnmucc"
+        )
+        outlook = plan_revision(one_desk.store, Archives(one_desk.store).opened("proj"), "proj", number)
+        assert outlook.plan.lineage == (), f"{said} is no commit of a task"
+    outlook = plan_revision(one_desk.store, Archives(one_desk.store).opened("proj"), "proj", 2)
+    assert outlook.plan.lineage == ("publish",)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "x/.git/hooks/h", ".Git/config", "x/git~1/h", ".git./h", "x/.svn/entries", ".GIT", "x/.g\u200cit/h", ".ｇit/h",
+        ".git::$INDEX_ALLOCATION/h",
+    ],
+)  # fmt: skip
+def test_what_a_tool_would_take_for_its_own_is_not_committed(archive: Archive, tmp_path: Path, path: str) -> None:
+    work = tmp_path / "work"
+    (work / path).parent.mkdir(parents=True)
+    (work / path).write_text("#!/bin/sh\n")
+    for asked in (path, path.partition("/")[0]):
+        with pytest.raises(BadInput) as caught:
+            gather(work, [asked], archive, 1, tmp_path / "drafts")
+        assert caught.value.code in ("commit.path", "name.unsafe")
 
 
 def test_a_chain_of_commits_ends_after_so_many_and_the_history_says_why(one_desk: Desk) -> None:
@@ -121,20 +157,20 @@ def test_a_repeated_attempt_finds_what_the_one_before_has_committed(one_desk: De
 
 @pytest.mark.kills
 def test_a_worker_killed_right_after_the_commit_does_not_make_it_twice(one_desk: Desk) -> None:
-    """The hook kills the worker: the commit is there, and nobody has written down that it is."""
+    """The hook takes its time: the commit is there, and nobody has written down that it is."""
     one_desk.commit(
         {"_workflows/a.yaml": "- name: once\n  script: date > made.txt; custody archive commit -m made made.txt\n"}
     )
     one_desk.notify(1)
     (one_desk.home / "custody.toml").write_text("")
     (one_desk.home / "profiles").mkdir()
-    pid = one_desk.home / "pid"
-    one_desk.repository.hook("post-commit", f"#!/bin/sh\nkill -KILL $(/bin/cat {pid})\n/bin/rm {pid}\n")
+    one_desk.repository.hook("post-commit", "#!/bin/sh\n/bin/sleep 15\n")
     command = [sys.executable, "-m", "custody", "worker", "run", "--lease", "2", "--no-log"]
     environment = {**os.environ, "CUSTODY_STORE": one_desk.store.url}
     environment["CUSTODY_CONFIG"] = str(one_desk.home / "custody.toml")
     worker = subprocess.Popen(command, env=environment, cwd=one_desk.home)
-    pid.write_text(str(worker.pid))
+    until(lambda: one_desk.repository.look("youngest").strip() == "2")
+    worker.kill()
     assert worker.wait(60) == -signal.SIGKILL
     with one_desk.working():
         until(lambda: one_desk.task(1, "once").ended)
@@ -182,7 +218,7 @@ def archive(request: pytest.FixtureRequest, tmp_path: Path) -> Archive:
         (repository.clone / "b/c.txt").write_text("c")
         repository.commit("a.txt", "a")
         repository.push()
-        found = GitArchive(repository.path, repository.path / JOURNAL)
+        found = GitArchive(repository.path, request.getfixturevalue("own_store"))
         assert found.youngest() == 1
         return found
     subversion: SvnRepository = request.getfixturevalue("proj_svn")

@@ -14,7 +14,7 @@ from custody.engine import Serving, Settings, Worker
 from custody.model.errors import BadInput, CustodyError, NotFound, Unavailable, Unsafe
 from custody.stores import Store, open_store
 from custody.workflows.archive import LINEAGE
-from custody.workflows.archives import Archives, open_archive
+from custody.workflows.archives import SYSTEMS, Archives
 from custody.workflows.credentials import read_credentials, with_credentials
 from custody.workflows.makers import TASK_KIND, task_key
 from custody.workflows.notify import reconcile
@@ -86,38 +86,38 @@ def test_a_closed_archive_is_added_planned_run_and_committed_to(
     assert closed.look("propget", "--revprop", "-r", "2", LINEAGE) == "copy"
 
     told = json.dumps([[event.subject, dict(event.detail)] for event in store.records.since(0, 10_000)], default=str)
-    assert PASSWORD not in told + said.output + log + repr(kept.open())
+    assert PASSWORD not in told + said.output + log + repr(Archives(store).open(kept))
     for file_ in tmp_path.rglob("*"):
         if file_.is_file() and file_ != file:
             assert PASSWORD.encode() not in file_.read_bytes(), f"the password is in {file_}"
 
 
 def test_without_the_password_or_with_another_it_is_told_as_such_and_nothing_is_given_away(
-    closed: Repository, tmp_path: Path
+    closed: Repository, tmp_path: Path, own_store: Store
 ) -> None:
     with pytest.raises(Unavailable) as nobody:
-        open_archive("svn", closed.url).youngest()
+        SYSTEMS["svn"](closed.url, own_store).youngest()
     assert nobody.value.code in ("archive.forbidden", "archive.unreachable")
 
     file = written(tmp_path, "ann\nwrong password\n")
-    archive = open_archive("svn", with_credentials(closed.url, file))
+    archive = SYSTEMS["svn"](with_credentials(closed.url, file), own_store)
     with pytest.raises(Unavailable) as caught:
         archive.youngest()
     assert caught.value.code == "archive.forbidden"
     assert "wrong password" not in f"{caught.value!r} {caught.value} {caught.value.facts}"
 
     written(tmp_path)  # a new password needs no restart: it is read when the archive is opened
-    assert open_archive("svn", with_credentials(closed.url, file)).youngest() == 0
+    assert SYSTEMS["svn"](with_credentials(closed.url, file), own_store).youngest() == 0
 
 
-def test_paths_that_the_server_keeps_from_us_stay_closed(svn: Subversion, tmp_path: Path) -> None:
+def test_paths_that_the_server_keeps_from_us_stay_closed(svn: Subversion, tmp_path: Path, own_store: Store) -> None:
     made = svn.fresh_repository()
     made.commit("both", {"vault/secret.txt": "s", "open.txt": "o"})
     with (made.path / "conf" / "svnserve.conf").open("a") as settings:
         settings.write("authz-db = authz\n")
     (made.path / "conf" / "authz").write_text(AUTHZ)
     file = written(tmp_path, f"ann\n{made.password}\n")
-    archive = open_archive("svn", with_credentials(made.url, file))
+    archive = SYSTEMS["svn"](with_credentials(made.url, file), own_store)
     assert archive.read(1, "open.txt") == b"o"
     with pytest.raises(CustodyError):
         archive.read(1, "vault/secret.txt")
@@ -141,14 +141,14 @@ def test_a_file_that_is_not_private_or_not_in_its_form_is_refused_without_tellin
     assert PASSWORD not in f"{caught.value!r} {caught.value}"
 
 
-def test_a_link_is_not_followed_and_a_missing_file_may_still_come(tmp_path: Path) -> None:
+def test_a_link_is_not_followed_and_a_missing_file_may_still_come(tmp_path: Path, own_store: Store) -> None:
     real = written(tmp_path)
     link = tmp_path / "link"
     link.symlink_to(real)
     with pytest.raises(NotFound):
         read_credentials(link)
     with pytest.raises(Unavailable, match="on this machine"):
-        open_archive("svn", f"svn://127.0.0.1:1/x#credentials={tmp_path / 'nothing'}")
+        SYSTEMS["svn"](f"svn://127.0.0.1:1/x#credentials={tmp_path / 'nothing'}", own_store)
 
 
 def test_a_repository_on_this_machine_asks_for_no_password(tmp_path: Path) -> None:

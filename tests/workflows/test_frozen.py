@@ -14,8 +14,8 @@ from typer.testing import CliRunner, Result
 from custody.cli.archive import app
 from custody.model.errors import Refused
 from custody.stores import open_store
-from custody.workflows import hooks
-from custody.workflows.archives import JOURNAL, Archives
+from custody.workflows import hooks, spool
+from custody.workflows.archives import Archives
 from custody.workflows.git import GitArchive
 from custody.workflows.notify import reconcile
 from custody.workflows.serving import reconcile_all
@@ -108,12 +108,12 @@ def test_pushes_to_a_frozen_archive_are_counted_one_by_one_when_it_is_thawed(
             hooks.install(proj_git.path, ["/bin/false"])
             proj_git.commit("f", str(number))
             proj_git.push()
-        until(lambda: len(hooks.spooled(proj_git.path)) == 3)
+        until(lambda: len(spool.spooled(proj_git.path)) == 3)
         reconcile_all(store)
         archives.thaw("proj", kept.uuid, "ada")
         assert reconcile_all(store) == 3
-        assert GitArchive(proj_git.path, proj_git.path / JOURNAL).youngest() == 3
-        assert hooks.spooled(proj_git.path) == []
+        assert GitArchive(proj_git.path, store).youngest() == 3
+        assert spool.spooled(proj_git.path) == []
 
 
 def add_unasked(desk: Desk, name: str, system: str, location: str) -> None:
@@ -123,10 +123,11 @@ def add_unasked(desk: Desk, name: str, system: str, location: str) -> None:
 
 def test_a_repository_that_is_spoilt_does_not_stop_the_others(one_desk: Desk, proj_git: GitRepository) -> None:
     add_unasked(one_desk, "a-spoilt-one", "git", str(proj_git.path))
-    (proj_git.path / JOURNAL).write_text("nonsense\n")
+    proj_git.git("--git-dir", str(proj_git.path), "config", "custody.uuid", "0b8a4d1c-6c0e-4c52-9f4e-8d8a3b0f2a11")
+    (proj_git.path / "custody-journal").write_text("nonsense\n")
     one_desk.commit({"n": "1"})
     assert reconcile_all(one_desk.store) == 1
-    assert "Expecting value" in Archives(one_desk.store).out_of_reach("a-spoilt-one")
+    assert "the count of its revisions cannot be read" in Archives(one_desk.store).out_of_reach("a-spoilt-one")
 
 
 def test_a_server_that_says_nothing_does_not_keep_the_others_waiting(one_desk: Desk) -> None:

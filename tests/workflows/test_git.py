@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import threading
@@ -10,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from custody.model.errors import NotFound, Unavailable
-from custody.workflows import hooks
+from custody.stores import Store
+from custody.workflows import hooks, spool
 from custody.workflows.archive import Change, Entry, read_workflows
 from custody.workflows.git import GitArchive
 from custody.workflows.journal import Journal
@@ -20,8 +22,13 @@ ZERO = "0" * 40
 
 
 @pytest.fixture
-def archive(proj_git: GitRepository, tmp_path: Path) -> GitArchive:
-    return GitArchive(proj_git.path, tmp_path / "journal" / "updates")
+def store(own_store: Store) -> Store:
+    return own_store
+
+
+@pytest.fixture
+def archive(proj_git: GitRepository, store: Store) -> GitArchive:
+    return GitArchive(proj_git.path, store)
 
 
 def test_a_push_is_one_revision_however_many_commits_it_has(proj_git: GitRepository, archive: GitArchive) -> None:
@@ -208,9 +215,9 @@ def test_what_is_not_there_is_not_found(proj_git: GitRepository, archive: GitArc
             ask()
 
 
-def test_a_repository_that_is_not_there_is_unavailable(tmp_path: Path) -> None:
+def test_a_repository_that_is_not_there_is_unavailable(tmp_path: Path, store: Store) -> None:
     with pytest.raises(Unavailable):
-        GitArchive(tmp_path / "nothing", tmp_path / "journal").youngest()
+        GitArchive(tmp_path / "nothing", store).youngest()
 
 
 def test_a_repository_of_somebody_else_can_be_read(proj_git: GitRepository, archive: GitArchive) -> None:
@@ -224,13 +231,15 @@ def test_a_repository_of_somebody_else_can_be_read(proj_git: GitRepository, arch
     assert archive.youngest() == 1
 
 
-def test_another_repository_has_another_uuid(proj_git: GitRepository, archive: GitArchive, tmp_path: Path) -> None:
+def test_another_repository_has_another_uuid(
+    proj_git: GitRepository, archive: GitArchive, store: Store, tmp_path: Path
+) -> None:
     assert archive.uuid() == archive.uuid()
     proj_git.git("init", "-q", "--bare", str(tmp_path / "second.git"))
-    assert GitArchive(tmp_path / "second.git", tmp_path / "j").uuid() != archive.uuid()
+    assert GitArchive(tmp_path / "second.git", store).uuid() != archive.uuid()
 
 
-def test_numbers_are_given_once_however_many_ask(proj_git: GitRepository, archive: GitArchive) -> None:
+def test_numbers_are_given_once_however_many_ask(proj_git: GitRepository, archive: GitArchive, store: Store) -> None:
     tips = []
     for number in range(6):
         tips.append(proj_git.commit("a", str(number)))
@@ -240,21 +249,41 @@ def test_numbers_are_given_once_however_many_ask(proj_git: GitRepository, archiv
         thread.start()
     for thread in asked:
         thread.join()
-    assert [update.number for update in Journal(archive._journal.file).updates()] == [1, 2, 3, 4, 5, 6]
+    assert [update.number for update in Journal(store, archive.uuid()).updates()] == [1, 2, 3, 4, 5, 6]
 
 
-def test_half_a_line_in_the_journal_is_as_if_it_had_not_been_written(
-    proj_git: GitRepository, archive: GitArchive
+def test_what_an_earlier_version_counted_goes_on(proj_git: GitRepository, archive: GitArchive, store: Store) -> None:
+    """Its name was in the repository's configuration, its count in a file beside; half a line was told to nobody."""
+    first = proj_git.commit("a", "1")
+    proj_git.push()
+    second = proj_git.commit("a", "2")
+    proj_git.push()
+    name = "0b8a4d1c-6c0e-4c52-9f4e-8d8a3b0f2a11"
+    proj_git.git("--git-dir", str(proj_git.path), "config", "custody.uuid", name)
+    lines = [
+        {"number": 1, "ref": "refs/heads/main", "old": ZERO, "new": first},
+        {"number": 0, "ref": "refs/heads/gone", "old": first, "new": ZERO},
+    ]
+    text = "".join(f"{json.dumps(line)}\n" for line in lines)
+    (proj_git.path / "custody-journal").write_text(text + text[:30])
+    config = (proj_git.path / "config").read_bytes()
+    assert (archive.uuid(), archive.youngest()) == (name, 2)
+    assert [archive.update(number).new for number in (1, 2)] == [first, second]
+    assert (proj_git.path / "config").read_bytes() == config, "it is its owner's"
+    assert GitArchive(proj_git.path, store).youngest() == 2, "and it is taken over once"
+
+
+def test_a_repository_is_known_again_where_it_was_moved_to_and_another_in_its_place_is_not(
+    proj_git: GitRepository, archive: GitArchive, store: Store, tmp_path: Path
 ) -> None:
     proj_git.commit("a", "1")
     proj_git.push()
     assert archive.youngest() == 1
-    file = archive._journal.file
-    whole = file.read_bytes()
-    for cut in range(1, len(whole)):
-        file.write_bytes(whole + whole[:cut].replace(b"\n", b""))
-        assert GitArchive(proj_git.path, file).youngest() == 1
-        assert file.read_bytes() == whole
+    before, moved = archive.uuid(), tmp_path / "moved.git"
+    os.rename(proj_git.path, moved)
+    assert GitArchive(moved, store).uuid() == before
+    proj_git.git("init", "-q", "--bare", str(proj_git.path))
+    assert GitArchive(proj_git.path, store).uuid() != before
 
 
 def test_every_push_is_a_revision_however_late_its_hook_is_heard(proj_git: GitRepository, archive: GitArchive) -> None:
@@ -275,7 +304,7 @@ def test_every_push_is_a_revision_however_late_its_hook_is_heard(proj_git: GitRe
     }
     assert sorted(told.values()) == sorted([("main", one), ("main", two), ("side", one), ("main", one), ("main", two)])
     assert [tip for branch, tip in told.values() if branch == "main"] == [one, two, one, two]
-    assert hooks.spooled(proj_git.path) == []
+    assert spool.spooled(proj_git.path) == []
     assert archive.youngest() == 5
 
 
@@ -285,8 +314,8 @@ def test_notes_are_counted_in_the_order_of_pushes(proj_git: GitRepository, archi
     for number in range(4):
         tips.append(proj_git.commit("a", str(number)))
         proj_git.push()
-    for age, note in enumerate(hooks.spooled(proj_git.path)):
-        os.utime(note.file, (1000 - age, 1000 - age))  # the clock went backwards
+    for age, note in enumerate(spool.spooled(proj_git.path)):
+        os.utime(proj_git.path / spool.SPOOL / note.name, (1000 - age, 1000 - age))  # the clock went backwards
     assert archive.youngest() == 4
     assert [archive.update(number).new for number in range(1, 5)] == tips
 
@@ -296,8 +325,8 @@ def test_a_commit_that_was_pushed_away_and_cleared_away_does_not_hold_up_the_oth
 ) -> None:
     tip = proj_git.commit("a", "1")
     proj_git.push()
-    (proj_git.path / hooks.SPOOL).mkdir()
-    (proj_git.path / hooks.SPOOL / "note").write_text(f"{ZERO}\n{'5' * 40}\nrefs/heads/main\n")
+    (proj_git.path / spool.SPOOL).mkdir()
+    (proj_git.path / spool.SPOOL / "note").write_text(f"{ZERO}\n{'5' * 40}\nrefs/heads/main\n")
     assert archive.youngest() == 1
     assert archive.update(1).new == tip
 
@@ -339,27 +368,13 @@ def made(repository: Path, *words: str, date: int = 0) -> str:
 
 
 def test_a_commit_is_looked_for_only_in_pushes_that_can_have_brought_it(
-    proj_git: GitRepository, archive: GitArchive, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Each look is a process, and a task that goes on after a crash must not wait for ten thousand of them."""
-    for number in range(4):
-        commit = proj_git.commit("f", str(number))
-        proj_git.push()
-        archive.youngest()
-    asked: list[str] = []
-    contains = archive._contains
-    monkeypatch.setattr(archive, "_contains", lambda tip, one: asked.append(tip) or contains(tip, one))
-    assert archive.number_of(commit, since=3) == 4
-    assert archive.number_of(commit, since=4) is None
-    assert asked == []
-
-
-def test_what_an_administrator_begins_the_repositorys_owner_can_go_on_with(
     proj_git: GitRepository, archive: GitArchive
 ) -> None:
-    if os.geteuid() != 0:
-        pytest.skip("needs another owner")
-    os.chown(proj_git.path, 65534, 65534)
-    own = GitArchive(proj_git.path, proj_git.path / "custody-journal")
-    assert own.youngest() == 0
-    assert (proj_git.path / "custody-journal").stat().st_uid == 65534
+    for number in range(4):
+        proj_git.commit("f", str(number), f"more\n\nCustody-Lineage: a\nCustody-Commit: 7.0.{number}")
+        proj_git.push()
+        archive.youngest()
+    assert archive.committed("7.0.3", since=3) == 4
+    assert archive.committed("7.0.3", since=4) is None
+    assert archive.committed("7.0.1", since=2) is None
+    assert archive.committed("7.0.1", since=0) == 2

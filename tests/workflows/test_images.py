@@ -109,7 +109,7 @@ def commit_from_inside(docked: Desk, podman: Podman) -> None:
     assert docked.states("publish", 1) == ["done"], docked.log(1, "publish")
     assert docked.log(1, "publish") == "committed revision 2\n"
     assert docked.repository.look("cat", "site/index.html") == "page of r1\n"
-    made = Archives(docked.store).get("proj").open().meta(2)
+    made = Archives(docked.store).opened("proj").meta(2)
     assert (made.message, made.properties[LINEAGE]) == ("Pages, from a container", "publish")
     assert docked.states("check", 2) == ["done"], "its commit was planned like any other"
     assert docked.log(2, "check") == "page of r1\n"

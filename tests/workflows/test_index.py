@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from custody.stores import Store
 from custody.workflows.archive import read_workflows
-from custody.workflows.archives import JOURNAL
 from custody.workflows.definition import read
 from custody.workflows.git import GitArchive
 from custody.workflows.index import Index, index_file, open_index
@@ -104,8 +104,8 @@ def test_brought_up_step_by_step_or_at_once_it_is_the_same(tmp_path: Path, proj_
     assert contents[0] == contents[1] == contents[2] == (4, ["c/one.txt"], ["c/one.txt"])
 
 
-def test_each_branch_of_git_has_its_own_index(tmp_path: Path, proj_git: GitRepository) -> None:
-    archive = GitArchive(proj_git.path, proj_git.path / JOURNAL)
+def test_each_branch_of_git_has_its_own_index(tmp_path: Path, proj_git: GitRepository, own_store: Store) -> None:
+    archive = GitArchive(proj_git.path, own_store)
     proj_git.commit("a.txt", "whale")
     proj_git.push()
     assert archive.youngest() == 1
@@ -133,8 +133,10 @@ def test_an_index_that_is_stopped_is_as_it_was(index: Index, proj_svn: SvnReposi
     assert paths(index, "whale") == []
 
 
-def test_a_file_larger_than_our_memory_is_indexed_by_its_beginning(tmp_path: Path, proj_git: GitRepository) -> None:
-    archive = GitArchive(proj_git.path, proj_git.path / JOURNAL)
+def test_a_file_larger_than_our_memory_is_indexed_by_its_beginning(
+    tmp_path: Path, proj_git: GitRepository, own_store: Store
+) -> None:
+    archive = GitArchive(proj_git.path, own_store)
     proj_git.commit("film.txt", "whale " + "x" * 40_000_000)
     proj_git.push()
     assert archive.youngest() == 1
@@ -148,8 +150,8 @@ def test_a_file_larger_than_our_memory_is_indexed_by_its_beginning(tmp_path: Pat
         tracemalloc.stop()
 
 
-def test_a_workflow_file_that_is_far_too_large_is_not_read_whole(proj_git: GitRepository) -> None:
-    archive = GitArchive(proj_git.path, proj_git.path / JOURNAL)
+def test_a_workflow_file_that_is_far_too_large_is_not_read_whole(proj_git: GitRepository, own_store: Store) -> None:
+    archive = GitArchive(proj_git.path, own_store)
     proj_git.commit("_workflows/a.yaml", "#" * 5_000_000)
     proj_git.push()
     assert archive.youngest() == 1

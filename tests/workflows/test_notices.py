@@ -19,8 +19,8 @@ from custody.model.machine import PLAIN
 from custody.stores import Store, open_store
 from custody.web.app import Options, build_app
 from custody.web.tokens import Tokens
-from custody.workflows import hooks
-from custody.workflows.archives import JOURNAL, Archives
+from custody.workflows import hooks, spool
+from custody.workflows.archives import Archives
 from custody.workflows.git import GitArchive
 from custody.workflows.notify import reconcile
 from rig.program import free_port
@@ -80,7 +80,7 @@ def test_the_hook_tells_the_api_with_an_empty_environment_and_spools_while_it_is
     assert secret not in hook.read_text()
     assert (repository.path / hooks.API).stat().st_mode & 0o777 == 0o600
     assert repository.commit("nobody listens", {"a.txt": "a"}) == 1
-    until(lambda: [note.words for note in hooks.spooled(repository.path)] == [("1",)])
+    until(lambda: [note.words for note in spool.spooled(repository.path)] == [("1",)])
     environment = {**os.environ, "PYTHONUNBUFFERED": "1", "CUSTODY_STORE": store.url}
     command = [sys.executable, "-m", "custody", "serve", "--port", "0", "--no-workers", "--no-log"]
     server = subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, text=True)
@@ -94,7 +94,7 @@ def test_the_hook_tells_the_api_with_an_empty_environment_and_spools_while_it_is
         until(lambda: Archives(store).get("proj").last == 1)
         assert repository.commit("somebody listens", {"b.txt": "b"}) == 2
         until(lambda: Archives(store).get("proj").last == 2)
-        until(lambda: len(hooks.spooled(repository.path)) == 1)
+        until(lambda: len(spool.spooled(repository.path)) == 1)
     finally:
         server.terminate()
         server.communicate(timeout=60)
@@ -111,7 +111,7 @@ def test_a_hook_never_waits_for_an_api_that_does_not_answer(repository: Reposito
             [str(repository.path / "hooks/post-commit"), str(repository.path), "1", "0-0"], env={}, check=True
         )
         assert time.monotonic() - begun < 15, "the hook gives itself twenty seconds; the committer does not wait them"
-        until(lambda: hooks.spooled(repository.path))
+        until(lambda: spool.spooled(repository.path))
 
 
 @pytest.mark.parametrize(
@@ -124,6 +124,17 @@ def test_an_address_or_token_that_would_not_work_is_refused(repository: Reposito
     assert not (repository.path / hooks.API).exists()
 
 
+def test_what_the_api_answers_names_no_path_of_its_machine(tmp_path: Path, proj_git: GitRepository) -> None:
+    with open_store(f"sqlite:///{tmp_path / 'custody.db'}") as store:
+        Archives(store).add("book", "git", str(proj_git.path), "ada")
+        asking = client(store, "worker", "book")
+        answers = [asking.post("/api/v1/archives/book/notify", json={"revision": 7})]
+        (proj_git.path / "config").chmod(0o666)  # not ours alone any more
+        answers.append(asking.post("/api/v1/archives/book/notify", json={}))
+        assert [answer.json()["code"] for answer in answers] == ["archive.revision", "archive.foreign"]
+        assert all(str(tmp_path) not in answer.text for answer in answers)
+
+
 def test_a_git_push_makes_the_api_ask_the_repository(tmp_path: Path, proj_git: GitRepository) -> None:
     with open_store(f"sqlite:///{tmp_path / 'custody.db'}") as store:
         Archives(store).add("book", "git", str(proj_git.path), "ada")
@@ -131,5 +142,5 @@ def test_a_git_push_makes_the_api_ask_the_repository(tmp_path: Path, proj_git: G
         proj_git.push()
         answer = client(store, "worker", "book").post("/api/v1/archives/book/notify", json={})
         assert answer.json() == {"archive": "book", "new": 1}
-        assert GitArchive(proj_git.path, proj_git.path / JOURNAL).youngest() == 1
+        assert GitArchive(proj_git.path, store).youngest() == 1
         assert reconcile(store, Archives(store).get("book")) == 0

@@ -14,7 +14,7 @@ from custody.model.job import Job
 from custody.stores import Store, open_store
 from custody.web import logs
 from custody.workflows.archive import read_workflows
-from custody.workflows.archives import JOURNAL, Archives
+from custody.workflows.archives import Archives
 from custody.workflows.git import GitArchive
 from custody.workflows.index import index_file, open_index
 from custody.workflows.makers import COMMIT_KIND, QUICK_KIND, TASK_KIND, commit_key, task_key
@@ -29,8 +29,8 @@ LATIN = os.fsdecode(b"caf\xe9")
 
 
 @pytest.fixture
-def archive(proj_git: GitRepository) -> GitArchive:
-    return GitArchive(proj_git.path, proj_git.path / JOURNAL)
+def archive(proj_git: GitRepository, own_store: Store) -> GitArchive:
+    return GitArchive(proj_git.path, own_store)
 
 
 @pytest.fixture

@@ -123,7 +123,7 @@ def test_a_repository_that_does_not_answer_is_unavailable(proj_svn: SvnRepositor
         for ask in (archive.youngest, archive.uuid, lambda archive=archive: archive.read(1, "f")):
             with pytest.raises(Unavailable) as caught:
                 ask()
-            assert caught.value.where == archive.url
+            assert caught.value.where == archive.where
 
 
 def test_a_wrong_password_is_told_as_such(svn_server: str) -> None:

@@ -54,7 +54,7 @@ def arguments(spec: Spec, sources: Sequence[str | int], give: Callable[[bytes], 
     made = ["--die-with-parent", "--new-session", "--disable-userns", "--hostname", "custody"]
     made += [f"--unshare-{namespace}" for namespace in _NAMESPACES]
     made += ["--uid", str(UID), "--gid", str(UID)]
-    made += _system()
+    made += system()
     made += _file(_ACCOUNTS, "0444", give)
     made += ["--proc", "/proc", "--dev", "/dev", "--remount-ro", "/dev"]
     for place in (_SHM, _TMP):
@@ -75,7 +75,7 @@ def _bound(option: str, source: str | int, at: str) -> list[str]:
     return [option, source, at] if isinstance(source, str) else [f"{option}-fd", str(source), at]
 
 
-def _system() -> list[str]:
+def system() -> list[str]:
     made = ["--ro-bind", "/usr", "/usr"]
     for name in _MERGED:  # links into /usr on a merged system, folders of their own on an older one
         place = f"/{name}"

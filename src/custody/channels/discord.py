@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Any
 from urllib.parse import parse_qs, urljoin, urlsplit
 
 import httpx2
@@ -128,15 +128,15 @@ class Discord:
     def active_threads(self, guild: int) -> list[Raw]:
         return list(self._object(Route("/guilds/{top}/threads/active", guild))["threads"])
 
-    def archived_threads(self, channel: int, kind: Literal["public", "private"] = "public") -> Iterator[Raw]:
-        """Every archived thread, the last archived first. Here a page begins at a date, not at an id."""
-        route, before = Route(f"/channels/{{top}}/threads/archived/{kind}", channel), ""
-        more = True
-        while more:
-            answer = self._object(route, limit="100", **({"before": before} if before else {}))
-            yield from answer["threads"]
-            more = bool(answer["has_more"] and answer["threads"])
-            before = str(answer["threads"][-1]["thread_metadata"]["archive_timestamp"]) if more else ""
+    def archived_threads(self, channel: int, before: str = "", kind: str = "public") -> Raw:
+        """A page of archived threads, the last archived first. Here a page begins below a date, not an id."""
+        route = Route(f"/channels/{{top}}/threads/archived/{kind}", channel)
+        return self._object(route, limit="100", **({"before": before} if before else {}))
+
+    def joined_threads(self, channel: int, before: str = "") -> Raw:
+        """A page of archived private threads that the bot is in, the newest first; this one begins below an id."""
+        route = Route("/channels/{top}/users/@me/threads/archived/private", channel)
+        return self._object(route, limit="100", **({"before": before} if before else {}))
 
     def attachment(self, url: str) -> Iterator[bytes]:
         """The bytes behind an attachment's link. The token is not shown there; to another place we are sent once."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
 
-from custody.channels import attachments, seen, trust
+from custody.channels import attachments, seen, threads, trust
 from custody.channels.crawl import Coverage
 from custody.channels.discord import Gone, Unreadable
 from custody.channels.mirror import Mirror
@@ -79,6 +79,7 @@ class Kept:
         self.edited += len(fresh) - sum(one not in known for one in page.ids)
         here = [raw for one, raw in sights.items() if one not in known or known[one] is not None]
         attachments.want(self._mirror, self._channel, here)
+        threads.remember(self._mirror, self._channel, here)
         if fresh or grown != before:
             self._table.upsert(fresh, grown.mark() if grown != before else "", trust.stamp(page.at), revive=False)
         self._noted([raw for one, raw in sights.items() if known.get(one) is not None], page.at)

@@ -1,39 +1,106 @@
 """Threads and forum posts: found through their parent, each then a channel of its own.
 
-Active threads are listed for a whole guild at once. Archived ones are listed by the date of their archiving, the
-last first, so a look ends at the date up to which an earlier one came: a thread that was revived meanwhile has
-a new date and is met again.
+Three sources, of which any one suffices: the lists (active threads of a whole guild, then archived ones by their
+parent: what is archived in between is met in the second); messages that say that a thread begins there; and the last
+message of a forum, which is a thread. Lists lag and lack, messages are shown again and again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from itertools import takewhile
-from typing import Any
+from datetime import timedelta
+from typing import Any, Final
 
+from custody.channels import thread_lists
 from custody.channels.crawl import Coverage
 from custody.channels.discord import Gone, Unreadable
-from custody.channels.mirror import THREADED, Mirror, Request, Told, described, noted
+from custody.channels.mirror import POSTS_ONLY, THREADED, Mirror, Request, Told, described, noted, number_of
 from custody.channels.snowflake import parse
+from custody.model.errors import BadInput
 from custody.model.event import NewEvent
 from custody.model.item import Item
 
-LOOKED = "threads_upto"  # the date of archiving up to which all threads are known
+CURSORS: Final = "threads_seen"  # by kind of list: the date of archiving up to which all threads are known
+NAMED: Final = "threads_named"  # threads that messages speak of and nobody knows yet
+MOST_NAMED = 200
+HAS_THREAD, THREAD_CREATED = 1 << 5, 18
+OFTEN, RARELY = timedelta(minutes=15), timedelta(hours=6)  # between two looks: at a forum, and at other channels
 
 Raw = dict[str, Any]
 
 
-def look(mirror: Mirror, item: Item, about: Raw) -> Told:
-    """The threads of a channel that are new, or have something new."""
+def look(mirror: Mirror, item: Item, about: Raw, active: bool = True) -> Told:
+    """The threads of a channel that are new, or have something new; the active ones too, unless others list those."""
     if about.get("type") not in THREADED or not about.get("guild_id"):
         return Told({})
-    channel, since = parse(about["id"]), str(item.detail.get(LOOKED, ""))
-    archived = list(_archived(mirror, channel, since))
-    upto = max((_archived_at(thread) for thread in archived), default=since)
-    active = [one for one in _active(mirror, parse(about["guild_id"])) if str(one.get("parent_id")) == about["id"]]
-    told = news(mirror, [*active, *archived])
-    return replace(told, items=(*told.items, noted(channel, **{LOOKED: upto}))) if upto != since else told
+    channel = parse(about["id"])
+    mirror.looked[channel] = mirror.now()
+    listed = _active(mirror, parse(about["guild_id"])) if active else []
+    alive = [one for one in listed if str(one.get("parent_id")) == about["id"]]
+    cursors = dict(item.detail.get(CURSORS) or {})
+    archived, moved = thread_lists.walked(mirror, channel, cursors)
+    shown = {str(one["id"]) for one in (*alive, *archived)}
+    named = [one for one in _unknown(mirror, item, about) if str(one) not in shown]
+    told = news(mirror, [*alive, *archived, *_fetched(mirror, channel, named)])
+    facts: dict[str, Any] = {CURSORS: moved} if moved != cursors else {}
+    facts |= {NAMED: []} if item.detail.get(NAMED) else {}
+    return replace(told, items=(*told.items, noted(channel, **facts))) if facts else told
+
+
+def is_due(mirror: Mirror, item: Item) -> bool:
+    """Is it time to look for threads, though the channel says nothing? Once in every run, and from time to time."""
+    if item.detail.get("kind") not in THREADED:
+        return False
+    looked = mirror.looked.get(number_of(item))
+    often = OFTEN if item.detail.get("kind") in POSTS_ONLY else RARELY
+    return looked is None or mirror.now() - looked >= often
+
+
+def remember(mirror: Mirror, channel: int, messages: Iterable[Mapping[str, Any]]) -> None:
+    """Note the threads that messages speak of, for the look at the end of the sync: a list may not show them."""
+    named = {one for raw in messages if (one := begins(raw)) and mirror.item(one) is None}
+    item = mirror.item(channel) if named else None
+    if item is None or item.detail.get("kind") not in THREADED:
+        return
+    known = {parse(str(one)) for one in item.detail.get(NAMED) or ()}
+    if named - known:
+        newest = sorted(known | named)[-MOST_NAMED:]
+        mirror.store.records.put([noted(channel, **{NAMED: [str(one) for one in newest]})], agent="threads")
+
+
+def begins(raw: Mapping[str, Any]) -> int:
+    """The thread that begins at this message, which has its id; 0 if none does."""
+    thread, flags = raw.get("thread"), raw.get("flags")
+    flagged = isinstance(flags, int) and bool(flags & HAS_THREAD)
+    reference = raw.get("message_reference") if raw.get("type") == THREAD_CREATED else None
+    told = (thread or {}).get("id") if isinstance(thread, dict) else None
+    if told is None and isinstance(reference, dict):
+        told = reference.get("channel_id")
+    try:
+        return parse(str(told)) if told else parse(str(raw.get("id"))) if flagged else 0
+    except BadInput:
+        return 0
+
+
+def _unknown(mirror: Mirror, item: Item, about: Raw) -> list[int]:
+    """Threads that somebody spoke of and that are not known here."""
+    told = [str(one) for one in item.detail.get(NAMED) or ()]
+    if about.get("type") in POSTS_ONLY and about.get("last_message_id"):
+        told.append(str(about["last_message_id"]))
+    return [one for one in map(parse, told) if mirror.item(one) is None]
+
+
+def _fetched(mirror: Mirror, parent: int, threads: Iterable[int]) -> list[Raw]:
+    found = []
+    for one in threads:
+        try:
+            about = mirror.discord.channel(one)
+        except (Gone, Unreadable):
+            continue
+        if str(about.get("parent_id")) == str(parent) and about.get("thread_metadata"):
+            found.append(about)
+    return found
 
 
 def news(mirror: Mirror, threads: list[Raw]) -> Told:
@@ -56,6 +123,17 @@ def news(mirror: Mirror, threads: list[Raw]) -> Told:
     return Told({"threads": len(events)} if events else {}, tuple(items), tuple(events), tuple(requests))
 
 
+def hinted(mirror: Mirror, about: Raw) -> bool:
+    """Does a forum name a post that is not known here?"""
+    last = str(about.get("last_message_id") or "")
+    if about.get("type") not in POSTS_ONLY or not last.isdecimal() or mirror.item(int(last)) is not None:
+        return False
+    asked = (int(str(about["id"])), int(last))
+    fresh = asked not in mirror.known  # it may name one that was deleted, and go on doing so
+    mirror.known.add(asked)
+    return fresh
+
+
 def _went_with_its_channel(known: Item) -> bool:
     """Removed because its channel was, which is mirrored again."""
     return known.detail.get("mirrored") == "removed" and bool(known.detail.get("removed_with"))
@@ -66,16 +144,3 @@ def _active(mirror: Mirror, guild: int) -> list[Raw]:
         return mirror.discord.active_threads(guild)
     except (Gone, Unreadable):
         return []
-
-
-def _archived(mirror: Mirror, channel: int, since: str) -> Iterator[Raw]:
-    for kind in ("public", "private") if mirror.private_threads else ("public",):
-        try:
-            found = mirror.discord.archived_threads(channel, kind)
-            yield from takewhile(lambda thread: _archived_at(thread) >= since, found)
-        except (Gone, Unreadable):
-            continue
-
-
-def _archived_at(thread: Raw) -> str:
-    return str(thread["thread_metadata"]["archive_timestamp"])

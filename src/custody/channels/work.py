@@ -123,6 +123,8 @@ def sync(work: Work, mirror: Mirror) -> Outcome:
     except RateLimited as limit:
         return _wait(limit)
     except Unavailable as trouble:
+        if trouble.code == "table.damaged":  # no second try helps before somebody mends it
+            return _passed(steps.set_aside(mirror, channel, trouble))
         steps.stumbled(mirror, channel, trouble)
         raise
 
@@ -252,11 +254,17 @@ def _looked_at(mirror: Mirror, item: Item) -> list[Request]:
         about = mirror.discord.channel(channel)
     except (Gone, Unreadable):
         return [Request("sync", channel, why="it cannot be seen any more")]
-    if about.get("type") in POSTS_ONLY:  # its last message is a thread, which the guild's list shows
-        return []
+    found = list[Request]()
+    if threads.is_due(mirror, item) or threads.hinted(mirror, about):
+        told = threads.look(mirror, item, about, active=False)  # the guild's list is asked for once, for all
+        if told.items or told.events:
+            mirror.store.records.put(told.items, told.events, "watch")
+        found = [*told.requests]
+    if about.get("type") in POSTS_ONLY:  # its last message is a thread
+        return found
     last = about.get("last_message_id")
     news = Coverage.read(mirror.table(channel).mark).behind(last) and str(last) != item.detail.get("hint")
-    return [Request("sync", channel, why="it says it has something new")] if news else []
+    return [*found, Request("sync", channel, why="it says it has something new")] if news else found
 
 
 def _threads_of(mirror: Mirror, guild: int, known: set[int]) -> list[Request]:

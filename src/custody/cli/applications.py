@@ -19,6 +19,7 @@ from custody.web.makers import MAKERS
 from custody.web.tokens import Tokens
 
 if TYPE_CHECKING:
+    from custody.channels.asking import Asking
     from custody.channels.table import Table
     from custody.cli.config import Config
     from custody.history.keeping import Keeping
@@ -123,6 +124,13 @@ def tables_of(found: Config | None) -> Callable[[int], Table] | None:
 
     blobs, settings = open_blobs(found.channels, found.home), settings_of(found.channels)
     return lambda channel: Table(blobs, channel, settings)
+
+
+def asking_of(store: Store, found: Config | None) -> Asking | None:
+    """How pages ask for something about channels: as the commands do."""
+    from custody.channels import asking
+
+    return asking.asking_of(store, found.channels, found.home) if found else None
 
 
 def _kinds_of(path: Path) -> list[Kind]:

@@ -16,7 +16,8 @@ from custody.cli.config import absolute, find
 from custody.cli.grants import Anything, Ended, Value, What
 from custody.cli.running import AsJson, Why, counted
 from custody.cli.when import ago
-from custody.model.errors import CustodyError, NotFound, Refused, Unavailable
+from custody.model.errors import BadInput, CustodyError, NotFound, Refused, Unavailable
+from custody.model.grant import REPOSITORY
 from custody.stores import Store
 from custody.workflows import folder, hooks, network
 from custody.workflows.archives import Archives
@@ -41,6 +42,10 @@ def add(
     location: Annotated[str, typer.Argument(help="a path or URL of a Subversion or (bare) git repository")],
     since: Annotated[int, typer.Option(help="take revisions up to this one as done")] = 0,
     hook: Annotated[bool, typer.Option(help="install a hook that tells of each commit")] = True,
+    foreign: Annotated[
+        bool, typer.Option("--foreign", help="agree to a repository that somebody else owns; with --why")
+    ] = False,
+    why: Annotated[str, typer.Option("--why", help="for the history: why a foreign one is agreed to")] = "",
     credentials: Annotated[
         Path | None,
         typer.Option(help="a file (mode 600) for a server that asks: the user's name, below it the password"),
@@ -60,7 +65,17 @@ def add(
             location = with_credentials(location, credentials)
         system = _system_of(path) if local else "svn"
         hook = hook and local and system != "folder"  # nothing is pushed there: it is looked at
-        kept = Archives(handle).add(name, system, str(path.resolve()) if local else location, running.me(), since)
+        if foreign and not why.strip():
+            raise BadInput("say why, for the history", code="grant.why", where=name, hint="--why …")
+        kept = Archives(handle).add(
+            name,
+            system,
+            str(path.resolve()) if local else location,
+            running.me(),
+            since,
+            foreign=why if foreign else "",
+        )
+        hook = hook and not handle.grants.of(f"archive/{name}", REPOSITORY)  # its owner's to install
         if hook:
             _install(handle, name, path)
         new = reconcile(handle, kept)
@@ -178,7 +193,7 @@ def plan(
     """What a revision adds to the queue: its tasks, what they wait for, what they supersede."""
     with opened(store) as handle:
         kept = Archives(handle).get(name)
-        archive = kept.open()
+        archive = Archives(handle).open(kept)
         revision = revision or (0 if folder else archive.youngest())
         if not revision and folder is None:
             raise NotFound(NOTHING_YET.format(name=name), code="archive.revision")

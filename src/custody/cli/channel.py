@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from custody.channels import seen, work
+from custody.channels.asking import asking_of
 from custody.channels.blobs import Blobs
 from custody.channels.crawl import Coverage
 from custody.channels.mirror import EPOCH, POSTS_ONLY, Request, assets_of, channels, files_of, parent_of
@@ -28,7 +29,7 @@ from custody.cli.channel_running import run, temporal
 from custody.cli.config import Config
 from custody.cli.configured import ConfigFile, StoreUrl, opened
 from custody.cli.running import AsJson, Why
-from custody.model.errors import BadInput, NotFound, Refused
+from custody.model.errors import BadInput, NotFound
 from custody.model.event import NewEvent, Outcome
 from custody.model.item import Item
 from custody.model.job import Filter
@@ -96,27 +97,8 @@ def _ask(config: Path | None, store: str, request: Request, said: str) -> None:
     with opened(config, store) as (handle, settings):
         if request.what != "add":
             _known(handle, request.channel)
-        if settings.channels.queues == "azure":
-            from custody.channels.queues import open_queues
-
-            open_queues(settings.channels, settings.home).send(request)
-            print(f"{said}: a letter was sent")
-            return
-        if settings.channels.queues == "temporal":
-            from custody.channels.temporal import ask_for
-
-            ask_for(settings.channels, request)
-            print(f"{said}: its workflow was told")
-            return
-        made = handle.queue.submit_one(work.job_of(request), running.acting())
-        failed = not made.new and handle.queue.get(made.id).ended == "failed"
-    if failed:
-        raise Refused(
-            f"this was asked before and failed as job {made.id}",
-            code="channel.failed",
-            hint=f"`custody job show {made.id}` says why, `custody job resume {made.id}` tries again",
-        )
-    print(f"{said}: job {made.id}" + ("" if made.new else " (asked before, and not yet done)"))
+        asking = asking_of(handle, settings.channels, settings.home)
+        print(f"{said}: {asking.ask(request, running.acting())}")
 
 
 def _known(store: Store, channel: int) -> Item:

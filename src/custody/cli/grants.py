@@ -11,18 +11,25 @@ from custody.border.egress import check_grant
 from custody.cli import running
 from custody.cli.when import ago
 from custody.model.errors import BadInput
-from custody.model.grant import NETWORK, SECRET, Grant
+from custody.model.grant import NETWORK, REPOSITORY, SECRET, Grant
 from custody.stores import Store
 from custody.workflows import secrets
+from custody.workflows.archives import check_owner
 
 What = Annotated[str, typer.Argument(help="network, secret or repository")]
-Value = Annotated[str, typer.Argument(help="HOST or HOST:PORT; the secret's NAME, or NAME@BRANCH")]
+Value = Annotated[
+    str, typer.Argument(help="HOST or HOST:PORT; the secret's NAME, or NAME@BRANCH; uid:N, who owns the repository")
+]
 Ended = Annotated[bool, typer.Option("--ended", help="also those that were withdrawn")]
 
 Anything = Annotated[bool, typer.Option("--anything", help="with network: `*` is meant, every public host")]
 
 Check = Callable[[Store, str, str], None]
-OF_ARCHIVES: Mapping[str, Check] = {SECRET: secrets.check_grant, NETWORK: lambda *_: None}
+OF_ARCHIVES: Mapping[str, Check] = {
+    SECRET: secrets.check_grant,
+    NETWORK: lambda *_: None,
+    REPOSITORY: check_owner,
+}
 OF_ROBOTS: Mapping[str, Check] = {NETWORK: lambda *_: None}
 
 

@@ -76,7 +76,7 @@ class Catalogue:
 
     def write(self, item: Item, name: str) -> int:
         """Commit a record of an item as it is now; the revision. An attempt that is repeated finds the first one's."""
-        archive = Archives(self.store).get(NAME).open()
+        archive = Archives(self.store).opened(NAME)
         key = f"{item.id}/{item.changed}"
         known = archive.committed(key, since=0)
         if known is not None:

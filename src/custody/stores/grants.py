@@ -17,22 +17,7 @@ class SqlGrants:
 
     def grant(self, subject: str, what: str, value: str, who: str, why: str) -> Grant:
         """Say yes. What is granted already stays as it is, with who said so first."""
-        if what not in WHAT:
-            raise BadInput(f"{what!r} cannot be granted", code="grant.what", where=subject, hint=", ".join(WHAT))
-        if not 0 < len(value) <= LONGEST or not value.isprintable():
-            raise BadInput(f"{value[:100]!r} cannot be granted", code="grant.value", where=subject)
-        if not why.strip():
-            raise BadInput("say why, for the history", code="grant.why", where=subject)
-
-        def work(tx: Tx) -> Grant:
-            rows = tx.run("grant", subject=subject, what=what, value=value, by=who, why=why)
-            if rows:
-                write_note(tx, subject, "granted", who, {"what": what, "value": value, "why": why})
-            else:
-                rows = tx.run("granted", subject=subject, what=what, value=value)
-            return Grant(*rows[0])
-
-        return self._db.write(work)
+        return self._db.write(lambda tx: grant_in(tx, subject, what, value, who=who, why=why))
 
     def withdraw(self, subject: str, what: str, value: str, who: str, why: str) -> bool:
         """Say no again. False when it was not granted."""
@@ -54,6 +39,22 @@ class SqlGrants:
         """All that hold, of one subject or of all; with those that were withdrawn, if they are wanted."""
         found = [Grant(*row) for row in self._db.read(lambda tx: tx.run("grants"))]
         return [grant for grant in found if subject in ("", grant.subject) and (ended or grant.ended is None)]
+
+
+def grant_in(tx: Tx, subject: str, what: str, value: str, *, who: str, why: str) -> Grant:
+    """Inside the transaction that makes the subject: it is there with what it may have, or not at all."""
+    if what not in WHAT:
+        raise BadInput(f"{what!r} cannot be granted", code="grant.what", where=subject, hint=", ".join(WHAT))
+    if not 0 < len(value) <= LONGEST or not value.isprintable():
+        raise BadInput(f"{value[:100]!r} cannot be granted", code="grant.value", where=subject)
+    if not why.strip():
+        raise BadInput("say why, for the history", code="grant.why", where=subject)
+    rows = tx.run("grant", subject=subject, what=what, value=value, by=who, why=why)
+    if rows:
+        write_note(tx, subject, "granted", who, {"what": what, "value": value, "why": why})
+    else:
+        rows = tx.run("granted", subject=subject, what=what, value=value)
+    return Grant(*rows[0])
 
 
 def withdraw_all(tx: Tx, subject: str, who: str, why: str) -> None:

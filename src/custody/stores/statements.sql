@@ -589,7 +589,7 @@ on conflict (id) do update set seen = excluded.seen
 
 -- name: acting_since
 -- When the store began to write down who asked for a job.
-select applied from schema_version where version = 14
+select applied from schema_version where version = 15
 
 -- name: offer_kind
 insert into open_kind (kind, since, seen) values (:kind, :now, :now)

@@ -88,7 +88,16 @@ def wants_html(request: Request) -> bool:
 
 async def _custody(request: Request, error: Exception) -> Response:
     assert isinstance(error, CustodyError)
-    return problem(request, status_of(error), error.as_dict())
+    return problem(request, status_of(error), _without_paths(error.as_dict()))
+
+
+def _without_paths(facts: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Where a repository lies on this machine is for the log and for whoever sits at it."""
+    where = str(facts.get("where", ""))
+    if not where.startswith(("/", "file:")):
+        return facts
+    words = {name: str(facts.get(name, "")).replace(where, "its repository") for name in ("message", "hint")}
+    return {**facts, **words, "where": ""}
 
 
 async def _validation(request: Request, error: Exception) -> Response:

@@ -16,6 +16,7 @@ from starlette.responses import HTMLResponse, Response
 
 from custody import __version__
 from custody.border.roots import NO_ROOTS, Roots
+from custody.channels.asking import Asking, by_jobs
 from custody.channels.table import Table
 from custody.engine.commands import Operator
 from custody.engine.makers import OWN_KIND, is_among
@@ -65,6 +66,7 @@ class Options:
     who: str = "demo"  # the name in the history of what is done in demo mode
     telling: Telling = field(default_factory=Telling)
     tables: Callable[[int], Table] | None = None  # what is kept of a channel, by its number
+    asking: Asking | None = None  # how something is asked about channels; None: by jobs of the engine
     shop: Shop | None = None  # where tasks' logs and files are kept
     roots: Roots = NO_ROOTS  # below which items are
     keeping: Keeping = field(default_factory=Keeping)  # whose seals of the history are believed
@@ -93,6 +95,10 @@ class Site:
                 code="ingest.missing", hint="`custody serve --config custody.toml`",
             )  # fmt: skip
         return self.options.world
+
+    @property
+    def asking(self) -> Asking:
+        return self.options.asking or by_jobs(self.store)
 
     @property
     def links(self) -> Links:

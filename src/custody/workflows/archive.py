@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Protocol
 from custody.workflows.calling import Seconds
 from custody.workflows.definition import FOLDER, is_workflow_file
 from custody.workflows.reading import LARGEST
+from custody.workflows.standing import Standing
 
 if TYPE_CHECKING:
     from custody.workflows.draft import Draft
@@ -56,6 +57,9 @@ class Entry:
 class Archive(Protocol):
     def uuid(self) -> str:
         """Names this very repository; another one in its place has another."""
+
+    def standing(self) -> Standing | None:
+        """Whose it is; nothing for one on a server."""
 
     def youngest(self) -> int:
         """The newest revision, 0 if there is none. That it exists proves that all before it do."""

@@ -7,34 +7,34 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from custody.model.errors import BadInput, NotFound, Refused
+from custody.model.grant import REPOSITORY
 from custody.stores import Store
-from custody.stores.grants import withdraw_all
+from custody.stores.grants import grant_in, withdraw_all
 from custody.stores.history import write_note
 from custody.stores.rows import Tx, loads
 from custody.workflows.archive import Archive
 from custody.workflows.credentials import split
 from custody.workflows.folder import FolderArchive
 from custody.workflows.git import GitArchive
+from custody.workflows.standing import Standing, not_granted
 from custody.workflows.svn import SvnArchive
 
 
-def _svn(location: str) -> Archive:
+def _svn(location: str, _: Store) -> Archive:
     address, who = split(location)
     return SvnArchive(address, username=who.username, password=who.password)
 
 
-def _git(location: str) -> Archive:
-    repository = Path(location)
-    return GitArchive(repository, repository / JOURNAL)
+def _git(location: str, store: Store) -> Archive:
+    return GitArchive(Path(location), store)
 
 
-def _folder(location: str) -> Archive:
+def _folder(location: str, _: Store) -> Archive:
     return FolderArchive(Path(location))
 
 
-SYSTEMS: dict[str, Callable[[str], Archive]] = {"svn": _svn, "git": _git, "folder": _folder}
+SYSTEMS: dict[str, Callable[[str, Store], Archive]] = {"svn": _svn, "git": _git, "folder": _folder}
 UNREACHABLE = "unreachable"
-JOURNAL = "custody-journal"  # in the repository: numbers for the updates of its branches
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,27 +48,38 @@ class Kept:
     last: int  # revisions up to this one have a commit job
     frozen: str  # why nothing is taken in any more; empty: all is well
 
-    def open(self) -> Archive:
-        return open_archive(self.system, self.location)
-
-
-def open_archive(system: str, location: str) -> Archive:
-    if system not in SYSTEMS:
-        raise BadInput(f"{system!r} is not a kind of archive", code="archive.system", hint=" or ".join(SYSTEMS))
-    return SYSTEMS[system](location)
-
 
 class Archives:
     def __init__(self, store: Store) -> None:
-        self._db = store.db
+        self._store, self._db = store, store.db
 
-    def add(self, name: str, system: str, location: str, who: str, since: int = 0) -> Kept:
-        """Look after an archive; revisions up to `since` are taken as done."""
+    def open(self, kept: Kept) -> Archive:
+        """Its repository. `Refused` if that is not ours and nobody has agreed to it."""
+        archive, found = self.found(kept.system, kept.location)
+        if found and found.foreign and found.value not in self._store.grants.of(f"archive/{kept.name}", REPOSITORY):
+            raise not_granted(found, kept.name, kept.location)
+        return archive
+
+    def opened(self, name: str) -> Archive:
+        return self.open(self.get(name))
+
+    def found(self, system: str, location: str) -> tuple[Archive, Standing | None]:
+        if system not in SYSTEMS:
+            raise BadInput(f"{system!r} is not a kind of archive", code="archive.system", hint=" or ".join(SYSTEMS))
+        archive = SYSTEMS[system](location, self._store)
+        return archive, archive.standing()
+
+    def add(self, name: str, system: str, location: str, who: str, since: int = 0, foreign: str = "") -> Kept:
+        """Look after an archive; revisions up to `since` are taken as done. `foreign` is why an operator agrees to a
+        repository that is not ours: from then on, that is granted for its owner."""
         if not name or any(letter in name for letter in "|:/ "):
             raise BadInput(
                 f"{name!r} is not a name for an archive", code="archive.name", hint="no spaces, colons or slashes"
             )
-        archive = open_archive(system, location)
+        archive, found = self.found(system, location)
+        granted = found is not None and bool(found.foreign)
+        if found and granted and not foreign:
+            raise not_granted(found, name, location)
         if isinstance(archive, SvnArchive):
             archive.must_be_whole()
         uuid = archive.uuid()
@@ -90,6 +101,8 @@ class Archives:
             if not tx.run("wf_add_archive", name=name, system=system, location=location, uuid=uuid, last=since):
                 hint = f"`custody archive remove {name}` first, or give this one another name"
                 raise Refused(f"there is an archive {name} already", code="archive.exists", where=location, hint=hint)
+            if found and granted:
+                grant_in(tx, f"archive/{name}", REPOSITORY, found.value, who=who, why=foreign)
             write_note(tx, f"archive/{name}", "added", who, {"location": location, "since": since, "uuid": uuid})
 
         self._db.write(work)
@@ -111,6 +124,19 @@ class Archives:
             return f"{name} is no longer looked after: `custody archive add` takes it up again"
         kept = Kept(*rows[0])
         return f"{name} is frozen: {kept.frozen}" if kept.frozen else kept
+
+    def another_owner(self, kept: Kept, who: str) -> bool:
+        """End what was granted for an owner that it no longer has, and take nothing in any more; False if nothing was
+        granted for anybody."""
+        _, found = self.found(kept.system, kept.location)
+        before = self._store.grants.of(f"archive/{kept.name}", REPOSITORY)
+        if found is None or not before or found.value in before:
+            return False
+        why = f"its repository is not ours: {found.foreign}; what was granted was for {', '.join(before)}"
+        for value in before:
+            self._store.grants.withdraw(f"archive/{kept.name}", REPOSITORY, value, who, why)
+        self.freeze(kept.name, why, kept.uuid, who)
+        return True
 
     def freeze(self, name: str, why: str, uuid: str, who: str) -> None:
         """Take nothing in any more, and say why."""
@@ -163,3 +189,12 @@ def _must_be_the_same(tx: Tx, name: str, uuid: str) -> None:
             f"{name} was another repository before ({before[0]['location']}), and its revisions are on record",
             code="archive.name", where=name, hint="give this one another name",
         )  # fmt: skip
+
+
+def check_owner(store: Store, name: str, value: str) -> None:
+    """A grant for a repository names who owns it now: nobody agrees to whoever comes after."""
+    kept = Archives(store).get(name)
+    _, found = Archives(store).found(kept.system, kept.location)
+    if found is None or value != found.value:
+        hint = f"its owner is {found.value}" if found else "a repository on a server has no owner here"
+        raise BadInput(f"{value!r} does not own {kept.location}", code="grant.value", where=name, hint=hint)

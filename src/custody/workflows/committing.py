@@ -7,15 +7,16 @@ is about to be made is written down first; if nobody wrote down that it was made
 
 from __future__ import annotations
 
+import secrets
 import shutil
 import time
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from custody.engine.work import Work
-from custody.model.errors import BadInput, LeaseLost
+from custody.model.errors import BadInput, LeaseLost, NotFound
 from custody.stores import Store
 from custody.workflows.archives import Archives
 from custody.workflows.draft import Draft, gather
@@ -23,6 +24,44 @@ from custody.workflows.notify import notify
 
 LONGEST_MESSAGE = 64_000
 MOST_COMMITS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A commit that is about to be made: the youngest revision then, and a word that nobody can know before it is
+    there. So nobody can have pushed another in its place."""
+
+    since: int
+    word: str = ""
+
+    @classmethod
+    def of(cls, fact: Any) -> Begun:
+        return cls(int(fact["since"]), str(fact["word"])) if isinstance(fact, Mapping) else cls(int(fact))
+
+    def as_fact(self) -> dict[str, Any]:
+        return {"since": self.since, "word": self.word}
+
+    def named(self, key: str) -> str:
+        """As the commit itself says it."""
+        return f"{key}.{self.word}" if self.word else key
+
+
+def lineage_of(store: Store, archive: str, revision: int, said: str) -> tuple[str, ...]:
+    """The tasks that led to a revision, if the commit that it says it is was begun by one of ours; else none. What
+    anybody can push is no proof."""
+    number, _, rest = said.partition(".")
+    try:
+        job = store.queue.get(int(number)) if number.isascii() and number.isdigit() and len(number) < 19 else None
+    except NotFound:
+        job = None
+    if job is None or job.payload.get("archive") != archive or "task" not in job.payload:
+        return ()
+    for key, fact in job.facts.get("committing", {}).items():
+        begun = Begun.of(fact)
+        made = job.facts.get("commits", {}).get(key, revision)
+        if begun.named(key) == f"{number}.{rest}" and made == revision > begun.since:
+            return (*job.payload.get("lineage", ()), str(job.payload["task"]))
+    return ()
 
 
 class Commits:
@@ -66,24 +105,25 @@ class Commits:
         facts = self._work.facts
         known: int | None = facts.get("commits", {}).get(key)
         if known is None and key in facts.get("committing", {}):
-            kept = Archives(self._store).get(str(self._work.payload["archive"]))
-            known = kept.open().committed(key, since=int(facts["committing"][key]))
+            begun = Begun.of(facts["committing"][key])
+            archive = Archives(self._store).opened(str(self._work.payload["archive"]))
+            known = archive.committed(begun.named(key), since=begun.since)
             if known is not None:
                 self._work.keep(commits={**facts.get("commits", {}), key: known})
         return known
 
     def _make(self, key: str, message: str, paths: list[str]) -> int | None:
-        kept = Archives(self._store).get(str(self._work.payload["archive"]))
-        archive = kept.open()
+        archive = Archives(self._store).opened(str(self._work.payload["archive"]))
         drafts = self._drafts / key
         try:
             found = gather(self._place, paths, archive, self._base, drafts)
             if not found.put and not found.gone:
                 return None
             facts = self._work.facts
-            self._work.keep(committing={**facts.get("committing", {}), key: archive.youngest()})
+            begun = Begun(archive.youngest(), secrets.token_hex(8))
+            self._work.keep(committing={**facts.get("committing", {}), key: begun.as_fact()})
             lineage = [*self._work.payload.get("lineage", []), str(self._work.payload["task"])]
-            draft = Draft(message, self._base, found.put, found.gone, lineage, key)
+            draft = Draft(message, self._base, found.put, found.gone, lineage, begun.named(key))
             self._must_be_ours()
             revision = archive.commit(draft, seconds=self._time_left)
         finally:

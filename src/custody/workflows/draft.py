@@ -14,11 +14,11 @@ from pathlib import Path
 
 from custody.border.folder import Folder
 from custody.border.names import safe_parts
-from custody.model.errors import BadInput, NotFound, Refused
+from custody.model.errors import NotFound, Refused
 from custody.workflows.archive import Archive, Entry
+from custody.workflows.committed_names import must_be_committable
 
 MOST_FILES = 100_000
-_THEIRS = {".git", ".svn"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +48,8 @@ def gather(work: Path, paths: Iterable[str], archive: Archive, base: int, into: 
         for path in paths:
             wanted = _checked(path)
             here = list(_files(work, wanted))
+            for name in here:
+                must_be_committable(name)
             there = {entry.path for entry in _tree(archive, base, wanted) if not entry.is_folder}
             if not here and not there:
                 raise NotFound(f"there is no {wanted}, and there was none", code="commit.path", where=wanted)
@@ -66,9 +68,8 @@ def gather(work: Path, paths: Iterable[str], archive: Archive, base: int, into: 
 
 def _checked(path: str) -> str:
     wanted = path.removeprefix("/work/").strip("/")
-    parts = safe_parts(wanted)
-    if _THEIRS & set(parts):
-        raise BadInput(f"{wanted} belongs to the repository itself", code="commit.path")
+    safe_parts(wanted)
+    must_be_committable(wanted)
     return wanted
 
 

@@ -23,6 +23,7 @@ from custody.model.errors import BadInput, NotFound, Refused, Unavailable
 from custody.workflows.archive import ADDED, CHANGED, COMMIT_KEY, DELETED, LINEAGE, Change, Entry, Meta
 from custody.workflows.calling import Seconds
 from custody.workflows.draft import Draft
+from custody.workflows.standing import Standing, look
 
 NAME = "custody-archive"  # holds the uuid, and says what the folder is
 TRIES = 5
@@ -45,6 +46,15 @@ class FolderArchive:
             return (self.folder / NAME).read_text().strip()
         except OSError as error:
             raise Unavailable("there is no archive here", code="archive.unreachable", where=str(self.folder)) from error
+
+    def standing(self) -> Standing | None:
+        """Only ours: whatever lies in it is read as it lies there, links and all."""
+        found = look(self.folder, (NAME,))
+        if found.foreign:
+            hint = "an archive of folders is read by its owner only: `chown` it, or keep it in git"
+            message = f"this folder is not ours: {found.foreign}"
+            raise Refused(message, code="archive.foreign", where=str(self.folder), hint=hint)
+        return found
 
     def youngest(self) -> int:
         self.uuid()

@@ -1,14 +1,16 @@
-"""Commits to a bare git repository without a working copy: an index of its own, then the branch moves on, or not.
+"""Commits to a bare git repository, made by ourselves and handed to its own `git receive-pack`, as its owner.
 
-The branch is that of the revision the task ran for. It moves only from where it was seen to be; what somebody else has
+Blobs, trees and the commit are put together here; receive-pack takes them in, moves the branch on from where it was
+seen to be, or refuses, and runs the owner's hooks: as him, confined, and never as the worker. What somebody else has
 changed since is never undone. Lineage and key are the last lines of the message.
 """
 
 from __future__ import annotations
 
 import re
-import tempfile
-from collections.abc import Mapping
+import stat
+import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,16 +18,16 @@ from custody.model.errors import NotFound, Refused, Unavailable
 from custody.workflows.archive import COMMIT_KEY, LINEAGE
 from custody.workflows.calling import Seconds
 from custody.workflows.draft import Draft
+from custody.workflows.git_objects import BLOB, COMMIT, FILE, FOLDER, PROGRAM, TREE, Leaf, Part, id_of, made_tree
+from custody.workflows.git_reader import Reader, reading
+from custody.workflows.receive_pack import Stale, hand_over
+from custody.workflows.standing import must_be_writable
 
 if TYPE_CHECKING:
     from custody.workflows.git import GitArchive
 
 TRIES = 5
-_PEOPLE = {
-    f"GIT_{who}_{what}": value
-    for who in ("AUTHOR", "COMMITTER")
-    for what, value in (("NAME", "custody"), ("EMAIL", "custody@localhost"))
-}
+_WHO = "custody <custody@localhost>"
 _TRAILERS = {"Custody-Lineage": LINEAGE, "Custody-Commit": COMMIT_KEY}
 _TRAILER = re.compile(r"^(Custody-Lineage|Custody-Commit): (\S+)$", re.MULTILINE)
 
@@ -40,55 +42,94 @@ def commit(archive: GitArchive, draft: Draft, seconds: Seconds) -> int:
     """Make the commit and count it; `Refused` if the same paths were changed since."""
     update = archive.update(draft.base)
     for _ in range(TRIES):
-        tip = archive.git(["rev-parse", "--verify", update.ref]).decode().strip()
-        _refuse_conflicts(archive, update.new, tip, draft)
-        new = _made(archive, tip, draft, seconds)
-        try:
-            archive.git(["update-ref", update.ref, new, tip], seconds=seconds)
-        except (NotFound, Unavailable):
-            continue  # somebody else was quicker; look again
+        with reading(archive.repository) as reader:
+            must_be_writable(reader.folder.standing(), archive.where)
+            tip = reader.folder.branch(update.ref)
+            if not tip:
+                raise Refused(f"{update.ref} is no more", code="archive.conflict", where=archive.where)
+            _refuse_conflicts(reader, update.new, tip, draft)
+            made = Made(reader, tip)
+            new = made.commit(draft)
+            try:
+                hand_over(reader, update.ref, tip, new, made.objects, seconds)
+            except Stale:
+                continue  # somebody else was quicker; look again
+        _must_have_arrived(archive, new, made)
         return archive.record(update.ref, tip, new) or 0
-    raise Unavailable(f"{update.ref} is too busy", code="archive.busy", where=str(archive.repository))
+    raise Unavailable(f"{update.ref} is too busy", code="archive.busy", where=archive.where)
 
 
-def committed(archive: GitArchive, key: str, since: int) -> int | None:
-    found = archive.git(["log", "--branches", "--format=%H", "-F", "--grep", f"Custody-Commit: {key}"]).decode().split()
-    archive.youngest()  # counts what nobody has told of
-    for commit_ in found:
-        message = archive.git(["show", "-s", "--format=%B", commit_]).decode(errors="replace")
-        number = archive.number_of(commit_, since) if trailers(message).get(COMMIT_KEY) == key else None
-        if number:
-            return number
-    return None
-
-
-def _refuse_conflicts(archive: GitArchive, base: str, tip: str, draft: Draft) -> None:
-    told = archive.git(["diff-tree", "--name-only", "-z", "-r", "--no-renames", base, tip])
-    theirs = set(told.decode("utf-8", "surrogateescape").split("\0"))
+def _refuse_conflicts(reader: Reader, base: str, tip: str, draft: Draft) -> None:
+    if base == tip:
+        return
+    theirs = {path for path, _, _ in reader.differences(reader.commit(base).tree, reader.commit(tip).tree)}
     both = sorted(theirs & {*draft.put, *draft.gone})
     if both:
         hint = "run the task again at the newer revision"
         message = f"{both[0]} has been changed since revision {draft.base}"
-        raise Refused(message, code="archive.conflict", where=str(archive.repository), hint=hint)
+        raise Refused(message, code="archive.conflict", where=reader.where, hint=hint)
 
 
-def _made(archive: GitArchive, tip: str, draft: Draft, seconds: Seconds) -> str:
-    """A commit that no branch has yet."""
-    with tempfile.TemporaryDirectory(prefix="custody-commit-") as folder:
-        env = {"GIT_INDEX_FILE": str(Path(folder, "index")), **_PEOPLE}
-        archive.git(["read-tree", tip], env=env)
-        archive.git(["update-index", "-z", "--index-info"], env=env, given=_index(archive, draft), seconds=seconds)
-        tree = archive.git(["write-tree"], env=env, seconds=seconds).decode().strip()
-        words = ["commit-tree", tree, "-p", tip, "-F", "-"]
-        return archive.git(words, env=env, given=_message(draft).encode(), seconds=seconds).decode().strip()
+def _must_have_arrived(archive: GitArchive, new: str, made: Made) -> None:
+    """What the repository has under this name is read again: its hash says that nothing of it was dropped."""
+    try:
+        with reading(archive.repository) as reader:
+            arrived = reader.commit(new).tree == made.tree
+    except NotFound:
+        arrived = False
+    if not arrived:
+        message = "the repository does not have what was committed"
+        raise Unavailable(
+            message, code="commit.dropped", where=archive.where, hint="a hook of its owner may have removed it"
+        )
 
 
-def _index(archive: GitArchive, draft: Draft) -> bytes:
-    lines = [f"0 {'0' * 40}\t{path}" for path in draft.gone]
-    for path, file in draft.put.items():
-        blob = archive.git(["hash-object", "-w", "--no-filters", "--", str(file)]).decode().strip()
-        lines.append(f"{'100755' if file.stat().st_mode & 0o100 else '100644'} {blob}\t{path}")
-    return "".join(f"{line}\0" for line in lines).encode("utf-8", "surrogateescape")
+class Made:
+    """The objects of one commit."""
+
+    def __init__(self, reader: Reader, tip: str) -> None:
+        self._reader, self._tip = reader, tip
+        self.objects: list[tuple[str, Part]] = []
+        self.tree = ""
+
+    def commit(self, draft: Draft) -> str:
+        put = {tuple(path.split("/")): file for path, file in draft.put.items()}
+        gone = [tuple(path.split("/")) for path in draft.gone]
+        top = self._folder(self._reader.commit(self._tip).tree, put, gone)
+        self.tree = top or self._add(TREE, b"")
+        at = f"{int(time.clock_gettime(time.CLOCK_REALTIME))} +0000"
+        head = f"tree {self.tree}\nparent {self._tip}\nauthor {_WHO} {at}\ncommitter {_WHO} {at}\n\n"
+        return self._add(COMMIT, (head + _message(draft)).encode())
+
+    def _folder(self, tree: str, put: Mapping[tuple[str, ...], Path], gone: Sequence[tuple[str, ...]]) -> str:
+        """The id of a folder with these changes; empty if nothing is left in it."""
+        leaves = {leaf.name: leaf for leaf in (self._reader.tree(tree) if tree else ())}
+        for name, *rest in gone:
+            if not rest:
+                leaves.pop(_bytes(name), None)
+        for name, file in ((path[0], file) for path, file in put.items() if len(path) == 1):
+            mode = PROGRAM if file.stat().st_mode & stat.S_IXUSR else FILE
+            leaves[_bytes(name)] = Leaf(_bytes(name), mode, self._add(BLOB, file))
+        for name in dict.fromkeys(path[0] for path in (*gone, *put) if len(path) > 1):
+            before = leaves.get(_bytes(name))
+            below = self._folder(
+                before.id if before and before.is_folder else "",
+                {path[1:]: file for path, file in put.items() if len(path) > 1 and path[0] == name},
+                [path[1:] for path in gone if len(path) > 1 and path[0] == name],
+            )
+            if below:
+                leaves[_bytes(name)] = Leaf(_bytes(name), FOLDER, below)
+            elif before and before.is_folder:
+                del leaves[_bytes(name)]
+        return self._add(TREE, made_tree(leaves.values())) if leaves else ""
+
+    def _add(self, kind: str, part: Part) -> str:
+        self.objects.append((kind, part))
+        return id_of(self._tip, kind, part)
+
+
+def _bytes(name: str) -> bytes:
+    return name.encode("utf-8", "surrogateescape")
 
 
 def _message(draft: Draft) -> str:

@@ -4,7 +4,7 @@ listens.
 A hook runs as the repository's server, with an empty environment, while a committer waits. So it does nothing
 but put a note on disk and start the command that passes it on, in the background with every descriptor
 closed; it never fails a commit and never waits for anyone. The note is removed when the command has succeeded;
-otherwise `spooled` finds it. Even a lost note costs only time: revisions are found by looking
+otherwise `spool.py` finds it. Even a lost note costs only time: revisions are found by looking
 (`Archive.youngest`).
 
 A hook that was there before is kept and called first, with the same arguments and input; its exit code stays
@@ -21,14 +21,14 @@ import sys
 import tempfile
 import urllib.parse
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from custody.model.errors import BadInput, NotFound, Refused, Unavailable
+from custody.workflows.spool import SPOOL
+from custody.workflows.standing import look, named
 
 MARK = "# custody hook: written by `custody archive add`, removed by `custody archive remove`"
-SPOOL = "custody-spool"
 API = "custody-api"  # in the repository: where to tell, and the token
 STORE = "custody-store"  # in the repository: the store's address, which may have a password in it
 _BEFORE = ".before-custody"
@@ -94,17 +94,6 @@ SUBVERSION = Kind("subversion", "post-commit", _SUBVERSION)
 GIT = Kind("git", "post-receive", _GIT)
 
 
-@dataclass(frozen=True, slots=True)
-class Note:
-    """What a hook wanted to tell: a revision, or (git) old commit, new commit and branch, for each branch."""
-
-    words: tuple[str, ...]
-    file: Path
-
-    def forget(self) -> None:
-        self.file.unlink(missing_ok=True)
-
-
 def kind_of(repository: Path) -> Kind:
     if (repository / "format").is_file() and (repository / "db").is_dir():
         return SUBVERSION
@@ -136,6 +125,7 @@ def install(repository: Path, command: Sequence[str]) -> Path:
     """Write the hook, again if need be; a hook of somebody else is kept and called first."""
     repository = repository.absolute()
     kind = kind_of(repository)
+    must_be_own(repository)
     hook = repository / "hooks" / kind.hook
     wanted = text(kind, repository, command)
     hook.parent.mkdir(exist_ok=True)  # not every server makes one
@@ -150,6 +140,16 @@ def install(repository: Path, command: Sequence[str]) -> Path:
     return hook
 
 
+def must_be_own(repository: Path) -> None:
+    """Nobody writes into the folder of somebody else: whoever owns it decides where a name in it leads."""
+    found = look(repository, ("hooks",))
+    if found.owner.uid != os.geteuid():
+        raise Refused(
+            f"this repository belongs to {named(found.owner.uid)}, who alone installs its hook", code="archive.hook",
+            where=str(repository), hint="as its owner: `custody archive hook NAME REPOSITORY --api … --token …`",
+        )  # fmt: skip
+
+
 def install_for_api(repository: Path, api: str, archive: str, token: str) -> Path:
     """A hook that posts to `custody serve`. Its token is in a file of the repository's owner, on no command line."""
     parts = urllib.parse.urlsplit(api)
@@ -161,6 +161,7 @@ def install_for_api(repository: Path, api: str, archive: str, token: str) -> Pat
         raise BadInput("the token cannot be read", code="archive.hook", hint="`custody token create` prints one")
     repository = repository.absolute()
     kind_of(repository)
+    must_be_own(repository)
     url = f"{api.rstrip('/')}/api/v1/archives/{urllib.parse.quote(archive, safe='')}/notify"
     settings = repository / API
     lines = [
@@ -200,6 +201,7 @@ def install_for_store(repository: Path, program: Sequence[str], archive: str, st
     a file of the repository's owner: hooks can be read by anyone, and so can command lines."""
     repository = repository.absolute()
     kind_of(repository)
+    must_be_own(repository)
     settings = repository / STORE
     _write_for_owner(settings, f"{store}\n")
     command = ["/bin/sh", "-c", _NAME_STORE, "custody-notify", str(settings), *program]
@@ -210,6 +212,7 @@ def uninstall(repository: Path) -> None:
     """Take our hook away and put the one from before back. Nothing to do is no fault."""
     repository = repository.absolute()
     hook = repository / "hooks" / kind_of(repository).hook
+    must_be_own(repository)
     before = hook.with_name(hook.name + _BEFORE)
     for settings in (API, STORE):
         (repository / settings).unlink(missing_ok=True)
@@ -227,21 +230,6 @@ def is_installed(repository: Path) -> bool:
     return _exists(hook) and _is_ours(hook) and bool(hook.stat().st_mode & stat.S_IXUSR)
 
 
-def spooled(repository: Path) -> list[Note]:
-    """Notes that could not be passed on, oldest first."""
-    folder = repository / SPOOL
-    notes: list[tuple[int, Note]] = []
-    try:
-        files = [file for file in folder.iterdir() if not file.name.endswith(".new")] if folder.is_dir() else []
-    except PermissionError:
-        return []  # they are the server's own business; revisions are found by looking
-    for file in files:
-        with suppress(FileNotFoundError):  # passed on just now
-            note = Note(tuple(file.read_text(errors="surrogateescape").splitlines()), file)
-            notes.append((file.stat().st_mtime_ns, note))
-    return [note for _, note in sorted(notes, key=lambda found: found[0])]
-
-
 def _exists(path: Path) -> bool:
     return os.path.lexists(path)
 
@@ -255,9 +243,6 @@ def _is_ours(hook: Path) -> bool:
 
 def _write_for_owner(file: Path, content: str) -> None:
     _write(file, content, mode=0o600)
-    owner = file.parent.stat()
-    if os.geteuid() == 0:
-        os.chown(file, owner.st_uid, owner.st_gid)
 
 
 def _write(hook: Path, content: str, mode: int = 0o755) -> None:

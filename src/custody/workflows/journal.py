@@ -1,20 +1,25 @@
-"""Counts the updates of a git repository's branches, in a file that only grows.
+"""Counts the updates of a git repository's branches, in the store: whoever asks, from whichever machine, hears the same
+numbers, and nothing of ours lies in a folder that somebody else can write to.
 
-One line of JSON per update: number, branch, old and new commit. A line is on disk before anyone is told its
-number, and half a line, left by a machine that went down, is cut off by the next writer. Deleted branches are
-remembered with the number 0: they are no revision, but a branch made again is new.
+Deleted branches are remembered with the number 0: they are no revision, but a branch made again is new. Two who count
+at once: the second finds that the journal has grown, and looks again.
 """
 
 from __future__ import annotations
 
-import fcntl
 import json
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+import threading
+import weakref
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from pathlib import Path
-from typing import BinaryIO
+from typing import ClassVar
+
+from custody.model.errors import Unavailable
+from custody.stores import Store
+from custody.stores.database import Database
+from custody.stores.rows import Tx
+
+TRIES = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,66 +30,95 @@ class Update:
     new: str
 
 
+class Grown(Exception):
+    """Somebody else has counted meanwhile."""
+
+
 class Journal:
-    def __init__(self, file: Path) -> None:
-        self.file = file
-        self._seen = (0, list[Update]())
+    """Of one repository, by its uuid."""
+
+    # What was read of any of them, by store: it only grows.
+    _seen: ClassVar[weakref.WeakKeyDictionary[Database, dict[str, list[Update]]]] = weakref.WeakKeyDictionary()
+    _lock = threading.Lock()
+
+    def __init__(self, store: Store, repository: str) -> None:
+        self._store, self.repository = store, repository
 
     def updates(self) -> list[Update]:
-        """Read again only when the file has grown."""
-        size = self.file.stat().st_size if self.file.exists() else 0
-        if size != self._seen[0]:
-            self._seen = (size, _parsed(self.file.read_bytes()))
-        return self._seen[1]
+        """All of them; only what is new is read, and whether the store still has what was read last."""
+        with self._lock:
+            seen = self._seen.setdefault(self._store.db, {}).get(self.repository, [])
+        found = self._read(after=len(seen) - 1)
+        if seen and found[:1] != seen[-1:]:  # a store that was put back
+            seen, found = [], self._read(after=0)
+        if len(found) > bool(seen):
+            seen = [*seen, *found[bool(seen) :]]
+            with self._lock:
+                self._seen[self._store.db][self.repository] = seen
+        return seen
 
-    @contextmanager
-    def writing(self) -> Iterator[Writer]:
-        """Alone: numbers are given by one process at a time."""
-        self.file.parent.mkdir(parents=True, exist_ok=True)
-        with open(self.file, "a+b") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            _give_to_owner(file, self.file.parent)
-            yield Writer(file)
+    def _read(self, after: int) -> list[Update]:
+        rows = self._store.db.glance(lambda tx: tx.run("wf_updates", repository=self.repository, after=after))
+        return [Update(number, text(ref), old, new) for _, number, ref, old, new in rows]
+
+    def write(self, count: Callable[[Writer], None]) -> Writer:
+        """Let `count` add what it finds to be new. Numbers are given by one at a time; whoever comes second counts
+        again."""
+        for _ in range(TRIES):
+            writer = Writer(self.updates())
+            count(writer)
+            if not writer.new:
+                return writer
+            try:
+                self._store.db.write(lambda tx, writer=writer: self._put(tx, writer))  # type: ignore[misc]
+            except Grown:
+                continue
+            return writer
+        raise Unavailable("too many count the revisions of this repository at once", code="archive.busy")
+
+    def _put(self, tx: Tx, writer: Writer) -> None:
+        for seq, update in enumerate(writer.new, len(writer.updates) - len(writer.new) + 1):
+            if not tx.run("wf_add_update", repository=self.repository, seq=seq, **_columns(update)):
+                raise Grown
+
+
+def put_all(tx: Tx, repository: str, updates: Iterable[Update]) -> None:
+    """Take over what was counted elsewhere, in the transaction that makes the repository known."""
+    for seq, update in enumerate(updates, 1):
+        tx.run("wf_add_update", repository=repository, seq=seq, **_columns(update))
+
+
+def _columns(update: Update) -> dict[str, str | int]:
+    return {"number": update.number, "ref": stored(update.ref), "old": update.old, "new": update.new}
+
+
+def stored(ref: str) -> str:
+    """git takes any bytes for the name of a branch; a database only text."""
+    return json.dumps(ref)[1:-1] if any("\ud800" <= letter <= "\udfff" for letter in ref) or "\\" in ref else ref
+
+
+def text(ref: str) -> str:
+    return str(json.loads(f'"{ref}"')) if "\\" in ref else ref
 
 
 class Writer:
-    def __init__(self, file: BinaryIO) -> None:
-        file.seek(0)
-        whole = file.read()
-        if not whole.endswith(b"\n"):
-            file.truncate(whole.rfind(b"\n") + 1)
-        self._file = file
-        self.updates = _parsed(whole)
+    def __init__(self, updates: list[Update]) -> None:
+        self.updates = list(updates)
+        self.new: list[Update] = []
 
     def last(self, ref: str) -> Update | None:
         return next((update for update in reversed(self.updates) if update.ref == ref), None)
 
     def add(self, ref: str, old: str, new: str) -> Update:
-        number = 0 if is_nothing(new) else self.youngest() + 1
-        update = Update(number, ref, old, new)
-        fields = {name: getattr(update, name) for name in update.__dataclass_fields__}
-        self._file.write(json.dumps(fields).encode() + b"\n")
-        self._file.flush()
-        os.fsync(self._file.fileno())
+        update = Update(0 if is_nothing(new) else self.youngest() + 1, ref, old, new)
         self.updates.append(update)
+        self.new.append(update)
         return update
 
     def youngest(self) -> int:
         return max((update.number for update in self.updates), default=0)
 
 
-def _give_to_owner(file: BinaryIO, folder: Path) -> None:
-    """The hook runs as whoever owns the repository, and an administrator may have been here first."""
-    owner, about = folder.stat(), os.fstat(file.fileno())
-    if os.geteuid() == 0 == about.st_uid != owner.st_uid:
-        os.fchown(file.fileno(), owner.st_uid, owner.st_gid)
-
-
 def is_nothing(commit: str) -> bool:
     """git writes zeros for "no commit"."""
     return not commit.strip("0")
-
-
-def _parsed(whole: bytes) -> list[Update]:
-    complete = whole[: whole.rfind(b"\n") + 1]
-    return [Update(**json.loads(line)) for line in complete.splitlines()]

@@ -60,6 +60,6 @@ def asked_by(store: Store, kept: Kept) -> Sequence[Asked]:
         found: Sequence[Asked] = commit.facts[FACT]
         return found
     try:
-        return asked_in(read(read_workflows(kept.open(), kept.last)[0])) if kept.last else ()
+        return asked_in(read(read_workflows(Archives(store).open(kept), kept.last)[0])) if kept.last else ()
     except (CustodyError, OSError):  # one that does not answer now
         return ()

@@ -35,7 +35,7 @@ def notify(store: Store, archive: str, revision: int, acting: Acting = HOOK) -> 
     if known.frozen or known.last >= revision:
         return 0  # late or repeated: nothing is written, so nothing has to reach the disk
     if revision > known.last + 1:
-        _must_be_there(known, revision)
+        _must_be_there(store, known, revision)
     return _take_in_upto(store, archive, revision, acting)
 
 
@@ -63,9 +63,9 @@ _TOLD = frozenset(
 )  # fmt: skip
 
 
-def _must_be_there(known: Kept, revision: int) -> None:
+def _must_be_there(store: Store, known: Kept, revision: int) -> None:
     try:
-        youngest = known.open().youngest()
+        youngest = Archives(store).open(known).youngest()
     except Unavailable:
         if revision > known.last + MOST_TRUSTED:
             raise
@@ -122,7 +122,12 @@ def reconcile(store: Store, kept: Kept, acting: Acting = RECONCILER) -> int:
     """Ask the repository itself: lost hooks repair themselves. Another repository in its place freezes the archive."""
     if kept.frozen:
         return 0
-    archive = kept.open()
+    try:
+        archive = Archives(store).open(kept)
+    except Refused as error:
+        if error.code == "archive.foreign" and Archives(store).another_owner(kept, acting.agent):
+            return 0
+        raise
     uuid, youngest = archive.uuid(), archive.youngest()
     if uuid != kept.uuid:
         why = f"the repository at {kept.location} is another one now ({uuid}, not {kept.uuid})"
@@ -145,7 +150,7 @@ def _went_back(store: Store, kept: Kept, youngest: int) -> bool:
 def thaw(store: Store, name: str, who: str, why: str) -> None:
     """Go on with the repository as it is now, if the revisions on record can be those that it has."""
     kept = Archives(store).get(name)
-    archive = kept.open()
+    archive = Archives(store).open(kept)
     youngest = archive.youngest()
     if _went_back(store, kept, youngest):
         raise Refused(

@@ -24,8 +24,9 @@ from custody.model.quick import quick
 from custody.stores import Store
 from custody.stores.rows import loads
 from custody.workflows import network
-from custody.workflows.archive import LINEAGE, Archive, Meta, read_workflows
+from custody.workflows.archive import COMMIT_KEY, Archive, Meta, read_workflows
 from custody.workflows.archives import Archives
+from custody.workflows.committing import lineage_of
 from custody.workflows.definition import read
 from custody.workflows.makers import (
     COMMIT_KIND,
@@ -59,7 +60,7 @@ def commit(work: Work, store: Store) -> Outcome:
     kept = Archives(store).workable(name)
     if isinstance(kept, str):
         return Wait(PATIENCE, kept)
-    archive = kept.open()
+    archive = Archives(store).open(kept)
     try:
         outlook = plan_revision(store, archive, name, revision)
     except NotFound as error:
@@ -120,7 +121,7 @@ def plan_revision(store: Store, archive: Archive, name: str, revision: int) -> O
     definitions = read(files)
     lines = [line for workflow in definitions.on_commit for line in workflow.lines]
     meta = archive.meta(revision)
-    lineage = Lineage(tuple(part for part in meta.properties.get(LINEAGE, "").split(",") if part))
+    lineage = Lineage(lineage_of(store, name, revision, meta.properties.get(COMMIT_KEY, "")))
     parents = archive.parents(revision, lines)
     past = StorePast(store, archive, name, revision, parents, lines, definitions.earlier)
     planned = plan(definitions, revision, past, previous=parents, lineage=lineage, message=meta.message)

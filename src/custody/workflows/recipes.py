@@ -5,33 +5,36 @@ A revision does not change, so its definitions are read once by each process.
 
 from __future__ import annotations
 
-from dataclasses import replace
-from functools import lru_cache
 from typing import Any
 
 from custody.model.errors import BadInput, Refused
 from custody.model.job import Job
+from custody.stores import Store
 from custody.workflows.archive import read_workflows
-from custody.workflows.archives import Kept
+from custody.workflows.archives import Archives, Kept
 from custody.workflows.definition import read
 from custody.workflows.task import ON_COMMIT, Definitions, Task
 
 MOST_KEPT = 256
 
 
-def definitions_of(kept: Kept, revision: int) -> Definitions:
-    return _read(replace(kept, last=0, frozen=""), revision)
+def definitions_of(store: Store, kept: Kept, revision: int) -> Definitions:
+    key = (kept.system, kept.location, kept.uuid, revision)
+    if (known := _read.get(key)) is None:
+        known = read(read_workflows(Archives(store).open(kept), revision)[0])
+        while len(_read) >= MOST_KEPT:
+            _read.pop(next(iter(_read)), None)
+        _read[key] = known
+    return known
 
 
-@lru_cache(maxsize=MOST_KEPT)
-def _read(kept: Kept, revision: int) -> Definitions:
-    return read(read_workflows(kept.open(), revision)[0])
+_read: dict[tuple[str, str, str, int], Definitions] = {}
 
 
-def recipe_of(kept: Kept, job: Job) -> dict[str, Any]:
+def recipe_of(store: Store, kept: Kept, job: Job) -> dict[str, Any]:
     """The recipe of a task's job; refused when its revision has no such task."""
     given = job.payload
-    definitions = definitions_of(kept, int(given["revision"]))
+    definitions = definitions_of(store, kept, int(given["revision"]))
     if definitions.faults:
         raise BadInput(f"{definitions.faults[0]}; a later commit has to mend it", code="workflow.faults")
     among = definitions.on_commit if given["run"] == ON_COMMIT else definitions.workflows

@@ -55,7 +55,7 @@ def ask_for_run(
     if not 1 <= revision <= kept.last:
         hint = f"it has been taken in up to {kept.last}"
         raise NotFound(f"{archive} has no revision {revision}", code="archive.revision", hint=hint)
-    chosen(definitions_of(kept, revision), wanted, alone)
+    chosen(definitions_of(store, kept, revision), wanted, alone)
     payload = {"archive": archive, "revision": revision, "wanted": wanted, "alone": alone}
     commit = store.queue.by_key(COMMIT_KIND, commit_key(archive, revision))
     job = NewJob(
@@ -109,7 +109,9 @@ def run(work: Work, store: Store) -> Outcome:
     kept = Archives(store).workable(name)
     if isinstance(kept, str):
         return Wait(PATIENCE, kept)
-    revision = int(work.payload.get("revision") or work.facts.get("revision") or kept.open().main(kept.last))
+    revision = int(
+        work.payload.get("revision") or work.facts.get("revision") or Archives(store).open(kept).main(kept.last)
+    )
     commit = store.queue.by_key(COMMIT_KIND, commit_key(kept.name, revision))
     if revision < 1 or (commit is not None and commit.ended is None):
         needs = [Edge(commit.id)] if commit else []
@@ -135,7 +137,7 @@ def _by_clock(work: Work) -> bool:
 
 
 def _plan(store: Store, kept: Kept, revision: int, work: Work) -> Plan:
-    definitions = definitions_of(kept, revision)
+    definitions = definitions_of(store, kept, revision)
     workflows = chosen(
         definitions, str(work.payload["wanted"]), bool(work.payload.get("alone")), by_clock=_by_clock(work)
     )

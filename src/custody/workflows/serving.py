@@ -21,12 +21,12 @@ from custody.model.errors import CustodyError
 from custody.stores import Store
 from custody.workflows import inside
 from custody.workflows.archives import Archives, Kept
-from custody.workflows.hooks import Note, spooled
 from custody.workflows.makers import COMMIT_MAKER, QUICK_MAKER, RUN_MAKER, TASK_MAKER
 from custody.workflows.notify import reconcile
 from custody.workflows.planning import commit
 from custody.workflows.runs import run
 from custody.workflows.shop import Shop
+from custody.workflows.spool import Note, spooled
 from custody.workflows.tasks import confirm_dead, run_task
 
 RECONCILE_SECONDS = 5.0

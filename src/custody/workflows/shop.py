@@ -119,7 +119,7 @@ def prepare(
     had all of that."""
     shutil.rmtree(place, ignore_errors=True)
     place.mkdir(parents=True)
-    archive = Archives(shop.store).get(work.payload["archive"]).open()
+    archive = Archives(shop.store).opened(work.payload["archive"])
     until = time.monotonic() + EXPORT_SECONDS
     archive.export(work.payload["revision"], place, lambda: 0 if work.stopped else until - time.monotonic())
     script = str(recipe.get("script", ""))
@@ -147,7 +147,7 @@ def secrets_for(work: Work, shop: Shop, recipe: dict[str, Any]) -> dict[str, byt
     if not recipe.get("secrets"):
         return {}
     name, revision = str(work.payload["archive"]), int(work.payload["revision"])
-    meta = Archives(shop.store).get(name).open().meta(revision)
+    meta = Archives(shop.store).opened(name).meta(revision)
     return Secrets(shop.store, shop.secrets).given(name, recipe["secrets"], meta.properties.get("git:ref", ""))
 
 

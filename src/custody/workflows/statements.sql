@@ -82,3 +82,24 @@ where line = :line and task = :task and position < :position order by position d
 -- The newest runs that people and schedules asked for. The kind is spelt out, as it is in the index that answers this.
 select {job_columns} from job where kind = 'workflow/run' and lane = :lane and id < :before
 order by id desc limit :limit
+
+-- name: wf_repositories
+-- Every git repository that was ever looked after.
+select uuid, location from git_repository order by at, uuid
+
+-- name: wf_add_repository
+insert into git_repository (uuid, location, at) values (:uuid, :location, :now) on conflict (uuid) do nothing
+returning uuid
+
+-- name: wf_move_repository
+update git_repository set location = :location, at = :now where uuid = :uuid
+
+-- name: wf_updates
+-- What was counted after those that are known.
+select seq, number, ref, old, new from git_update where repository = :repository and seq > :after order by seq
+
+-- name: wf_add_update
+-- Nothing if somebody else has this place already: then whoever counts looks again.
+insert into git_update (repository, seq, number, ref, old, new) values (:repository, :seq, :number, :ref, :old, :new)
+on conflict (repository, seq) do nothing
+returning seq

@@ -1,8 +1,8 @@
 """Subversion repositories: a folder on this machine, or file://, svn://, http:// and https:// addresses.
 
-Everything goes through the `svn` client with an address, so that one way of asking serves all; only the two
-questions that are asked every few seconds (youngest, uuid) use the quicker `svnlook` where the repository is
-on this machine.
+Everything goes through the `svn` client with an address, so that one way of asking serves all; a repository on this
+machine answers through an svnserve of its own that runs as its owner (`svn_folder.py`). Only the two questions that
+are asked every few seconds (youngest, uuid) are answered by its folder.
 
 Subversion has no branches, only folders. By default revision N follows N-1; with `lines` a revision follows
 the last one that changed the same line, and a merge recorded in `svn:mergeinfo` adds a second parent.
@@ -16,56 +16,50 @@ import re
 import tempfile
 import urllib.parse
 import xml.etree.ElementTree as ET
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 
-from custody.model.errors import BadInput, CustodyError, NotFound, Refused, Unavailable
+from custody.model.errors import BadInput, NotFound
 from custody.workflows import svn_commit
 from custody.workflows.archive import ADDED, CHANGED, COMMIT_KEY, DELETED, REPLACED, Change, Entry, Meta
 from custody.workflows.calling import Failed, Seconds, call, call_for_head
 from custody.workflows.draft import Draft
+from custody.workflows.standing import Standing
+from custody.workflows.svn_folder import SCHEME, SvnFolder
+from custody.workflows.svn_wire import Questions
+from custody.workflows.svn_words import told
 
 # `svn+ssh` and its kind start programs named in a configuration file; they are not for a worker.
 _SCHEMES = ("file", "svn", "http", "https")
 _ACTIONS = {"A": ADDED, "M": CHANGED, "D": DELETED, "R": REPLACED}
-_ABSENT = {
-    "160013",  # path not found
-    "160005",  # not a path that could exist
-    "200009",  # some targets do not exist
-    "170000",  # address does not exist in this revision
-    "160006",  # no such revision
-    "150000",  # address does not exist in this revision
-    "195012",  # nor does its history
-    "160016",  # not a folder
-    "200017",  # no such property
-    "160017",  # not a file
-}
-_CONFLICT = {
-    "160024",  # a path was changed by somebody else
-    "160028",  # it is out of date
-    "170004",  # the same, told by a server
-    "155011",
-    "160020",  # it is there already
-}
 ANSWER_WITHIN = 30.0  # seconds for the two questions that are asked again and again
-_CODE = re.compile(r"\b[EW](\d{6})\b")
+
+
+T = TypeVar("T")
 
 
 class SvnArchive:
     """One repository. The password is given to `svn` through a pipe, never on its command line."""
 
     def __init__(self, location: str, *, username: str = "", password: str = "") -> None:
-        self.local = _local_path(location)
-        self.url = _address(location)
+        local = _local_path(location)
+        self.local = SvnFolder(local) if local else None
+        self._quick = Questions(self.local) if self.local else None
+        self.url = self.local.url if self.local else _address(location)
+        self.where = self.local.where if self.local else self.url
         self._username, self._password = username, password
 
     def __repr__(self) -> str:
-        return f"SvnArchive({self.url!r})"
+        return f"SvnArchive({self.where!r})"
+
+    def standing(self) -> Standing | None:
+        return self.local.standing() if self.local else None
 
     def uuid(self) -> str:
         if self.local:
-            return self._call(["svnlook", "uuid", str(self.local)]).decode().strip()
+            return self.local.uuid()
         return self._info().findtext("entry/repository/uuid", "")
 
     def must_be_whole(self) -> None:
@@ -75,11 +69,11 @@ class SvnArchive:
         told = self._info()  # both as Subversion spells them
         root = told.findtext("entry/repository/root", "")
         if root != told.findtext("entry/url", ""):
-            raise BadInput("this is a folder inside a repository", code="archive.address", where=self.url, hint=root)
+            raise BadInput("this is a folder inside a repository", code="archive.address", where=self.where, hint=root)
 
     def youngest(self) -> int:
         if self.local:
-            return int(self._call(["svnlook", "youngest", str(self.local)]))
+            return self.local.youngest()
         entry = self._info().find("entry")
         return int(entry.get("revision", "0")) if entry is not None else 0
 
@@ -94,11 +88,13 @@ class SvnArchive:
         return upto
 
     def list(self, revision: int, folder: str) -> Sequence[Entry]:
+        if self._quick:
+            return self._asked(lambda ask: ask.entries(self._inside(folder, revision), revision))
         listing = self._xml(["ls", "--xml", self.at(folder, revision)]).find("list")
         entries = listing.findall("entry") if listing is not None else []
         base = f"{folder.strip('/')}/" if folder.strip("/") else ""
         if len(entries) == 1 and entries[0].get("kind") == "file" and self._is_file(folder, revision):
-            raise NotFound(f"{folder} is a file", code="archive.path", where=self.url)
+            raise NotFound(f"{folder} is a file", code="archive.path", where=self.where)
         return [Entry(base + entry.findtext("name", ""), entry.get("kind") == "dir") for entry in entries]
 
     def tree(self, revision: int, path: str) -> Sequence[Entry]:
@@ -115,9 +111,13 @@ class SvnArchive:
         return {prop.get("name", ""): _property(prop) for prop in found}
 
     def read(self, revision: int, path: str) -> bytes:
+        if self._quick:
+            return self.head(revision, path, 1 << 62)[0]
         return self._svn(["cat", "--ignore-keywords", self.at(path, revision)])
 
     def head(self, revision: int, path: str, most: int, seconds: float = 120) -> tuple[bytes, int]:
+        if self._quick:
+            return self._asked(lambda ask: ask.head(self._inside(path, revision), revision, most, seconds))
         with self._as_ourselves(["svn", "cat"]) as argv:
             try:
                 return call_for_head(
@@ -125,7 +125,7 @@ class SvnArchive:
                     given=self._password.encode(),
                 )  # fmt: skip
             except Failed as error:
-                raise _told(error.said, self.url) from None
+                raise told(error.said, self.where) from None
 
     def export(self, revision: int, into: Path, seconds: Seconds = 3600) -> None:
         # Externals would fetch from wherever a committer likes.
@@ -133,6 +133,8 @@ class SvnArchive:
         self._svn(["export", *options, self.at("", revision), f"{into.absolute()}@"], seconds)
 
     def meta(self, revision: int) -> Meta:
+        if self._quick:
+            return self._known(revision)[0]
         entry = self._log(revision, "--with-all-revprops")
         properties = {
             prop.get("name", ""): _property(prop)
@@ -149,6 +151,8 @@ class SvnArchive:
         )
 
     def changed(self, revision: int) -> Sequence[Change]:
+        if self._quick:
+            return self._known(revision)[1]
         entry = self._log(revision, "--verbose")
         return [
             Change(
@@ -204,10 +208,30 @@ class SvnArchive:
     def _log(self, revision: int, option: str) -> ET.Element:
         found = self._xml(["log", "--xml", option, "-r", str(revision), self.at("", revision)]).find("logentry")
         if found is None:
-            raise NotFound(f"there is no revision {revision}", code="archive.revision", where=self.url)
+            raise NotFound(f"there is no revision {revision}", code="archive.revision", where=self.where)
         return found
 
+    def _asked(self, question: Callable[[Questions], T]) -> T:
+        assert self._quick is not None
+        try:
+            return question(self._quick)
+        except Failed as error:
+            raise told(error.said, self.where) from None
+
+    def _known(self, revision: int) -> tuple[Meta, Sequence[Change]]:
+        found = self._asked(lambda ask: ask.log(revision))
+        if found is None:
+            raise NotFound(f"there is no revision {revision}", code="archive.revision", where=self.where)
+        return found
+
+    def _inside(self, path: str, revision: int) -> str:
+        """A path without anything that leads elsewhere."""
+        self.at(path, revision)
+        return "/".join(part for part in path.split("/") if part)
+
     def _is_file(self, path: str, revision: int) -> bool:
+        if self._quick:
+            return self._asked(lambda ask: ask.kind(self._inside(path, revision), revision)) == "file"
         entry = self._xml(["info", "--xml", self.at(path, revision)]).find("entry")
         return entry is not None and entry.get("kind") == "file"
 
@@ -218,7 +242,7 @@ class SvnArchive:
         """A path at a revision; the number also keeps an '@' in the path from being taken for one."""
         parts = [part for part in path.split("/") if part]
         if {".", ".."} & set(parts) or "\0" in path or revision < 0:
-            raise NotFound(f"there is no path {path!r}", code="archive.path", where=self.url)
+            raise NotFound(f"there is no path {path!r}", code="archive.path", where=self.where)
         return f"{'/'.join([self.url, *map(urllib.parse.quote, parts)])}@{revision}"
 
     def _xml(self, words: Sequence[str], seconds: float = 120) -> ET.Element:
@@ -227,14 +251,19 @@ class SvnArchive:
     def _svn(self, words: Sequence[str], seconds: Seconds = 120) -> bytes:
         return self.client(["svn", words[0]], words[1:], seconds)
 
-    def client(self, program: Sequence[str], words: Sequence[str], seconds: Seconds = 120) -> bytes:
+    def client(
+        self, program: Sequence[str], words: Sequence[str], seconds: Seconds = 120, *, writing: bool = False
+    ) -> bytes:
         """Run one of Subversion's clients as whoever we are to the server."""
-        with self._as_ourselves(program) as argv:
+        with self._as_ourselves(program, writing=writing) as argv:
             return self._call([*argv, *words], seconds=seconds, given=self._password.encode())
 
     @contextmanager
-    def _as_ourselves(self, program: Sequence[str]) -> Iterator[Sequence[str]]:
+    def _as_ourselves(self, program: Sequence[str], *, writing: bool = False) -> Iterator[Sequence[str]]:
         with tempfile.TemporaryDirectory(prefix="custody-svn-") as settings:  # nobody's own configuration
+            if self.local:
+                way = self.local.tunnel(Path(settings), writing=writing)
+                Path(settings, "config").write_text(f"[tunnels]\n{SCHEME.partition('+')[2]} = {way}\n")
             argv = [*program, "--non-interactive", "--no-auth-cache", "--config-dir", settings]
             if self._username:
                 argv += ["--username", self._username, "--password-from-stdin"]
@@ -244,22 +273,7 @@ class SvnArchive:
         try:
             return call(argv, seconds=seconds, given=given)
         except Failed as error:
-            raise _told(error.said, self.url) from None
-
-
-def _told(said: str, where: str) -> CustodyError:
-    """What `svn` said, as one of our errors. Its codes are stable, its sentences are not."""
-    codes = set(_CODE.findall(said))
-    first = said.splitlines()[0].partition(": ")[2] if said else "no reason given"
-    if codes & _ABSENT:
-        code = "archive.revision" if "160006" in codes else "archive.path"
-        return NotFound(first, code=code, where=where)
-    if codes & {"170001", "215004"}:
-        return Unavailable(first, code="archive.forbidden", where=where, hint="check the user and the password")
-    if codes & _CONFLICT:
-        hint = "somebody else has changed the same; run the task again at the newer revision"
-        return Refused(first, code="archive.conflict", where=where, hint=hint)
-    return Unavailable(first, code="archive.unreachable", where=where)
+            raise told(error.said, self.where) from None
 
 
 def _local_path(location: str) -> Path | None:
@@ -269,9 +283,6 @@ def _local_path(location: str) -> Path | None:
 
 
 def _address(location: str) -> str:
-    local = _local_path(location)
-    if local:
-        return f"file://{urllib.parse.quote(str(local))}"
     parts = urllib.parse.urlsplit(location)
     if parts.scheme not in _SCHEMES or not parts.hostname or "@" in parts.netloc:
         hint = f"a folder, or {', '.join(scheme + '://' for scheme in _SCHEMES)}; name the user apart"

@@ -13,14 +13,13 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from custody.model.errors import NotFound, Unavailable
-from custody.workflows.archive import COMMIT_KEY, LINEAGE, Entry
+from custody.workflows.archive import COMMIT_KEY, DELETED, LINEAGE, REPLACED, Entry
 from custody.workflows.calling import Seconds
 from custody.workflows.draft import Draft
 
 if TYPE_CHECKING:
     from custody.workflows.svn import SvnArchive
 
-AUTHOR = "custody"
 _MADE = re.compile(rb"^r(\d+) committed", re.MULTILINE)
 
 
@@ -34,13 +33,22 @@ def commit(archive: SvnArchive, draft: Draft, seconds: Seconds) -> int:
         words = ["-r", str(draft.base), "-F", str(message)]
         words += ["--with-revprop", f"{LINEAGE}={','.join(draft.lineage)}"]
         words += ["--with-revprop", f"{COMMIT_KEY}={draft.key}"]
-        if archive.local:
-            words += ["--username", AUTHOR]
-        said = archive.client(["svnmucc"], [*words, "-X", str(changes)], seconds)
+        said = archive.client(["svnmucc"], [*words, "-X", str(changes)], seconds, writing=True)
     made = _MADE.search(said)
     if made is None:
-        raise Unavailable("Subversion did not say what it committed", code="archive.unreachable", where=archive.url)
+        raise Unavailable("Subversion did not say what it committed", code="archive.unreachable", where=archive.where)
+    _must_have_arrived(archive, draft, int(made[1]))
     return int(made[1])
+
+
+def _must_have_arrived(archive: SvnArchive, draft: Draft, revision: int) -> None:
+    """What the revision says it changed is what was asked for: a hook of its owner may have had another mind."""
+    changed = {change.path: change.action for change in archive.changed(revision)}
+    missing = [path for path in draft.put if changed.get(path, DELETED) == DELETED]
+    missing += [path for path in draft.gone if changed.get(path) not in (DELETED, REPLACED)]
+    if missing:
+        message = f"revision {revision} is there without {missing[0]}"
+        raise Unavailable(message, code="commit.dropped", where=archive.where, hint="ask whoever owns the repository")
 
 
 def _changes(archive: SvnArchive, draft: Draft) -> Iterator[str]:

@@ -62,13 +62,13 @@ def run_task(work: Work, shop: Shop) -> Outcome:
         return Failed("workflow.faults", f"{faults[0]}; a later commit has to mend it")
     if adopted := images.adopted(work, shop):
         recipe = work.facts["container"].get("recipe") or recipe_of(
-            Archives(shop.store).get(work.payload["archive"]), work.job
+            shop.store, Archives(shop.store).get(work.payload["archive"]), work.job
         )
         return _attempt(work, shop, recipe, adopted, {})  # whatever would keep it from being begun now
     kept = Archives(shop.store).workable(work.payload["archive"])
     if isinstance(kept, str):
         return Wait(PATIENCE, kept)
-    recipe = recipe_of(kept, work.job)
+    recipe = recipe_of(shop.store, kept, work.job)
     if hindered := obstacle(work, shop, kept, recipe):
         return hindered
     if recipe.get("ready"):
@@ -122,7 +122,7 @@ def _clear(shop: Shop, job: Job, but: str) -> None:
 def _index(work: Work, shop: Shop) -> Outcome:
     """The ready-made index: in this process, since nothing of the archive's own is run."""
     given = work.payload
-    archive = Archives(shop.store).get(given["archive"]).open()
+    archive = Archives(shop.store).opened(given["archive"])
     branch = archive.meta(given["revision"]).properties.get("git:ref", "")
     with open_index(index_file(shop.kept, given["archive"], branch)) as index:
         count = index.bring_to(archive, given["revision"], lambda: work.stopped)

@@ -179,7 +179,7 @@ class Standin:
     def active_threads(self, _: dict[str, str], guild: str) -> Reply:
         if int(guild) != self.world.guild:
             return _error(404, 10004, "Unknown Guild")
-        active = [self.world.about(one) for one in self.world.threads() if one.archived_at is None]
+        active = [self.world.about(one) for one in self.world.threads() if not one.archived_at and not one.unlisted]
         return Reply(200, {"threads": active, "members": []})
 
     def archived_threads(self, query: dict[str, str], channel: str, kind: str) -> Reply:
@@ -190,11 +190,24 @@ class Standin:
         if not re.match(r"\d{4}(-|$)", before):  # a date here, not an id
             return _error(400, 50035, "Invalid Form Body")
         private = kind == "private"
+        if private and self.switches.no_private_threads:
+            return _error(403, 50001, "Missing Access")
         threads = [one for one in self.world.threads(found.id) if (one.kind == PRIVATE_THREAD) == private]
-        told = [self.world.about(one) for one in threads if one.archived_at]
+        told = [self.world.about(one) for one in threads if one.archived_at and not one.unlisted]
         older = [one for one in told if one["thread_metadata"]["archive_timestamp"] < before]
         older.sort(key=lambda one: str(one["thread_metadata"]["archive_timestamp"]), reverse=True)
         return Reply(200, {"threads": older[:limit], "members": [], "has_more": len(older) > limit})
+
+    def joined_threads(self, query: dict[str, str], channel: str) -> Reply:
+        """Archived private threads that the bot is in: from an id on, and without the right to manage threads."""
+        found = self._readable(channel)
+        if isinstance(found, Reply):
+            return found
+        before, limit = int(query.get("before", HIGHEST)), int(query.get("limit", "50"))
+        threads = [one for one in self.world.threads(found.id) if one.kind == PRIVATE_THREAD and one.joined]
+        told = sorted((one for one in threads if one.archived_at and one.id < before), key=lambda one: -one.id)
+        listed = [self.world.about(one) for one in told[:limit]]
+        return Reply(200, {"threads": listed, "members": [], "has_more": len(told) > limit})
 
     def _readable(self, channel: str) -> Channel | Reply:
         found = self.world.channels.get(int(channel))
@@ -252,6 +265,7 @@ ROUTES: list[tuple[str, Callable[..., Reply]]] = [
     (r"/guilds/(\d+)/channels", Standin.guild_channels),
     (r"/guilds/(\d+)/threads/active", Standin.active_threads),
     (r"/channels/(\d+)/threads/archived/(public|private)", Standin.archived_threads),
+    (r"/channels/(\d+)/users/@me/threads/archived/private", Standin.joined_threads),
 ]
 
 

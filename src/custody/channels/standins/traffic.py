@@ -36,6 +36,7 @@ class Switches:
     slow_seconds: float = 0.0  # between the pieces of a body
     message_content: bool = True  # the privileged intent
     link_seconds: int = 14 * 86_400
+    no_private_threads: bool = False  # without MANAGE_THREADS
     file_trouble: Callable[[str], int | str | None] | None = None  # by path: a status, a place to go to, or "short"
     between_pages: Callable[[int, int], None] | None = None  # channel, number of the page: edits, deletions
     after_ascends: bool = False  # as servers do that are not Discord

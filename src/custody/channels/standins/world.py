@@ -40,6 +40,8 @@ class Channel:
     step: int = 1_000  # milliseconds for one burst
     burst: int = 3  # messages in one millisecond
     archived_at: datetime | None = None  # threads
+    joined: bool = False  # private threads: the bot is in it
+    unlisted: bool = False  # threads: no list shows it, as when lists lag
     starter: bool = False  # its first message has its own id, as in a forum
     unreadable: bool = False  # without VIEW_CHANNEL
     no_history: bool = False  # without READ_MESSAGE_HISTORY

@@ -322,3 +322,19 @@ create table open_kind (
     since bigint not null,
     seen bigint not null                       -- when a worker last offered it
 );
+
+create table git_repository (
+    uuid text collate "C" primary key,
+    location text collate "C" not null,
+    at bigint not null
+);
+
+create table git_update (
+    repository text collate "C" not null,
+    seq bigint not null,
+    number bigint not null,                    -- of the revision; 0: a branch was deleted
+    ref text collate "C" not null,
+    old text collate "C" not null,
+    new text collate "C" not null,
+    primary key (repository, seq)
+);

@@ -308,3 +308,19 @@ create table open_kind (
     since integer not null,
     seen integer not null                       -- when a worker last offered it
 ) strict, without rowid;
+
+create table git_repository (
+    uuid text primary key,
+    location text not null,
+    at integer not null
+) strict, without rowid;
+
+create table git_update (
+    repository text not null,
+    seq integer not null,
+    number integer not null,                    -- of the revision; 0: a branch was deleted
+    ref text not null,
+    old text not null,
+    new text not null,
+    primary key (repository, seq)
+) strict, without rowid;

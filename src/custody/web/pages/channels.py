@@ -10,9 +10,9 @@ from fastapi import Request
 from starlette.responses import Response
 
 from custody.channels import snowflake, work
+from custody.channels.mirror import Request as Wish
 from custody.channels.table import Table
 from custody.model.errors import BadInput, Unavailable
-from custody.model.job import NewJob
 from custody.web import mirrors, words
 from custody.web.gate import form_of
 from custody.web.reading import Router
@@ -50,7 +50,7 @@ def read_one(asked: Asked) -> View:
         "channel": channel, "reasons": reasons, "events": events[-50:], "reviews": reviews, "synced": synced,
         "why_of": {job.id: site.store.queue.why(job.id) for job in reviews[:SHOWN]},
         "held": mirrors.holds(site, channel.number), "bot": site.options.tables is not None,
-        "threads": mirrors.threads(site, channel.number),
+        "threads": mirrors.threads(site, channel.number), "may_hold": site.asking.holds,
         "others": [job for job in channel.jobs if job.kind != work.REVIEW],
     }  # fmt: skip
     data = {"channel": channel, "why": reasons, "review": reviews, "events": events}
@@ -117,28 +117,28 @@ show(router, "/channels/{channel}", "channel.html", read_one)
 @router.post("/channels", include_in_schema=False, response_model=None)
 def add(request: Request) -> Response:
     number = _number(form_of(request).get("channel", "").strip(), "channel")
-    return _asked_for(request, work.add_job(number), f"/channels/{number}", f"Channel {number} will be mirrored")
+    return _asked_for(request, Wish("add", number), f"/channels/{number}", f"Channel {number} will be mirrored")
 
 
-Make = Callable[[int, Mapping[str, str]], tuple[NewJob, str]]
+Make = Callable[[int, Mapping[str, str]], tuple[Wish, str]]
 
 
-def _sync(channel: int, form: Mapping[str, str]) -> tuple[NewJob, str]:
-    return work.sync_job(channel, "asked for"), f"Channel {channel} will be synced"
+def _sync(channel: int, form: Mapping[str, str]) -> tuple[Wish, str]:
+    return Wish("sync", channel, why="asked for"), f"Channel {channel} will be synced"
 
 
-def _review(channel: int, form: Mapping[str, str]) -> tuple[NewJob, str]:
+def _review(channel: int, form: Mapping[str, str]) -> tuple[Wish, str]:
     message = _number(form.get("message", "").strip(), "message")
-    return work.review_job(channel, message), f"Message {message} will be looked at again"
+    return Wish("review", channel, message), f"Message {message} will be looked at again"
 
 
-def _remove(channel: int, form: Mapping[str, str]) -> tuple[NewJob, str]:
+def _remove(channel: int, form: Mapping[str, str]) -> tuple[Wish, str]:
     if form.get("sure") != str(channel):
         raise BadInput("write the channel's number to confirm", code="channel.sure", where="sure")
     why = form.get("why", "").strip()[:2000]
     if not why:
         raise BadInput("say why, for the history", code="action.why", where="why")
-    return work.remove_job(channel, why), f"All that is kept of channel {channel} will be deleted"
+    return Wish("remove", channel, why=why), f"All that is kept of channel {channel} will be deleted"
 
 
 ACTIONS: Final[Mapping[str, Make]] = {"sync": _sync, "review": _review, "remove": _remove}
@@ -153,12 +153,17 @@ def act(request: Request, channel: str, action: str) -> Response:
         return _pause(request, number, action == "hold")
     if action not in ACTIONS:
         raise BadInput(f"there is no action {action!r}", code="action", hint=", ".join(("hold", "lift", *ACTIONS)))
-    job, said = ACTIONS[action](number, form_of(request))
-    return _asked_for(request, job, f"/channels/{number}", said)
+    wish, said = ACTIONS[action](number, form_of(request))
+    return _asked_for(request, wish, f"/channels/{number}", said)
 
 
 def _pause(request: Request, channel: int, hold: bool) -> Response:
     site, who, why = site_of(request), caller_of(request).name, form_of(request).get("why", "").strip()[:2000]
+    if not site.asking.holds:
+        raise Unavailable(
+            "channels cannot be held here: it is not the engine that coordinates them", code="channels.holds",
+            hint="stop their workers, or set `queues = \"store\"`",
+        )  # fmt: skip
     if hold and not why:
         raise BadInput("say why, for the history", code="action.why", where="why")
     if hold:
@@ -168,9 +173,10 @@ def _pause(request: Request, channel: int, hold: bool) -> Response:
     return back(request, f"/channels/{channel}", f"Channel {channel} is {'held' if hold else 'no longer held'}.")
 
 
-def _asked_for(request: Request, job: NewJob, path: str, said: str) -> Response:
-    made = site_of(request).store.queue.submit_one(job, caller_of(request).acting)
-    return back(request, path, f"{said}: job {made.id}{'' if made.new else ', asked for before and not yet done'}.")
+def _asked_for(request: Request, wish: Wish, path: str, said: str) -> Response:
+    """The way this installation is asked: what nobody would do is not promised."""
+    became = site_of(request).asking.ask(wish, caller_of(request).acting)
+    return back(request, path, f"{said}: {became}.")
 
 
 RULES: Final[Mapping[str, Rule]] = {

@@ -1,0 +1,116 @@
+"""The lists of archived threads, read down to where they were read before.
+
+They are sorted by the date of archiving, the last first, and asked for from a date on. Three things are easily lost,
+and are not: threads of one date on the edge of a page (the next page begins a millisecond later, and what was met is
+dropped), threads that a list shows late (a look goes a day further down than the last one came), and those of a kind
+that could not be asked for (each kind has a cursor of its own, which moves only when its list was read to the end).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Any, Final
+
+from custody.channels.discord import Gone, Unreadable
+from custody.channels.mirror import Mirror
+from custody.channels.snowflake import parse
+from custody.model.errors import BadInput
+
+PUBLIC, PRIVATE, JOINED = "public", "private", "joined"
+FLOOR: Final = timedelta(days=1)  # further down than the last look came
+TICK = timedelta(milliseconds=1)
+MOST_PAGES = 2_000  # a list that goes on for ever is none
+
+Raw = dict[str, Any]
+Page = Callable[[str], Raw]  # the page before this, or the first
+
+
+@dataclass(slots=True)
+class Walk:
+    """One kind's list as far as it was read."""
+
+    threads: dict[str, Raw] = field(default_factory=dict)
+    ended: bool = False  # well: everything down to the floor was shown
+    cursor: str = ""
+
+    def take(self, page: Raw) -> list[Raw]:
+        """What this page shows for the first time."""
+        shown = page.get("threads")
+        good = [one for one in shown if _is_thread(one)] if isinstance(shown, list) else []
+        new = [one for one in good if one["id"] not in self.threads]
+        self.threads |= {one["id"]: one for one in new}
+        return new
+
+
+def walked(mirror: Mirror, channel: int, cursors: Mapping[str, str]) -> tuple[list[Raw], dict[str, str]]:
+    """Archived threads of every kind that may be asked for, and the cursors as they are now."""
+    found, moved = dict[str, Raw](), dict(cursors)
+    for kind in (PUBLIC, PRIVATE, JOINED) if mirror.private_threads else (PUBLIC,):
+        walk = Walk(cursor=cursors.get(kind, ""))
+        try:
+            if kind == JOINED:
+                _by_id(walk, partial(mirror.discord.joined_threads, channel))
+            else:
+                _by_date(walk, partial(mirror.discord.archived_threads, channel, kind=kind))
+        except (Gone, Unreadable):
+            pass  # what was shown is shown; the next look begins where this one did
+        found |= walk.threads
+        stamps = [archived_at(one) for one in walk.threads.values()]
+        if walk.ended and stamps:
+            moved[kind] = max(*stamps, walk.cursor)
+    return list(found.values()), moved
+
+
+def _by_date(walk: Walk, page: Page) -> None:
+    floor = _earlier(walk.cursor, FLOOR) if walk.cursor else ""
+    before, told = "", True
+    for _ in range(MOST_PAGES):
+        answer = page(before)
+        new = walk.take(answer)
+        if not (new or told):  # the same page again and again
+            return
+        stamps = [archived_at(one) for one in answer.get("threads") or () if _is_thread(one)]
+        if not stamps:
+            return
+        if min(stamps) < floor or answer.get("has_more") is False:
+            walk.ended = True
+            return
+        edge = min(stamps)
+        later = _earlier(edge, -TICK)
+        before = later if new and later != before else edge  # all of one moment: go on below it
+        told = bool(new)
+
+
+def _by_id(walk: Walk, page: Page) -> None:
+    """The list of private threads that the bot has joined is sorted by their ids: it is read to its end each time."""
+    before = ""
+    for _ in range(MOST_PAGES):
+        answer = page(before)
+        new = walk.take(answer)
+        if answer.get("has_more") is False and walk.threads:
+            walk.ended = True
+        if not new or not answer.get("has_more"):
+            return
+        before = min((one["id"] for one in new), key=int)
+
+
+def _is_thread(one: Any) -> bool:
+    if not isinstance(one, dict) or not isinstance(one.get("thread_metadata"), dict):
+        return False
+    try:
+        parse(one.get("id", ""))
+        datetime.fromisoformat(archived_at(one))
+    except (ValueError, TypeError, AttributeError, BadInput):
+        return False
+    return True
+
+
+def archived_at(thread: Raw) -> str:
+    return str(thread["thread_metadata"].get("archive_timestamp", ""))
+
+
+def _earlier(stamp: str, by: timedelta) -> str:
+    return (datetime.fromisoformat(stamp) - by).isoformat(timespec="microseconds")

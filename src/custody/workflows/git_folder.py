@@ -1,0 +1,212 @@
+"""A git repository's folder, read by ourselves: its branches, its HEAD, and whether it is of a kind that can be read.
+
+Everything is opened from the folder above it, without following links. So nothing outside of the repository is read,
+whatever its owner has put where a ref should be.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from custody.model.errors import CustodyError, Refused, Unavailable
+from custody.workflows.git_objects import is_id
+from custody.workflows.standing import FOLDER, GIT_PARTS, Standing, opened, standing
+
+BRANCHES = "refs/heads/"
+LARGEST = 64 << 20  # of packed-refs
+MOST_REFS = 200_000
+DEPTH = 32
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_WRONG = re.compile(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//|/\.|\.lock(?:/|\Z)|\.\Z|/\Z")  # as check-ref-format has it
+_PARTIAL = re.compile(rb"(?i)^\s*(partialclone|promisor)\b", re.MULTILINE)
+_REFTABLE = re.compile(rb"(?i)^\s*refstorage\s*=\s*\"?reftable", re.MULTILINE)
+
+
+class GitFolder:
+    """The open folder of a repository. Whoever opens it closes it."""
+
+    def __init__(self, repository: Path) -> None:
+        self.path, self.where = repository, str(repository)
+        self.fd = opened(repository)
+        self.objects = -1
+        try:
+            self.objects = self._folder("objects")
+            self._must_be_readable()
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> GitFolder:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        for descriptor in (self.fd, self.objects):
+            if descriptor >= 0:
+                os.close(descriptor)
+        self.fd = self.objects = -1
+
+    def standing(self) -> Standing:
+        return standing(self.fd, GIT_PARTS)
+
+    @property
+    def identity(self) -> tuple[int, int, int]:
+        """Another repository in its place has another, also if it was given the same place on the disk."""
+        about = os.fstat(self.objects)
+        try:
+            made = os.stat("config", dir_fd=self.fd, follow_symlinks=False).st_ctime_ns
+        except OSError:
+            made = 0
+        return about.st_dev, about.st_ino, made
+
+    def head(self) -> str:
+        """The branch that HEAD names; nothing if it names none."""
+        said = self._read("HEAD", 4096).decode("utf-8", "surrogateescape").strip()
+        return said.removeprefix("ref: ").strip() if said.startswith("ref: ") else ""
+
+    def branches(self) -> dict[str, str]:
+        """Every branch and its commit. A loose ref counts before a packed one; they may be packed while we look."""
+        found = dict(self._loose())
+        packed = dict(self._packed())
+        return packed | found | dict(self._loose())
+
+    def branch(self, ref: str) -> str:
+        """Where one branch stands; nothing if there is none."""
+        return self.branches().get(ref, "")
+
+    def legacy(self, name: str) -> bytes:
+        """A small file that an earlier version has left here; empty if there is none."""
+        try:
+            return self._read(name, LARGEST)
+        except CustodyError:
+            return b""
+
+    # Looking.
+
+    def _must_be_readable(self) -> None:
+        config = self._read("config", 1 << 20) if self._has("config") else b""
+        if _REFTABLE.search(config) or self._has("reftable"):
+            raise self._other("its branches are in a reftable", "git clone --bare --ref-format=files")
+        if _PARTIAL.search(config):
+            raise self._other("it is a partial clone: what it lacks is elsewhere", "git clone --bare, without --filter")
+        if self._has("shallow"):
+            raise self._other("it is shallow: its history is cut off", "git fetch --unshallow")
+        if self._has("commondir") or self._has("gitdir"):
+            raise self._other("it is the folder of a worktree", "name the repository itself")
+        if self._has("objects/info/alternates"):
+            raise self._other(
+                "it borrows objects of another repository, which is not read",
+                "git repack -a -d, then remove its objects/info/alternates",
+            )
+
+    def _other(self, why: str, hint: str) -> Refused:
+        return Refused(why, code="archive.kind", where=self.where, hint=hint)
+
+    def _has(self, path: str) -> bool:
+        try:
+            os.stat(path, dir_fd=self.fd, follow_symlinks=False)
+        except OSError:
+            return False
+        return True
+
+    def _folder(self, name: str) -> int:
+        try:
+            return os.open(name, FOLDER, dir_fd=self.fd)
+        except FileNotFoundError:
+            message = "there is no git repository here"
+            raise Unavailable(message, code="archive.unreachable", where=self.where) from None
+        except OSError as error:
+            raise self._odd(name, error) from None
+
+    def _odd(self, name: str, error: OSError) -> CustodyError:
+        if isinstance(error, PermissionError):
+            return Unavailable(f"{name} cannot be read", code="archive.unreachable", where=self.where)
+        hint = "links inside a repository are not followed"
+        return Refused(
+            f"{name} is not what it should be: {error.strerror}", code="archive.kind", where=self.where, hint=hint
+        )
+
+    def _read(self, name: str, most: int, above: int | None = None) -> bytes:
+        try:
+            descriptor = os.open(name, _FILE, dir_fd=self.fd if above is None else above)
+        except OSError as error:
+            raise self._odd(name, error) from None
+        with open(descriptor, "rb") as file:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise Refused(f"{name} is no file", code="archive.kind", where=self.where)
+            data = file.read(most + 1)
+        if len(data) > most:
+            raise Refused(f"{name} is too large", code="archive.kind", where=self.where)
+        return data
+
+    def _packed(self) -> Iterator[tuple[str, str]]:
+        if not self._has("packed-refs"):
+            return
+        for line in self._read("packed-refs", LARGEST).splitlines():
+            id_, _, name = line.partition(b" ")
+            ref = name.decode("utf-8", "surrogateescape")
+            if ref.startswith(BRANCHES) and is_good(ref) and is_id(id_.decode("ascii", "replace")):
+                yield ref, id_.decode()
+
+    def _loose(self) -> Iterator[tuple[str, str]]:
+        refs = self._folder("refs")
+        try:
+            for count, found in enumerate(self._below(refs, "heads", BRANCHES, DEPTH)):
+                if count >= MOST_REFS:
+                    raise Refused(f"it has more than {MOST_REFS:,} branches", code="archive.kind", where=self.where)
+                yield found
+        finally:
+            os.close(refs)
+
+    def _below(self, above: int, name: str, ref: str, depth: int) -> Iterator[tuple[str, str]]:
+        try:
+            here = os.open(name, FOLDER, dir_fd=above)
+        except OSError:
+            return  # none, or removed just now; a link is no folder of branches
+        try:
+            with os.scandir(here) as entries:
+                inside = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
+            for part, is_folder in inside:
+                if is_folder and depth:
+                    yield from self._below(here, part, f"{ref}{part}/", depth - 1)
+                elif not is_folder and is_good(ref + part) and (id_ := self._tip(part, here)):
+                    yield ref + part, id_
+        finally:
+            os.close(here)
+
+    def _tip(self, name: str, above: int, hops: int = 1) -> str:
+        with suppress(CustodyError):  # a link, a pipe, or removed just now
+            said = self._read(name, 4096, above).decode("utf-8", "surrogateescape").strip()
+            if is_id(said):
+                return said
+            target = said.removeprefix("ref: ").strip()
+            if said.startswith(f"ref: {BRANCHES}") and hops and is_good(target):
+                return self._named(target)
+        return ""
+
+    def _named(self, ref: str) -> str:
+        """What a branch that is another name for this one stands for; only one hop."""
+        *folders, last = ref.split("/")
+        here = os.dup(self.fd)
+        try:
+            for part in folders:
+                try:
+                    below = os.open(part, FOLDER, dir_fd=here)
+                except OSError:
+                    return dict(self._packed()).get(ref, "")
+                os.close(here)
+                here = below
+            return self._tip(last, here, hops=0) or dict(self._packed()).get(ref, "")
+        finally:
+            os.close(here)
+
+
+def is_good(ref: str) -> bool:
+    return not _WRONG.search(ref) and len(ref) < 1000

@@ -1,0 +1,125 @@
+"""A Subversion repository on this machine: what is read of its folder by ourselves, and the way its clients go.
+
+No client is ever given a file:// address: it would read the folder, and run its hooks, as the worker. Instead each
+talks to an svnserve of its own, through a tunnel, that runs as the repository's owner and sees nothing but the
+repository.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import stat
+import urllib.parse
+from pathlib import Path
+
+from custody.border import outside
+from custody.border.outside import Sight
+from custody.model.errors import Refused, Unavailable
+from custody.workflows.standing import FOLDER, SVN_PARTS, Standing, must_be_writable, opened, standing
+
+AUTHOR = "custody"
+SCHEME = "svn+custody"
+NEWEST = 8  # of the formats of db/: Subversion 1.9 and later
+_CONF = "/etc/custody-svnserve.conf"
+_SETTINGS = "[general]\nanon-access = none\nauth-access = write\n"
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_UUID = re.compile(r"[0-9a-fA-F-]{36}\Z")
+
+
+class SvnFolder:
+    def __init__(self, repository: Path) -> None:
+        self.path = repository
+        self.where = str(repository)
+        self.url = f"{SCHEME}://here{urllib.parse.quote(self.where)}"
+
+    def standing(self) -> Standing:
+        here = opened(self.path)
+        try:
+            return standing(here, SVN_PARTS)
+        finally:
+            os.close(here)
+
+    def identity(self) -> tuple[str, int, int]:
+        try:
+            about = os.stat(self.path / "db" / "fs-type", follow_symlinks=False)
+        except OSError as error:
+            raise self._odd(f"there is no Subversion repository here: {error.strerror}") from None
+        return self.where, about.st_ino, about.st_ctime_ns
+
+    def uuid(self) -> str:
+        found = self._lines("uuid")[0]
+        if not _UUID.match(found):
+            raise self._odd("its uuid cannot be read")
+        return found
+
+    def youngest(self) -> int:
+        self._must_be_readable()
+        word = (self._lines("current")[0].split() or [""])[0]
+        if not (word.isascii() and word.isdigit() and len(word) < 12):
+            raise self._odd("its youngest revision cannot be read")
+        return int(word)
+
+    def tunnel(self, folder: Path, *, writing: bool) -> str:
+        """What a client starts instead of ssh; written into a folder that is ours alone."""
+        self._must_be_readable()
+        found = self.standing()
+        must_be_writable(found, self.where)  # to read it, too, one must be its owner
+        if writing and not outside.works():
+            message = (
+                "commits are made in a sandbox only, where the hooks of a repository do no harm, and none works here"
+            )
+            raise Unavailable(
+                message, code="archive.confined", where=self.where, hint="`custody doctor` says what is missing"
+            )
+        settings = folder / "svnserve.conf"
+        settings.write_text(_SETTINGS)
+        settings.chmod(0o644)
+        serve = ["svnserve", "--tunnel", f"--tunnel-user={AUTHOR}"]
+        if outside.works():
+            repo = {self.where: self.where}  # at its own path: its hooks may name it
+            sight = Sight({_CONF: str(settings), **({} if writing else repo)}, repo if writing else {})
+            argv = outside.command([*serve, "--root=/", f"--config-file={_CONF}"], found.owner, sight)
+        elif found.foreign:
+            message = "the repository of somebody else is read in a sandbox only, and none works here"
+            raise Unavailable(
+                message, code="archive.confined", where=self.where, hint="`custody doctor` says what is missing"
+            )
+        else:
+            argv = [*serve, "--root=/", f"--config-file={settings}"]
+        script = folder / "tunnel"
+        script.write_text(f"#!/bin/sh\nPATH={outside.PATH} exec {shlex.join(argv)}\n")
+        script.chmod(0o700)
+        return str(script)
+
+    def _must_be_readable(self) -> None:
+        kind = self._lines("fs-type")[0]
+        if kind != "fsfs":
+            hint = "`svnadmin dump` and `svnadmin load` into a new one"
+            raise Refused(f"its file system is {kind[:20]!r}", code="archive.kind", where=self.where, hint=hint)
+        number = self._lines("format")[0]
+        if not (number.isascii() and number.isdigit()) or int(number) > NEWEST:
+            hint = f"a Subversion that knows it, or `svnadmin create --compatible-version 1.{NEWEST + 1}`"
+            raise Refused("its format is newer than we know", code="archive.kind", where=self.where, hint=hint)
+
+    def _lines(self, name: str) -> list[str]:
+        """Of a small file of db/, whose way there is no link."""
+        here = opened(self.path)
+        try:
+            below = os.open("db", FOLDER, dir_fd=here)
+            try:
+                descriptor = os.open(name, _FILE, dir_fd=below)
+            finally:
+                os.close(below)
+        except OSError as error:
+            raise self._odd(f"there is no Subversion repository here: db/{name}: {error.strerror}") from None
+        finally:
+            os.close(here)
+        with open(descriptor, "rb") as file:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise self._odd(f"db/{name} is no file")
+            return file.read(4096).decode("ascii", "replace").splitlines() or [""]
+
+    def _odd(self, why: str) -> Unavailable:
+        return Unavailable(why, code="archive.unreachable", where=self.where)

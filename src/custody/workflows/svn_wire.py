@@ -1,0 +1,255 @@
+"""Asks an svnserve in its own language, one question after another.
+
+A client for each question means two processes and a sandbox; planning a revision asks half a dozen. Here one svnserve,
+confined and as the repository's owner, is asked as long as there are questions, and ended a minute after the last.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from custody.model.errors import Unavailable
+from custody.workflows.archive import ADDED, CHANGED, DELETED, REPLACED, Change, Entry, Meta
+from custody.workflows.calling import Failed
+from custody.workflows.kept_open import Pool
+from custody.workflows.svn_folder import SvnFolder
+
+LONGEST = 1 << 30  # of one string
+DEEPEST = 20
+_HELLO = b"( 2 ( edit-pipeline svndiff1 absent-entries depth mergeinfo log-revprops ) %d:%s 7:custody ( ) ) "
+_SPACE = b" \n"
+
+
+class Wire:
+    """One svnserve. It is used by one thread at a time, and not again after anything went wrong."""
+
+    def __init__(self, folder: SvnFolder) -> None:
+        self.where, self.used = folder.where, time.monotonic()
+        self._settings = tempfile.TemporaryDirectory(prefix="custody-svn-")
+        try:
+            argv = [folder.tunnel(Path(self._settings.name), writing=False)]
+            pipe = subprocess.PIPE
+            self._process = subprocess.Popen(
+                argv, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, cwd="/", bufsize=0
+            )
+        except BaseException:
+            self._settings.cleanup()
+            raise
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._in, self._out = self._process.stdin.fileno(), self._process.stdout.fileno()
+        self._buffer, self._until = bytearray(), time.monotonic() + 60
+        self._poll = select.poll()
+        self._poll.register(self._out, select.POLLIN | select.POLLHUP)
+        url = folder.url.encode()
+        try:
+            self._answer()
+            self._send(_HELLO % (len(url), url))
+            self._answer()
+            self._send(b"( EXTERNAL ( 0: ) ) ")
+            self._answer()
+            self._answer()
+        except BaseException:
+            self.close()
+            raise
+
+    def ask(self, name: str, words: bytes, seconds: float) -> Any:
+        """The answer to a command; `Failed` with Subversion's codes if it is an error."""
+        self.begin(name, words, seconds)
+        return self._answer()
+
+    def begin(self, name: str, words: bytes, seconds: float) -> None:
+        self._until = time.monotonic() + seconds
+        self._send(b"( %s ( %s ) ) " % (name.encode(), words))
+        self._answer()  # who we are is known
+
+    def item(self) -> Any:
+        """The next that it says: a number, a string as bytes, a word as text, or a list of such."""
+        return self._item(self._token(), 0)
+
+    def end(self) -> None:
+        self._answer()
+
+    def _answer(self) -> Any:
+        said = self.item()
+        if not isinstance(said, list) or len(said) != 2 or said[0] not in ("success", "failure"):
+            raise self._odd()
+        if said[0] == "failure":
+            told = [f"E{error[0]:06d}: {error[1].decode('utf-8', 'replace')}" for error in said[1]]
+            raise Failed(1, "\n".join(f"svn: {one}" for one in told))
+        return said[1]
+
+    def _item(self, token: bytes, depth: int) -> Any:
+        if token == b"(":
+            if depth > DEEPEST:
+                raise self._odd()
+            found = []
+            while (inner := self._token()) != b")":
+                found.append(self._item(inner, depth + 1))
+            return found
+        if token.endswith(b":"):
+            return self._bytes(int(token[:-1]))
+        return int(token) if token.isdigit() else token.decode("ascii", "replace")
+
+    def _token(self) -> bytes:
+        at = 0
+        while True:
+            while at < len(self._buffer) and self._buffer[at] in _SPACE:
+                at += 1
+            end = at
+            while end < len(self._buffer):
+                letter = self._buffer[end]
+                if letter == 58:  # a string follows
+                    token = bytes(self._buffer[at : end + 1])
+                    if not token[:-1].isdigit() or len(token) > 12:
+                        raise self._odd()
+                    del self._buffer[: end + 1]
+                    return token
+                if letter in _SPACE:
+                    token = bytes(self._buffer[at:end])
+                    del self._buffer[: end + 1]
+                    return token
+                end += 1
+            if end - at > 200:
+                raise self._odd()
+            self._fill()
+
+    def _bytes(self, size: int) -> bytes:
+        if size > LONGEST:
+            raise self._odd()
+        while len(self._buffer) < size:
+            self._fill()
+        found = bytes(self._buffer[:size])
+        del self._buffer[:size]
+        return found
+
+    def _fill(self) -> None:
+        left = self._until - time.monotonic()
+        if left <= 0 or not self._poll.poll(left * 1000):
+            raise Unavailable("svnserve gave no answer in time", code="archive.silent", where=self.where)
+        piece = os.read(self._out, 1 << 18)
+        if not piece:
+            raise self._odd()
+        self._buffer += piece
+
+    def _send(self, data: bytes) -> None:
+        try:
+            os.write(self._in, data)
+        except BrokenPipeError:
+            raise self._odd() from None
+
+    def _odd(self) -> Unavailable:
+        return Unavailable("svnserve ended without an answer", code="archive.unreachable", where=self.where)
+
+    @property
+    def alive(self) -> bool:
+        return self._process.poll() is None
+
+    def close(self) -> None:
+        self._process.kill()
+        with self._process:
+            pass
+        self._settings.cleanup()
+
+
+def text(value: str) -> bytes:
+    data = value.encode("utf-8", "surrogateescape")
+    return b"%d:%s" % (len(data), data)
+
+
+_ACTIONS = {"A": ADDED, "M": CHANGED, "D": DELETED, "R": REPLACED}
+_POOL = Pool[Wire]()
+T = TypeVar("T")
+
+
+class Questions:
+    """What is asked of a repository on this machine again and again. `Failed` has Subversion's codes."""
+
+    def __init__(self, folder: SvnFolder) -> None:
+        self._folder = folder
+
+    def _key(self) -> tuple[str, int, int]:
+        """Another repository in its place, or another owner, is asked by another process."""
+        return self._folder.identity()
+
+    def _with(self, work: Callable[[Wire], T]) -> T:
+        """An error that svnserve tells is an answer: it can be asked again."""
+        with _POOL.one(self._key(), lambda: Wire(self._folder)) as wire:
+            try:
+                return work(wire)
+            except Failed as error:
+                told = error
+        raise told
+
+    def _ask(self, name: str, words: bytes, seconds: float) -> Any:
+        return self._with(lambda wire: wire.ask(name, words, seconds))
+
+    def kind(self, path: str, revision: int, seconds: float = 120) -> str:
+        """file, dir or none."""
+        return str(self._ask("check-path", b"%s ( %d ) " % (text(path), revision), seconds)[0])
+
+    def entries(self, path: str, revision: int, seconds: float = 120) -> list[Entry]:
+        said = self._ask("get-dir", b"%s ( %d ) false true ( kind ) " % (text(path), revision), seconds)
+        base = f"{path}/" if path else ""
+        found = [(entry[0].decode("utf-8", "surrogateescape"), entry[1] == "dir") for entry in said[2]]
+        return [Entry(base + name, is_folder) for name, is_folder in sorted(found)]
+
+    def head(self, path: str, revision: int, most: int, seconds: float = 120) -> tuple[bytes, int]:
+        def work(wire: Wire) -> tuple[bytes, int]:
+            wire.ask("get-file", b"%s ( %d ) false true " % (text(path), revision), seconds)
+            kept, total = bytearray(), 0
+            while piece := wire.item():
+                kept += piece[: max(0, most - len(kept))]
+                total += len(piece)
+            wire.end()
+            return bytes(kept), total
+
+        return self._with(work)
+
+    def log(self, revision: int, seconds: float = 120) -> tuple[Meta, list[Change]] | None:
+        """All that is known of a revision, in one question."""
+        words = b"( 0: ) ( %d ) ( %d ) true false 0 false all-revprops ( ) " % (revision, revision)
+
+        def work(wire: Wire) -> Any:
+            found = None
+            wire.begin("log", words, seconds)
+            while (entry := wire.item()) != "done":
+                if isinstance(entry, list) and entry and entry[0] == "failure":
+                    raise Failed(1, f"svn: E{entry[1][0][0]:06d}")
+                found = entry
+            wire.end()
+            return found
+
+        found = self._with(work)
+        return (_meta(found), _changes(found)) if found else None
+
+
+def _meta(entry: Any) -> Meta:
+    said: Mapping[str, str] = {_text(name): _text(value) for name, value in (entry[8] if len(entry) > 8 else ())}
+    author, date, message = (_text(entry[at][0]) if entry[at] else "" for at in (2, 3, 4))
+    own = ("svn:log", "svn:author", "svn:date")
+    author, date, message = (
+        found or said.get(name, "")
+        for found, name in zip((author, date, message), (own[1], own[2], own[0]), strict=True)
+    )
+    properties = {name: value for name, value in said.items() if name not in own}
+    return Meta(entry[1], id=str(entry[1]), author=author, date=date, message=message, properties=properties)
+
+
+def _changes(entry: Any) -> list[Change]:
+    found = []
+    for path, action, copied, *_ in entry[0]:
+        source, number = (_text(copied[0]).lstrip("/"), int(copied[1])) if copied else ("", None)
+        found.append(Change(_text(path).lstrip("/"), _ACTIONS[action], source, number))
+    return sorted(found, key=lambda change: change.path)
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "replace")

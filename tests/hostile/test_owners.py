@@ -1,0 +1,147 @@
+"""Whose a repository is: one that is not ours is refused, unless an operator agrees, and only for the owner it has."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from custody.cli.archive import app
+from custody.model.errors import Refused
+from custody.model.grant import REPOSITORY
+from custody.stores import Store, open_store
+from custody.workflows import hooks
+from custody.workflows.archives import Archives
+from custody.workflows.folder import FolderArchive
+from custody.workflows.notify import reconcile
+from custody.workflows.serving import reconcile_all
+from hostile.stage import ENV, NOBODY
+from prove.plugin import Tell
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs owners of its own")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with open_store(f"sqlite:///{tmp_path / 'custody.db'}") as opened:
+        yield opened
+
+
+@pytest.fixture(params=["git", "svn"])
+def theirs(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    path = tmp_path / f"theirs.{request.param}"
+    make = ["git", "init", "-q", "--bare"] if request.param == "git" else ["svnadmin", "create"]
+    subprocess.run([*make, str(path)], check=True, env=ENV)
+    own(path, NOBODY)
+    return path
+
+
+def own(path: Path, uid: int) -> None:
+    for folder, folders, files in os.walk(path):
+        for name in (folder, *(os.path.join(folder, name) for name in (*folders, *files))):
+            os.chown(name, uid, uid, follow_symlinks=False)
+
+
+def archive(store: Store, *words: str) -> Result:
+    return CliRunner().invoke(app, [*words, "--store", store.url])
+
+
+@pytest.mark.proves("P5")
+def test_it_is_refused_until_an_operator_agrees_and_that_is_on_record(store: Store, theirs: Path, tell: Tell) -> None:
+    refused = archive(store, "add", "proj", str(theirs))
+    assert isinstance(refused.exception, Refused)
+    assert refused.exception.code == "archive.foreign"
+    assert "belongs to nobody" in refused.exception.message
+    assert "--foreign" in refused.exception.hint
+    assert Archives(store).list() == ()
+    assert archive(store, "add", "proj", str(theirs), "--foreign").exit_code != 0, "without a reason"
+    done = archive(store, "add", "proj", str(theirs), "--foreign", "--why", "the press keeps it")
+    assert done.exit_code == 0, done.output
+    (grant,) = store.grants.list("archive/proj")
+    assert (grant.what, grant.value, grant.why) == (REPOSITORY, f"uid:{NOBODY}", "the press keeps it")
+    assert not hooks.is_installed(theirs), "nothing is written there"
+    assert [path for path in theirs.rglob("*") if path.lstat().st_uid != NOBODY] == []
+    tell("", tries=1, got_through=0)
+
+
+@pytest.mark.proves("P5")
+def test_another_owner_ends_what_was_granted_and_nothing_more_is_taken_in(
+    store: Store, theirs: Path, tell: Tell
+) -> None:
+    archive(store, "add", "proj", str(theirs), "--foreign", "--why", "agreed")
+    own(theirs, 12345)
+    reconcile_all(store)
+    kept = Archives(store).get("proj")
+    assert "uid 12345" in kept.frozen
+    assert store.grants.of("archive/proj", REPOSITORY) == []
+    assert "is frozen" in str(Archives(store).workable("proj"))
+    assert archive(store, "thaw", "proj", "--why", "x").exit_code != 0
+    wrong = archive(store, "grant", "proj", "repository", f"uid:{NOBODY}", "--why", "x")
+    assert wrong.exit_code != 0, "it is not theirs any more"
+    assert archive(store, "grant", "proj", "repository", "uid:12345", "--why", "they moved").exit_code == 0
+    assert archive(store, "thaw", "proj", "--why", "they moved").exit_code == 0
+    assert reconcile(store, Archives(store).get("proj")) == 0
+    tell("", tries=1, got_through=0)
+
+
+def test_what_was_withdrawn_is_asked_for_again_in_words(store: Store, theirs: Path) -> None:
+    archive(store, "add", "proj", str(theirs), "--foreign", "--why", "agreed")
+    assert archive(store, "withdraw", "proj", "repository", f"uid:{NOBODY}", "--why", "no more").exit_code == 0
+    reconcile_all(store)
+    assert "belongs to nobody" in Archives(store).out_of_reach("proj")
+
+
+@pytest.mark.proves("P5")
+@pytest.mark.parametrize("part", ["hooks", "config", "objects"])
+def test_one_that_is_ours_but_for_a_part_is_not_ours(store: Store, tmp_path: Path, part: str, tell: Tell) -> None:
+    path = tmp_path / "ours.git"
+    subprocess.run(["git", "init", "-q", "--bare", str(path)], check=True, env=ENV)
+    os.chown(path / part, NOBODY, NOBODY)
+    with pytest.raises(Refused) as caught:
+        Archives(store).add("proj", "git", str(path), "ada")
+    assert caught.value.code == "archive.foreign"
+    os.chown(path / part, 0, 0)
+    (path / part).chmod(0o777)
+    with pytest.raises(Refused, match="others may write"):
+        Archives(store).add("proj", "git", str(path), "ada")
+    (path / part).chmod(0o755)
+    assert Archives(store).add("proj", "git", str(path), "ada")
+    tell("", tries=2, got_through=0)
+
+
+@pytest.mark.proves("P5")
+def test_plain_folders_of_somebody_else_are_not_read_at_all(store: Store, tmp_path: Path, tell: Tell) -> None:
+    kept = FolderArchive.make(tmp_path / "kept")
+    content = kept.folder / "1" / "content"
+    content.mkdir(parents=True)
+    (content / "taken").symlink_to("/etc/shadow")
+    (content.parent / "about.json").write_text('{"author": "x", "message": "x", "properties": {}}')
+    own(kept.folder, NOBODY)
+    with pytest.raises(Refused) as caught:
+        Archives(store).add("proj", "folder", str(kept.folder), "ada", foreign="agreed")
+    assert caught.value.code == "archive.foreign"
+    tell("", tries=1, got_through=0)
+
+
+@pytest.mark.proves("P5")
+def test_a_hook_is_installed_by_the_owner_alone(theirs: Path, tmp_path: Path, tell: Tell) -> None:
+    place = tmp_path / "elsewhere"
+    place.mkdir()
+    for file in (theirs / "hooks").iterdir():
+        file.unlink()
+    (theirs / "hooks").rmdir()
+    (theirs / "hooks").symlink_to(place)
+    for install in (
+        lambda: hooks.install(theirs, ["/bin/true"]),
+        lambda: hooks.install_for_store(theirs, ["/bin/true"], "proj", "sqlite:///x"),
+        lambda: hooks.install_for_api(theirs, "http://127.0.0.1", "proj", "token"),
+        lambda: hooks.uninstall(theirs),
+    ):
+        with pytest.raises(Refused):
+            install()
+    assert list(place.iterdir()) == []
+    tell("", tries=4, got_through=0)

@@ -112,6 +112,18 @@ def drop(blobs: Blobs, channel: int, gone: Iterable[Found]) -> None:
             blobs.delete(media.name_of(str(channel), digest))
 
 
+def drop_orphans(blobs: Blobs, channel: int, messages: Table) -> int:
+    """Files whose message was erased, and that a crash left; answers how many messages had some."""
+    named = {
+        message_of(row.message)
+        for table in (files_of(blobs, channel), assets_of(blobs, channel))
+        for row in _rows(table)
+    }
+    erased = [found for one in sorted(named) if (found := messages.search(one)) and found.deleted_at]
+    drop(blobs, channel, erased)
+    return len(erased)
+
+
 def _rows(table: Table) -> Iterator[Found]:
     return (row for row in table.between() if row.versions)
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from custody.channels import rounds, trust, walk
 from custody.channels.keeping import Kept, Live
-from custody.channels.mirror import Mirror, channels, item_id, noted
+from custody.channels.mirror import Mirror, channels, item_id, noted, number_of
 from custody.model.errors import BadInput
 from custody.model.event import NewEvent
 from custody.model.item import Item, NewItem
@@ -62,15 +62,17 @@ class Settled:
 
 def settle(mirror: Mirror, item: Item, live: Live, kept: Kept, found: walk.Found) -> Settled:
     """Erase what is due, as far as the brake has room. An operator's word permits what was confirmed by then."""
-    policy, number = policy_of(mirror, item), int(item.id.removeprefix("channel/"))
+    policy, number = policy_of(mirror, item), number_of(item)
     if not policy.erases:
         return _told(item, number, 0, 0)
     now, detail = live.now(), item.detail
     believed, kept_back = (_moment(detail.get(name)) for name in ("believed", "disbelieved"))
     gone = {one: since for one, since in kept.gone() if since > kept_back}
     due = [one for one, since in gone.items() if since + policy.days * DAY <= now]
+    later = min((since for one, since in gone.items() if one not in set(due)), default=None)
+    then = trust.stamp(int(later + policy.days * DAY)) if later is not None else ""
     if not due:
-        return _told(item, number, 0, 0)
+        return _told(item, number, 0, 0, then)
     permitted = [one for one in due if gone[one] <= believed]
     braked = [one for one in due if gone[one] > believed]
     if braked:
@@ -78,8 +80,13 @@ def settle(mirror: Mirror, item: Item, live: Live, kept: Kept, found: walk.Found
         room = _room(mirror, item, kept.count(), max(len(doubted), rounds.denied(item, believed)), now)
         permitted += braked[:room]
         braked = braked[room:]
-    erased = _erase(mirror, item, live, kept, permitted[:AT_ONCE], found.witness) if permitted else []
-    return _told(item, number, len(erased), len(braked))
+    batch = permitted[:AT_ONCE]
+    if counted := sum(gone[one] > believed for one in batch):
+        _take(mirror, item, counted, now)
+    erased = walk.erase(live, kept, batch, found.witness) if batch else []
+    if len(permitted) > AT_ONCE:
+        then = trust.stamp(now)
+    return _told(item, number, len(erased), len(braked), then)
 
 
 def _room(mirror: Mirror, item: Item, kept: int, denied: int, now: int) -> int:
@@ -91,13 +98,10 @@ def _room(mirror: Mirror, item: Item, kept: int, denied: int, now: int) -> int:
     return max(0, min(trust.quota(kept) - _today(item.detail, now), of_guild))
 
 
-def _erase(mirror: Mirror, item: Item, live: Live, kept: Kept, ids: list[int], witness: int) -> list[int]:
-    """The quota is taken before: a crash makes us count too many, never too few."""
-    now = live.now()
-    taken = {"since": trust.stamp(now), "count": _today(item.detail, now) + len(ids)}
-    number = int(item.id.removeprefix("channel/"))
-    mirror.store.records.put((noted(number, erasing=taken),), (), "deletions")
-    return walk.erase(live, kept, ids, witness)
+def _take(mirror: Mirror, item: Item, count: int, now: int) -> None:
+    """The quota is taken before: a crash makes us count too many, never too few. A word needs none."""
+    taken = {"since": trust.stamp(now), "count": _today(item.detail, now) + count}
+    mirror.store.records.put((noted(number_of(item), erasing=taken),), (), "deletions")
 
 
 def _today(detail: Mapping[str, Any], now: int) -> int:
@@ -110,8 +114,11 @@ def _moment(text: Any) -> int:
     return trust.moment(str(text)) if text else -1
 
 
-def _told(item: Item, number: int, erased: int, waiting: int) -> Settled:
-    items = (noted(number, brake=waiting),) if waiting != item.detail.get("brake", 0) else ()
+def _told(item: Item, number: int, erased: int, waiting: int, then: str = "") -> Settled:
+    """What is noted: how many the brake keeps back, and when the next one is due."""
+    facts = {"brake": waiting, "erase_at": then}
+    changed = {name: value for name, value in facts.items() if (item.detail.get(name) or type(value)()) != value}
+    items = (noted(number, **changed),) if changed else ()
     events: tuple[NewEvent, ...] = ()
     if erased:
         events += (NewEvent(item.id, "erased", detail={"messages": erased}),)
@@ -131,4 +138,5 @@ def believed(kept: Kept, upto: int) -> list[int]:
 def say(mirror: Mirror, channel: int, *, upto: int, why: str, who: str, word: str, count: int) -> None:
     """Write down that what was confirmed by then is believed, or is to be kept for ever."""
     event = NewEvent(item_id(channel), word, detail={"up to": trust.stamp(upto), "messages": count, "why": why})
-    mirror.store.records.put((noted(channel, **{word: trust.stamp(upto)}),), (event,), who)
+    now = trust.stamp(mirror.store.now())
+    mirror.store.records.put((noted(channel, erase_at=now, **{word: trust.stamp(upto)}),), (event,), who)

@@ -60,12 +60,16 @@ class Kept:
     def __init__(self, mirror: Mirror, channel: int, table: Table | None = None) -> None:
         self._mirror, self._channel = mirror, channel
         self._table, self._seen = table or mirror.table(channel), mirror.seen(channel)
+        self._coverage: Coverage | None = None
         self.added = self.edited = self.marked = 0
         self.revived, self.unread = list[int](), list[str]()
 
     @property
     def coverage(self) -> Coverage:
-        return Coverage.read(self._table.mark)
+        """Read once: others may say more meanwhile, and marks are joined when they are written."""
+        if self._coverage is None:
+            self._coverage = Coverage.read(self._table.mark)
+        return self._coverage
 
     def keep(self, page: Page, spans: Sequence[Span]) -> None:
         """Files first, then messages with the mark in one commit, then what is told without an edit."""
@@ -82,6 +86,7 @@ class Kept:
         threads.remember(self._mirror, self._channel, here)
         if fresh or grown != before:
             self._table.upsert(fresh, grown.mark() if grown != before else "", trust.stamp(page.at), revive=False)
+        self._coverage = grown
         self._noted([raw for one, raw in sights.items() if known.get(one) is not None], page.at)
 
     def _known(self, ids: Sequence[int], coverage: Coverage) -> dict[int, Raw | None]:
@@ -112,9 +117,12 @@ class Kept:
         return trust.doubt_of(row.message) if row and row.versions else Doubt()
 
     def mark(self, ids: Iterable[int], mark: Mark) -> None:
-        doubts = {one: self.doubt(one).marked(mark) for one in ids}
-        self._seen.upsert([_row(one, doubt) for one, doubt in sorted(doubts.items())])
-        self.marked += len(doubts)
+        """What says nothing new is not written: the same page again, or anything about what is confirmed."""
+        doubts = {one: self.doubt(one) for one in ids}
+        news = {one: doubt.marked(mark) for one, doubt in doubts.items() if _is_news(doubt, mark)}
+        if news:
+            self._seen.upsert([_row(one, doubt) for one, doubt in sorted(news.items())])
+        self.marked += len(news)
 
     def _noted(self, messages: Sequence[Raw], at: int) -> None:
         """What was shown is there: how it was last seen is kept, and nothing speaks against it any more."""
@@ -155,6 +163,11 @@ class Kept:
         self._table.delete([row.id for row in rows], self._mirror.stamp())
         attachments.drop(self._mirror.blobs, self._channel, rows)
         self._seen.delete(ids)
+
+
+def _is_news(doubt: Doubt, mark: Mark) -> bool:
+    same = mark[1] != NO_SUCH and any(known[1:] == mark[1:] for known in doubt.marks)
+    return mark[1] == trust.WORD or (doubt.confirmed() is None and not same)
 
 
 def _row(one: int, doubt: Doubt) -> dict[str, object]:

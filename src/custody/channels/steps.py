@@ -360,8 +360,12 @@ def removed(channel: int, why: str = "") -> Told:
 
 
 def sweep(mirror: Mirror, channel: int) -> Told:
-    """Blobs that a crash in the middle of a split left behind. Fresh ones may be a writer's that is at work now."""
+    """Blobs that a crash in the middle of a split left behind, and files that one in the middle of an erasure did.
+
+    Fresh blobs may be a writer's that is at work now.
+    """
     before = mirror.now() - ORPHANED
+    attachments.drop_orphans(mirror.blobs, channel, mirror.table(channel))
     swept = [name for table in mirror.tables(channel) for name in table.sweep(before)]
     event = NewEvent(item_id(channel), "swept", detail={"blobs": len(swept)})
     return Told({"blobs": len(swept)}, events=(event,) if swept else ())

@@ -208,6 +208,10 @@ class Doubt:
                 return at
         return None
 
+    def is_open(self, now: int) -> bool:
+        """Would one more look say more? Not once it is confirmed, and not soon after a refusal."""
+        return self.confirmed() is None and not any(kind == NO_SUCH and now - at < APART for at, kind, _ in self.marks)
+
     @property
     def spoken(self) -> bool:
         """An operator has said so."""

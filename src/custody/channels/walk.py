@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Protocol
 
 from custody.channels.crawl import Coverage, Gap
@@ -167,8 +168,9 @@ def closer(service: Service, archive: Archive, found: Found, most: int = MOST_LO
 
     Answers how many were denied. A suspect that is shown is kept, and what spoke against it is void.
     """
-    refused = list[int]()
-    for one in sorted(found.suspects, reverse=True)[:most]:
+    refused, now = list[int](), service.now()
+    worth = (one for one in sorted(found.suspects, reverse=True) if archive.doubt(one).is_open(now))
+    for one in islice(worth, most):
         at = service.now()
         answer, raw = service.message(one)
         if raw is not None:
@@ -200,20 +202,27 @@ def again(service: Service, archive: Archive, cursor: int, found: Found) -> int 
 
 
 def erase(service: Service, archive: Archive, due: Sequence[int], witness: int) -> list[int]:
-    """Erase messages that are gone there, after one more look at each, beside one that answers; answers which.
+    """Erase messages that are gone there, after two more looks at each, round one that answers; answers which.
 
     Where none is left to answer, only those go that an operator has spoken for.
     """
-    denied = list[int]()
-    for one in due:
+    denied = _refused(service, archive, due)
+    alone = not witness or not denied or service.message(witness)[1] is None
+    sure = [one for one in denied if (doubt := archive.doubt(one)).confirmed() and (doubt.spoken or not alone)]
+    gone = [one for one in _refused(service, archive, sure) if archive.doubt(one).confirmed()]
+    if gone:
+        archive.erase(gone)
+    return gone
+
+
+def _refused(service: Service, archive: Archive, ids: Sequence[int]) -> list[int]:
+    """Those of these that are refused by their number; one that is shown is kept, and no longer doubted."""
+    refused = list[int]()
+    for one in ids:
         at = service.now()
         answer, raw = service.message(one)
         if raw is not None:
             archive.shown(raw, at)
         elif answer == NO_SUCH:
-            denied.append(one)
-    alone = not witness or not denied or service.message(witness)[1] is None
-    gone = [one for one in denied if (doubt := archive.doubt(one)).confirmed() and (doubt.spoken or not alone)]
-    if gone:
-        archive.erase(gone)
-    return gone
+            refused.append(one)
+    return refused

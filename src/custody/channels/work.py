@@ -233,8 +233,9 @@ def _due_anyway(mirror: Mirror, item: Item) -> Request | None:
         return Request("sync", channel, why=f"tried again: {trouble.get('what')}") if due else None
     if item.detail.get("mirrored") != "yes" or item.detail.get("kind") in POSTS_ONLY:
         return None
-    if (again := item.detail.get("look_again")) and trust.moment(str(again)) <= now:
-        return Request("sync", channel, why="some messages were not shown: a second look")
+    for name, why in (("look_again", "some messages were not shown"), ("erase_at", "some are to be erased")):
+        if (then := item.detail.get(name)) and trust.moment(str(then)) <= now:
+            return Request("sync", channel, why=why)
     if rounds.is_due(mirror, item, Coverage.read(mirror.table(channel).mark)):
         return Request("sync", channel, why="every message is to be seen again")
     return None

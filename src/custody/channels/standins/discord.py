@@ -104,7 +104,9 @@ class Standin:
             return Reply(403, "<html>error code: 1010</html>")
         if headers.get("Authorization") != f"Bot {self.switches.token}":
             return Reply(401, {"message": "401: Unauthorized", "code": 0})
-        return self._routed(path.removeprefix("/api/v10"), query)
+        path = path.removeprefix("/api/v10")
+        reply = self._routed(path, query)
+        return self.switches.odd(path, query, reply) if self.switches.odd else reply
 
     def _routed(self, path: str, query: dict[str, str]) -> Reply:
         for pattern, handle in ROUTES:

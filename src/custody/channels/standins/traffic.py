@@ -39,6 +39,7 @@ class Switches:
     no_private_threads: bool = False  # without MANAGE_THREADS
     file_trouble: Callable[[str], int | str | None] | None = None  # by path: a status, a place to go to, or "short"
     between_pages: Callable[[int, int], None] | None = None  # channel, number of the page: edits, deletions
+    odd: Callable[[str, dict[str, str], Reply], Reply | None] | None = None  # path, query, what would be answered
     after_ascends: bool = False  # as servers do that are not Discord
     resets_in_ms: bool = False
 

@@ -39,6 +39,7 @@ from custody.ingest.serving import kinds
 from custody.ingest.setup import IngestConfig, open_world
 from custody.ingest.states import BATCH_KIND, JOB, JOB_KIND, STEPS
 from custody.ingest.submission import Submission, submit
+from custody.model.acting import system
 from custody.model.job import NewJob
 from custody.model.outcome import Passed
 from custody.stores import open_store
@@ -68,7 +69,7 @@ def fan_out(url: str, folder: Path, rows: int) -> float:
         world = open_world(store, IngestConfig(), folder)
         write_manifest(folder / "batch.checkm", rows)
         staged = world.staging.put_file(folder / "batch.checkm")
-        batch, _ = submit(store, Submission("papers", staged.url, "batch-manifest"), None, "bench")
+        batch, _ = submit(store, Submission("papers", staged.url, "batch-manifest"), None, system("bench"))
         only = [kind for kind in kinds(world) if kind.kind == BATCH_KIND and kind.state == "pending"]
         started = time.perf_counter()
         Worker(store, Serving(tuple(only)), Settings(threads=1, schedules=False)).run_until_idle()

@@ -26,6 +26,7 @@ from pathlib import Path
 from bench.server import database, postgres
 from custody.cli.applications import machines
 from custody.ingest.states import JOB_KIND, MACHINES
+from custody.model.acting import system
 from custody.model.event import NewEvent
 from custody.model.item import NewItem
 from custody.model.job import Filter, NewJob
@@ -74,7 +75,7 @@ def fill(store: Store, count: int) -> None:
                 state = "pending" if n % 60 == 0 else "held" if n % 60 == 3 else "completed"
                 payload = {"title": f"Object {n}"}
                 jobs.append(NewJob(JOB_KIND, payload, machine=ingest, state=state, collection=collection))
-        store.queue.submit(jobs, "bench")
+        store.queue.submit(jobs, system("bench"))
     for at in range(0, count // 20, 500):
         items = [
             NewItem(f"ark:/99999/fk4{n:07}", frozenset({"object"}), detail={"title": f"{n}"})

@@ -7,9 +7,10 @@ a lost answer is found out inside the verb.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
+from custody.model.acting import PROGRAM, Acting
 from custody.model.errors import CustodyError
 from custody.model.event import Event, NewEvent
 from custody.model.item import Item, Latest, NewItem
@@ -32,7 +33,7 @@ class SubmittedJob(Protocol):
 class Queue(Protocol):
     """Jobs: submit, claim, renew, settle, move, get, why, and time."""
 
-    def submit(self, jobs: Sequence[NewJob], agent: str = "") -> Sequence[SubmittedJob]: ...
+    def submit(self, jobs: Sequence[NewJob], acting: Acting = PROGRAM) -> Sequence[SubmittedJob]: ...
 
     def ready_queues(self, prefix: str, after: str = "", limit: int = 64) -> list[str]: ...
 
@@ -85,7 +86,7 @@ class WholeQueue(Queue, Protocol):
         """Why this batch cannot be made into jobs now; empty when it can."""
         ...
 
-    def submit_one(self, job: NewJob, agent: str = "") -> SubmittedJob: ...
+    def submit_one(self, job: NewJob, acting: Acting = PROGRAM) -> SubmittedJob: ...
 
     def by_key(self, kind: str, key: str) -> Job | None: ...
 
@@ -155,7 +156,7 @@ class Records(Protocol):
 class Schedules(Protocol):
     """What becomes due."""
 
-    def run_due(self, agent: str = "scheduler") -> int: ...
+    def run_due(self, agent: str = "scheduler", ended: Callable[[str], str] | None = None) -> int: ...
 
     def next_due(self) -> int | None: ...
 
@@ -182,6 +183,8 @@ class Store(Protocol):
         ...
 
     def new_move(self) -> str: ...
+
+    def acting_since(self) -> int: ...
 
     def listen(self) -> str: ...
 

@@ -16,6 +16,7 @@ from custody.cli.config import read
 from custody.cli.doctor import Finding, examine
 from custody.history.keys import load_key, make_key
 from custody.history.ledger import seal_once
+from custody.model.acting import system
 from custody.model.item import NewItem
 from custody.model.job import NewJob
 from custody.model.schedule import Schedule
@@ -131,7 +132,7 @@ def miscounted(house: House) -> None:
 
 def still_schedule(house: House) -> None:
     with open_store(house.url, LongAgo()) as store:
-        store.schedules.put(Schedule("nightly", "every 1m", "sweep"), "eva")
+        store.schedules.put(Schedule("nightly", "every 1m", "sweep"), system("eva"))
     house.change("update schedule set zone = 'Mars/Base', spec = '* * * * *'")
     with open_store(house.url) as store:
         store.schedules.run_due()
@@ -142,13 +143,13 @@ def mended_schedule(house: House) -> None:
     """What was wrong with it is put right, and it still stands still."""
     still_schedule(house)
     with open_store(house.url) as store:
-        store.schedules.put(Schedule("nightly", "every 1m", "sweep"), "eva")
+        store.schedules.put(Schedule("nightly", "every 1m", "sweep"), system("eva"))
     house.seal(house.home / "witness.txt")
 
 
 def early_schedule(house: House) -> None:
     with open_store(house.url, FarAhead()) as store:
-        store.schedules.put(Schedule("nightly", "every 1h", "sweep"), "eva")
+        store.schedules.put(Schedule("nightly", "every 1h", "sweep"), system("eva"))
     house.seal(house.home / "witness.txt")
 
 

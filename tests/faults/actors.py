@@ -9,6 +9,7 @@ from typing import Any
 
 from custody.engine import Backoff, Kind, Serving, Work
 from custody.engine.commands import Operator
+from custody.model.acting import system
 from custody.model.errors import CustodyError, Unavailable
 from custody.model.event import NewEvent
 from custody.model.graph import Edge
@@ -126,7 +127,7 @@ class Client:
     def submit(self, jobs: Sequence[Job]) -> None:
         new = self.unsure.pop() if self.unsure and self.rng.random() < 0.5 else self._invent(jobs)
         try:
-            made = self.store.queue.submit_one(new, "client")
+            made = self.store.queue.submit_one(new, system("client"))
         except Unavailable:
             if new.key:
                 self.unsure.append(new)

@@ -27,6 +27,7 @@ from custody.ingest.standins.files import FileServer
 from custody.ingest.states import BATCH_KIND, JOB_KIND, MACHINES, STEPS
 from custody.ingest.submission import Submission, submit
 from custody.ingest.world import World
+from custody.model.acting import system
 from custody.model.job import Filter, Job
 from custody.model.machine import Machines
 from faults.audit import audit
@@ -79,7 +80,7 @@ class Archive:
 
     def _play(self, stage: Stage, world: World) -> None:
         given = Submission("papers", f"{self.server.url}/batch.checkm", "single-file-batch-manifest", "batch.checkm")
-        batch = stage.act("submit", lambda: submit(stage.store, given, "k1", "m")[0])
+        batch = stage.act("submit", lambda: submit(stage.store, given, "k1", system("m"))[0])
         if "mended" not in stage.notes:
             self.server.misbehave("/two.txt", "gone")
         _work(stage, world)

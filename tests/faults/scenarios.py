@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from custody.engine import Kind, Work
+from custody.model.acting import system
 from custody.model.event import NewEvent
 from custody.model.graph import Edge
 from custody.model.item import NewItem
@@ -248,7 +249,7 @@ def a_lane_is_paused(stage: Stage) -> None:
 
 @scenario
 def a_schedule_comes_due(stage: Stage) -> None:
-    stage.act("schedule", lambda: stage.store.schedules.put(Schedule("nightly", "every 12h", "parcel"), "ada"))
+    stage.act("schedule", lambda: stage.store.schedules.put(Schedule("nightly", "every 12h", "parcel"), system("ada")))
     for hours in (12, 24):
         stage.at(hours * 3600 + 1)
         stage.run(parcel(stage))

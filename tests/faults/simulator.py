@@ -21,6 +21,7 @@ from typing import TypeVar
 
 from custody.engine import Settings, Work, Worker
 from custody.engine.settler import Finished
+from custody.model.acting import system
 from custody.model.errors import CustodyError, Unavailable
 from custody.model.job import Answer, Change, Fold, Job, fold
 from custody.model.schedule import Schedule
@@ -109,7 +110,7 @@ class Simulation:
         self.danger = 4  # how often workers die
         self.desks = [self._desk() for _ in range(workers)]
         subscribe(self.truth, "checker", Trigger(past=frozenset({"seen"}), absent=frozenset({"checked"})))
-        self.truth.schedules.put(Schedule("nightly", "every 1h", "parcel"), "ada")
+        self.truth.schedules.put(Schedule("nightly", "every 1h", "parcel"), system("ada"))
 
     # The life of a simulation
 

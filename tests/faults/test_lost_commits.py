@@ -14,6 +14,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from custody.model.acting import system
 from custody.model.job import NewJob
 from custody.stores import Store, open_store
 from custody.stores.postgres.connection import Connection
@@ -61,7 +62,7 @@ def transaction_of(tx: Tx) -> str:
 
 
 WRITES: dict[str, Callable[[Tx], Any]] = {
-    "a job": lambda tx: submit_one(tx, NewJob("parcel", key="a"), "move-1", "ann").id,
+    "a job": lambda tx: submit_one(tx, NewJob("parcel", key="a"), "move-1", system("ann")).id,
     "a note without a move": lambda tx: tx.run("insert_event", subject="hold/x", seq=1, type="held", outcome="none",
                                                agent="ann", detail="{}", token=0, move=""),
     "a number drawn": lambda tx: tx.run("bump", name="arks", by=1)[0][0],
@@ -102,7 +103,7 @@ def test_an_id_that_the_server_does_not_know_any_more_was_not_committed(store: S
     disturb = once(lambda tx: restart(postgres))
 
     def work(tx: Tx) -> int:
-        job = submit_one(tx, NewJob("parcel", key="a"), "move-1", "ann").id
+        job = submit_one(tx, NewJob("parcel", key="a"), "move-1", system("ann")).id
         disturb(tx)
         return job
 
@@ -140,7 +141,7 @@ def test_what_was_committed_before_the_crash_is_recognised_and_not_done_again(
 
         def work(tx: Tx) -> int:
             runs.append(1)
-            return submit_one(tx, NewJob("parcel"), tx.new_move(), "ann").id
+            return submit_one(tx, NewJob("parcel"), tx.new_move(), system("ann")).id
 
         job = store.db.write(work)
         assert cut.is_set()

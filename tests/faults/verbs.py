@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
+from custody.model.acting import Acting
 from custody.model.job import Answer, Change, Claim, NewJob
 from custody.stores.database import Database
 from custody.stores.rows import Tx
@@ -32,11 +33,11 @@ class VerbDatabase(ABC):
     def write(self, work: Callable[[Tx], T]) -> T:
         return self.verb(lambda: self._db.write(work))
 
-    def submit(self, jobs: list[NewJob], move: str, agent: str) -> list[Submitted]:
-        return self.verb(lambda: self._db.submit(jobs, move, agent))
+    def submit(self, jobs: list[NewJob], move: str, acting: Acting) -> list[Submitted]:
+        return self.verb(lambda: self._db.submit(jobs, move, acting))
 
-    def submit_in(self, tx: Tx, jobs: Sequence[NewJob], move: str, agent: str) -> list[Submitted]:
-        return self._db.submit_in(tx, jobs, move, agent)
+    def submit_in(self, tx: Tx, jobs: Sequence[NewJob], move: str, acting: Acting) -> list[Submitted]:
+        return self._db.submit_in(tx, jobs, move, acting)
 
     def claim(self, queues: list[str], holder: str, lease: int, limit: int, move: str) -> list[Claim]:
         return self.verb(lambda: self._db.claim(queues, holder, lease, limit, move))

@@ -27,6 +27,7 @@ from custody.ingest.submission import Submission, submit
 from custody.ingest.world import World
 from custody.ingest.zookeeper import open_tree
 from custody.ingest.zookeeper.reading import Limits
+from custody.model.acting import system
 from custody.model.job import Filter, Job
 from custody.model.machine import Machines
 from custody.stores import Store, open_store
@@ -79,7 +80,7 @@ class Archive:
         return self.put(name, "".join(write(BATCH_OF_MANIFESTS, rows)).encode())
 
     def submit(self, payload: str, profile: str = "papers", key: str | None = None, **fields: object) -> int:
-        return submit(self.store, Submission(profile, payload, **fields), key, "depositor")[0]  # type: ignore[arg-type]
+        return submit(self.store, Submission(profile, payload, **fields), key, system("depositor"))[0]  # type: ignore[arg-type]
 
     def worker(self, **settings: object) -> Worker:
         serving = Serving(tuple(kinds(self.world, Backoff(first=0.01))))

@@ -13,6 +13,7 @@ from custody.ingest.setup import IngestConfig, open_world
 from custody.ingest.states import BATCH_KIND, JOB_KIND
 from custody.ingest.submission import Submission, submit
 from custody.ingest.world import World
+from custody.model.acting import system
 from custody.model.job import Filter
 from custody.stores import open_store
 from faults.crash import Memory, Stage, play, points
@@ -27,7 +28,9 @@ def long_manifest(world: World, rows: int) -> str:
 
 def fan_out(world: World, rows: int) -> int:
     """The batch, after only its own first step has been worked on."""
-    batch, _ = submit(world.store, Submission("papers", long_manifest(world, rows), "batch-manifest"), None, "m")
+    batch, _ = submit(
+        world.store, Submission("papers", long_manifest(world, rows), "batch-manifest"), None, system("m")
+    )
     only = [kind for kind in kinds(world) if kind.kind == BATCH_KIND and kind.state == "pending"]
     Worker(world.store, Serving(tuple(only)), Settings(threads=1, schedules=False)).run_until_idle()
     return batch
@@ -72,7 +75,7 @@ def test_a_crash_between_any_two_chunks_leaves_each_row_one_job(tmp_path: Path) 
     def story(stage: Stage) -> None:
         world = open_world(stage.store, IngestConfig(), tmp_path)
         given = Submission("papers", long_manifest(world, 510), "batch-manifest")
-        stage.act("submit", lambda: submit(stage.store, given, "k1", "m"))
+        stage.act("submit", lambda: submit(stage.store, given, "k1", system("m")))
         stage.run(*(kind for kind in kinds(world) if kind.kind == BATCH_KIND and kind.state == "pending"))
 
     verbs = play(story, memory.stage()).verbs

@@ -14,6 +14,7 @@ from custody.ingest.cleaning import delete_batch
 from custody.ingest.inline import manifest_of
 from custody.ingest.submission import Submission, submit
 from custody.ingest.tree import shown
+from custody.model.acting import system
 from custody.model.errors import BadInput, KeyConflict
 from ingest.bench import Archive, custody
 
@@ -23,7 +24,7 @@ def test_a_key_that_comes_back_after_clean_up_deposits_nothing_again(home: Archi
     first = home.submit(url, key="k1", type="file", filename="a.txt")
     home.run()
     delete_batch(home.store, home.batch(first), "ada", "long ago", home.world)
-    assert submit(home.store, Submission("papers", url, "file", "a.txt"), "k1", "m") == (first, False)
+    assert submit(home.store, Submission("papers", url, "file", "a.txt"), "k1", system("m")) == (first, False)
     home.run()
     assert list(home.store.queue.every()) == []
     assert len(home.world.inventory.list()) == 1
@@ -35,14 +36,14 @@ def test_a_key_taken_by_a_submission_that_died_is_finished_by_the_next_or_by_cle
     given = Submission("papers", home.put("a.txt", b"a"), "file", "a.txt")
     facts = {name: value for name, value in asdict(given).items() if value}
     assert keys.number_of(home.store, "k1", facts) is None, "died before the batch was made"
-    first, new = submit(home.store, given, "k1", "m")
+    first, new = submit(home.store, given, "k1", system("m"))
     assert new
     home.store.db.write(lambda tx: tx.run("handed_in_as", key="k1", batch=0, fingerprint=""))  # died after
-    assert submit(home.store, given, "k1", "m") == (first, False)
+    assert submit(home.store, given, "k1", system("m")) == (first, False)
     home.store.db.write(lambda tx: tx.run("handed_in_as", key="k1", batch=0, fingerprint=""))
     home.run()
     delete_batch(home.store, home.batch(first), "ada", "long ago", home.world)
-    assert submit(home.store, given, "k1", "m") == (first, False)
+    assert submit(home.store, given, "k1", system("m")) == (first, False)
 
 
 def test_another_program_that_hands_in_the_same_is_no_conflict(home: Archive) -> None:
@@ -57,7 +58,7 @@ def test_many_who_come_at_once_with_one_key_get_one_batch(home: Archive) -> None
 
     def hand_in() -> None:
         start.wait()
-        answers.append(submit(home.store, Submission("papers", "http://127.0.0.1/a", "file"), "k1", "m"))
+        answers.append(submit(home.store, Submission("papers", "http://127.0.0.1/a", "file"), "k1", system("m")))
 
     threads = [threading.Thread(target=hand_in) for _ in range(8)]
     for thread in threads:

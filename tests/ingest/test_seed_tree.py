@@ -25,6 +25,7 @@ from custody.ingest.submission import Submission, row_jobs, submit
 from custody.ingest.tree import id_of
 from custody.ingest.zookeeper import mending, open_tree
 from custody.ingest.zookeeper.opening import open_session, read_address
+from custody.model.acting import system
 from custody.model.job import Filter
 from custody.model.machine import Machines
 from custody.model.outcome import Failed, Outcome, Passed
@@ -391,7 +392,7 @@ def test_batch(bench: Bench, case: BatchCase) -> None:
 def test_a_submission_is_one_batch_with_all_its_nodes_and_nothing_else(bench: Bench) -> None:
     before = bench.tree()
     given = Submission("papers", "http://127.0.0.1/x", "file", submitter="ada", title="A title", creator="An author")
-    number, _ = submit(bench.store, given, None, "ada")
+    number, _ = submit(bench.store, given, None, system("ada"))
     after = bench.tree()
     uuid = after[f"/batches/{BID}/submission"]["batchID"]
     assert number == id_of(BID)

@@ -13,6 +13,7 @@ from importlib import resources
 import psycopg
 import pytest
 
+from custody.model.acting import system
 from custody.model.errors import BadInput, Unavailable, Unsafe
 from custody.model.job import NewJob
 from custody.stores import Store, open_store
@@ -315,12 +316,12 @@ def test_a_listener_whose_connection_is_lost_listens_again(database: str, quick_
 
 def test_a_thousand_jobs_go_in_together_and_in_their_order(here: Store) -> None:
     jobs = [NewJob(PARCEL, {"n": n}, key=f"k{n}" if n % 3 else None, lane=f"l{n % 7}") for n in range(1000)]
-    answers = here.queue.submit(jobs, "ann")
+    answers = here.queue.submit(jobs, system("ann"))
     assert [answer.id for answer in answers] == sorted({answer.id for answer in answers})
     assert all(answer.new for answer in answers)
     for n in (0, 1, 500, 999):
         job = here.queue.get(answers[n].id)
         assert (job.payload, job.key, job.lane) == ({"n": n}, jobs[n].key, jobs[n].lane)
-    again = here.queue.submit([*jobs[1:3], NewJob(PARCEL, {"n": 0}, key="new")], "ann")
+    again = here.queue.submit([*jobs[1:3], NewJob(PARCEL, {"n": 0}, key="new")], system("ann"))
     assert [answer.new for answer in again] == [False, False, True]
     assert [answer.id for answer in again[:2]] == [answers[1].id, answers[2].id]

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from custody.model.acting import system
 from custody.model.event import Event, NewEvent
 from custody.model.graph import Edge
 from custody.model.item import NewItem
@@ -121,12 +122,12 @@ def test_a_batch_means_what_its_jobs_mean_one_by_one(
     known: list[int] = []
     for round_ in range(12):
         jobs = new_jobs(chance, round_, known, parents)
-        made = one.queue.submit(jobs, "ann")
-        assert many.queue.submit(jobs, "ann") == made
+        made = one.queue.submit(jobs, system("ann"))
+        assert many.queue.submit(jobs, system("ann")) == made
         keyed = [job for job in jobs if job.key]  # asked for again, together with one that is new
         asked = [*keyed, NewJob("part", {"n": "late"}, lane="a", needs=[Edge(known[-1])] if known else [])]
-        again = one.queue.submit(asked, "ann")
-        assert many.queue.submit(asked, "ann") == again
+        again = one.queue.submit(asked, system("ann"))
+        assert many.queue.submit(asked, system("ann")) == again
         known += [each.id for each in made]
         clock.advance(2)
         assert one.queue.tick() == many.queue.tick()

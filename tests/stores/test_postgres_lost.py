@@ -13,6 +13,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from custody.model.acting import system
 from custody.model.errors import Unavailable
 from custody.model.event import NewEvent
 from custody.model.item import NewItem
@@ -152,7 +153,7 @@ def test_jobs_whose_answer_was_lost_are_found_in_the_order_in_which_they_were_as
         def run(self, name: str, **values: object) -> list[tuple[str]]:
             return {"a": [("job/12",), ("job/9",)], "b": [("job/100",), ("job/99",), ("job/98",)]}[str(values["move"])]
 
-    orders = [Order(NewJob("parcel"), move, "ann") for move in "aabbb"]
+    orders = [Order(NewJob("parcel"), move, system("ann")) for move in "aabbb"]
     found = found_again(Told(), orders)  # type: ignore[arg-type]
     assert found is not None
     assert [made.id for made in found] == [9, 12, 98, 99, 100]

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from custody.model.acting import system
 from custody.model.errors import BadInput
 from custody.model.graph import Edge
 from custody.model.job import NewJob
@@ -59,7 +60,7 @@ def test_every_field_arrives(store: Store) -> None:
         "part", {"text": 'tab\t "quoted" 100 % %s \\ ünï'}, key="k'", state="", priority=3, lane="a|b", place="here",
         collection="maps", delay=60, open=2, when_empty="queued", position=7, facts={"was": None},
     )  # fmt: skip
-    made = store.queue.get(store.queue.submit_one(job, "me").id)
+    made = store.queue.get(store.queue.submit_one(job, system("me")).id)
     assert (made.payload, made.key, made.priority, made.lane, made.place, made.collection) == (
         job.payload, job.key, 3, "a|b", "here", "maps"
     )  # fmt: skip

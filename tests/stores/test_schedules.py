@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from custody.model.acting import system
 from custody.model.errors import BadInput, NotFound
 from custody.model.job import NewJob
 from custody.model.schedule import Schedule, Wanted
@@ -34,7 +35,7 @@ def shown(slot: int, zone: str) -> str:
 
 
 def hourly(store: Store, **more: object) -> None:
-    store.schedules.put(Schedule("nightly", "every 1h", "sweep", **more), "eva")  # type: ignore[arg-type]
+    store.schedules.put(Schedule("nightly", "every 1h", "sweep", **more), system("eva"))  # type: ignore[arg-type]
 
 
 def outcomes(store: Store) -> list[str]:
@@ -93,7 +94,7 @@ def test_a_schedule_may_rather_skip_what_was_missed(store: Store, clock: HandClo
 
 
 def test_a_very_long_pause_is_recorded_without_a_row_for_every_slot(store: Store, clock: HandClock) -> None:
-    store.schedules.put(Schedule("nightly", "every 1m", "sweep"), "eva")
+    store.schedules.put(Schedule("nightly", "every 1m", "sweep"), system("eva"))
     clock.advance(seconds=30 * 24 * 3600)
     assert store.schedules.run_due() == 1
     assert store.records.events("schedule/nightly")[-1].detail["slots"] == 30 * 24 * 60 - 1
@@ -104,7 +105,7 @@ def test_a_schedule_that_cannot_be_run_is_paused_and_says_why_and_the_others_go_
     store: Store, clock: HandClock
 ) -> None:
     hourly(store)
-    store.schedules.put(Schedule("other", "every 1h", "dust"), "eva")
+    store.schedules.put(Schedule("other", "every 1h", "dust"), system("eva"))
     slot = clock.advance(seconds=3600)
     store.queue.submit_one(NewJob("sweep", {"by": "hand"}, key=f"nightly@{slot}"))
 
@@ -126,7 +127,7 @@ def test_what_many_schedules_have_missed_is_recorded_in_portions(
 ) -> None:
     names = [f"s{number}" for number in range(10)]
     for name in names:
-        store.schedules.put(Schedule(name, "every 1m", "sweep"), "eva")
+        store.schedules.put(Schedule(name, "every 1m", "sweep"), system("eva"))
     clock.advance(seconds=30 * 60)
     monkeypatch.setattr(timetable, "MOST_MISSED", 50)
     portions, write = [], store.db.write
@@ -224,7 +225,7 @@ def test_putting_the_same_schedule_again_forgets_no_slot(store: Store, clock: Ha
 def test_another_time_starts_from_now(store: Store, clock: HandClock, change: dict[str, str]) -> None:
     hourly(store)
     clock.advance(seconds=5 * 3600)
-    store.schedules.put(Schedule("nightly", kind="sweep", **change), "eva")  # type: ignore[arg-type]
+    store.schedules.put(Schedule("nightly", kind="sweep", **change), system("eva"))  # type: ignore[arg-type]
     following = store.schedules.next_due()
     assert following is not None
     assert following > clock.now()
@@ -254,7 +255,7 @@ def test_what_had_come_before_it_was_changed_is_not_dropped_in_silence(
     if change == "pause":
         store.schedules.pause("nightly", True, "eva")
     else:
-        store.schedules.put(Schedule("nightly", "every 2h", "dust"), "eva")
+        store.schedules.put(Schedule("nightly", "every 2h", "dust"), system("eva"))
     assert store.schedules.run_due() == 0
     assert outcomes(store) == ["missed"] * 5
     told = next(event for event in store.records.events("schedule/nightly") if event.type == "missed")
@@ -268,7 +269,7 @@ def test_a_schedule_that_was_paused_all_the_time_has_missed_nothing_when_its_tim
     store.schedules.pause("nightly", True, "eva")
     clock.advance(seconds=5 * 3600)
     store.schedules.pause("nightly", True, "eva")
-    store.schedules.put(Schedule("nightly", "every 2h", "dust"), "eva")
+    store.schedules.put(Schedule("nightly", "every 2h", "dust"), system("eva"))
     assert outcomes(store) == []
 
 
@@ -284,20 +285,21 @@ def test_what_is_not_said_when_a_schedule_is_changed_stays_as_it_is(store: Store
     before = Schedule(
         "nightly", "0 3 * * *", "sweep", {"deep": True}, "Europe/Copenhagen", "night", overlap="allow", missed="skip"
     )
-    store.schedules.put(before, "eva")
-    after = store.schedules.change("nightly", Wanted("0 4 * * *", "dust"), "eva")
+    store.schedules.put(before, system("eva"))
+    after = store.schedules.change("nightly", Wanted("0 4 * * *", "dust"), system("eva"))
     assert after == store.schedules.get("nightly")
-    kept = replace(after, spec=before.spec, kind=before.kind, last_slot=0, next_slot=0)
+    kept = replace(after, spec=before.spec, kind=before.kind, last_slot=0, next_slot=0, by="")
     assert (after.spec, after.kind, kept) == ("0 4 * * *", "dust", before)
 
     said = Wanted("0 4 * * *", "dust", {}, "UTC", "", "skip", "once")
-    after = store.schedules.change("nightly", said, "eva")
+    after = store.schedules.change("nightly", said, system("eva"))
     assert Wanted(after.spec, after.kind, after.payload, after.zone, after.lane, after.overlap, after.missed) == said
 
 
 def test_a_new_schedule_is_as_schedules_commonly_are(store: Store) -> None:
-    made = store.schedules.change("nightly", Wanted("every 1h", "sweep"), "eva")
-    assert made == replace(Schedule("nightly", "every 1h", "sweep"), last_slot=made.last_slot, next_slot=made.next_slot)
+    made = store.schedules.change("nightly", Wanted("every 1h", "sweep"), system("eva"))
+    plain = Schedule("nightly", "every 1h", "sweep", by="system")
+    assert made == replace(plain, last_slot=made.last_slot, next_slot=made.next_slot)
 
 
 @pytest.mark.parametrize("wrong", [{"overlap": "never"}, {"missed": "all"}, {"zone": "Mars/Olympus"}], ids=str)
@@ -305,7 +307,7 @@ def test_a_change_that_cannot_be_understood_changes_nothing(store: Store, wrong:
     hourly(store)
     before = store.schedules.get("nightly")
     with pytest.raises(BadInput):
-        store.schedules.change("nightly", Wanted("every 2h", "dust", **wrong), "eva")  # type: ignore[arg-type]
+        store.schedules.change("nightly", Wanted("every 2h", "dust", **wrong), system("eva"))  # type: ignore[arg-type]
     assert store.schedules.get("nightly") == before
 
 
@@ -319,7 +321,7 @@ def test_a_dropped_schedule_is_gone_and_its_history_stays(store: Store) -> None:
 
 
 def test_what_comes_once_in_some_months_may_be_said_in_seconds(store: Store, clock: HandClock) -> None:
-    store.schedules.put(Schedule("nightly", "every 10000000s", "sweep"), "eva")
+    store.schedules.put(Schedule("nightly", "every 10000000s", "sweep"), system("eva"))
     following = store.schedules.next_due()
     assert following is not None
     clock.advance(seconds=(following - clock.now()) // SECOND)
@@ -344,7 +346,7 @@ BAD = [
 def test_a_schedule_whose_jobs_could_not_be_made_is_refused(store: Store, wrong: dict[str, str]) -> None:
     fields = {"name": "nightly", "kind": "sweep", "spec": "every 1h"} | wrong
     with pytest.raises(BadInput):
-        store.schedules.put(Schedule(**fields), "eva")  # type: ignore[arg-type]
+        store.schedules.put(Schedule(**fields), system("eva"))  # type: ignore[arg-type]
     assert store.schedules.list() == []
 
 
@@ -352,7 +354,7 @@ def test_a_schedule_whose_jobs_could_not_be_made_is_refused(store: Store, wrong:
 @pytest.mark.parametrize(("spec", "zone"), BAD)
 def test_a_time_that_cannot_be_read_is_refused(store: Store, spec: str, zone: str) -> None:
     with pytest.raises(BadInput):
-        store.schedules.put(Schedule("nightly", spec, "sweep", zone=zone), "eva")
+        store.schedules.put(Schedule("nightly", spec, "sweep", zone=zone), system("eva"))
     assert store.schedules.list() == []
 
 
@@ -404,7 +406,7 @@ def test_on_days_when_clocks_change_a_daily_slot_comes_exactly_once(
     store: Store, clock: HandClock, zone: str, spec: str, start: str, expected: list[str]
 ) -> None:
     clock.set(at(start, zone))
-    store.schedules.put(Schedule("nightly", spec, "sweep", zone=zone, overlap="allow"), "eva")
+    store.schedules.put(Schedule("nightly", spec, "sweep", zone=zone, overlap="allow"), system("eva"))
     for _ in range(3 * 24 * 2):
         clock.advance(seconds=1800)
         store.schedules.run_due()
@@ -417,6 +419,6 @@ def test_in_the_hour_that_comes_a_second_time_what_came_in_the_first_does_not_co
     store: Store, clock: HandClock
 ) -> None:
     clock.set(at("2025-10-26 01:10"))  # ten past two in Copenhagen, for the second time
-    store.schedules.put(Schedule("nightly", "30 2 * * *", "sweep", zone="Europe/Copenhagen"), "eva")
+    store.schedules.put(Schedule("nightly", "30 2 * * *", "sweep", zone="Europe/Copenhagen"), system("eva"))
     assert store.schedules.run_due() == 0
     assert shown(store.schedules.get("nightly").next_slot, "Europe/Copenhagen") == "27. 02:30 +0100"

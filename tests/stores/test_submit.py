@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from custody.model.acting import system
 from custody.model.errors import BadInput, KeyConflict, NotFound, Unavailable
 from custody.model.graph import Edge
 from custody.model.job import Filter, Job, NewJob
@@ -30,7 +31,7 @@ def test_a_submitted_job_is_there_with_everything_it_was_given(store: Store, clo
 
 
 def test_a_submit_writes_the_first_event_of_the_job(store: Store, clock: HandClock) -> None:
-    job = store.queue.submit_one(NewJob("parcel", key="a"), agent="depositor").id
+    job = store.queue.submit_one(NewJob("parcel", key="a"), acting=system("depositor")).id
 
     (event,) = store.records.events(f"job/{job}")
     assert (event.seq, event.type, event.agent, event.at) == (1, "submitted", "depositor", clock.now())

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from custody.model.acting import system
 from custody.model.errors import BadInput
 from custody.model.event import NewEvent
 from custody.model.item import NewItem
@@ -32,7 +33,7 @@ WRITES: dict[str, Callable[[Store], object]] = {
     ),
     "a parent": lambda store: store.queue.submit([NewJob("parcel"), NewJob("parcel", parent=HUGE)]),
     "the name of a kind": lambda store: store.queue.submit([NewJob("parcel"), NewJob(HALF)]),
-    "who submits": lambda store: store.queue.submit([NewJob("parcel")], HALF),
+    "who submits": lambda store: store.queue.submit([NewJob("parcel")], system(HALF)),
     "who holds": lambda store: store.queue.hold("kind", "parcel", HALF, "full"),
     "what is held": lambda store: store.queue.hold("kind", HALF, "ann", "full"),
     "the name of a lease": lambda store: store.leases.claim(HALF, "ann", 30),

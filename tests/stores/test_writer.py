@@ -12,6 +12,7 @@ from typing import Any
 import apsw
 import pytest
 
+from custody.model.acting import system
 from custody.model.errors import Unavailable
 from custody.model.job import NewJob
 from custody.stores import Store, open_store
@@ -132,7 +133,7 @@ def making(key: str, seen: list[Any] | None = None) -> Callable[[Any], int]:
     def work(tx: Any) -> int:
         if seen is not None:
             seen.append(tx)
-        return submit_one(tx, NewJob("parcel", key=key), tx.new_move(), "").id
+        return submit_one(tx, NewJob("parcel", key=key), tx.new_move(), system("")).id
 
     return work
 

@@ -28,6 +28,7 @@ from custody.ingest.manifest.form import Row
 from custody.ingest.serving import kinds
 from custody.ingest.setup import IngestConfig, node_roots
 from custody.ingest.states import MACHINES
+from custody.model.acting import system
 from custody.model.event import NewEvent
 from custody.model.item import NewItem
 from custody.model.job import Filter, Job, NewJob
@@ -156,9 +157,9 @@ def fill(house: House) -> None:
     house.papers = home.submit(home.batch_manifest("b.checkm", rows), filename="b.checkm", submitter="m.ruiz")
     home.store.queue.hold("collection", "maps", "k.lee", "the map room is moving house")
     house.maps = home.submit(home.put("plan.txt", b"a plan"), "maps", type="file", filename="plan.txt", submitter="t")
-    home.store.schedules.put(Schedule("nightly", "0 3 * * *", "ingest/clean"), "ada")
+    home.store.schedules.put(Schedule("nightly", "0 3 * * *", "ingest/clean"), system("ada"))
     house.work()
-    home.store.queue.submit([NewJob("parcel", {"name": "wrap me"}, lane="a", collection="papers")], "ada")
+    home.store.queue.submit([NewJob("parcel", {"name": "wrap me"}, lane="a", collection="papers")], system("ada"))
     home.store.leases.claim("minter", "somebody", 600)
     mirror_something(house)
     keep_a_book(house)
@@ -182,7 +183,7 @@ def mirror_something(house: House) -> None:
         store.records.put([item], [event], "ada")
     thread = {"title": "a quiet corner", "mirrored": "yes", "parent": str(CHANNEL)}
     store.records.put([NewItem(work.item_id(THREAD), frozenset({"channel"}), detail=thread)])
-    store.queue.submit([work.review_job(CHANNEL, int(messages[8]["id"]))], "ada")
+    store.queue.submit([work.review_job(CHANNEL, int(messages[8]["id"]))], system("ada"))
 
 
 def message(number: int) -> dict[str, object]:

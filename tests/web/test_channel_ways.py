@@ -9,6 +9,7 @@ import pytest
 from custody.channels.asking import Asking, asking_of
 from custody.channels.mirror import Request
 from custody.channels.serving import ChannelConfig
+from custody.model.acting import system
 from custody.model.job import Filter
 from web.house import CHANNEL, House, open_house
 from web.test_applications import send, text
@@ -53,5 +54,5 @@ def test_the_way_is_the_configurations(tmp_path: Path) -> None:
         (tmp_path / "azure.connection").write_text("nothing that answers")
         ways = {one: asking_of(store, ChannelConfig(queues=one), tmp_path) for one in ("store", "azure", "temporal")}
         assert {one: way.holds for one, way in ways.items()} == {"store": True, "azure": False, "temporal": False}
-        assert "job" in ways["store"].ask(Request("add", 5), "me")
+        assert "job" in ways["store"].ask(Request("add", 5), system("me"))
         assert len(jobs(house)) == 1

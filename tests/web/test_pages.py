@@ -14,6 +14,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from custody.ingest.links import read_secret
+from custody.model.acting import system
 from custody.model.job import Filter
 from custody.stores import open_store
 from custody.web.glance import Glance
@@ -181,7 +182,7 @@ def test_holds_schedules_leases_and_batches_are_moved_by_forms(own: House) -> No
     assert store.queue.holds() == []
     from custody.model.schedule import Schedule
 
-    store.schedules.put(Schedule("n", "every 5m", "parcel"), "ada")
+    store.schedules.put(Schedule("n", "every 5m", "parcel"), system("ada"))
     client.post("/schedules/pause", data=base | {"name": "n", "paused": "yes"})
     assert store.schedules.get("n").paused
     store.leases.claim("minter", "x", 600)

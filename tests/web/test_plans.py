@@ -15,6 +15,7 @@ import psycopg
 import pytest
 from fastapi.routing import APIRoute
 
+from custody.model.acting import system
 from custody.model.event import NewEvent
 from custody.model.item import NewItem
 from custody.model.job import Filter, NewJob
@@ -141,7 +142,7 @@ def filled(postgres: Any) -> Iterator[str]:
             )
             for number in range(4000)
         ]  # fmt: skip
-        store.queue.submit(made, "ada")
+        store.queue.submit(made, system("ada"))
         items = [NewItem(f"item-{n:05}", frozenset({"thing"}), "maps" if n % 2 else "") for n in range(2000)]
         store.records.put(items, [NewEvent(item.id, "seen") for item in items], "ada")
     with psycopg.connect(url, autocommit=True) as db:

@@ -9,8 +9,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from custody.web.rates import Rate
-from custody.workflows.makers import COMMIT_KIND
-from custody.workflows.notify import commit_key
+from custody.workflows.makers import COMMIT_KIND, commit_key
 from web.house import House, open_house
 
 SHORT = "application/json"

@@ -17,9 +17,8 @@ from custody.model.job import Job
 from custody.model.machine import PLAIN
 from custody.stores import Store, open_store
 from custody.workflows.archives import Archives
-from custody.workflows.makers import COMMIT_KIND, TASK_KIND
-from custody.workflows.notify import commit_key, notify
-from custody.workflows.planning import task_key
+from custody.workflows.makers import COMMIT_KIND, TASK_KIND, commit_key, task_key
+from custody.workflows.notify import notify
 from custody.workflows.serving import WorkflowConfig, kinds, open_shop
 from custody.workflows.shop import Shop
 from rig.svn import Repository

@@ -28,9 +28,9 @@ from custody.workflows.calling import call
 from custody.workflows.draft import Draft, gather
 from custody.workflows.folder import FolderArchive
 from custody.workflows.git import GitArchive
-from custody.workflows.makers import TASK_KIND
+from custody.workflows.makers import TASK_KIND, task_key
 from custody.workflows.notify import reconcile
-from custody.workflows.planning import plan_revision, task_key
+from custody.workflows.planning import plan_revision
 from custody.workflows.serving import WorkflowConfig, kinds, open_shop
 from custody.workflows.svn import SvnArchive
 from custody.workflows.window import Window

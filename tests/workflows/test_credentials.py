@@ -16,9 +16,8 @@ from custody.stores import Store, open_store
 from custody.workflows.archive import LINEAGE
 from custody.workflows.archives import SYSTEMS, Archives
 from custody.workflows.credentials import read_credentials, with_credentials
-from custody.workflows.makers import TASK_KIND
+from custody.workflows.makers import TASK_KIND, task_key
 from custody.workflows.notify import reconcile
-from custody.workflows.planning import task_key
 from custody.workflows.serving import WorkflowConfig, kinds, open_shop
 from rig.apache import Apache
 from rig.need import need

@@ -12,9 +12,8 @@ from custody.model.errors import NotFound, Unavailable
 from custody.stores import Store, open_store
 from custody.workflows.archive import ADDED, LINEAGE
 from custody.workflows.archives import Archives
-from custody.workflows.makers import TASK_KIND
+from custody.workflows.makers import TASK_KIND, task_key
 from custody.workflows.notify import reconcile
-from custody.workflows.planning import task_key
 from custody.workflows.serving import WorkflowConfig, kinds, open_shop
 from custody.workflows.svn import SvnArchive
 from rig.apache import Apache

@@ -13,10 +13,9 @@ from custody.model.errors import NotFound, Refused, Unavailable
 from custody.model.job import Filter
 from custody.workflows.archive import Archive, read_workflows
 from custody.workflows.archives import Archives
-from custody.workflows.makers import COMMIT_KIND, QUICK_KIND, TASK_KIND
-from custody.workflows.notify import commit_key, notify
+from custody.workflows.makers import COMMIT_KIND, QUICK_KIND, TASK_KIND, commit_key, task_key
+from custody.workflows.notify import notify
 from custody.workflows.pausing import pause
-from custody.workflows.planning import task_key
 from custody.workflows.serving import reconcile_all
 from rig.svn import Subversion
 from workflows.desk import Desk, until

@@ -12,8 +12,7 @@ from custody.workflows.archive import read_workflows
 from custody.workflows.definition import read
 from custody.workflows.git import GitArchive
 from custody.workflows.index import Index, index_file, open_index
-from custody.workflows.makers import QUICK_KIND
-from custody.workflows.planning import task_key
+from custody.workflows.makers import QUICK_KIND, task_key
 from custody.workflows.svn import SvnArchive
 from workflows.desk import Desk, until
 from workflows.repositories import GitRepository, SvnRepository

@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 
+from custody.model.acting import system
 from custody.model.job import Job
 from custody.stores import Store, open_store
 from custody.stores.recount import recount
 from custody.workflows import notify as notices
 from custody.workflows.archives import Archives
-from custody.workflows.makers import COMMIT_KIND
-from custody.workflows.notify import commit_key, notify
+from custody.workflows.makers import COMMIT_KIND, commit_key
+from custody.workflows.notify import notify
 from rig.postgres import Postgres
 from rig.proxy import Proxy
 from stores.acts import moved, take_one, worked
@@ -68,9 +69,9 @@ def as_left(store: Store, archive: str, revision: int) -> dict[str, Any]:
 
 
 def test_one_by_one_they_leave_what_all_at_once_would(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert [notify(store, "proj", number, "hook") for number in range(1, 5)] == [1, 1, 1, 1]
+    assert [notify(store, "proj", number, system("hook")) for number in range(1, 5)] == [1, 1, 1, 1]
     monkeypatch.setattr(notices, "_take_in_next", lambda *_: None)
-    assert [notify(store, "other", number, "hook") for number in range(1, 5)] == [1, 1, 1, 1]
+    assert [notify(store, "other", number, system("hook")) for number in range(1, 5)] == [1, 1, 1, 1]
     for number in range(2, 5):
         ours, theirs = as_left(store, "proj", number), as_left(store, "other", number)
         assert ours.pop("names") == ("proj",) * 3

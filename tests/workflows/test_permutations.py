@@ -14,8 +14,8 @@ import pytest
 
 from custody.stores import Store, open_store
 from custody.workflows.definition import read
-from custody.workflows.makers import COMMIT_KIND
-from custody.workflows.notify import commit_key, notify
+from custody.workflows.makers import COMMIT_KIND, commit_key
+from custody.workflows.notify import notify
 from custody.workflows.plan import Known, Plan, Ref, plan
 from custody.workflows.task import COMMIT
 from prove.plugin import Scaled, Tell

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from custody.engine import Serving, Settings, Worker
+from custody.model.acting import system
 from custody.model.errors import BadInput, KeyConflict, NotFound, Refused
 from custody.model.job import Filter, Job
 from custody.stores import open_store
 from custody.workflows.archives import Archives
-from custody.workflows.makers import RUN_KIND, TASK_KIND
+from custody.workflows.makers import RUN_KIND, TASK_KIND, task_key
 from custody.workflows.notify import reconcile
-from custody.workflows.planning import task_key
 from custody.workflows.runs import ask_for_run
 from custody.workflows.schedules import keep_time
 from custody.workflows.serving import WorkflowConfig, kinds, open_shop
@@ -52,7 +52,7 @@ def test_a_manual_run_uses_the_definition_of_its_revision_and_brings_what_it_dep
         desk.commit({"_workflows/book.yaml": BOOK.format(number=number)})
     desk.notify(2)
     desk.run()
-    run = ask_for_run(desk.store, "proj", "build", "ada", revision=1)
+    run = ask_for_run(desk.store, "proj", "build", system("ada"), revision=1)
     desk.run()
     assert desk.store.queue.get(run).state == "done"
     assert log_of(desk, of_run(desk, 1, run, "build")) == "book of 1\n"
@@ -65,8 +65,8 @@ def test_a_manual_run_uses_the_definition_of_its_revision_and_brings_what_it_dep
 def test_a_task_can_be_run_alone_and_a_workflow_whole(one_desk: Desk) -> None:
     one_desk.commit({"_workflows/book.yaml": BOOK.format(number=1)})
     one_desk.notify(1)
-    alone = ask_for_run(one_desk.store, "proj", "build", "ada", alone=True)
-    whole = ask_for_run(one_desk.store, "proj", "book", "ada")
+    alone = ask_for_run(one_desk.store, "proj", "build", system("ada"), alone=True)
+    whole = ask_for_run(one_desk.store, "proj", "book", system("ada"))
     one_desk.run()
     assert set(one_desk.store.queue.get(alone).facts["tasks"]) == {"build"}
     assert set(one_desk.store.queue.get(whole).facts["tasks"]) == {"indexing", "build", "other"}
@@ -75,9 +75,9 @@ def test_a_task_can_be_run_alone_and_a_workflow_whole(one_desk: Desk) -> None:
 def test_a_run_waits_for_the_earlier_one_to_have_ended_however_it_ended(one_desk: Desk) -> None:
     one_desk.commit({"_workflows/a.yaml": "- name: a\n  depends: [PREV]\n  script: exit 4\n"})
     one_desk.notify(1)
-    first = ask_for_run(one_desk.store, "proj", "a", "ada")
+    first = ask_for_run(one_desk.store, "proj", "a", system("ada"))
     one_desk.run()
-    second = ask_for_run(one_desk.store, "proj", "a", "ada")
+    second = ask_for_run(one_desk.store, "proj", "a", system("ada"))
     one_desk.run()
     failed = one_desk.store.queue.get(first)
     assert (failed.state, failed.code) == ("failed", "run.failed")
@@ -90,7 +90,7 @@ def test_a_run_waits_for_the_earlier_one_to_have_ended_however_it_ended(one_desk
 def test_the_same_key_gives_the_same_run(one_desk: Desk) -> None:
     one_desk.commit({"_workflows/book.yaml": BOOK.format(number=1)})
     one_desk.notify(1)
-    runs = {ask_for_run(one_desk.store, "proj", "build", "ada", key="monday") for _ in range(3)}
+    runs = {ask_for_run(one_desk.store, "proj", "build", system("ada"), key="monday") for _ in range(3)}
     assert len(runs) == 1
 
 
@@ -110,7 +110,7 @@ def test_what_cannot_be_run_is_refused_at_once(
     one_desk.commit({"_workflows/book.yaml": BOOK.format(number=3)})
     one_desk.notify(3)
     with pytest.raises(error, match=told):
-        ask_for_run(one_desk.store, "proj", who="ada", **asked)
+        ask_for_run(one_desk.store, "proj", acting=system("ada"), **asked)
     assert not list(one_desk.store.queue.every(Filter(kind=RUN_KIND)))
 
 
@@ -119,7 +119,7 @@ def test_a_frozen_archive_runs_nothing(one_desk: Desk) -> None:
     one_desk.notify(1)
     Archives(one_desk.store).freeze("proj", "another repository", "x", "ada")
     with pytest.raises(Refused, match="another repository"):
-        ask_for_run(one_desk.store, "proj", "build", "ada")
+        ask_for_run(one_desk.store, "proj", "build", system("ada"))
 
 
 NIGHTLY = """
@@ -156,7 +156,7 @@ def test_a_workflow_with_a_cron_becomes_a_schedule_and_goes_with_its_file(desk: 
 def come_due(desk: Desk, days: int = 0) -> None:
     """As if nobody had looked for so long."""
     slot = desk.store.now() - days * 86_400_000_000 - 1
-    desk.store.db.write(lambda tx: tx.run("pause_schedule", name="proj/nightly", paused=0, next_slot=slot))
+    desk.store.db.write(lambda tx: tx.run("pause_schedule", name="proj/nightly", paused=0, next_slot=slot, why=""))
 
 
 def test_a_slot_runs_once_at_the_youngest_revision_and_what_was_missed_is_recorded(desk: Desk) -> None:
@@ -217,14 +217,14 @@ def test_a_schedule_runs_its_whole_workflow_also_when_a_task_has_the_same_name(o
 def test_the_same_key_gives_the_same_run_also_after_a_commit_and_to_somebody_else(one_desk: Desk) -> None:
     one_desk.commit({"_workflows/book.yaml": BOOK.format(number=1)})
     one_desk.notify(1)
-    run = ask_for_run(one_desk.store, "proj", "build", "ada", key="monday")
+    run = ask_for_run(one_desk.store, "proj", "build", system("ada"), key="monday")
     one_desk.commit({"_workflows/book.yaml": BOOK.format(number=2)})
     one_desk.notify(2)
-    assert ask_for_run(one_desk.store, "proj", "build", "bob", key="monday") == run
+    assert ask_for_run(one_desk.store, "proj", "build", system("bob"), key="monday") == run
     with pytest.raises(KeyConflict):
-        ask_for_run(one_desk.store, "proj", "other", "ada", key="monday")
+        ask_for_run(one_desk.store, "proj", "other", system("ada"), key="monday")
     with pytest.raises(KeyConflict):
-        ask_for_run(one_desk.store, "proj", "build", "ada", key="monday", revision=2)
+        ask_for_run(one_desk.store, "proj", "build", system("ada"), key="monday", revision=2)
 
 
 @pytest.mark.parametrize("one_by_one", [True, False])
@@ -267,7 +267,7 @@ def test_in_git_the_main_branch_says_what_runs_by_the_clock_and_is_what_runs(
         assert (kept.last, Archives(store).get("proj").last) == (0, 2)
         assert [schedule.name for schedule in store.schedules.list()] == ["proj/nightly"]
         slot = store.now() - 1
-        store.db.write(lambda tx: tx.run("pause_schedule", name="proj/nightly", paused=0, next_slot=slot))
+        store.db.write(lambda tx: tx.run("pause_schedule", name="proj/nightly", paused=0, next_slot=slot, why=""))
         assert store.schedules.run_due() == 1
         work()
         (run,) = store.queue.every(Filter(kind=RUN_KIND))

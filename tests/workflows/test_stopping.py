@@ -19,9 +19,8 @@ from custody.model.machine import PLAIN
 from custody.stores import Store, open_store
 from custody.workflows.archives import Archives
 from custody.workflows.folder import FolderArchive
-from custody.workflows.makers import COMMIT_KIND, TASK_KIND
+from custody.workflows.makers import COMMIT_KIND, TASK_KIND, task_key
 from custody.workflows.notify import reconcile
-from custody.workflows.planning import task_key
 from custody.workflows.serving import WorkflowConfig, kinds, open_shop
 from custody.workflows.shop import Shop, attempt_name
 from custody.workflows.tasks import run_task

@@ -13,10 +13,11 @@ from pathlib import Path
 from custody.channels.mirror import Request
 from custody.channels.serving import ChannelConfig
 from custody.channels.work import job_of
+from custody.model.acting import Acting
 from custody.model.errors import Refused
 from custody.stores import Store
 
-Ask = Callable[[Request, str], str]  # what is asked and by whom; answers what became of it, in words
+Ask = Callable[[Request, Acting], str]  # what is asked and by whom; answers what became of it, in words
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +29,8 @@ class Asking:
 
 
 def by_jobs(store: Store) -> Asking:
-    def ask(request: Request, who: str) -> str:
-        made = store.queue.submit_one(job_of(request), who)
+    def ask(request: Request, acting: Acting) -> str:
+        made = store.queue.submit_one(job_of(request), acting)
         if not made.new and store.queue.get(made.id).ended == "failed":
             raise Refused(
                 f"this was asked before and failed as job {made.id}",
@@ -43,9 +44,9 @@ def by_jobs(store: Store) -> Asking:
 
 def asking_of(store: Store, config: ChannelConfig, home: Path) -> Asking:
     if config.queues == "azure":
-        return Asking(lambda request, who: _by_letter(config, home, request), holds=False)
+        return Asking(lambda request, acting: _by_letter(config, home, request), holds=False)
     if config.queues == "temporal":
-        return Asking(lambda request, who: _by_signal(config, request), holds=False)
+        return Asking(lambda request, acting: _by_signal(config, request), holds=False)
     return by_jobs(store)
 
 

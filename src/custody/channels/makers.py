@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from custody.engine.makers import Maker
+from custody.model.job import Job
+from custody.model.shape import digits, record
 
 ADD: Final = "channel/add"
 SYNC: Final = "channel/sync"
@@ -12,11 +14,24 @@ REVIEW: Final = "channel/review"
 FILES: Final = "channel/files"
 REMOVE: Final = "channel/remove"
 
+
+def _is_true(store: Any, job: Job) -> str:
+    """One job for a channel, or for a message: named by it, in its lane."""
+    channel, message = job.payload["channel"], job.payload.get("message")
+    key = channel if message is None else f"{channel}/{message}"
+    return "" if (job.key, job.lane) == (key, channel) else "it is not in the lane of its channel, or not named by it"
+
+
+def _maker(kind: str, instead: str) -> Maker:
+    shape = record(channel=digits, message=digits) if kind == REVIEW else record(channel=digits)
+    return Maker(kind=kind, instead=instead, shape=shape, verify=_is_true)
+
+
 MAKERS: Final = (
-    Maker(kind=ADD, instead="`custody channel add`"),
-    Maker(kind=SYNC, instead="`custody channel sync`"),
-    Maker(kind=REVIEW, instead="`custody channel review`"),
-    Maker(kind=FILES, instead="`custody channel sync`, which asks for files that are wanted"),
-    Maker(kind=REMOVE, instead="`custody channel remove`"),
+    _maker(ADD, "`custody channel add`"),
+    _maker(SYNC, "`custody channel sync`"),
+    _maker(REVIEW, "`custody channel review`"),
+    _maker(FILES, "`custody channel sync`, which asks for files that are wanted"),
+    _maker(REMOVE, "`custody channel remove`"),
 )
 MAKER_OF: Final = {maker.kind: maker for maker in MAKERS}

@@ -26,6 +26,7 @@ from custody.channels.serving import ChannelConfig, kinds
 from custody.channels.shared import PER_SECOND
 from custody.engine import Serving, Settings, Worker
 from custody.engine.watch import NOTHING, Watch
+from custody.model.acting import system
 from custody.model.errors import BadInput, CustodyError, LeaseLost, Refused, Unavailable
 from custody.model.job import Filter, Job
 from custody.stores import Store
@@ -218,7 +219,7 @@ def ask_for(mirror: Mirror, config: ChannelConfig, shard: Shard | None = None) -
     """The same, as jobs of the engine; answers how many."""
     jobs = [work.job_of(request) for request in requests(mirror, config, shard)]
     if jobs:
-        mirror.store.queue.submit(jobs, "run")
+        mirror.store.queue.submit(jobs, system("run"))
     return len(jobs)
 
 

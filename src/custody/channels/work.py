@@ -12,7 +12,7 @@ from typing import Any
 from custody.channels import fetching, owing, rounds, states, steps, threads, tiering, trust
 from custody.channels.crawl import Coverage
 from custody.channels.discord import BadToken, Gone, RateLimited, Unreadable
-from custody.channels.makers import ADD, FILES, REMOVE, REVIEW, SYNC
+from custody.channels.makers import ADD, FILES, MAKER_OF, REMOVE, REVIEW, SYNC
 from custody.channels.mirror import (
     CHANNEL,
     POSTS_ONLY,
@@ -29,6 +29,7 @@ from custody.channels.mirror import (
 from custody.channels.snowflake import parse
 from custody.channels.steps import REFUSALS, Progress
 from custody.engine.work import Work
+from custody.model.acting import system
 from custody.model.errors import Unavailable
 from custody.model.item import Item
 from custody.model.job import Filter, NewJob
@@ -58,7 +59,7 @@ def sync_job(channel: int, why: str = "", newest_first: bool = False) -> NewJob:
 
 def review_job(channel: int, message: int) -> NewJob:
     given = {"channel": str(channel), "message": str(message)}
-    return NewJob(REVIEW, given, key=f"{channel}/{message}", lane=str(channel))
+    return MAKER_OF[REVIEW].checked(NewJob(REVIEW, given, key=f"{channel}/{message}", lane=str(channel)))
 
 
 def files_job(channel: int) -> NewJob:
@@ -81,7 +82,8 @@ def job_of(request: Request) -> NewJob:
 
 
 def _job(kind: str, channel: int, **facts: Any) -> NewJob:
-    return NewJob(kind, {"channel": str(channel)}, key=str(channel), lane=str(channel), facts=facts)
+    given = {"channel": str(channel)}
+    return MAKER_OF[kind].checked(NewJob(kind, given, key=str(channel), lane=str(channel), facts=facts))
 
 
 def _newest_first(newest_first: bool) -> dict[str, Any]:
@@ -196,7 +198,7 @@ def watch(mirror: Mirror) -> int:
     """Where something may be new, a sync is due. What a channel says of its last message is only a hint."""
     requests = looked_around(mirror)
     if requests:
-        mirror.store.queue.submit([job_of(request) for request in requests], "watch")
+        mirror.store.queue.submit([job_of(request) for request in requests], system("watch"))
     return len(requests)
 
 

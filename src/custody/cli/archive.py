@@ -126,9 +126,9 @@ def notify(
     with opened(store) as handle:
         kept = Archives(handle).get(name)
         if kept.system == "git" or not (revision[0].isascii() and revision[0].isdigit()):
-            new = reconcile(handle, kept, "hook")
+            new = reconcile(handle, kept, running.acting("hook"))
         else:
-            new = take_in(handle, name, int(revision[0]))
+            new = take_in(handle, name, int(revision[0]), running.acting("hook"))
     print(f"{counted(new, 'revision')} taken in")
 
 

@@ -18,6 +18,7 @@ from custody.cli.configured import ConfigFile
 from custody.cli.running import AsJson, Why
 from custody.cli.when import ago
 from custody.engine.commands import Operator
+from custody.model.acting import name_of
 from custody.model.errors import BadInput, NotFound, Refused
 from custody.model.job import Job
 from custody.stores import Store, open_store
@@ -25,10 +26,9 @@ from custody.stores.rows import job_from
 from custody.workflows import inside
 from custody.workflows.archives import Archives
 from custody.workflows.index import index_file, open_index
-from custody.workflows.makers import COMMIT_KIND
-from custody.workflows.notify import commit_key
+from custody.workflows.makers import COMMIT_KIND, commit_key, task_key
 from custody.workflows.pausing import go_on, pause
-from custody.workflows.planning import FAULTY, find_task, task_key
+from custody.workflows.planning import FAULTY, find_task
 from custody.workflows.runs import ask_for_run, newest_runs
 from custody.workflows.shop import attempt_name
 
@@ -244,7 +244,7 @@ def run(
 ) -> None:
     """Run a task or a workflow now, beside what commits start."""
     with opened(store) as handle:
-        job = ask_for_run(handle, name, task, running.me(), revision=revision, alone=alone, key=key)
+        job = ask_for_run(handle, name, task, running.acting(), revision=revision, alone=alone, key=key)
     print(f"run manual-{job} of {task} is asked for: custody archive runs {name}")
 
 
@@ -269,7 +269,7 @@ def runs(
     columns = {
         "run": lambda job: f"{'schedule' if 'slot' in job.payload else 'manual'}-{job.id}",
         "of": lambda job: job.payload["wanted"], "revision": lambda job: job.facts.get("revision"),
-        "by": lambda job: job.payload.get("by") or job.payload.get("schedule"), "state": word,
+        "by": lambda job: job.payload.get("schedule") or name_of(job.by), "state": word,
         "changed": lambda job: ago(job.changed, now) + " ago", "why": lambda job: reasons.get(job.id),
     }  # fmt: skip
     asked = "nobody has asked for a run"

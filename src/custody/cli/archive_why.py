@@ -13,7 +13,8 @@ from custody.model.job import Job
 from custody.model.why import Reason
 from custody.stores import Store
 from custody.workflows.images import MAY_LIVE, lives_until
-from custody.workflows.planning import FAULTY, find_task, task_key
+from custody.workflows.makers import task_key
+from custody.workflows.planning import FAULTY, find_task
 
 _OTHER = re.compile(r"(?:needed|blocked by) job (\d+)")
 

@@ -71,7 +71,7 @@ def submit(
             profile, url, type_, filename, running.me(), update, algorithm, value, title, creator, date, local_id,
             primary_id, notification, note, "custody cli", dict(_pair(each) for each in dc or ()),
         )  # fmt: skip
-        number, new = submit_batch(handle, submission, key or None, running.me())
+        number, new = submit_batch(handle, submission, key or None, running.acting())
         there = any(job.id == number for job in handle.queue.list(after=number - 1, limit=1))
     if json:
         running.emit({"batch": number, "new": new, "removed": not there})

@@ -99,7 +99,7 @@ def _ask(config: Path | None, store: str, request: Request, said: str) -> None:
         if request.what != "add":
             _known(handle, request.channel)
         asking = asking_of(handle, settings.channels, settings.home)
-        print(f"{said}: {asking.ask(request, running.me())}")
+        print(f"{said}: {asking.ask(request, running.acting())}")
 
 
 def _known(store: Store, channel: int) -> Item:

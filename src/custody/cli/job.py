@@ -48,7 +48,7 @@ def submit(
         needs=[Edge(on) for on in needs or []],
     )  # fmt: skip
     with open_store(store) as opened:
-        made = opened.queue.submit_one(job, running.me())
+        made = opened.queue.submit_one(job, running.acting())
         if receipts:
             append_receipt(receipts, made.id, made.move)
     if json:
@@ -100,7 +100,7 @@ def show(job: Id, store: StoreUrl = running.DEFAULT_STORE, json: AsJson = False)
             ("job", label(found.id)), ("kind", found.kind), ("key", found.key), ("state", _state(found)),
             ("priority", found.priority), ("lane", found.lane), ("place", found.place),
             ("collection", found.collection), ("parent", label(found.parent) if found.parent else None),
-            ("attempts", found.attempts),
+            ("attempts", found.attempts), ("by", found.by),
             ("resumed", found.retries or None), ("code", found.code), ("holder", found.holder),
             ("payload", dict(found.payload)), ("facts", dict(found.facts)), ("created", moment(found.created)),
         ]

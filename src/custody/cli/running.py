@@ -19,6 +19,7 @@ import typer
 
 from custody.cli.config import absolute
 from custody.cli.when import ago
+from custody.model.acting import Acting
 from custody.model.errors import BadInput, CustodyError, Refused, Unavailable
 from custody.model.why import Reason
 
@@ -136,6 +137,11 @@ def tell_error(error: CustodyError, as_json: bool) -> None:
 def me() -> str:
     """Who is asking, for the history."""
     return os.environ.get("CUSTODY_WHO") or getpass.getuser()
+
+
+def acting(agent: str = "") -> Acting:
+    """Who asks: the user of this system, whatever they call themselves; whoever can open the store is its owner."""
+    return Acting(f"cli:{os.getuid()}/{getpass.getuser()}", agent or me())
 
 
 def read_json(text: str, where: str) -> dict[str, Any]:

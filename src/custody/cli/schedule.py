@@ -12,6 +12,7 @@ from custody.cli import running
 from custody.cli.opening import open_store
 from custody.cli.running import AsJson, Limit, StoreUrl
 from custody.cli.when import moment
+from custody.model.acting import name_of
 from custody.model.json_text import json_text
 from custody.model.schedule import Schedule, Wanted
 from custody.model.times import is_by_the_wall_clock, times_of, zone_of
@@ -46,7 +47,7 @@ def set_(
     given = None if payload is None else running.read_json(payload, "payload")
     with open_store(store) as opened:
         schedule = opened.schedules.change(
-            name, Wanted(spec, kind, given, zone, lane, overlap, missed), running.me()
+            name, Wanted(spec, kind, given, zone, lane, overlap, missed), running.acting()
         )  # fmt: skip
         print("set" if schedule.paused else f"next at {_both(schedule, schedule.next_slot)}")
         if zone and zone != "UTC" and not is_by_the_wall_clock(spec):
@@ -81,7 +82,7 @@ def show(name: Name, store: StoreUrl = running.DEFAULT_STORE, json: AsJson = Fal
             [
                 ("schedule", schedule.name), ("when", schedule.spec), ("zone", schedule.zone),
                 ("makes", schedule.kind), ("payload", schedule.payload and json_text(schedule.payload)),
-                ("lane", schedule.lane),
+                ("lane", schedule.lane), ("set by", schedule.by and name_of(schedule.by)), ("why", schedule.why),
                 ("overlap", OVERLAP[schedule.overlap]), ("missed", MISSED[schedule.missed]),
                 ("next", "paused" if schedule.paused else ""),
                 *[("next", _both(schedule, slot)) for slot in _coming(schedule, now)],
@@ -121,7 +122,10 @@ def _both(schedule: Schedule, slot: int) -> str:
 
 def _what_keeps_it(store: Store, schedule: Schedule) -> None:
     """What a newcomer would wait for in vain."""
-    if schedule.paused:
+    if schedule.why:
+        print(f"it was paused by itself: {schedule.why}")
+        print(f"`custody schedule adopt {schedule.name}` lets it go on, in your name")
+    elif schedule.paused:
         print(f"it is paused: `custody schedule continue {schedule.name}` lets it go on")
     elif not store.workers():
         print("no worker is running: slots become jobs while one is (`custody worker run`, `custody serve`)")
@@ -157,6 +161,14 @@ def continue_(name: Name, store: StoreUrl = running.DEFAULT_STORE) -> None:
         schedule = opened.schedules.get(name)
         print(f"{name} goes on, next at {_both(schedule, schedule.next_slot)}")
         _what_keeps_it(opened, schedule)
+
+
+@app.command()
+def adopt(name: Name, store: StoreUrl = running.DEFAULT_STORE) -> None:
+    """Let it go on in your name, whoever set it: their right to may have ended."""
+    with open_store(store) as opened:
+        schedule = opened.schedules.adopt(name, running.acting())
+        print(f"{name} is yours, next at {_both(schedule, schedule.next_slot)}")
 
 
 @app.command()

@@ -18,6 +18,7 @@ from custody.channels.standins.discord import Standin
 from custody.channels.standins.world import World
 from custody.channels.work import Mirror, add_job, item_id
 from custody.engine.kinds import Chore, Kind
+from custody.model.acting import system
 from custody.model.errors import NotFound
 from custody.stores import Store
 
@@ -51,7 +52,7 @@ class Chat:
         try:
             self.store.records.item(item_id(self.channel))
         except NotFound:
-            self.store.queue.submit_one(add_job(self.channel), "demo")
+            self.store.queue.submit_one(add_job(self.channel), system("demo"))
 
     def kinds(self) -> Sequence[Kind]:
         return kinds(self.mirror)

@@ -14,6 +14,7 @@ from custody.ingest.standins.files import FileServer
 from custody.ingest.states import BATCH_KIND
 from custody.ingest.submission import Submission, submit
 from custody.ingest.world import World
+from custody.model.acting import system
 from custody.stores import Store
 
 PROFILE = """\
@@ -76,13 +77,13 @@ class Deposits:
         else:
             self._remember_faults()
         batch = Submission("papers", f"{self.server.url}/batch.checkm", filename="batch.checkm", submitter="m.ruiz")
-        submit(self.store, batch, "demo-papers", "m.ruiz")
+        submit(self.store, batch, "demo-papers", system("m.ruiz"))
         self.store.queue.hold("collection", "maps", "k.lee", "the map room is moving house")
         for number in range(1, MAPS + 1):
             plan = self.home / "depositor" / f"object-{number}" / "page-1.txt"
             payload = self.world.staging.put_file(plan).url
             one = Submission("maps", payload, "file", f"plan-{number}.txt", "t.jensen", title=f"Plan {number}")
-            submit(self.store, one, f"demo-map-{number}", "t.jensen")
+            submit(self.store, one, f"demo-map-{number}", system("t.jensen"))
 
     def _remember_faults(self) -> None:
         """A restarted demo's web server still lacks the file, until someone has mended it."""

@@ -22,11 +22,15 @@ from typing import IO, Any
 
 from custody.engine.kinds import Kind
 from custody.engine.work import Work
+from custody.model.json_text import depth_of
 from custody.model.outcome import Failed, Outcome, Passed
 
 NOT_NOW = 75
 MOST_TOLD = 2_000
 MOST_KEPT = 1 << 20  # bytes of output: only its end is of use here, however long a program talks
+
+DEEPEST = 20
+LONGEST_NUMBER = 18
 
 
 def executable(kind: str, command: Sequence[str]) -> Kind:
@@ -85,11 +89,29 @@ def _end(stream: IO[bytes] | None) -> bytes:
 
 def _facts(output: str) -> dict[str, Any]:
     last = output.strip().rsplit("\n", 1)[-1]
+    if depth_of(last, DEEPEST + 1) > DEEPEST:
+        return {}
     try:
-        value = json.loads(last)
-    except (ValueError, RecursionError):
+        value = json.loads(last, parse_constant=_refused, parse_int=_short, object_pairs_hook=_once)
+    except ValueError:
         return {}
     return value if isinstance(value, dict) else {}
+
+
+def _refused(name: str) -> float:
+    raise ValueError(f"{name} is no number")
+
+
+def _short(digits: str) -> int:
+    if len(digits) > LONGEST_NUMBER:
+        raise ValueError("a number that is too long")
+    return int(digits)
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    if len(value := dict(pairs)) < len(pairs):
+        raise ValueError("a name that comes twice")
+    return value
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:

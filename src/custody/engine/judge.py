@@ -15,6 +15,7 @@ from custody.model.quick import quick
 
 REVOKED = {"cancel": "cancelled", "supersede": "superseded"}
 MOST_TRACEBACK = 8_000
+FORGED = "job.forged"
 _change = quick(Change)  # one is made for every job
 
 
@@ -55,6 +56,17 @@ def poison(claim: Claim) -> Failed:
     )
 
 
+def refused(kind: Kind, claim: Claim, why: str, move: str) -> Change:
+    """The end of a job that its application cannot have made: in any state, not tried again, no fault of a worker."""
+    machine, job = kind.machine, claim.job
+    failed = next(state for state, end in machine.ends.items() if end == "failed")
+    to = machine.next(job.state, "fail") if machine.allows(job.state, "fail") else failed
+    return _change(
+        job.id, job.state, to, "failed", "failure", claim.holder, False, machine.end(to), claim.token, move,
+        detail={"reason": why}, code=FORGED,
+    )  # fmt: skip
+
+
 def revoked(
     kind: Kind, claim: Claim, how: str, move: str, facts: Mapping[str, Any] | None = None, keep: Facts | None = None
 ) -> Change:
@@ -71,7 +83,7 @@ def _passed(kind: Kind, claim: Claim, outcome: Passed, facts: Mapping[str, Any],
         kind.machine.is_working(to), kind.machine.end(to), claim.token, move, detail=outcome.detail, keep=outcome.keep,
         facts=_all_facts(facts, outcome.keep), then=outcome.then, items=outcome.items, events=outcome.events,
         priority=outcome.priority, lane=outcome.lane, place=outcome.place, last_passed=job.state,
-        open=_own_count(claim), remove=outcome.forget, look=outcome.look,
+        open=_own_count(claim), remove=outcome.forget, look=outcome.look, by=job.by,
     )  # fmt: skip
 
 
@@ -81,7 +93,7 @@ def _failed(kind: Kind, claim: Claim, outcome: Failed, facts: Mapping[str, Any],
     return _change(
         job.id, job.state, to, "failed", "failure", claim.holder, kind.machine.is_working(to), kind.machine.end(to),
         claim.token, move, detail={"reason": outcome.reason, **outcome.detail}, keep=outcome.keep, code=outcome.code,
-        facts=_all_facts(facts, outcome.keep), then=outcome.then, events=outcome.events,
+        facts=_all_facts(facts, outcome.keep), then=outcome.then, events=outcome.events, by=job.by,
     )  # fmt: skip
 
 

@@ -87,6 +87,7 @@ class Serving:
 
     kinds: tuple[Kind, ...]
     chores: tuple[Chore, ...] = ()
+    ended: Callable[[str], str] | None = None  # of who set a schedule: why they may no longer do so
     _known: dict[tuple[str, str], Kind] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -125,4 +126,4 @@ class Serving:
         if unknown:
             known = ", ".join(sorted({kind.kind for kind in self.kinds}))
             raise BadInput(f"nothing serves {', '.join(sorted(unknown))}", code="worker.kinds", hint=f"known: {known}")
-        return Serving(chosen, self.chores)
+        return Serving(chosen, self.chores, self.ended)

@@ -7,17 +7,18 @@ import inspect
 from asyncio import CancelledError
 from typing import Any
 
-from custody.engine.judge import judge, poison, revoked, surprise
+from custody.engine.judge import judge, poison, refused, revoked, surprise
 from custody.engine.kinds import Kind
 from custody.engine.work import Work
 from custody.model.errors import LeaseLost
 from custody.model.job import Change
 from custody.model.outcome import Failed, Hold, Outcome
+from custody.ports import Store
 
 NOT_DEAD = "not confirmed dead"
 
 
-def run(kind: Kind, work: Work, chance: float, move: str) -> Change | None:
+def run(kind: Kind, work: Work, chance: float, move: str, store: Store) -> Change | None:
     """Work on one claim; the move to settle, or None when nothing may be said any more."""
     if work.lost or not _is_dead(kind, work):
         return None
@@ -26,6 +27,8 @@ def run(kind: Kind, work: Work, chance: float, move: str) -> Change | None:
     try:
         if work.job.revoked:
             return revoked(kind, work.claim, work.job.revoked, move)
+        if why := forged(kind, work, store):
+            return refused(kind, work.claim, why, move)
         return conclude(kind, work, _before(kind, work) or _call(kind, work), chance, move)
     except LeaseLost:
         return None
@@ -59,6 +62,19 @@ def conclude(kind: Kind, work: Work, outcome: Outcome, chance: float, move: str)
         return None
     tried = work.tried(kind.tries) if isinstance(outcome, Failed) and outcome.transient else 0
     return judge(kind, work.claim, outcome, work.facts, chance, move, tried)
+
+
+def forged(kind: Kind, work: Work, store: Store) -> str:
+    """Why an application cannot have made this job; empty when it can. Held against its shape before anything of it is
+    believed, then against what is true in the store."""
+    maker, job = kind.maker, work.job
+    if maker is None or maker.is_open:
+        return ""
+    if told := maker.fault(job.payload):
+        return f"its payload {told}"
+    if not job.by and job.created >= store.acting_since():
+        return "nobody is known to have made it"
+    return maker.verify(store, job) if maker.verify else ""
 
 
 def _before(kind: Kind, work: Work) -> Outcome | None:

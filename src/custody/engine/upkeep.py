@@ -42,7 +42,7 @@ class Upkeep:
         if now or self._is_time("tick", TICK_SECONDS):
             self._guard(self._tick, "letting what is due be claimed")
         if self._settings.schedules and self._is_time("schedules", SCHEDULE_SECONDS):
-            self._guard(lambda: self._store.schedules.run_due(holder), "the schedules")
+            self._guard(lambda: self._store.schedules.run_due(holder, self._serving.ended), "the schedules")
         self.decide(holder)
         self._guard(self._chores.run_due, "the chores")
         if self._is_time("beat", BEAT_SECONDS):

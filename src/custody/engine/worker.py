@@ -261,7 +261,7 @@ class Worker:
         """What is to be settled; its end may make the next one ready, which is then ours. Not for ever: others, and
         other queues, have their turn."""
         kind = self.serving.of(work.job)
-        change = run(kind, work, self._rng.random(), self.store.new_move())
+        change = run(kind, work, self._rng.random(), self.store.new_move(), self.store)
         goes_on = kind.onward and not kind.at_most and work.in_a_row < self._in_a_row and not self._stopping
         if change is None or not change.ended or not goes_on:
             return change

@@ -9,24 +9,17 @@ from __future__ import annotations
 import json
 import re
 
-from custody.engine.work import Work
 from custody.ingest import keys, notices
 from custody.ingest.states import BATCH_KIND
 from custody.ingest.tree import shown
 from custody.ingest.world import World
 from custody.model.errors import Refused
 from custody.model.job import Filter, Job
-from custody.model.outcome import Outcome, Passed
 from custody.stores import Store
 
 DAY = 86_400_000_000
 STAGED_SECONDS = 86_400.0
 _STAGED = re.compile("staged:([0-9a-f]{64})")
-
-
-def clean(work: Work, world: World) -> Outcome:
-    """The same on request, or by a schedule of one's own."""
-    return Passed(clean_up(world, float(work.payload.get("days", world.keep_days))))
 
 
 def clean_up(world: World, days: float | None) -> dict[str, int]:

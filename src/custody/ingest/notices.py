@@ -19,7 +19,7 @@ from custody.ingest import mail, manifest, webhook
 from custody.ingest import report as reports
 from custody.ingest.describing import moment
 from custody.ingest.keys import request_of
-from custody.ingest.makers import DELIVER
+from custody.ingest.makers import DELIVER, DELIVER_MAKER
 from custody.ingest.manifest.form import BATCHES, Row
 from custody.ingest.profile import Profile
 from custody.ingest.report import Batch, Delta, Report
@@ -123,6 +123,8 @@ def deliver(work: Work, world: World) -> Outcome:
     """Send one message; the same Message-ID each time."""
     with world.staging.open(work.payload["message"]) as file:
         message = message_from_bytes(file.read(), policy=policy.SMTP)
+    if message["Message-ID"] != work.payload["message_id"]:
+        return Failed("job.forged", "what it would send is another message")
     world.mail(message)
     return Passed({"to": work.payload["to"]})
 
@@ -210,7 +212,7 @@ def _delivery(
     )  # fmt: skip
     staged = world.staging.put([message.as_bytes()], "message.eml").url
     facts: dict[str, Any] = {"message": staged, "to": addresses, "message_id": message_id}
-    return [NewJob(DELIVER, facts, key=message_id)]
+    return [DELIVER_MAKER.checked(NewJob(DELIVER, facts, key=message_id))]
 
 
 def _given(work: Work) -> Sequence[str]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from custody.engine.kinds import Backoff, Chore, Kind
 from custody.engine.work import Work
 from custody.ingest import batch, cleaning, notices, steps
-from custody.ingest.makers import BATCH_MAKER, CLEAN_MAKER, DELIVER_MAKER, JOB_MAKER
+from custody.ingest.makers import BATCH_MAKER, DELIVER_MAKER, JOB_MAKER
 from custody.ingest.nodes import look_after
 from custody.ingest.provisioning import Provisioner
 from custody.ingest.states import BATCH, BATCH_KIND, JOB, JOB_KIND
@@ -50,7 +50,6 @@ def kinds(world: World, backoff: Backoff = PATIENT) -> Sequence[Kind]:
             backoff=Backoff(most=3600),
             maker=DELIVER_MAKER,
         ),
-        Kind(CLEAN_MAKER.kind, lambda work: cleaning.clean(work, world), maker=CLEAN_MAKER),
     )
 
 

@@ -16,9 +16,11 @@ from custody.ingest import keys, mail
 from custody.ingest.describe import ELEMENTS
 from custody.ingest.digests import algorithm, digest_value
 from custody.ingest.identifiers import ark
+from custody.ingest.makers import BATCH_MAKER, JOB_MAKER
 from custody.ingest.manifest.form import CONTAINERS, Row
 from custody.ingest.staging import name_in
 from custody.ingest.states import BATCH, BATCH_KIND, JOB, JOB_KIND
+from custody.model.acting import Acting
 from custody.model.errors import BadInput
 from custody.model.job import NewJob
 from custody.stores import Store
@@ -110,13 +112,13 @@ def _check_texts(given: Mapping[str, Any]) -> None:
             )
 
 
-def submit(store: Store, submission: Submission, key: str | None, agent: str) -> tuple[int, bool]:
+def submit(store: Store, submission: Submission, key: str | None, acting: Acting) -> tuple[int, bool]:
     """The batch's number, and whether this submit made it."""
     facts = {name: value for name, value in asdict(submission.checked()).items() if value}
     known = None if key is None else keys.number_of(store, key, facts)
     if known is not None:
         return known, False
-    made = store.queue.submit_one(batch_job(facts, key), agent)
+    made = store.queue.submit_one(batch_job(facts, key), acting)
     if key is not None:
         keys.remember(store, key, made.id, facts)
     return made.id, made.new
@@ -124,10 +126,11 @@ def submit(store: Store, submission: Submission, key: str | None, agent: str) ->
 
 def batch_job(facts: Mapping[str, Any], key: str | None) -> NewJob:
     profile = str(facts["profile"])
-    return NewJob(
+    made = NewJob(
         BATCH_KIND, facts, key=key, machine=BATCH, priority=5, lane=profile, collection=profile, open=1,
         when_empty="reporting",
     )  # fmt: skip
+    return BATCH_MAKER.checked(made)
 
 
 def parts_of(batch: int, submission: Mapping[str, Any], rows: int, most: int | None) -> Sequence[NewJob]:
@@ -186,10 +189,11 @@ def _job(batch: int, submission: Mapping[str, Any], facts: Mapping[str, Any], pr
     common = {name: submission[name] for name in ("submitter", "update", "note", "dc") if submission.get(name)}
     payload = {"profile": submission["profile"], **common, **{name: value for name, value in facts.items() if value}}
     profile = str(submission["profile"])
-    return NewJob(
+    made = NewJob(
         JOB_KIND, payload, key=f"{batch}/{facts['row']}", machine=JOB, priority=priority, lane=profile,
         collection=profile, parent=batch,
     )  # fmt: skip
+    return JOB_MAKER.checked(made)
 
 
 def _names(text: str) -> Sequence[str]:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from custody.model.acting import Acting
 from custody.model.errors import BadInput
 from custody.model.event import Event, NewEvent
 from custody.model.graph import Edge
@@ -128,6 +129,7 @@ class Job:
     code: str | None  # why it failed
     created: int
     changed: int
+    by: str = ""  # who asked for it, or on whose behalf it was made: see model/acting.py; written once
 
     @property
     def subject(self) -> str:
@@ -163,6 +165,11 @@ class Claim:
     @property
     def id(self) -> int:
         return self.job.id
+
+    @property
+    def acting(self) -> Acting:
+        """Whoever holds a job acts on its behalf."""
+        return Acting(self.job.by, self.holder)
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,6 +217,11 @@ class Change:
     remove: bool = False  # delete the row after the move; its events stay
     look: tuple[str, str] | None = None  # a robot and an item to be looked at again after that
     onward: Onward | None = None
+    by: str = ""  # on whose behalf `then` is made: the job's own
+
+    @property
+    def acting(self) -> Acting:
+        return Acting(self.by, self.agent)
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,6 +34,8 @@ class Schedule:
     paused: bool = False
     last_slot: int = 0
     next_slot: int = 0
+    by: str = ""  # who set it, or adopted it, last
+    why: str = ""  # it is paused by itself; this is what was wrong
 
 
 @dataclass(frozen=True, slots=True)

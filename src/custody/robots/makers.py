@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from custody.engine.makers import Maker
+from custody.model.job import Job
+from custody.model.shape import record, text
+
+
+def _is_true(store: Any, job: Job) -> str:
+    """An item that is ready is one job, named by it. Whether it is ready is asked again before anything is done."""
+    return "" if job.key == job.payload["item"] else "it is not named by its item"
+
 
 ROBOT_MAKER: Final = Maker(
-    kind="robot/", behalf="system", instead="a robot wakes by events: `custody item`, `custody robot restart`"
-)
+    kind="robot/", behalf="system", shape=record(item=text(least=1)), verify=_is_true,
+    instead="a robot wakes by events: `custody item`, `custody robot restart`",
+)  # fmt: skip
 MAKERS: Final = (ROBOT_MAKER,)

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 
 from custody.engine.kinds import Chore
+from custody.model.acting import system
 from custody.model.errors import KeyConflict
 from custody.model.item import Item
 from custody.model.trigger import STOPPED, Trigger, admits
@@ -132,7 +133,7 @@ def _ready_after(store: Store, trigger: Trigger, after: str) -> tuple[int, str, 
 def _queue(store: Store, robot: Robot, ready: Sequence[Item]) -> None:
     facts = {"priority": robot.priority}
     try:
-        store.queue.submit([ready_job(robot.name, item, facts) for item in ready], "sweep")
+        store.queue.submit([ready_job(robot.name, item, facts) for item in ready], system("sweep"))
     except KeyConflict:  # someone has spoilt the payload of one: the others go on
 
         def one_by_one(tx: Tx) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol, TypeVar
 
+from custody.model.acting import Acting
 from custody.model.errors import CustodyError
 from custody.model.event import NewEvent
 from custody.model.item import NewItem
@@ -43,9 +44,9 @@ class Database(Protocol):
 
     # The hot verbs are written once per database: only there does it matter how rows travel.
 
-    def submit(self, jobs: list[NewJob], move: str, agent: str) -> list[Submitted]: ...
+    def submit(self, jobs: list[NewJob], move: str, acting: Acting) -> list[Submitted]: ...
 
-    def submit_in(self, tx: Tx, jobs: Sequence[NewJob], move: str, agent: str) -> list[Submitted]:
+    def submit_in(self, tx: Tx, jobs: Sequence[NewJob], move: str, acting: Acting) -> list[Submitted]:
         """The same within a transaction that has more to do."""
         ...
 

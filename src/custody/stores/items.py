@@ -11,6 +11,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any, TypeAlias
 
+from custody.model.acting import system
 from custody.model.errors import BadInput, KeyConflict, NotFound
 from custody.model.event import NewEvent, item_subject
 from custody.model.item import Item, Latest, NewItem
@@ -149,7 +150,7 @@ def wake_robots(tx: Tx, item: Item, event_type: str | None, teller: str = "", ro
     latest = latest_from(tx.run("latest", item=item.id))
     for name, trigger, facts in interested:
         if admits(trigger, item, latest):
-            make_ready(tx, name, item, facts, "engine")
+            make_ready(tx, name, item, facts)
 
 
 def look_again(tx: Tx, robot: str, item_id: str) -> None:
@@ -158,12 +159,12 @@ def look_again(tx: Tx, robot: str, item_id: str) -> None:
     latest = latest_from(tx.run("latest", item=item_id))
     for name, trigger, facts in subscriptions(tx):
         if rows and name == robot and admits(trigger, item_from(rows[0]), latest):
-            make_ready(tx, name, item_from(rows[0]), facts, "engine")
+            make_ready(tx, name, item_from(rows[0]), facts)
 
 
-def make_ready(tx: Tx, robot: str, item: Item, facts: dict[str, Any], agent: str) -> None:
+def make_ready(tx: Tx, robot: str, item: Item, facts: dict[str, Any], agent: str = "engine") -> None:
     try:
-        submit_one(tx, ready_job(robot, item, facts), tx.new_move(), agent)
+        submit_one(tx, ready_job(robot, item, facts), tx.new_move(), system(agent))
     except KeyConflict:
         pass  # its job is there, and someone has spoilt its payload: that must not keep anyone from recording events
 

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from custody.model.acting import Acting
 from custody.model.errors import BadInput, LeaseLost, NotFound, Refused, StateConflict
 from custody.model.job import Answer, Change, Claim, Job, NewJob
 from custody.model.quick import quick
 from custody.stores import graph, items
 from custody.stores.history import write_event
-from custody.stores.rows import Row, Tx, dumps, hold_from, job_from
+from custody.stores.rows import Row, Tx, hold_from, job_from, kept_text
 from custody.stores.submit import MICROSECONDS, Submitted, add_needs, microseconds, submit
 
 _claim = quick(Claim)
-SubmitIn = Callable[[Tx, Sequence[NewJob], str, str], list[Submitted]]
+SubmitIn = Callable[[Tx, Sequence[NewJob], str, Acting], list[Submitted]]
 Left = tuple[int, int, int]
 """A job that was left behind: when its lease ended, its id, and how suspect it is."""
 LAST = "\U0010ffff"
@@ -133,7 +134,7 @@ def follow(tx: Tx, change: Change, job: Job, was_open: bool) -> None:
     if change.remove:
         forget(tx, job)  # first: its key is free for what may come of its own events
     if change.then:
-        submit(tx, change.then, change.move, change.agent)
+        submit(tx, change.then, change.move, change.acting)
     items.record(tx, change.items, change.events, change.agent)
     if change.look:
         items.look_again(tx, *change.look)
@@ -160,7 +161,7 @@ def values(change: Change) -> dict[str, Any]:
         "id": change.id, "from_state": change.frm, "to_state": change.to, "runnable": int(change.runnable),
         "ended": change.ended, "move": change.move, "priority": change.priority, "lane": change.lane,
         "place": change.place, "last_passed": change.last_passed, "code": change.code, "retries": change.retries,
-        "facts": None if change.facts is None else dumps(change.facts), "open": change.open,
+        "facts": None if change.facts is None else kept_text(change.facts, "job facts"), "open": change.open,
         "delay": microseconds(change.delay),
     }  # fmt: skip
     return given if change.token is None else given | {"token": change.token, "attempts": change.attempts}
@@ -251,12 +252,12 @@ def keep(
     submit_in: SubmitIn = submit,
 ) -> list[Submitted]:
     """Save facts, and children, at once, under the claim's token."""
-    rows = tx.run("keep", id=claim.id, token=claim.token, facts=dumps(facts), open=0)
+    rows = tx.run("keep", id=claim.id, token=claim.token, facts=kept_text(facts, "job facts"), open=0)
     if not rows:
         raise LeaseLost(f"job {claim.id} was claimed or moved by someone else: nothing was kept")
     told: dict[str, Any] = {"facts": new} | ({"children": len(children)} if children else {})
     write_event(tx, claim.job.subject, rows[0][0], "kept", "none", agent, told, claim.token, move)
-    return submit_in(tx, children, move, agent)
+    return submit_in(tx, children, move, claim.acting)
 
 
 def delete(tx: Tx, job: Job, agent: str, why: str, move: str) -> bool:

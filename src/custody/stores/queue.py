@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from custody.model.acting import PROGRAM, Acting
 from custody.model.errors import BadInput, NotFound, Refused, StateConflict
 from custody.model.home import must_be_at_home
 from custody.model.job import Answer, Change, Claim, Failures, FanOut, Filter, HeldBy, Job, NewJob
@@ -29,10 +30,10 @@ class SqlQueue:
 
     # submit
 
-    def submit(self, jobs: Sequence[NewJob], agent: str = "") -> list[Submitted]:
+    def submit(self, jobs: Sequence[NewJob], acting: Acting = PROGRAM) -> list[Submitted]:
         """All of them, or none. The same key and payload again give the same job."""
         checked = [job.checked() for job in jobs]
-        answer = self._db.submit(checked, self._db.new_move(), agent)
+        answer = self._db.submit(checked, self._db.new_move(), acting)
         self._db.bell.ring()
         return answer
 
@@ -40,8 +41,8 @@ class SqlQueue:
         """A table takes any number of rows."""
         return ""
 
-    def submit_one(self, job: NewJob, agent: str = "") -> Submitted:
-        return self.submit([job], agent)[0]
+    def submit_one(self, job: NewJob, acting: Acting = PROGRAM) -> Submitted:
+        return self.submit([job], acting)[0]
 
     # claim
 

@@ -12,7 +12,7 @@ from custody.model.errors import BadInput
 from custody.model.event import DEEPEST, Event, unsealable
 from custody.model.item import Item, Latest
 from custody.model.job import HeldBy, Job, is_text
-from custody.model.json_text import json_text
+from custody.model.json_text import depth_of, json_text
 from custody.model.lease import Lease
 from custody.model.quick import quick
 
@@ -48,6 +48,33 @@ def dumps(value: Mapping[str, Any], where: str = "") -> str:
     raise BadInput(f"this cannot be kept as JSON: {problem}", code="value.json", where=where)
 
 
+DEEP = 20
+"""So deep a payload, or a fact, may be nested: as deep as what comes from outside may."""
+LONGEST = 16 << 20
+_LONG_NUMBER = re.compile(r"[0-9]{19}")  # perhaps: a text may hold as much
+
+
+def kept_text(value: Mapping[str, Any], where: str) -> str:
+    """What a job keeps, as JSON: of a depth, a size and with numbers that nobody who shows it can be broken with."""
+    text = dumps(value, where)
+    if len(text) > LONGEST:
+        problem, code = f"it has more than {LONGEST} characters", "value.size"
+    elif depth_of(text, DEEP + 1) > DEEP:
+        problem, code = f"it is nested more than {DEEP} deep", "value.depth"
+    elif _LONG_NUMBER.search(text) and _has_long_number(json.loads(text)):
+        problem, code = "it holds a whole number that does not fit in 64 bits", "value.number"
+    else:
+        return text
+    raise BadInput(f"this cannot be kept: {problem}", code=code, where=where, hint="keep a file, and say where it is")
+
+
+def _has_long_number(value: Any) -> bool:
+    if isinstance(value, int):
+        return not -(2**63) <= value < 2**63
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return any(_has_long_number(part) for part in parts)
+
+
 _ODD_NUMBER = re.compile(r"[0-9]{16}|[0-9][eE]")  # perhaps: a text may hold as much
 
 
@@ -71,14 +98,17 @@ def loads(text: str) -> dict[str, Any]:
     """The value; a text that someone has spoilt is handed on as it is, so that one bad row stops nobody's loop."""
     if text == "{}":
         return {}
+    if depth_of(text, DEEPEST + 1) > DEEPEST:  # from when that was not refused: whoever shows it would break
+        return {TOO_DEEP: f"{len(text)} characters, nested too deep to be shown"}
     try:
         value = _DECODE(text)[0]
-    except ValueError:
+    except (ValueError, RecursionError):
         value = None
     return value if isinstance(value, dict) else {UNREADABLE: text}
 
 
 UNREADABLE = "unreadable"
+TOO_DEEP = "…"
 
 
 def job_from(row: Row) -> Job:

@@ -88,6 +88,10 @@ class Store:
     def now(self) -> int:
         return self.db.now()
 
+    def acting_since(self) -> int:
+        """Since when it is written down who asked for a job; one that is older may have nobody."""
+        return int(self.db.glance(lambda tx: tx.run("acting_since"))[0][0])
+
     def settings(self) -> dict[str, str]:
         """What the promises of this store rest on, as its database has it set now."""
         return {name: value for name, value in self.db.write(lambda tx: tx.run("settings"))}

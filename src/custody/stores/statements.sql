@@ -37,7 +37,7 @@ job.holder is not null and job.until <= :now
 job.id, job.kind, job.key, job.state, job.runnable, job.ended, job.lane, job.place, job.collection, job.priority,
 job.unmet, job.due, job.payload, job.facts, job.attempts, job.crashes, job.retries, job.last_passed, job.parent,
 job.open, job.when_empty, job.line, job.task, job.position, job.supersedes, job.token, job.seq, job.move,
-job.holder, job.until, job.suspect, job.revoked, job.code, job.created, job.changed
+job.holder, job.until, job.suspect, job.revoked, job.code, job.created, job.changed, job.by
 
 -- fragment: block_columns
 block.number, block.origin, block.algorithm, block.previous, block.root, block.count, block.total, block.at,
@@ -199,10 +199,10 @@ returning seq
 
 -- fragment: one_job
 insert into job (kind, key, state, runnable, ended, lane, place, collection, priority, unmet, due, payload, facts,
-    parent, open, when_empty, line, task, position, supersedes, token, seq, move, created, changed)
+    parent, open, when_empty, line, task, position, supersedes, token, seq, move, created, changed, by)
 values (:kind, :key, :state, :runnable, :ended, :lane, :place, :collection, :priority, :unmet,
     case when :delay > 0 then :now + :delay end, :payload, :facts,
-    :parent, :open, :when_empty, :line, :task, :position, :supersedes, 1, 1, :move, :now, :now)
+    :parent, :open, :when_empty, :line, :task, :position, :supersedes, 1, 1, :move, :now, :now, :by)
 
 -- fragment: new_job
 {one_job}
@@ -451,23 +451,29 @@ select 1 from lease where name = :name and token = :token and until > :now
 
 -- name: set_schedule
 -- Setting the same times again (as every start of an application does) must not forget the slots that have come.
-insert into schedule (name, spec, zone, kind, payload, lane, overlap, missed, last_slot, next_slot)
-values (:name, :spec, :zone, :kind, :payload, :lane, :overlap, :missed, :now, :next_slot)
+insert into schedule (name, spec, zone, kind, payload, lane, overlap, missed, last_slot, next_slot, by)
+values (:name, :spec, :zone, :kind, :payload, :lane, :overlap, :missed, :now, :next_slot, :by)
 on conflict (name) do update
 set spec = excluded.spec, zone = excluded.zone, kind = excluded.kind, payload = excluded.payload,
     lane = excluded.lane, overlap = excluded.overlap, missed = excluded.missed,
     next_slot = case when schedule.spec = excluded.spec and schedule.zone = excluded.zone
-        then schedule.next_slot else excluded.next_slot end
+        then schedule.next_slot else excluded.next_slot end,
+    by = excluded.by, why = ''
+
+-- name: adopt_schedule
+-- From now on it runs on somebody else's behalf, from the next slot on if it had stopped.
+update schedule set by = :by, why = '', paused = 0, next_slot = :next_slot where name = :name returning name
 
 -- name: schedules
-select name, spec, zone, kind, payload, lane, overlap, missed, paused, last_slot, next_slot from schedule order by name
+select name, spec, zone, kind, payload, lane, overlap, missed, paused, last_slot, next_slot, by, why
+from schedule order by name
 
 -- name: schedule
-select name, spec, zone, kind, payload, lane, overlap, missed, paused, last_slot, next_slot
+select name, spec, zone, kind, payload, lane, overlap, missed, paused, last_slot, next_slot, by, why
 from schedule where name = :name
 
 -- name: due_schedules
-select name, spec, zone, kind, payload, lane, overlap, missed, paused, last_slot, next_slot
+select name, spec, zone, kind, payload, lane, overlap, missed, paused, last_slot, next_slot, by, why
 from schedule where paused = 0 and next_slot <= :now order by next_slot limit 100
 
 -- name: next_schedule
@@ -480,7 +486,7 @@ where name = :name and next_slot = :seen
 returning name
 
 -- name: pause_schedule
-update schedule set paused = :paused, next_slot = :next_slot where name = :name returning name
+update schedule set paused = :paused, next_slot = :next_slot, why = :why where name = :name returning name
 
 -- name: drop_schedule
 delete from schedule where name = :name returning name
@@ -493,6 +499,9 @@ returning slot
 -- name: insert_missed
 insert into slot (schedule, slot, outcome) select :schedule, value, 'missed' from json_each(:slots) where true
 on conflict (schedule, slot) do nothing
+
+-- name: slot_job
+select job from slot where schedule = :schedule and slot = :slot
 
 -- name: slots
 select slot, job, outcome from slot where schedule = :schedule order by slot desc limit :limit
@@ -577,6 +586,10 @@ select value from counter where name = :name
 insert into worker (id, host, pid, place, serves, started, seen)
 values (:id, :host, :pid, :place, :serves, :now, :now)
 on conflict (id) do update set seen = excluded.seen
+
+-- name: acting_since
+-- When the store began to write down who asked for a job.
+select applied from schema_version where version = 15
 
 -- name: offer_kind
 insert into open_kind (kind, since, seen) values (:kind, :now, :now)

@@ -13,12 +13,13 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
 
+from custody.model.acting import PROGRAM, Acting
 from custody.model.errors import BadInput, KeyConflict
 from custody.model.graph import Edge, satisfied
 from custody.model.job import Job, NewJob
 from custody.stores.graph import became_ready, count_child, ended_how, skip
 from custody.stores.history import write_event
-from custody.stores.rows import Tx, dumps, event_from, job_from, loads
+from custody.stores.rows import Tx, dumps, event_from, job_from, kept_text, loads
 
 MICROSECONDS = 1_000_000
 
@@ -40,15 +41,15 @@ class Submitted:
     move: str = field(default="", compare=False)  # the one that made it
 
 
-def submit(tx: Tx, jobs: Sequence[NewJob], move: str, agent: str = "") -> list[Submitted]:
+def submit(tx: Tx, jobs: Sequence[NewJob], move: str, acting: Acting = PROGRAM) -> list[Submitted]:
     """All of them, in their order. Children that wait for nothing are counted together, once for each parent."""
     answers: list[Submitted] = []
     for plain, run in groupby((job.checked() for job in jobs), _is_plain):
         group = list(run)
         if not plain:
-            answers += [submit_one(tx, job, move, agent) for job in group]
+            answers += [submit_one(tx, job, move, acting) for job in group]
             continue
-        made = [_insert(tx, job, (), move, agent) for job in group]
+        made = [_insert(tx, job, (), move, acting) for job in group]
         children = Counter(_counts_for(job) for job, answer in zip(group, made, strict=True) if answer.new)
         for parent, count in sorted((parent, count) for parent, count in children.items() if parent is not None):
             count_child(tx, parent, count)
@@ -66,9 +67,9 @@ def _counts_for(new: NewJob) -> int | None:
     return new.parent if new.machine.end(new.start()) is None else None
 
 
-def submit_one(tx: Tx, new: NewJob, move: str, agent: str) -> Submitted:
+def submit_one(tx: Tx, new: NewJob, move: str, acting: Acting) -> Submitted:
     met = [(edge, _is_met(tx, new, edge)) for edge in sorted(new.needs, key=lambda edge: edge.on)]
-    made = _insert(tx, new, met, move, agent)
+    made = _insert(tx, new, met, move, acting)
     parent = _counts_for(new)
     if made.new and parent is not None:
         count_child(tx, parent, +1)
@@ -83,9 +84,9 @@ def _something_comes_of(new: NewJob, met: Sequence[tuple[Edge, bool]]) -> bool:
     return any(edge.otherwise == "skip" for edge in waits) or (new.line is not None and not waits and new.delay == 0)
 
 
-def _insert(tx: Tx, new: NewJob, met: Sequence[tuple[Edge, bool]], move: str, agent: str) -> Submitted:
+def _insert(tx: Tx, new: NewJob, met: Sequence[tuple[Edge, bool]], move: str, acting: Acting) -> Submitted:
     unmet = sum(not is_met for _, is_met in met) + (new.delay > 0)
-    while not (rows := tx.run("insert_job", **columns(new, unmet, move))):
+    while not (rows := tx.run("insert_job", **columns(new, unmet, move, acting.by))):
         if earlier := tx.run(
             "job_of_key", kind=new.kind, key=new.key, within=new.key_within
         ):  # none, if it has been deleted since
@@ -100,7 +101,7 @@ def _insert(tx: Tx, new: NewJob, met: Sequence[tuple[Edge, bool]], move: str, ag
             otherwise=edge.otherwise,
             met=int(is_met),
         )
-    write_event(tx, f"job/{job_id}", 1, "submitted", "none", agent, first_detail(new), 1, move)
+    write_event(tx, f"job/{job_id}", 1, "submitted", "none", acting.agent, first_detail(new), 1, move)
     return Submitted(job_id, True, move)
 
 
@@ -161,15 +162,16 @@ def the_earlier(new: NewJob, earlier: Job, move: str) -> Submitted:
     return Submitted(earlier.id, False, move)
 
 
-def columns(new: NewJob, unmet: int, move: str) -> dict[str, Any]:
+def columns(new: NewJob, unmet: int, move: str, by: str) -> dict[str, Any]:
     state = new.start()
     return {
         "kind": new.kind, "key": new.key, "state": state, "runnable": int(new.machine.is_working(state)),
         "ended": new.machine.end(state), "lane": new.lane, "place": new.place, "collection": new.collection,
         "priority": new.priority, "unmet": unmet, "delay": microseconds(new.delay),
-        "payload": dumps(new.payload, "job payload"), "facts": dumps(new.facts, "job facts"), "parent": new.parent,
-        "open": new.open, "when_empty": new.when_empty, "line": new.line, "task": new.task, "position": new.position,
-        "supersedes": int(new.supersedes), "move": move,
+        "payload": kept_text(new.payload, "job payload"), "facts": kept_text(new.facts, "job facts"),
+        "parent": new.parent, "open": new.open, "when_empty": new.when_empty, "line": new.line, "task": new.task,
+        "position": new.position,
+        "supersedes": int(new.supersedes), "move": move, "by": by,
     }  # fmt: skip
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import NoReturn
+from typing import NoReturn, TypeAlias
+from urllib.parse import quote
 
+from custody.model.acting import SYSTEM, Acting, name_of
 from custody.model.errors import BadInput, NotFound, Refused
 from custody.model.job import NewJob
 from custody.model.schedule import Schedule, Wanted, checked, due
@@ -22,22 +24,25 @@ others want to write, too."""
 MOST_PORTIONS = 100
 """What is left after so many transactions is left for the next look."""
 
+Ended: TypeAlias = Callable[[str], str]
+"""Of who set a schedule: why they may no longer do so; empty while they may."""
+
 
 class SqlSchedules:
     def __init__(self, db: Database) -> None:
         self._db = db
 
-    def put(self, schedule: Schedule, who: str) -> None:
+    def put(self, schedule: Schedule, acting: Acting) -> None:
         """Make one, or make it exactly this."""
         _checked(schedule)
-        self._db.write(lambda tx: _set(tx, schedule, _find(tx, schedule.name), who))
+        self._db.write(lambda tx: _set(tx, schedule, _find(tx, schedule.name), acting))
 
-    def change(self, name: str, wanted: Wanted, who: str) -> Schedule:
+    def change(self, name: str, wanted: Wanted, acting: Acting) -> Schedule:
         """Make one, or change what is said about it and leave the rest as it is."""
 
         def work(tx: Tx) -> Schedule:
             before = _find(tx, name)
-            _set(tx, _checked(wanted.of(name, before)), before, who)
+            _set(tx, _checked(wanted.of(name, before)), before, acting)
             return _find(tx, name) or _unknown(name)
 
         return self._db.write(work)
@@ -52,6 +57,11 @@ class SqlSchedules:
         rows = self._db.read(lambda tx: tx.run("slots", schedule=name, limit=limit))
         return [(slot, job, outcome) for slot, job, outcome in rows]
 
+    def job_of(self, name: str, slot: int) -> int | None:
+        """The job that came of a slot; none when none did."""
+        rows = self._db.glance(lambda tx: tx.run("slot_job", schedule=name, slot=slot))
+        return rows[0][0] if rows else None
+
     def pause(self, name: str, paused: bool, who: str) -> None:
         """A paused schedule misses nothing: it starts again from now."""
 
@@ -62,10 +72,24 @@ class SqlSchedules:
                 _pass_over(tx, schedule, who)
             elif not schedule.paused:
                 following = min(following, schedule.next_slot)  # what has come is still to be run
-            tx.run("pause_schedule", name=name, paused=int(paused), next_slot=following)
+            tx.run("pause_schedule", name=name, paused=int(paused), next_slot=following, why="")
             write_note(tx, f"schedule/{name}", "paused" if paused else "continued", who, {})
 
         self._db.write(work)
+
+    def adopt(self, name: str, acting: Acting) -> Schedule:
+        """Let it go on, on behalf of whoever says so: the right of who set it may have ended."""
+
+        def work(tx: Tx) -> Schedule:
+            schedule = _find(tx, name) or _unknown(name)
+            following = next(slots(schedule.spec, schedule.zone, tx.now))
+            if not schedule.paused:
+                following = min(following, schedule.next_slot)
+            tx.run("adopt_schedule", name=name, by=acting.by, next_slot=following)
+            write_note(tx, f"schedule/{name}", "adopted", acting.agent, {"from": schedule.by})
+            return _find(tx, name) or _unknown(name)
+
+        return self._db.write(work)
 
     def drop(self, name: str, who: str) -> bool:
         def work(tx: Tx) -> bool:
@@ -76,13 +100,17 @@ class SqlSchedules:
 
         return self._db.write(work)
 
-    def run_due(self, agent: str = "scheduler") -> int:
-        """Turn every slot that has come into a job, once; answers how many jobs were made."""
-        if not self._db.read(lambda tx: tx.run("due_schedules")):
+    def run_due(self, agent: str = "scheduler", ended: Ended | None = None) -> int:
+        """Turn every slot that has come into a job, once; answers how many jobs were made.
+
+        `ended` says of who set a schedule why they may no longer do so; such a one is paused, and says why."""
+        if not (due := self._db.read(lambda tx: tx.run("due_schedules"))):
             return 0
+        setters = {_schedule(row).by for row in due} if ended else set()
+        over = {by: why for by in setters if ended and (why := ended(by))}
         made = 0
         for _ in range(MOST_PORTIONS):
-            some, left = self._db.write(lambda tx: _portion(tx, agent))
+            some, left = self._db.write(lambda tx: _portion(tx, agent, over))
             made += some
             if not left:
                 break
@@ -95,8 +123,10 @@ class SqlSchedules:
 
 
 def _schedule(row: Row) -> Schedule:
-    name, spec, zone, kind, payload, lane, overlap, missed, paused, last_slot, next_slot = row
-    return Schedule(name, spec, kind, loads(payload), zone, lane, overlap, missed, bool(paused), last_slot, next_slot)
+    name, spec, zone, kind, payload, lane, overlap, missed, paused, last_slot, next_slot, by, why = row
+    return Schedule(
+        name, spec, kind, loads(payload), zone, lane, overlap, missed, bool(paused), last_slot, next_slot, by, why
+    )
 
 
 def _find(tx: Tx, name: str) -> Schedule | None:
@@ -109,17 +139,17 @@ def _checked(schedule: Schedule) -> Schedule:
     return schedule
 
 
-def _set(tx: Tx, schedule: Schedule, before: Schedule | None, who: str) -> None:
+def _set(tx: Tx, schedule: Schedule, before: Schedule | None, acting: Acting) -> None:
     following = next(slots(schedule.spec, schedule.zone, tx.now))
     if before and (before.spec, before.zone) != (schedule.spec, schedule.zone):
-        _pass_over(tx, before, who)
+        _pass_over(tx, before, acting.agent)
     tx.run(
         "set_schedule", name=schedule.name, spec=schedule.spec, zone=schedule.zone, kind=schedule.kind,
         payload=dumps(schedule.payload), lane=schedule.lane, overlap=schedule.overlap, missed=schedule.missed,
-        next_slot=following,
+        next_slot=following, by=acting.by,
     )  # fmt: skip
     told = {"spec": schedule.spec, "zone": schedule.zone, "kind": schedule.kind}
-    write_note(tx, f"schedule/{schedule.name}", "set", who, told)
+    write_note(tx, f"schedule/{schedule.name}", "set", acting.agent, told)
 
 
 def _unknown(name: str) -> NoReturn:
@@ -128,25 +158,27 @@ def _unknown(name: str) -> NoReturn:
     )
 
 
-def _portion(tx: Tx, agent: str) -> tuple[int, bool]:
+def _portion(tx: Tx, agent: str, over: Mapping[str, str]) -> tuple[int, bool]:
     """Run those that are due, until many missed slots were recorded; how many jobs were made, and are some left?"""
     made = recorded = 0
     for row in tx.run("due_schedules"):
         if recorded >= MOST_MISSED:
             return made, True
-        jobs, missed = _by_itself(tx, _schedule(row), agent)
+        jobs, missed = _by_itself(tx, _schedule(row), agent, over)
         made, recorded = made + jobs, recorded + missed
     return made, False
 
 
-def _by_itself(tx: Tx, schedule: Schedule, agent: str) -> tuple[int, int]:
+def _by_itself(tx: Tx, schedule: Schedule, agent: str, over: Mapping[str, str]) -> tuple[int, int]:
     """One that cannot be run is paused and says why: it must not keep the others from their time."""
     tx.run("mark")
     try:
+        if schedule.by in over:
+            raise Refused(over[schedule.by], code="schedule.right")
         done = advance(tx, schedule, agent)
     except (BadInput, Refused, NotFound) as error:
         tx.run("back_to_mark")
-        tx.run("pause_schedule", name=schedule.name, paused=1, next_slot=schedule.next_slot)
+        tx.run("pause_schedule", name=schedule.name, paused=1, next_slot=schedule.next_slot, why=str(error))
         told = {"why": str(error), "code": error.code}
         write_note(tx, f"schedule/{schedule.name}", "paused", agent, told, "failure")
         done = 0, 0
@@ -197,9 +229,16 @@ def _run(tx: Tx, schedule: Schedule, slot: int, agent: str) -> int:
         told = {"slot": slot, "why": f"job {last[0][1]} of an earlier slot has not ended"}
         write_note(tx, f"schedule/{schedule.name}", "skipped", agent, told, "warning")
         return 0
-    made = submit_one(tx, _job(schedule, slot), tx.new_move(), agent)
+    made = submit_one(tx, _job(schedule, slot), tx.new_move(), _acting(schedule, agent))
     tx.run("insert_slot", schedule=schedule.name, slot=slot, job=made.id, outcome="ran")
     return 1
+
+
+def _acting(schedule: Schedule, agent: str) -> Acting:
+    """A schedule acts for who set it; one of an application for the program itself."""
+    if schedule.by in (SYSTEM, ""):  # nobody: it was there before anybody was asked
+        return Acting(SYSTEM, agent)
+    return Acting(f"schedule:{quote(schedule.name, safe='')}/{name_of(schedule.by)}", agent)
 
 
 def _job(schedule: Schedule, slot: int) -> NewJob:

@@ -14,20 +14,23 @@ from typing import Any, Final
 from custody.engine.commands import Operator
 from custody.engine.kinds import Kind
 from custody.engine.work import Work
-from custody.model.errors import BadInput, CustodyError, KeyConflict, Refused
-from custody.model.job import Filter, NewJob
+from custody.model.acting import SYSTEM, name_of
+from custody.model.errors import BadInput, CustodyError, KeyConflict, NotFound, Refused
+from custody.model.job import Filter, Job, NewJob
 from custody.model.machine import Machines
-from custody.model.outcome import Outcome, Passed, Wait
+from custody.model.outcome import Failed, Outcome, Passed, Wait
 from custody.stores import Store
 from custody.stores.rows import Row, Tx
 from custody.web.acting import Action, action_of
 from custody.web.caller import Caller
 from custody.web.listing import job_fits, pairs
 from custody.web.makers import BULK_MAKER
+from custody.web.tokens import Tokens
 
 KIND: Final = BULK_MAKER.kind
 PIECE = 200
 MOST_REFUSALS = 50
+ACTORS = ("admin", "operator")
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,12 +92,12 @@ def submit(
         )  # fmt: skip
     payload: dict[str, Any] = {
         "action": name, "filter": {k: v for k, v in asdict(where).items() if v}, "why": why.strip()[:2000],
-        "who": caller.name, "last": found.last, "total": found.matched, "eligible": found.eligible,
+        "last": found.last, "total": found.matched, "eligible": found.eligible,
         "priority": priority,
     }  # fmt: skip
-    job = NewJob(KIND, payload, key=key, priority=5, collection=where.collection)
+    job = BULK_MAKER.checked(NewJob(KIND, payload, key=key, priority=5, collection=where.collection))
     try:
-        return store.queue.submit_one(job, caller.name).id
+        return store.queue.submit_one(job, caller.acting).id
     except KeyConflict:
         raise Refused("this was asked for before, in other words", code="key.conflict") from None
 
@@ -110,12 +113,17 @@ def kinds(store: Store, machines: Machines) -> Sequence[Kind]:
 
 
 def carry_out(work: Work, store: Store, machines: Machines) -> Outcome:
+    """Each piece with the rights that its asker has then: it does nothing that they could not do one by one."""
     given = work.payload
     action, where = action_of(given["action"]), Filter(**given["filter"])
-    operator = Operator(store, machines, given["who"])
     after, done = int(work.facts.get("after", 0)), int(work.facts.get("done", 0))
     refused, told = int(work.facts.get("refused", 0)), list(work.facts.get("refusals", []))
     while jobs := [job for job in store.queue.list(where, after, PIECE) if job.id <= given["last"]]:
+        caller = asker(store, work.job)
+        if caller is None:
+            why = f"the right of {name_of(work.job.by)} has ended; what was done stays done"
+            return Failed("bulk.right", why, keep=_facts(after, done, refused, told))
+        operator = Operator(store, machines, caller.name)
         for job in jobs:
             if work.stopped:
                 return Wait(0.1, "stopped half-way", keep=_facts(after, done, refused, told))
@@ -123,6 +131,8 @@ def carry_out(work: Work, store: Store, machines: Machines) -> Outcome:
             if job.kind == KIND:
                 continue
             try:
+                if not caller.may(ACTORS, job.collection):
+                    raise NotFound(f"there is no job {job.id}", code="job.unknown")
                 action.act(operator, job.id, given["why"], int(given["priority"]))
                 done += 1
             except CustodyError as error:
@@ -130,6 +140,14 @@ def carry_out(work: Work, store: Store, machines: Machines) -> Outcome:
                 told = [*told, {"job": job.id, "code": error.code, "why": str(error)}][:MOST_REFUSALS]
         work.keep(**_facts(after, done, refused, told))
     return Passed({"done": done, "refused": refused}, keep=_facts(after, done, refused, told))
+
+
+def asker(store: Store, bulk: Job) -> Caller | None:
+    """Who asked for it, with the rights of now; None when they may act on nothing any more."""
+    if not bulk.by:  # from before anybody was asked; a younger one was not let through
+        return Caller(SYSTEM, frozenset({"admin"}), None)
+    caller = Tokens(store).by(bulk.by)
+    return caller if caller is not None and caller.has(ACTORS) else None
 
 
 def _facts(after: int, done: int, refused: int, told: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from custody.model.acting import Acting
 from custody.model.errors import NotFound
 from custody.model.job import Job
 
@@ -28,6 +29,12 @@ class Caller:
     token: int = 0
     also: frozenset[tuple[str, str]] = frozenset()  # roles in single collections besides
     needs: frozenset[str] = frozenset(ROLES)  # what this request needs one of
+    identity: str = ""  # who it is, whatever it is called: token:12; never two callers' one
+
+    @property
+    def acting(self) -> Acting:
+        """Who acts when this caller has something done."""
+        return Acting(f"{self.identity}/{self.name}", self.name)
 
     @property
     def seen(self) -> frozenset[str] | None:

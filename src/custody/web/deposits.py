@@ -118,7 +118,7 @@ def hand_in(site: Site, caller: Caller, submission: Submission, key: str) -> tup
     check_profile(site, caller, submission.profile)
     if not submission.payload.startswith(("http://", "https://", "staged:")):
         raise BadInput("a payload is an http or https URL, or an upload", where="payload", code="submission.payload")
-    return submit(site.store, _with_digest(submission), f"{caller.name}/{key}" if key else None, caller.name)
+    return submit(site.store, _with_digest(submission), f"{caller.name}/{key}" if key else None, caller.acting)
 
 
 def _with_digest(submission: Submission) -> Submission:

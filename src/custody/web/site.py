@@ -123,7 +123,13 @@ class Site:
         return Operator(self.store, self.machines, caller.name)
 
     def demo_caller(self) -> Caller:
-        return Caller(self.options.who, frozenset({"admin"}), None, csrf=self.form_token(None))
+        return Caller(
+            self.options.who,
+            frozenset({"admin"}),
+            None,
+            csrf=self.form_token(None),
+            identity=f"demo:{self.options.who}",
+        )
 
     def form_token(self, caller: Caller | None) -> str:
         """For a session its own; for those without one (the login form, demo mode) the installation's."""

@@ -151,6 +151,11 @@ from token left join token as opener on opener.id = token.login
 where token.hash = :hash and token.revoked is null and token.expires > :now
   and (token.login is null or (opener.revoked is null and opener.expires > :now))
 
+-- name: token_by_id
+-- As it stands now, while it is good for anything.
+select id, name, roles, collections, login, created, expires, revoked from token
+where id = :id and revoked is null and expires > :now
+
 -- name: tokens
 select id, name, roles, collections, login, created, expires, revoked from token where login is null order by id
 

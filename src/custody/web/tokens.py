@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from custody.model.acting import name_of
 from custody.model.errors import BadInput, NotFound
 from custody.stores import Store
 from custody.stores.history import write_note
@@ -85,9 +86,28 @@ class Tokens:
         token = _token(rows[0])
         if session != (token.login is not None):
             return None  # a session's secret is good for its cookie only, and a token's for its header
-        scope = None if ALL in token.collections else frozenset(token.collections)
-        roles, also = split(token.roles)
-        return Caller(token.name, roles, scope, csrf_of(secret), session, token.id, also)
+        return _caller(token, csrf_of(secret), session)
+
+    def by(self, by: str) -> Caller | None:
+        """Whom a job or a schedule was asked for by, with the rights of now; none when they have ended. What the
+        command line asked for is the owner's of the store."""
+        identity, _, name = by.partition("/")
+        if identity.startswith(("cli:", "demo:")):
+            return Caller(name, frozenset({"admin"}), None, identity=identity)
+        number = identity.removeprefix("token:")
+        if number == identity or not number.isdigit():
+            return None
+        rows = self._db.glance(lambda tx: tx.run("token_by_id", id=int(number)))
+        return _caller(_token(rows[0]), "", False) if rows else None
+
+    def right_ended(self, by: str) -> str:
+        """Why who set a schedule may no longer do so; empty while they may."""
+        if not by.startswith("token:"):
+            return ""  # the owner of the store, the program itself, or somebody whom an issuer vouched for then
+        caller = self.by(by)
+        if caller is not None and caller.may(("admin", "operator"), ""):
+            return ""
+        return f"it was set by {name_of(by)}, whose right to do so has ended: `custody schedule adopt`"
 
     def open_session(self, secret: str) -> str | None:
         """The secret of a new session for whoever has this token."""
@@ -154,6 +174,13 @@ def _insert(
 def _token(row: Row) -> Token:
     id_, name, roles, collections, login, created, expires, revoked = row
     return Token(id_, name, tuple(roles.split()), tuple(collections.split()), login, created, expires, revoked)
+
+
+def _caller(token: Token, csrf: str, session: bool) -> Caller:
+    scope = None if ALL in token.collections else frozenset(token.collections)
+    roles, also = split(token.roles)
+    identity = f"token:{token.login or token.id}"
+    return Caller(token.name, roles, scope, csrf, session, token.id, also, identity=identity)
 
 
 def check_role(given: str) -> None:

@@ -41,7 +41,7 @@ def ask(store: Store, machines: Machines, caller: Caller) -> int:
     going = [job for job in runs(store, machines, caller) if not job.ended]
     if going:
         raise Refused(f"job {going[0].id} is verifying already", code="verify.running", hint="wait for it")
-    return store.queue.submit_one(NewJob(KIND, {"name": "verify the history"}), caller.name).id
+    return store.queue.submit_one(VERIFY_MAKER.checked(NewJob(KIND, {"name": "verify the history"})), caller.acting).id
 
 
 def runs(store: Store, machines: Machines, caller: Caller) -> Sequence[Job]:

@@ -14,6 +14,7 @@ from urllib.parse import quote, urlencode
 from markupsafe import Markup, escape
 
 from custody.ingest import tree
+from custody.model.acting import name_of
 from custody.model.event import Event
 from custody.model.job import Job
 
@@ -182,6 +183,6 @@ def static_address() -> str:
 FILTERS: Final[dict[str, Callable[..., Any]]] = {
     "ago": ago, "time": time, "when": when, "iso": iso, "span": span, "size": size, "number": number, "many": many,
     "said": said, "name": name, "shown": shown, "pretty": pretty, "reason": reason, "subject": subject_link,
-    "path_quote": path_quote,
+    "path_quote": path_quote, "who": name_of,
     "plain_words": lambda text: str(text).replace("-", " ").replace(".", " ").replace("_", " "),
 }  # fmt: skip

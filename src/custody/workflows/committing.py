@@ -11,7 +11,7 @@ import secrets
 import shutil
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -93,7 +93,12 @@ class Commits:
             self._made += 1
             self._base = revision
             self._work.keep(commit_calls={self._attempt: self._made})
-            notify(self._store, str(self._work.payload["archive"]), revision, "task")
+            notify(
+                self._store,
+                str(self._work.payload["archive"]),
+                revision,
+                replace(self._work.claim.acting, agent="task"),
+            )
         return revision
 
     def _made_before(self, key: str) -> int | None:

@@ -15,8 +15,7 @@ from custody.stores import Store
 from custody.workflows.archive import read_workflows
 from custody.workflows.archives import Archives, Kept
 from custody.workflows.definition import read
-from custody.workflows.makers import COMMIT_KIND
-from custody.workflows.notify import commit_key
+from custody.workflows.makers import COMMIT_KIND, commit_key
 from custody.workflows.task import Definitions
 
 FACT = "network"

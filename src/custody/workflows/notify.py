@@ -8,6 +8,7 @@ come in, and a late or repeated notice has nothing left to do.
 
 from __future__ import annotations
 
+from custody.model.acting import Acting, system
 from custody.model.errors import BadInput, NotFound, Refused, Unavailable
 from custody.model.graph import Edge
 from custody.model.job import NewJob
@@ -15,17 +16,19 @@ from custody.stores import Store
 from custody.stores.rows import Tx, event_text, job_from
 from custody.stores.submit import columns, first_detail, submit_one
 from custody.workflows.archives import Archives, Kept
-from custody.workflows.makers import COMMIT_KIND
+from custody.workflows.makers import COMMIT_KIND, COMMIT_MAKER, commit_key
 
+HOOK = system("hook")
+RECONCILER = system("reconciler")
 MOST_AT_ONCE = 500
 MOST_TRUSTED = 1000  # revisions that a notice may bring while the repository does not answer
 
 
-def notify(store: Store, archive: str, revision: int, agent: str = "hook") -> int:
+def notify(store: Store, archive: str, revision: int, acting: Acting = HOOK) -> int:
     """Take in a revision, and all before it; answers how many were new."""
     if revision < 1:
         raise BadInput(f"{revision} is no revision", code="archive.revision")
-    known, taken = _take_in_next(store, archive, revision, agent) or (Archives(store).get(archive), False)
+    known, taken = _take_in_next(store, archive, revision, acting) or (Archives(store).get(archive), False)
     if taken:
         store.wake()
         return 1
@@ -33,19 +36,19 @@ def notify(store: Store, archive: str, revision: int, agent: str = "hook") -> in
         return 0  # late or repeated: nothing is written, so nothing has to reach the disk
     if revision > known.last + 1:
         _must_be_there(store, known, revision)
-    return _take_in_upto(store, archive, revision, agent)
+    return _take_in_upto(store, archive, revision, acting)
 
 
-def _take_in_next(store: Store, archive: str, revision: int, agent: str) -> tuple[Kept, bool] | None:
+def _take_in_next(store: Store, archive: str, revision: int, acting: Acting) -> tuple[Kept, bool] | None:
     """Take this revision in if it is the next, in one statement; and the archive as it was. None where that cannot be.
 
     The commit job before is not known here: the statement puts its number in the place of the nothing.
     """
     new = commit_job(archive, revision, [Edge(0)]).checked()
     move = store.new_move()
-    values = {name: value for name, value in columns(new, 0, move).items() if name in _TOLD}
+    values = {name: value for name, value in columns(new, 0, move, acting.by).items() if name in _TOLD}
     rows = store.db.at_once(
-        "wf_take_next", move, name=archive, before=commit_key(archive, revision - 1), agent=agent,
+        "wf_take_next", move, name=archive, before=commit_key(archive, revision - 1), agent=acting.agent,
         detail=event_text(first_detail(new)), **values,
     )  # fmt: skip
     if not rows:
@@ -56,7 +59,7 @@ def _take_in_next(store: Store, archive: str, revision: int, agent: str) -> tupl
 
 _TOLD = frozenset(
     ("kind", "key", "state", "runnable", "ended", "lane", "place", "collection", "priority", "payload", "facts", "open",
-     "line", "task", "position", "supersedes")
+     "line", "task", "position", "supersedes", "by")
 )  # fmt: skip
 
 
@@ -74,17 +77,17 @@ def _must_be_there(store: Store, known: Kept, revision: int) -> None:
         )  # fmt: skip
 
 
-def _take_in_upto(store: Store, archive: str, revision: int, agent: str) -> int:
+def _take_in_upto(store: Store, archive: str, revision: int, acting: Acting) -> int:
     new, last = 0, 0
     while last < revision:
-        made, last = store.db.write(lambda tx: _take_in(tx, archive, revision, agent))
+        made, last = store.db.write(lambda tx: _take_in(tx, archive, revision, acting))
         new += made
     if new:
         store.wake()
     return new
 
 
-def _take_in(tx: Tx, name: str, revision: int, agent: str) -> tuple[int, int]:
+def _take_in(tx: Tx, name: str, revision: int, acting: Acting) -> tuple[int, int]:
     """How many were new, and up to which revision there is nothing left to do."""
     rows = tx.run("wf_lock_archive", name=name)
     if not rows:
@@ -96,21 +99,18 @@ def _take_in(tx: Tx, name: str, revision: int, agent: str) -> tuple[int, int]:
     before = _commit_of(tx, name, kept.last)
     for number in range(kept.last + 1, upto + 1):
         needs = [Edge(before)] if before else []
-        before = submit_one(tx, commit_job(name, number, needs), tx.new_move(), agent).id
+        before = submit_one(tx, commit_job(name, number, needs), tx.new_move(), acting).id
     tx.run("wf_advance", name=name, last=upto)
     return upto - kept.last, upto
 
 
 def commit_job(archive: str, revision: int, needs: list[Edge]) -> NewJob:
     """The job whose work is to plan its revision."""
-    return NewJob(
+    made = NewJob(
         COMMIT_KIND, {"archive": archive, "revision": revision}, key=commit_key(archive, revision), priority=10,
         lane=archive, collection=archive, line=archive, task="COMMIT", position=revision, needs=needs,
     )  # fmt: skip
-
-
-def commit_key(archive: str, revision: int) -> str:
-    return f"{archive}:{revision}"
+    return COMMIT_MAKER.checked(made)
 
 
 def _commit_of(tx: Tx, archive: str, revision: int) -> int | None:
@@ -118,14 +118,14 @@ def _commit_of(tx: Tx, archive: str, revision: int) -> int | None:
     return job_from(rows[0]).id if rows else None
 
 
-def reconcile(store: Store, kept: Kept, agent: str = "reconciler") -> int:
+def reconcile(store: Store, kept: Kept, acting: Acting = RECONCILER) -> int:
     """Ask the repository itself: lost hooks repair themselves. Another repository in its place freezes the archive."""
     if kept.frozen:
         return 0
     try:
         archive = Archives(store).open(kept)
     except Refused as error:
-        if error.code == "archive.foreign" and Archives(store).another_owner(kept, agent):
+        if error.code == "archive.foreign" and Archives(store).another_owner(kept, acting.agent):
             return 0
         raise
     uuid, youngest = archive.uuid(), archive.youngest()
@@ -136,8 +136,8 @@ def reconcile(store: Store, kept: Kept, agent: str = "reconciler") -> int:
             return 0
         why = f"the repository went back to revision {youngest}; {kept.last} was there before"
     else:
-        return _take_in_upto(store, kept.name, youngest, agent) if youngest > kept.last else 0
-    Archives(store).freeze(kept.name, why, kept.uuid, agent)
+        return _take_in_upto(store, kept.name, youngest, acting) if youngest > kept.last else 0
+    Archives(store).freeze(kept.name, why, kept.uuid, acting.agent)
     return 0
 
 

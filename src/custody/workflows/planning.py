@@ -28,9 +28,18 @@ from custody.workflows.archive import COMMIT_KEY, Archive, Meta, read_workflows
 from custody.workflows.archives import Archives
 from custody.workflows.committing import lineage_of
 from custody.workflows.definition import read
-from custody.workflows.makers import COMMIT_KIND, QUICK_KIND, TASK_KIND
-from custody.workflows.notify import commit_key
+from custody.workflows.makers import (
+    COMMIT_KIND,
+    QUICK_KIND,
+    QUICK_MAKER,
+    TASK_KIND,
+    TASK_MAKER,
+    commit_key,
+    runs_line,
+    task_key,
+)
 from custody.workflows.plan import Lineage, Plan, PlannedEdge, PlannedTask, Ref, nearest, plan
+from custody.workflows.recipes import recipe
 from custody.workflows.schedules import keep_time
 from custody.workflows.sparing import waits_for_the_spared
 from custody.workflows.task import COMMIT, ON_COMMIT, QUICK, Task
@@ -282,14 +291,6 @@ def find_task(store: Store, key: str) -> Job | None:
     return store.queue.by_key(TASK_KIND, key) or store.queue.by_key(QUICK_KIND, key)
 
 
-def task_key(archive: str, revision: int, run: str, task: str) -> str:
-    return f"{archive}:{revision}:{run}:{task}"
-
-
-def runs_line(archive: str) -> str:
-    return f"{archive}/runs"
-
-
 def task_job(name: str, planned: Plan, task: PlannedTask, needs: list[Edge], run: Run) -> NewJob:
     """One task of one revision. Runs of their own supersede each other, but never what a commit started."""
     definition = task.definition
@@ -305,9 +306,9 @@ def task_job(name: str, planned: Plan, task: PlannedTask, needs: list[Edge], run
     if planned.lineage:
         payload["lineage"] = list(planned.lineage)
     by_commit = run.name == ON_COMMIT
-    kind = QUICK_KIND if definition.ready or definition.lane == QUICK else TASK_KIND
-    return _new_job(
-        kind, payload, key=task_key(name, planned.revision, run.name, task.name),
+    maker = QUICK_MAKER if definition.ready or definition.lane == QUICK else TASK_MAKER
+    made = _new_job(
+        maker.kind, payload, key=task_key(name, planned.revision, run.name, task.name),
         state="skipped" if task.skip else "", facts={"why": task.skip} if task.skip else {},
         lane=name if definition.lane == "main" else f"{name}/{definition.lane}", collection=name,
         line=name if by_commit else runs_line(name), task=task.name,
@@ -315,19 +316,7 @@ def task_job(name: str, planned: Plan, task: PlannedTask, needs: list[Edge], run
         supersedes=any(cancel.victim == task.name for cancel in cancels),
         needs=[] if task.skip else needs,  # a need that is met would bring it back
     )  # fmt: skip
-
-
-def recipe(task: Task) -> dict[str, Any]:
-    """What a worker needs to run it, pinned to the revision and definition that were planned."""
-    given = {
-        "command": list(task.command), "script": task.script, "shell": task.shell, "env": dict(task.env),
-        "network": task.network if isinstance(task.network, bool) else list(task.network),
-        "timeout": task.timeout, "grace": task.grace, "retries": task.retries,
-        "outputs": list(task.outputs), "output_limit": task.output_limit, "image": task.image,
-        "secrets": list(task.secrets), "ready": task.ready,
-    }  # fmt: skip
-    # No grace is something else than none said.
-    return {name: value for name, value in given.items() if value or name == "grace"}
+    return maker.checked(made)
 
 
 def _faulty(name: str, planned: Plan) -> NewJob:

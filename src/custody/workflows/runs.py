@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from custody.engine.work import Work
+from custody.model.acting import Acting
 from custody.model.errors import BadInput, NotFound, Refused
 from custody.model.event import NewEvent
 from custody.model.graph import Edge
@@ -20,14 +21,12 @@ from custody.model.job import Job, NewJob
 from custody.model.outcome import Failed, Outcome, Passed, Wait
 from custody.stores import Store
 from custody.stores.rows import job_from
-from custody.workflows.archive import read_workflows
 from custody.workflows.archives import Archives, Kept
-from custody.workflows.definition import read
-from custody.workflows.makers import COMMIT_KIND, RUN_KIND
-from custody.workflows.notify import commit_key
+from custody.workflows.makers import COMMIT_KIND, RUN_KIND, RUN_MAKER, commit_key, runs_line
 from custody.workflows.plan import PREVIOUS, Plan, Ref
 from custody.workflows.plan import run as plan_run
-from custody.workflows.planning import Run, nearest_jobs, revision_item, runs_line, submit
+from custody.workflows.planning import Run, nearest_jobs, revision_item, submit
+from custody.workflows.recipes import definitions_of
 from custody.workflows.task import COMMIT, FINISHED, Definitions, Task, Workflow
 
 PATIENCE = 60.0
@@ -36,7 +35,7 @@ GOOD_ENDS = ("passed", "superseded", "skipped")
 
 
 def ask_for_run(
-    store: Store, archive: str, wanted: str, who: str, *, revision: int = 0, alone: bool = False, key: str = ""
+    store: Store, archive: str, wanted: str, acting: Acting, *, revision: int = 0, alone: bool = False, key: str = ""
 ) -> int:
     """Have a task, with those it depends on, or a whole workflow run again; answers the run's job.
 
@@ -56,14 +55,14 @@ def ask_for_run(
     if not 1 <= revision <= kept.last:
         hint = f"it has been taken in up to {kept.last}"
         raise NotFound(f"{archive} has no revision {revision}", code="archive.revision", hint=hint)
-    chosen(_definitions(store, kept, revision), wanted, alone)
-    payload = {"archive": archive, "revision": revision, "wanted": wanted, "alone": alone, "by": who}
+    chosen(definitions_of(store, kept, revision), wanted, alone)
+    payload = {"archive": archive, "revision": revision, "wanted": wanted, "alone": alone}
     commit = store.queue.by_key(COMMIT_KIND, commit_key(archive, revision))
     job = NewJob(
         RUN_KIND, payload, key=f"{archive}:{key}" if key else None, priority=10, lane=archive, collection=archive,
         needs=[Edge(commit.id)] if commit else [],
     )  # fmt: skip
-    return store.queue.submit_one(job, who).id
+    return store.queue.submit_one(RUN_MAKER.checked(job), acting).id
 
 
 def newest_runs(store: Store, archive: str, most: int, before: int = 0) -> Sequence[Job]:
@@ -137,12 +136,8 @@ def _by_clock(work: Work) -> bool:
     return "slot" in work.payload
 
 
-def _definitions(store: Store, kept: Kept, revision: int) -> Definitions:
-    return read(read_workflows(Archives(store).open(kept), revision)[0])
-
-
 def _plan(store: Store, kept: Kept, revision: int, work: Work) -> Plan:
-    definitions = _definitions(store, kept, revision)
+    definitions = definitions_of(store, kept, revision)
     workflows = chosen(
         definitions, str(work.payload["wanted"]), bool(work.payload.get("alone")), by_clock=_by_clock(work)
     )

@@ -9,14 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from custody.model.acting import system
 from custody.model.schedule import Schedule as Timetable
 from custody.stores import Store
-from custody.workflows.makers import RUN_KIND
+from custody.workflows.makers import RUN_KIND, schedule_name
 from custody.workflows.task import Schedule
-
-
-def schedule_name(archive: str, workflow: str) -> str:
-    return f"{archive}/{workflow}"
 
 
 def keep_time(store: Store, archive: str, wanted: Sequence[tuple[str, Schedule]]) -> None:
@@ -27,7 +24,7 @@ def keep_time(store: Store, archive: str, wanted: Sequence[tuple[str, Schedule]]
         timetable = _timetable(archive, workflow, schedule)
         before = mine.pop(timetable.name, None)
         if before is None or _says(before) != _says(timetable):
-            store.schedules.put(timetable, "workflows")
+            store.schedules.put(timetable, system("workflows"))
     for name in mine:
         store.schedules.drop(name, "workflows")
 

@@ -20,15 +20,17 @@ from custody.border.egress import Permit, Rules
 from custody.border.roots import Root, ours
 from custody.border.sandbox import Available, Sandboxes
 from custody.engine.work import Work
-from custody.model.errors import NotFound, Unavailable
+from custody.model.errors import BadInput, NotFound, Unavailable
 from custody.model.job import Job
 from custody.model.outcome import Outcome, Wait
+from custody.model.shape import part
 from custody.stores import Store
 from custody.workflows import images, network
-from custody.workflows.archives import Archives
+from custody.workflows.archives import Archives, Kept
 from custody.workflows.inside import SOCKET
+from custody.workflows.makers import task_key
 from custody.workflows.pausing import paused_by
-from custody.workflows.planning import find_task, task_key
+from custody.workflows.planning import find_task
 from custody.workflows.secrets import Secrets
 from custody.workflows.task import ON_COMMIT, SHELLS
 from custody.workflows.window import Window
@@ -60,10 +62,13 @@ class Shop:
     network: Rules = field(default_factory=Rules)  # for those that have a way out
 
     def folder(self, job: Job) -> Path:
+        """Each part is one part of a path, or there is no folder: whoever only looks has not held the job against its
+        shape."""
         given = job.payload
-        return self.kept.joinpath(
-            given["archive"], f"r{given['revision']}", given["run"], given["task"], f"job-{job.id}"
-        )
+        names = [given.get("archive"), f"r{given.get('revision')}", given.get("run"), given.get("task")]
+        if odd := next((told for name in names if (told := part(name))), ""):
+            raise BadInput(f"job {job.id} has no folder: a name in its payload {odd}", code="job.forged")
+        return self.kept.joinpath(*map(str, names), f"job-{job.id}")
 
 
 def sandbox_prefix(job: Job) -> str:
@@ -82,11 +87,8 @@ def logs(folder: Path) -> dict[int, Path]:
     return {int(number[1]): path for number, path in found.items() if number}
 
 
-def obstacle(work: Work, shop: Shop, recipe: dict[str, Any]) -> Outcome | None:
+def obstacle(work: Work, shop: Shop, kept: Kept, recipe: dict[str, Any]) -> Outcome | None:
     """What keeps it from starting now, if anything does."""
-    kept = Archives(shop.store).workable(str(work.payload["archive"]))
-    if isinstance(kept, str):
-        return Wait(PATIENCE, kept)
     if hold := paused_by(shop.store, kept.name):
         return Wait(PATIENCE, f"{kept.name} was paused by {hold.who} while this was planned: {hold.why}")
     if not_granted := permit(shop, kept.name).waits_for(recipe.get("network", False)):

@@ -29,6 +29,7 @@ from custody.workflows.archives import Archives
 from custody.workflows.committing import Commits
 from custody.workflows.index import index_file, open_index
 from custody.workflows.planning import revision_item
+from custody.workflows.recipes import recipe_of
 from custody.workflows.shop import (
     PATIENCE,
     Shop,
@@ -59,10 +60,16 @@ def run_task(work: Work, shop: Shop) -> Outcome:
     """One attempt at one task."""
     if faults := work.payload.get("faults"):  # retried, though what is wrong is written in the revision itself
         return Failed("workflow.faults", f"{faults[0]}; a later commit has to mend it")
-    recipe = work.payload["recipe"]
     if adopted := images.adopted(work, shop):
+        recipe = work.facts["container"].get("recipe") or recipe_of(
+            shop.store, Archives(shop.store).get(work.payload["archive"]), work.job
+        )
         return _attempt(work, shop, recipe, adopted, {})  # whatever would keep it from being begun now
-    if hindered := obstacle(work, shop, recipe):
+    kept = Archives(shop.store).workable(work.payload["archive"])
+    if isinstance(kept, str):
+        return Wait(PATIENCE, kept)
+    recipe = recipe_of(shop.store, kept, work.job)
+    if hindered := obstacle(work, shop, kept, recipe):
         return hindered
     if recipe.get("ready"):
         return READY_MADE[recipe["ready"]](work, shop)
@@ -91,7 +98,8 @@ def _attempt(work: Work, shop: Shop, recipe: dict[str, Any], attempt: str, secre
             if running is None:
                 spec = prepare(work, shop, recipe, attempt, place, window, secrets)
                 if spec.image:
-                    work.keep(container={"home": shop.identity, "name": attempt, "adopt": shop.adopt})
+                    told = {"home": shop.identity, "name": attempt, "adopt": shop.adopt, "recipe": recipe}
+                    work.keep(container=told)
                 running = shop.sandboxes.start(spec)
             granted = permit(shop, str(work.payload["archive"])) if recipe.get("network") else None
             end = _watch(work, running, shop.adopt if recipe.get("image") else 0.0, granted)

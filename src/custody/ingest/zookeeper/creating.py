@@ -22,6 +22,7 @@ from custody.ingest.zookeeper.operations import OUR_LOCK_VERSION, Check, Create,
 from custody.ingest.zookeeper.reading import Seen, Tree, read, read_one
 from custody.ingest.zookeeper.record import Record
 from custody.ingest.zookeeper.session import Verdict
+from custody.model.acting import Acting
 from custody.model.errors import BadInput, KeyConflict, LeaseLost, Refused, Unavailable
 from custody.model.job import Claim, NewJob
 from custody.stores.submit import Submitted
@@ -29,7 +30,7 @@ from custody.stores.submit import Submitted
 TRIES = 50
 
 
-def submit_batch(at: Tree, new: NewJob, agent: str) -> Submitted:
+def submit_batch(at: Tree, new: NewJob, acting: Acting) -> Submitted:
     """One batch. The same key again gives the same one; so does the same submit after a lost answer."""
     uuid = tree.batch_uuid(new.key) if new.key else f"bid-{uuid4()}"
     for _ in range(TRIES):
@@ -37,8 +38,8 @@ def submit_batch(at: Tree, new: NewJob, agent: str) -> Submitted:
         if earlier is not None:
             return _the_earlier(at, new, earlier.data.decode(), uuid)
         name = tree.batch_name(_next(at, tree.BATCHES))
-        entry = Entry(at.db.new_move(), [of_birth(tree.id_of(name), new, agent)])
-        verdict = at.session.commit([*_batch_ops(at, name, new, uuid, entry.move), entry.op()])
+        entry = Entry(at.db.new_move(), [of_birth(tree.id_of(name), new, acting.agent)])
+        verdict = at.session.commit([*_batch_ops(at, name, new, uuid, entry.move, acting.by), entry.op()])
         if verdict.done:
             return Submitted(tree.id_of(name), True)
     raise Unavailable("other services make batches faster than we can", code="tree.names")
@@ -58,18 +59,18 @@ def _the_earlier(at: Tree, new: NewJob, name: str, uuid: str) -> Submitted:
     )
 
 
-def _batch_ops(at: Tree, name: str, new: NewJob, uuid: str, move: str) -> list[Op]:
+def _batch_ops(at: Tree, name: str, new: NewJob, uuid: str, move: str, by: str) -> list[Op]:
     submission = tree.write_submission(new.payload, uuid)
     if len(submission) > tree.MOST_BYTES:
         raise BadInput(
             "a submission of this size does not fit into a node", code="tree.size", hint="hand in a URL to the list"
         )
     nodes = tree.born_batch(name, new.payload, uuid, at.now())
-    return [*created(nodes), *_our_nodes(name, move, new.key)]
+    return [*created(nodes), *_our_nodes(name, move, by, new.key)]
 
 
-def _our_nodes(name: str, move: str, key: str | None = None) -> list[Op]:
-    return [Create(tree.ours(name), Record(key=key, move=move, status=0).write())]
+def _our_nodes(name: str, move: str, by: str, key: str | None = None) -> list[Op]:
+    return [Create(tree.ours(name), Record(key=key, move=move, by=by, status=0).write())]
 
 
 def keep(
@@ -93,7 +94,7 @@ def keep(
             Check(tree.ours(seen.name), claim.token),
             Check(f"{tree.home(seen.name)}/lock", OUR_LOCK_VERSION),
             *facts_ops(seen, facts, new, move, back),
-            *_children_ops(at, seen, names, children, move),
+            *_children_ops(at, seen, names, children, move, claim.job.by),
             Entry(move, [kept, *births]).op(),
         ]
         verdict = at.session.commit(ops)
@@ -117,7 +118,9 @@ def _is_kept(at: Tree, seen: Seen, move: str, verdict: Verdict) -> bool:
     raise LeaseLost(f"{seen.name} was claimed or moved by someone else: nothing was kept")
 
 
-def _children_ops(at: Tree, seen: Seen, names: Sequence[str], children: Sequence[NewJob], move: str) -> list[Op]:
+def _children_ops(
+    at: Tree, seen: Seen, names: Sequence[str], children: Sequence[NewJob], move: str, by: str
+) -> list[Op]:
     ops: list[Op] = []
     jobs = [(name, child) for name, child in zip(names, children, strict=True) if not tree.is_batch(name)]
     if jobs:
@@ -129,10 +132,10 @@ def _children_ops(at: Tree, seen: Seen, names: Sequence[str], children: Sequence
         nodes = tree.born_job(
             name, seen.name, child.payload, seen.uuid, child.priority, now, queued=name != jobs[-1][0]
         )
-        ops += [*created(nodes), *_our_nodes(name, move)]
+        ops += [*created(nodes), *_our_nodes(name, move, by)]
     for name, child in zip(names, children, strict=True):
         if tree.is_batch(name):
-            ops += _batch_ops(at, name, child, tree.batch_uuid(f"{seen.uuid}/{child.key}"), move)
+            ops += _batch_ops(at, name, child, tree.batch_uuid(f"{seen.uuid}/{child.key}"), move, by)
     return ops
 
 

@@ -14,6 +14,7 @@ from custody.ingest import tree
 from custody.ingest.zookeeper.journal import Entry, Happened, read_entry
 from custody.ingest.zookeeper.operations import Delete
 from custody.ingest.zookeeper.reading import Tree
+from custody.model.acting import Acting
 from custody.model.errors import BadInput, KeyConflict, Refused
 from custody.stores import items
 from custody.stores.history import write_event, write_note
@@ -110,7 +111,7 @@ def _write(tx: Tx, entry: Entry) -> None:
     for happened in entry.happened:
         _write_one(tx, entry, happened)
     items.record(tx, entry.items, entry.events, entry.agent)
-    submit(tx, entry.then, entry.move, entry.agent)
+    submit(tx, entry.then, entry.move, Acting(entry.by, entry.agent))
 
 
 def _write_one(tx: Tx, entry: Entry, happened: Happened) -> None:

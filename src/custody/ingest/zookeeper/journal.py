@@ -12,6 +12,7 @@ from typing import Any
 
 from custody.ingest import tree
 from custody.ingest.zookeeper.operations import Create
+from custody.model.acting import SYSTEM
 from custody.model.errors import BadInput
 from custody.model.event import NewEvent, job_subject
 from custody.model.item import NewItem
@@ -57,6 +58,7 @@ class Entry:
     items: Sequence[NewItem] = ()
     events: Sequence[NewEvent] = ()
     then: Sequence[NewJob] = field(default_factory=tuple)
+    by: str = ""  # on whose behalf `then` is made
 
     def op(self) -> Create:
         return Create(f"{tree.MOVES}/m", self.write(), sequence=True)
@@ -67,7 +69,7 @@ class Entry:
             event_text(detail_)
         value: dict[str, Any] = {"move": self.move, "happened": [each.plain() for each in self.happened]}
         if self.items or self.events or self.then:
-            value["agent"] = self.agent
+            value["agent"], value["by"] = self.agent, self.by
             value["items"] = [asdict(item) | {"types": sorted(item.types)} for item in self.items]
             value["events"] = [asdict(event) for event in self.events]
             value["then"] = [_plain(job) for job in self.then]
@@ -87,6 +89,7 @@ def read_entry(data: bytes) -> Entry:
             [_read_item(each) for each in value.get("items", ())],
             [NewEvent(**each) for each in value.get("events", ())],
             [NewJob(**each) for each in value.get("then", ())],
+            str(value.get("by", SYSTEM)),
         )
     except (LookupError, TypeError, ValueError) as error:
         raise BadInput(f"an entry for the history cannot be read: {error!r}", code="tree.entry") from error
@@ -112,7 +115,7 @@ def of_change(change: Change, token: int, status: int, retries: int) -> Entry:
     happened = Happened(
         change.id, change.type, change.outcome, change.agent, detail(change, retries), token, status
     )  # fmt: skip
-    return Entry(change.move, [happened], change.agent, change.items, change.events, change.then)
+    return Entry(change.move, [happened], change.agent, change.items, change.events, change.then, change.by)
 
 
 def of_birth(number: int, new: NewJob, agent: str) -> Happened:

@@ -19,6 +19,7 @@ from custody.ingest.zookeeper.following import follow
 from custody.ingest.zookeeper.reading import Seen, Tree, as_job, read_one
 from custody.ingest.zookeeper.viewing import KINDS, TreeView
 from custody.ingest.zookeeper.why import why as why_in_tree
+from custody.model.acting import PROGRAM, Acting
 from custody.model.errors import NotFound, Unavailable
 from custody.model.job import Answer, Change, Claim, Failures, FanOut, Filter, HeldBy, Job, NewJob
 from custody.model.why import Reason
@@ -41,22 +42,22 @@ class TreeQueue:
 
     # submit
 
-    def submit(self, jobs: Sequence[NewJob], agent: str = "") -> list[Submitted]:
+    def submit(self, jobs: Sequence[NewJob], acting: Acting = PROGRAM) -> list[Submitted]:
         """Batches into the tree, one `multi` each; other kinds of work into the database, together."""
         checked = [job.checked() for job in jobs]
-        others = iter(self._sql.submit([job for job in checked if job.kind not in KINDS], agent))
-        made = [self._submit(job, agent) if job.kind in KINDS else next(others) for job in checked]
+        others = iter(self._sql.submit([job for job in checked if job.kind not in KINDS], acting))
+        made = [self._submit(job, acting) if job.kind in KINDS else next(others) for job in checked]
         self._follow()
         self._at.db.bell.ring()
         return made
 
-    def _submit(self, job: NewJob, agent: str) -> Submitted:
+    def _submit(self, job: NewJob, acting: Acting) -> Submitted:
         if job.kind == JOB_KIND:
             raise NotFound("a job of ingest is made by its batch", code="tree.job", hint="submit a batch")
-        return creating.submit_batch(self._at, job, agent)
+        return creating.submit_batch(self._at, job, acting)
 
-    def submit_one(self, job: NewJob, agent: str = "") -> Submitted:
-        return self.submit([job], agent)[0]
+    def submit_one(self, job: NewJob, acting: Acting = PROGRAM) -> Submitted:
+        return self.submit([job], acting)[0]
 
     def full(self, batch: int) -> str:
         return str(creating.too_full(self._at, tree.name_of(batch)) or "")

@@ -15,6 +15,7 @@ from custody.ingest.states import BATCH, BATCH_KIND, JOB, JOB_KIND
 from custody.ingest.tree import Status
 from custody.ingest.zookeeper.record import Record, read_record
 from custody.ingest.zookeeper.session import Node, Session
+from custody.model.acting import SYSTEM
 from custody.model.job import Job
 from custody.model.machine import End
 from custody.stores.database import Database
@@ -265,4 +266,5 @@ def as_job(seen: Seen, now: int) -> Job:
         token=seen.token or 0, seq=seen.version + 1, move=record.move, holder=holder,
         until=now + KEPT if seen.lock else 0,
         suspect=record.suspect, revoked=None, code=code, created=seen.made, changed=seen.changed,
+        by=record.by or SYSTEM,  # what another service of the fleet made, the fleet answers for
     )  # fmt: skip

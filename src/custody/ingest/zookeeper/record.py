@@ -21,6 +21,7 @@ class Record:
     code: str | None = None  # why it failed
     key: str | None = None  # of a batch: the depositor's own name for the submission
     move: str = ""  # the mark of the last change of ours
+    by: str = ""  # who asked for it
     status: int = -1  # the version of the status that this goes with
 
     def write(self) -> bytes:

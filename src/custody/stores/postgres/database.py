@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from psycopg import errors
 
+from custody.model.acting import Acting
 from custody.model.errors import BadInput, CustodyError, NotFound, Refused
 from custody.model.event import NewEvent
 from custody.model.item import NewItem
@@ -100,14 +101,14 @@ class PostgresDatabase:
     def now(self) -> int:
         return self._transactions.now()
 
-    def submit(self, jobs: list[NewJob], move: str, agent: str) -> list[Submitted]:
-        made = self._life.submits.do([new_order(job, move, agent) for job in jobs])
+    def submit(self, jobs: list[NewJob], move: str, acting: Acting) -> list[Submitted]:
+        made = self._life.submits.do([new_order(job, move, acting) for job in jobs])
         self._life.receipts.note([(one.id, move) for one in made if one.new])
         return made
 
-    def submit_in(self, tx: Tx, jobs: Sequence[NewJob], move: str, agent: str) -> list[Submitted]:
+    def submit_in(self, tx: Tx, jobs: Sequence[NewJob], move: str, acting: Acting) -> list[Submitted]:
         assert isinstance(tx, PostgresTx)
-        return submit_many(tx, [Order(job.checked(), move, agent) for job in jobs])
+        return submit_many(tx, [Order(job.checked(), move, acting) for job in jobs])
 
     def _submit(self, orders: list[Order]) -> list[Submitted]:
         if len(orders) == 1 and is_plain(orders[0]):

@@ -9,7 +9,7 @@ from custody.stores.postgres.recording import record_many
 from custody.stores.postgres.submitting import Order, contested, submit_many
 from custody.stores.postgres.transaction import PostgresTx
 from custody.stores.postgres.wire import column, fits, numbers
-from custody.stores.rows import Row, dumps
+from custody.stores.rows import Row, kept_text
 from custody.stores.settling import common_detail, own_detail
 from custody.stores.submit import microseconds
 
@@ -30,7 +30,7 @@ class PostgresMany:
             "settle_many", ids=numbers(change.id for change in group),
             tokens=numbers(change.token or 0 for change in group), moves=column([change.move for change in group]),
             detail=common_detail(first), details=column([own_detail(change) for change in group]),
-            facts=None if first.facts is None else column([dumps(change.facts or {}) for change in group]),
+            facts=None if first.facts is None else column([kept_text(one.facts or {}, "job facts") for one in group]),
             type=first.type, outcome=first.outcome, agent=first.agent, from_state=first.frm, to_state=first.to,
             runnable=int(first.runnable), ended=first.ended, priority=first.priority, lane=first.lane,
             place=first.place, last_passed=first.last_passed, code=first.code, retries=0, open=first.open,
@@ -41,7 +41,7 @@ class PostgresMany:
         self.tx.run("forget_many", ids=numbers(ids))
 
     def submit(self, changes: Sequence[Change]) -> None:
-        submit_many(self.tx, [Order(job.checked(), each.move, each.agent) for each in changes for job in each.then])
+        submit_many(self.tx, [Order(job.checked(), each.move, each.acting) for each in changes for job in each.then])
 
     def record(self, changes: Sequence[Change]) -> None:
         record_many(self.tx, [(each.items, each.events, each.agent) for each in changes])

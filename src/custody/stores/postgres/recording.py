@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import TypeAlias
 
+from custody.model.acting import SYSTEM, system
 from custody.model.errors import KeyConflict
 from custody.model.event import NewEvent, item_subject
 from custody.model.item import Item, Latest, NewItem
@@ -118,7 +119,7 @@ def _wake(tx: PostgresTx, told: Sequence[tuple[_Told, Item]]) -> None:
     for row in tx.run("latest_many", ids=[item.id for item, _ in asked], types=sorted(types)):
         latest[row[0]].append(row[1:])
     orders = [
-        Order(ready_job(name, item, facts), tx.new_move(), "engine")
+        Order(ready_job(name, item, facts), tx.new_move(), system("engine"))
         for item, who in asked
         for name, trigger, facts in who
         if admits(trigger, item, latest_from(latest[item.id]))
@@ -174,7 +175,7 @@ class Lone:
             "seen": missed, "kinds": [job.kind for job in jobs], "priorities": [job.priority for job in jobs],
             "details": [event_text(first_detail(job)) for job in jobs],
         }  # fmt: skip
-        rows = tx.run("append_one", **columns(ready_job("", item, {}), 0, self.move) | own)
+        rows = tx.run("append_one", **columns(ready_job("", item, {}), 0, self.move, SYSTEM) | own)
         return [event_id for (event_id,) in rows]
 
     def found_again(self, tx: Tx) -> list[int] | None:

@@ -42,7 +42,8 @@ create table job (
     created bigint not null,
     changed bigint not null,
     queue text collate "C" not null
-        generated always as (kind || '|' || state || '|' || place || '|' || lane) stored
+        generated always as (kind || '|' || state || '|' || place || '|' || lane) stored,
+    by text collate "C" not null default ''      -- who asked for it: written once
 ) with (
     -- Room on each page for the versions a claim and a settle leave behind, and vacuum before they pile up:
     -- dead entries at the front of the ready index are what slows a queue down.
@@ -157,7 +158,9 @@ create table schedule (
     missed text not null,                       -- once, skip
     paused smallint not null default 0,
     last_slot bigint not null,
-    next_slot bigint not null
+    next_slot bigint not null,
+    by text not null default '',                -- who set or adopted it last
+    why text not null default ''                -- why it was paused by itself
 );
 create index schedule_next on schedule (next_slot) where paused = 0;
 

@@ -51,7 +51,7 @@ order by job.id for update of job
 
 -- name: due_schedules
 -- A scheduler does not wait for the one that is already at it.
-select name, spec, zone, kind, payload, lane, overlap, missed, paused, last_slot, next_slot
+select name, spec, zone, kind, payload, lane, overlap, missed, paused, last_slot, next_slot, by, why
 from schedule where paused = 0 and next_slot <= :now order by next_slot limit 100 for update skip locked
 
 -- name: check_lease
@@ -78,7 +78,7 @@ with shape as materialized (
     select * from json_to_recordset(:shapes) as shape (
         number int, kind text, state text, runnable smallint, ended text, lane text, place text, collection text,
         priority smallint, delay bigint, parent bigint, open int, when_empty text, line text, supersedes smallint,
-        agent text, detail text)),
+        by text, agent text, detail text)),
 given as materialized (
     select nextval('job_id_seq') as id, one.* from rows from (
         unnest(:numbers::int[]), string_to_table(:keys, {cut}, {none}), string_to_table(:payloads, {cut}),
@@ -88,13 +88,13 @@ given as materialized (
 
 -- fragment: new_jobs
 insert into job (id, kind, key, state, runnable, ended, lane, place, collection, priority, unmet, due, payload, facts,
-    parent, open, when_empty, line, task, position, supersedes, token, seq, move, created, changed)
+    parent, open, when_empty, line, task, position, supersedes, token, seq, move, created, changed, by)
 overriding system value
 select given.id, shape.kind, given.key, shape.state, shape.runnable, shape.ended, shape.lane, shape.place,
     shape.collection, shape.priority, coalesce(given.unmet, 0) + case when shape.delay > 0 then 1 else 0 end,
     case when shape.delay > 0 then :now + shape.delay end, given.payload, coalesce(given.facts, '{}'), shape.parent,
     shape.open, shape.when_empty, shape.line, given.task, coalesce(given.position, 0), shape.supersedes, 1, 1,
-    coalesce(given.move, :move), :now, :now
+    coalesce(given.move, :move), :now, :now, shape.by
 from given join shape on shape.number = given.number
 
 -- fragment: first_events
@@ -332,9 +332,9 @@ newest as (
 robot as (select * from unnest(:kinds::text[], :priorities::bigint[], :details::text[]) as one (kind, priority, detail)),
 made as (
     insert into job (kind, key, state, runnable, lane, place, collection, priority, unmet, payload, facts, token, seq,
-        move, created, changed)
+        move, created, changed, by)
     select robot.kind, :key, :state, :runnable, :lane, :place, :collection, robot.priority, 0, :payload, :facts, 1, 1,
-        :move, :now, :now
+        :move, :now, :now, :by
     from numbered cross join robot order by robot.kind
     on conflict (kind, key, {key_within}) where key is not null do nothing
     returning id, kind),
@@ -495,9 +495,9 @@ taken as (
     returning prior.id as target, case when ended is null then 1 else 0 end as unmet),
 made as (
     insert into job (kind, key, state, runnable, ended, lane, place, collection, priority, unmet, payload, facts,
-        open, line, task, position, supersedes, token, seq, move, created, changed)
+        open, line, task, position, supersedes, token, seq, move, created, changed, by)
     select :kind, :key, :state, :runnable, :ended, :lane, :place, :collection, :priority, unmet, :payload, :facts,
-        :open, :line, :task, :position, :supersedes, 1, 1, :move, :now, :now
+        :open, :line, :task, :position, :supersedes, 1, 1, :move, :now, :now, :by
     from taken
     on conflict (kind, key, {key_within}) where key is not null do nothing
     returning id),

@@ -15,6 +15,7 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from custody.model.acting import Acting
 from custody.model.errors import BadInput
 from custody.model.graph import Edge, satisfied
 from custody.model.job import Job, NewJob, key_within
@@ -24,7 +25,7 @@ from custody.model.quick import quick
 from custody.stores import graph
 from custody.stores.postgres.transaction import PostgresTx
 from custody.stores.postgres.wire import column, fits, numbers
-from custody.stores.rows import Tx, dumps, event_text, job_from
+from custody.stores.rows import Tx, event_text, job_from, kept_text
 from custody.stores.submit import Submitted, columns, first_detail, settle_in, submit_one, the_earlier
 
 MOST = 1000
@@ -39,7 +40,7 @@ class Order:
 
     job: NewJob
     move: str
-    agent: str
+    acting: Acting
 
 
 new_order = quick(Order)
@@ -110,7 +111,7 @@ def submit_many(tx: PostgresTx, orders: Sequence[Order], new: bool = False) -> l
         if travels:
             answers += _submit_together(tx, list(run), new)
         else:
-            answers += [submit_one(tx, order.job, order.move, order.agent) for order in run]
+            answers += [submit_one(tx, order.job, order.move, order.acting) for order in run]
     return answers
 
 
@@ -231,11 +232,11 @@ def _values(orders: Sequence[Order], waits: Sequence[list[Wait]]) -> dict[str, A
     shapes = _Shapes()
     shape_of = [shapes.number(order) for order in orders]
     jobs = [order.job for order in orders]
-    facts = [dumps(job.facts, "job facts") for job in jobs] if any(job.facts for job in jobs) else []
+    facts = [kept_text(job.facts, "job facts") for job in jobs] if any(job.facts for job in jobs) else []
     moves = [order.move for order in orders] if any(order.move != orders[0].move for order in orders) else []
     return {
         "shapes": shapes.text(), "numbers": numbers(shape_of), "keys": column([job.key for job in jobs]),
-        "payloads": column([dumps(job.payload, "job payload") for job in jobs]), "facts": column(facts),
+        "payloads": column([kept_text(job.payload, "job payload") for job in jobs]), "facts": column(facts),
         "details": column([shapes.own_detail(job, shape) for job, shape in zip(jobs, shape_of, strict=True)]),
         "move": orders[0].move, "moves": column(moves),
         "unmets": numbers(sum(not wait.met for wait in needs) for needs in waits) if any(waits) else None,
@@ -263,7 +264,7 @@ def _with_earlier(tx: PostgresTx, orders: Sequence[Order], answers: list[Submitt
 
 def _one_earlier(tx: PostgresTx, order: Order, earlier: Job | None, moves: Mapping[str, str]) -> Submitted:
     if earlier is None:  # deleted since
-        return submit_one(tx, order.job, order.move, order.agent)
+        return submit_one(tx, order.job, order.move, order.acting)
     return the_earlier(order.job, earlier, moves.get(earlier.subject, ""))
 
 
@@ -278,14 +279,14 @@ class _Shapes:
         job = order.job
         shape = (
             job.kind, job.start(), job.machine.name, job.lane, job.place, job.collection, job.priority, job.delay,
-            job.parent, job.open, job.when_empty, job.line, job.supersedes, order.agent,
+            job.parent, job.open, job.when_empty, job.line, job.supersedes, order.acting.agent, order.acting.by,
         )  # fmt: skip
         number = self._numbers.get(shape)
         if number is None:
             number = self._numbers[shape] = len(self._rows)
-            common = {name: value for name, value in columns(job, 0, "").items() if name in _SHAPE}
+            common = {name: value for name, value in columns(job, 0, "", order.acting.by).items() if name in _SHAPE}
             detail = event_text(first_detail(replace(job, key=None, facts={}, needs=())))
-            self._rows.append(common | {"number": number, "agent": order.agent, "detail": detail})
+            self._rows.append(common | {"number": number, "agent": order.acting.agent, "detail": detail})
         return number
 
     def own_detail(self, job: NewJob, number: int) -> str | None:
@@ -318,5 +319,5 @@ PLAIN_NUMBER = 10**15 - 1
 _BEFORE_NEEDS = '"last_passed":null,'
 _SHAPE = frozenset(
     ("kind", "state", "runnable", "ended", "lane", "place", "collection", "priority", "delay", "parent", "open",
-     "when_empty", "line", "supersedes")
+     "when_empty", "line", "supersedes", "by")
 )  # fmt: skip

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import apsw
 
+from custody.model.acting import Acting
 from custody.model.errors import BadInput, CustodyError, NotFound, Refused
 from custody.model.event import NewEvent
 from custody.model.item import NewItem
@@ -119,11 +120,11 @@ class SqliteDatabase:
 
     # The hot verbs
 
-    def submit(self, jobs: list[NewJob], move: str, agent: str) -> list[Submitted]:
-        return self.write(lambda tx: submit(tx, jobs, move, agent))
+    def submit(self, jobs: list[NewJob], move: str, acting: Acting) -> list[Submitted]:
+        return self.write(lambda tx: submit(tx, jobs, move, acting))
 
-    def submit_in(self, tx: Tx, jobs: Sequence[NewJob], move: str, agent: str) -> list[Submitted]:
-        return submit(tx, jobs, move, agent)
+    def submit_in(self, tx: Tx, jobs: Sequence[NewJob], move: str, acting: Acting) -> list[Submitted]:
+        return submit(tx, jobs, move, acting)
 
     def claim(self, queues: list[str], holder: str, lease: int, limit: int, move: str) -> list[Claim]:
         return self.write(lambda tx: moves.claim(tx, queues, holder, lease, limit, move))

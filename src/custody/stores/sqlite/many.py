@@ -13,7 +13,7 @@ from typing import Any
 from custody.model.job import Change
 from custody.stores import items
 from custody.stores.moves import values
-from custody.stores.rows import Row, Tx, dumps
+from custody.stores.rows import Row, Tx, kept_text
 from custody.stores.settling import common_detail, own_detail
 from custody.stores.submit import submit
 
@@ -36,7 +36,12 @@ class SqliteMany:
         first = group[0]
         shared: dict[str, Any] = {name: value for name, value in values(first).items() if name not in OWN}
         given = [
-            (change.id, change.token, change.move, None if change.facts is None else dumps(change.facts))
+            (
+                change.id,
+                change.token,
+                change.move,
+                None if change.facts is None else kept_text(change.facts, "job facts"),
+            )
             for change in group
         ]
         rows = self.tx.run("settle_many", given=_text(given), **shared)
@@ -54,7 +59,7 @@ class SqliteMany:
 
     def submit(self, changes: Sequence[Change]) -> None:
         for change in changes:
-            submit(self.tx, change.then, change.move, change.agent)
+            submit(self.tx, change.then, change.move, change.acting)
 
     def record(self, changes: Sequence[Change]) -> None:
         for change in changes:

@@ -39,7 +39,8 @@ create table job (
     code text,                                  -- why it failed, as a code
     created integer not null,
     changed integer not null,
-    queue text not null generated always as (kind || '|' || state || '|' || place || '|' || lane) stored
+    queue text not null generated always as (kind || '|' || state || '|' || place || '|' || lane) stored,
+    by text not null default ''                 -- who asked for it: written once
 ) strict;
 
 create unique index job_key on job (kind, key, (case when substr(kind, 1, 6) = 'robot/' then '' else collection end))
@@ -143,7 +144,9 @@ create table schedule (
     missed text not null,                       -- once, skip
     paused integer not null default 0,
     last_slot integer not null,
-    next_slot integer not null
+    next_slot integer not null,
+    by text not null default '',                -- who set or adopted it last
+    why text not null default ''                -- why it was paused by itself
 ) strict, without rowid;
 create index schedule_next on schedule (next_slot) where paused = 0;
 

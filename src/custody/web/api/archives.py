@@ -39,9 +39,9 @@ def _tell(request: Request, archive: str, revision: int | None) -> Response:
     if not caller.sees(archive):
         raise NotFound(f"there is no archive {archive}", code="archive.unknown")
     if revision is not None:
-        new = take_in(store, archive, revision, caller.name)
+        new = take_in(store, archive, revision, caller.acting)
     else:
-        new = reconcile(store, Archives(store).get(archive), caller.name)
+        new = reconcile(store, Archives(store).get(archive), caller.acting)
     return formats.as_json({"archive": archive, "new": new}, 202)
 
 

@@ -43,7 +43,7 @@ def submit(request: Request, given: JobSubmission, key: IdempotencyKey = "") -> 
         NewJob(
             given.kind, given.payload, key=own, priority=given.priority, lane=given.lane, collection=given.collection,
             delay=given.delay, needs=[Edge(on) for on in given.needs],
-        ), caller.name,
+        ), caller.acting,
     )  # fmt: skip
     site.glance.forget()
     headers = {"Location": f"/api/v1/jobs/{made.id}"} | ({} if made.new else {"Idempotent-Replayed": "true"})

@@ -32,12 +32,12 @@ def show(request: Request, name: str) -> Response:
 @router.put("/api/v1/schedules/{name:path}")
 def put(request: Request, name: str, given: NewSchedule) -> Response:
     """Make or change one; what is left out stays as it is."""
-    site, who = site_of(request), caller_of(request).name
+    site, acting = site_of(request), caller_of(request).acting
     schedules = site.store.schedules
     site.must_be_open(given.kind)
     wanted = Wanted(**given.model_dump(exclude={"paused"}))
-    if given.paused not in (None, schedules.change(name, wanted, who).paused):
-        schedules.pause(name, bool(given.paused), who)
+    if given.paused not in (None, schedules.change(name, wanted, acting).paused):
+        schedules.pause(name, bool(given.paused), acting.agent)
     return formats.as_json({"schedule": schedules.get(name)})
 
 

@@ -175,7 +175,7 @@ def _pause(request: Request, channel: int, hold: bool) -> Response:
 
 def _asked_for(request: Request, wish: Wish, path: str, said: str) -> Response:
     """The way this installation is asked: what nobody would do is not promised."""
-    became = site_of(request).asking.ask(wish, caller_of(request).name)
+    became = site_of(request).asking.ask(wish, caller_of(request).acting)
     return back(request, path, f"{said}: {became}.")
 
 

@@ -1,0 +1,126 @@
+"""Who acts is a value that is made in few places; bulk actions act as their asker; nothing too deep is kept."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from authority.conftest import Door
+from custody.engine import Serving, Settings, Worker
+from custody.model.errors import BadInput
+from custody.model.job import NewJob
+from custody.model.machine import PLAIN
+from custody.stores import Store
+from custody.stores.rows import TOO_DEEP
+from custody.web import bulk
+from custody.web.tokens import Tokens
+from stores.acts import execute
+
+SRC = Path(__file__).parents[2] / "src" / "custody"
+MADE_IN = {
+    "model/acting.py", "model/job.py", "web/caller.py", "cli/running.py", "stores/timetable.py",
+    "ingest/zookeeper/following.py",
+}  # fmt: skip
+
+
+def calls(name: str) -> list[tuple[str, ast.Call]]:
+    found = []
+    for file in SRC.rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.Call):
+                said = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+                if said == name:
+                    found.append((str(file.relative_to(SRC)), node))
+    return found
+
+
+def test_who_acts_is_made_in_few_places_only() -> None:
+    assert {file for file, _ in calls("Acting")} == MADE_IN
+    assert not [file for file, _ in calls("system") if file.startswith(("web/", "cli/"))]
+
+
+def test_whoever_lets_others_in_says_who_they_are() -> None:
+    doors = [(f, c) for n in ("submit_one", "submit") for f, c in calls(n) if f.startswith(("web/", "cli/"))]
+    assert doors
+    for file, call in doors:
+        assert len(call.args) + len(call.keywords) >= 2, f"{file}:{call.lineno} does not say who acts"
+
+
+def carry_out(store: Store) -> None:
+    worker = Worker(store, Serving(tuple(bulk.kinds(store, PLAIN))), Settings(threads=1, schedules=False))
+    worker.run_until_idle()
+    worker.shut_down()
+
+
+def ask(door: Door, caller: Any, count: int) -> int:
+    given = {"action": "cancel", "filter": {"kind": "precious", "collection": "book"}, "why": "over", "dry_run": False}
+    answer = caller.post("/api/v1/bulk", json={**given, "count": count})
+    assert answer.status_code in (200, 202), answer.text
+    number: int = answer.json()["job"]
+    return number
+
+
+def test_a_bulk_action_has_the_name_and_the_rights_of_its_asker(door: Door) -> None:
+    door.store.queue.submit([NewJob("precious", collection="book") for _ in range(2)])
+    caller = door.caller("ada", "operator", collections=("book",))
+    job = ask(door, caller, 2)
+    assert door.store.queue.get(job).by == f"token:{caller.token.id}/ada"
+    assert "who" not in door.store.queue.get(job).payload
+    carry_out(door.store)
+    done = [found for found in door.store.queue.list() if found.kind == "precious"]
+    assert {found.state for found in done} == {"cancelled"}
+    assert {door.store.records.events(f"job/{found.id}")[-1].agent for found in done} == {"ada"}
+
+
+def test_a_bulk_action_whose_askers_right_ended_does_nothing(door: Door) -> None:
+    door.store.queue.submit([NewJob("precious", collection="book")])
+    caller = door.caller("ada", "operator", collections=("book",))
+    job = ask(door, caller, 1)
+    Tokens(door.store).revoke(caller.token.id, "bo")
+    carry_out(door.store)
+    assert (door.store.queue.get(job).code, door.store.queue.get(job).ended) == ("bulk.right", "failed")
+    assert {found.state for found in door.store.queue.list() if found.kind == "precious"} == {"queued"}
+
+
+def test_a_schedule_of_a_revoked_token_is_known_to_be_one(store: Store) -> None:
+    tokens = Tokens(store)
+    token, _ = tokens.create("ada", ["operator"])
+    reader, _ = tokens.create("ray", ["reader"])
+    assert tokens.right_ended(f"token:{token.id}/ada") == ""
+    assert "ray" in tokens.right_ended(f"token:{reader.id}/ray")
+    tokens.revoke(token.id, "bo")
+    assert "ada" in tokens.right_ended(f"token:{token.id}/ada")
+    assert [tokens.right_ended(by) for by in ("cli:0/root", "system", "")] == ["", "", ""]
+
+
+def nested(depth: int) -> dict[str, Any]:
+    value: Any = "x"
+    for _ in range(depth - 1):
+        value = [value]
+    return {"a": value}
+
+
+@pytest.mark.parametrize("odd", [nested(21), nested(900), {"n": 10**19}, {"n": -(10**400)}, {"s": "x" * (17 << 20)}])
+def test_what_would_break_whoever_shows_it_is_not_kept(store: Store, odd: dict[str, Any]) -> None:
+    for job in (NewJob("parcel", odd), NewJob("parcel", facts=odd)):
+        with pytest.raises(BadInput):
+            store.queue.submit_one(job)
+        with pytest.raises(BadInput):
+            store.queue.submit([NewJob("parcel"), job])
+    assert store.queue.list() == []
+    assert store.queue.submit_one(NewJob("parcel", {**nested(20), "n": 2**63 - 1, "s": "[" * 99 + "1" * 30})).new
+
+
+def test_what_is_there_already_and_too_deep_is_shown_as_such(door: Door) -> None:
+    job = door.store.queue.submit_one(NewJob("parcel")).id
+    deep = '{"a":' + "[" * 900 + "]" * 900 + "}"
+    door.store.db.write(lambda tx: execute(tx, f"update job set payload = '{deep}', facts = '{deep}' where id = {job}"))
+    caller = door.caller("ada", "admin")
+    for path in ("/api/v1/jobs", f"/api/v1/jobs/{job}"):
+        answer = caller.get(path)
+        assert answer.status_code == 200, answer.text
+        shown = answer.json()
+        assert TOO_DEEP in (shown["job"] if "job" in shown else shown["jobs"][0])["payload"]

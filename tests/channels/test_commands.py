@@ -248,3 +248,6 @@ def test_an_export_says_how_many_messages_are_damaged_and_ends_with_an_error(her
     said = here.run("channel", "export", str(channel.id), str(tmp_path / "out.jsonl"), "--jsonl", code=1)
     assert "1 of them are damaged" in said
     assert (tmp_path / "out.jsonl").read_text().count('"damaged": true') == 1
+    here.run("channel", "verify", str(channel.id), "--pages", "0", code=1)
+    here.run("channel", "verify", str(channel.id), "--mend")
+    here.run("channel", "export", str(channel.id), str(tmp_path / "out.jsonl"), "--jsonl")

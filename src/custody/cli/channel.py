@@ -295,11 +295,13 @@ def _told(found: Iterable[Finding]) -> None:
 def verify(
     channel: Channel,
     pages: Annotated[int, typer.Option(help="pages to compare with the live channel; 0: read our own blobs only")] = 3,
+    mend: Annotated[bool, typer.Option("--mend", help="fetch damaged messages again from the live channel")] = False,
     config: ConfigFile = None,
     store: StoreUrl = "",
     json: AsJson = False,
 ) -> None:
     """Read every blob again, check digests and order, and compare a sample with the live channel."""
+    from custody.channels.verify import mend as mend_channel
     from custody.channels.verify import verify as verify_channel
 
     with opened(config, store) as (handle, settings):
@@ -308,10 +310,12 @@ def verify(
         blobs = mirror.blobs if mirror else blobs_of(settings)
         discord = mirror.discord if mirror and item.detail.get("mirrored") == "yes" else None
         posts = item.detail.get("kind") in POSTS_ONLY
+        mended = mend_channel(mirror, parse(channel)) if mend and mirror else 0
         found = verify_channel(
             blobs, parse(channel), table_of(settings, channel, blobs), None if posts else discord, pages
         )
-        told = {"messages": found.messages, "files": found.files, "compared": found.sampled}
+        told = {"mended": mended} if mend else {}
+        told |= {"messages": found.messages, "files": found.files, "compared": found.sampled}
         outcome: Outcome = "success" if found.sound else "failure"
         findings = {"findings": [f"{one.code} {one.where}" for one in found.findings[:20]]} if found.findings else {}
         handle.records.append(NewEvent(item.id, "verified", outcome, running.me(), {**told, **findings}))

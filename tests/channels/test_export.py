@@ -17,6 +17,7 @@ from channels.conftest import Clock
 from channels.memory import Memory
 from channels.orders import message, message_id
 from custody.channels.export import write_html, write_jsonl, write_sqlite
+from custody.channels.reader import plainly
 from custody.channels.standins.world import TEXT, World
 from custody.channels.table import Settings, Table
 from custody.model.errors import Refused
@@ -62,16 +63,16 @@ def table(clock: Clock, world: World) -> Table:
 
 def test_json_lines_are_the_messages_as_they_came(table: Table, tmp_path: Path) -> None:
     path = tmp_path / "out.jsonl"
-    assert write_jsonl(table.between(), path) == 308
+    assert write_jsonl(plainly(table.between()), path) == 308
     read = [json.loads(line) for line in path.read_bytes().splitlines()]
     assert read == [found.message for found in table.between() if found.versions]
     assert [raw["content"] for raw in read if "1000000" in raw["id"] or raw["content"] in NASTY] == NASTY
-    assert write_jsonl(table.between(), path, versions=True) == 308
+    assert write_jsonl(plainly(table.between()), path, versions=True) == 308
     assert len(path.read_bytes().splitlines()) == 309
 
 
 def test_json_lines_can_be_archived_again(table: Table, tmp_path: Path, clock: Clock) -> None:
-    write_jsonl(table.between(), tmp_path / "out.jsonl", versions=True)
+    write_jsonl(plainly(table.between()), tmp_path / "out.jsonl", versions=True)
     lines = (tmp_path / "out.jsonl").read_bytes().splitlines()
     again = Table(Memory(clock), 1)
     again.upsert([json.loads(line) for line in lines])
@@ -81,7 +82,7 @@ def test_json_lines_can_be_archived_again(table: Table, tmp_path: Path, clock: C
 @pytest.fixture
 def database(table: Table, tmp_path: Path) -> apsw.Connection:
     path = tmp_path / "out.sqlite"
-    assert write_sqlite(table.between(), path, 7, "general") == 309
+    assert write_sqlite(plainly(table.between()), path, 7, "general") == 309
     return apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
 
 
@@ -143,7 +144,7 @@ class Reader(HTMLParser):
 @pytest.fixture
 def folder(table: Table, tmp_path: Path) -> Path:
     folder = tmp_path / "site"
-    assert write_html(table.between(), folder, "general <7>", per_page=100) == 309
+    assert write_html(plainly(table.between()), folder, "general <7>", per_page=100) == 309
     return folder
 
 
@@ -212,7 +213,7 @@ def test_a_browser_searches_the_pages_from_a_disk(folder: Path, page: Page) -> N
 
 def test_attachments_link_to_where_they_are_kept(table: Table, tmp_path: Path) -> None:
     folder = tmp_path / "site"
-    write_html(table.between(), folder, "x", media=lambda attachment: f"media/{attachment['id']}")
+    write_html(plainly(table.between()), folder, "x", media=lambda attachment: f"media/{attachment['id']}")
     text = "".join(path.read_text("utf-8") for path in folder.glob("page-*.html"))
     assert 'href="media/' in text
     assert ".bin</a>" in text
@@ -220,7 +221,7 @@ def test_attachments_link_to_where_they_are_kept(table: Table, tmp_path: Path) -
 
 def test_an_export_replaces_an_export_and_nothing_else(table: Table, tmp_path: Path) -> None:
     folder = tmp_path / "site"
-    write_html(table.between(), folder, "x", per_page=50)
+    write_html(plainly(table.between()), folder, "x", per_page=50)
     write_html([], folder, "x")
     assert sorted(path.name for path in folder.iterdir()) == ["index.html", "search.js", "style.css"]
     (tmp_path / "mine").mkdir()
@@ -232,7 +233,7 @@ def test_an_export_replaces_an_export_and_nothing_else(table: Table, tmp_path: P
 
 def test_an_export_that_is_cut_short_leaves_the_last_one(table: Table, tmp_path: Path) -> None:
     def cut_short():  # type: ignore[no-untyped-def]
-        yield next(table.between())
+        yield next(plainly(table.between()))
         raise OSError("the disk is full")
 
     for write, name in (

@@ -135,8 +135,8 @@ def test_every_file_is_kept_and_survives_its_link(large: Desk) -> None:
     assert len(files) > 3
     large.clock.ahead += 30 * 86_400
     kept = where_kept(large.mirror.blobs, large.channel.id)
-    assert {one: large.mirror.blobs.read(name).data for one, (name, _) in kept.items()} == files
-    assert all(name.endswith(sha256(files[one]).hexdigest()) for one, (name, _) in kept.items())
+    assert {one: large.mirror.blobs.read(name).data for one, (name, *_) in kept.items()} == files
+    assert all(name.endswith(sha256(files[one]).hexdigest()) for one, (name, *_) in kept.items())
 
 
 def test_a_file_goes_with_its_message_unless_another_has_the_same(large: Desk) -> None:

@@ -59,7 +59,7 @@ def test_a_file_that_cannot_be_had_never_stops_its_message(desk: Desk, answer: i
     if not gone_for_good:
         later(desk, hours=1, minutes=1)
         assert {row["state"] for row in rows(desk).values()} == {"kept"}
-        assert all(desk.mirror.blobs.read(name) for name, _ in kept(desk).values())
+        assert all(desk.mirror.blobs.read(name) for name, *_ in kept(desk).values())
 
 
 def kept(desk: Desk) -> dict[int, tuple[str, str]]:
@@ -216,7 +216,7 @@ def test_an_erased_message_takes_what_it_showed_with_it(desk: Desk) -> None:
     desk.mirror_all()
     found = desk.mirror.table(desk.channel.id).search(one)
     assert found
-    names = {name for key, (name, _) in kept(desk).items() if key == one + 4096}
+    names = {name for key, (name, *_) in kept(desk).items() if key == one + 4096}
     attachments.drop(desk.mirror.blobs, desk.channel.id, [found])
     assert one + 4096 not in rows(desk)
     assert not assets(desk)

@@ -20,6 +20,7 @@ from custody.border.sandbox import Available, Sandboxes
 from custody.channels import snowflake, work
 from custody.channels.crawl import Coverage, Gap
 from custody.channels.files import Files
+from custody.channels.reader import readers
 from custody.channels.serving import ChannelConfig, settings_of
 from custody.channels.table import Table
 from custody.engine import Backoff, Serving, Settings, Worker
@@ -137,8 +138,8 @@ class House:
         return self.site.options.shop
 
     def table(self, channel: int) -> Table:
-        assert self.site.options.tables is not None
-        return self.site.options.tables(channel)
+        assert self.site.options.readers is not None
+        return self.site.options.readers(channel).table
 
     def seal(self) -> None:
         self.site.options.keeping.seal(self.archive.store.ledger, self.archive.store.now())
@@ -252,7 +253,7 @@ def open_house(
         given = {
             "rate": Rate(1e6, 10**6), "unknown_rate": Rate(1e6, 10**6),  # tests ask more often than people
             "machines": TABLES, "world": home.world, "sections": SECTIONS, "shop": shop, "open_kinds": ("parcel",),
-            "tables": lambda channel: Table(blobs, channel, form),
+            "readers": readers(home.store, blobs, form, ChannelConfig()),
             "roots": roots(node_roots(IngestConfig(), folder)),
             "keeping": Keeping((signer.public,), (folder / "witness.txt",), signer),
         } | options  # fmt: skip

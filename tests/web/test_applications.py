@@ -21,6 +21,7 @@ from custody.channels.crawl import Coverage, Gap
 from custody.history.head import Head
 from custody.history.keeping import Keeping
 from custody.history.ledger import last_block
+from custody.model.item import NewItem
 from custody.model.job import Filter, Job, NewJob
 from custody.robots.ready import fixity
 from custody.stores.rows import Tx
@@ -120,6 +121,35 @@ def test_messages_are_read_from_a_day_on_with_edits_and_deletions(changing: Hous
     assert client.get("/channels/424242").status_code == 404
 
 
+def test_messages_are_shown_as_last_seen_and_what_is_gone_there_is_marked_or_by_its_policy_hidden(
+    changing: House,
+) -> None:
+    readers = changing.site.options.readers
+    assert readers is not None
+    gone, liked = (BEGAN + (number << 32) for number in (10, 11))
+    marks = [[f"2026-03-01T{hour}:00:00.000000+00:00", kind, kind] for hour, kind in ((10, "page"), (11, "404"))]
+    thumb = {
+        "reactions": [{"emoji": {"name": "👍"}, "count": 42}],
+        "was": {"embeds": {"seen": "", "value": [{"url": "x"}]}},
+    }
+    readers(CHANNEL).overlay.upsert(
+        [{"id": str(gone), "absent": marks}, {"id": str(liked), "seen": "2026-03-01T12:00:00+00:00", **thumb}]
+    )
+    page = text(changing, f"/channels/{CHANNEL}/messages")
+    assert "deleted there, noticed 2026-03-01T11:00; kept here" in page
+    assert "message 10" in page
+    assert "👍 42" in page
+    assert "No longer shown" in text(changing, f"/channels/{CHANNEL}/messages/{liked}")
+    assert "It was deleted there" in text(changing, f"/channels/{CHANNEL}/messages/{gone}")
+    item = NewItem(work.item_id(CHANNEL), detail={"deleted": "honour after 30 days"}, changed=False)
+    changing.archive.store.records.put([item])
+    for address in (f"/channels/{CHANNEL}/messages", f"/channels/{CHANNEL}/messages/{gone}"):
+        for ending in ("", ".json"):
+            page = changing.client("reader").get(address + ending).text
+            assert "message 10" not in page
+            assert "2026-03-01T11:00" in page
+
+
 def test_every_action_on_a_channel_asks_for_a_job_once(changing: House) -> None:
     here, store = f"/channels/{CHANNEL}", changing.archive.store
     assert status(changing, f"{here}/sync") == 303
@@ -146,7 +176,7 @@ def test_every_action_on_a_channel_asks_for_a_job_once(changing: House) -> None:
 
 
 def test_without_a_configuration_of_channels_the_pages_say_so(changing: House, tmp_path: Path) -> None:
-    with open_house(tmp_path, filled=False, tables=None) as bare:
+    with open_house(tmp_path, filled=False, readers=None) as bare:
         bare.archive.store.queue.submit_one(work.add_job(5))
         assert "cannot be seen from this process" in text(bare, "/channels")
         answer = bare.client("admin").get("/channels/5/messages")

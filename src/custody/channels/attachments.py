@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from custody.channels import media
 from custody.channels.blobs import Blobs, NoBlob
@@ -136,9 +136,18 @@ def kept(blobs: Blobs, channel: int) -> Iterator[tuple[int, Row]]:
                 yield row.id, row.message
 
 
-def where_kept(blobs: Blobs, channel: int) -> dict[int, tuple[str, str]]:
-    """What was fetched, by its number: the blob that holds each, and the name it had."""
-    return {one: (media.name_of(str(channel), row["digest"]), name_of(row)) for one, row in kept(blobs, channel)}
+class File(NamedTuple):
+    """What was fetched: the blob that holds it, the name it had, and the message that named it."""
+
+    blob: str
+    name: str
+    message: int
+
+
+def where_kept(blobs: Blobs, channel: int) -> dict[int, File]:
+    """What was fetched, by its number."""
+    found = kept(blobs, channel)
+    return {one: File(media.name_of(str(channel), row["digest"]), name_of(row), message_of(row)) for one, row in found}
 
 
 def message_of(row: Raw) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from custody.channels import rounds, trust, walk
 from custody.channels.keeping import Kept, Live
@@ -45,11 +45,26 @@ class Policy:
         return ("tombstone" if not self.days else f"honour after {self.days:.0f} days") if self.erases else "keep"
 
 
-def policy_of(mirror: Mirror, item: Item) -> Policy:
+class Policies(Protocol):
+    """What is configured: a mirror has it, and the configuration itself."""
+
+    @property
+    def deleted(self) -> str: ...
+
+    @property
+    def policies(self) -> Mapping[str, str]: ...
+
+
+def policy_of(told: Policies, item: Item) -> Policy:
     """The channel's own, else its guild's, else the archive's."""
     number, guild = item.id.removeprefix("channel/"), str(item.detail.get("guild", ""))
-    told = item.detail.get("deleted") or mirror.policies.get(number) or mirror.policies.get(guild) or mirror.deleted
-    return Policy.read(str(told), item.id)
+    said = item.detail.get("deleted") or told.policies.get(number) or told.policies.get(guild) or told.deleted
+    return Policy.read(str(said), item.id)
+
+
+def hidden_since(told: Policies, item: Item) -> int | None:
+    """Messages that are gone there since a later moment than this are to be erased; None: none ever are."""
+    return _moment(item.detail.get("disbelieved")) if policy_of(told, item).erases else None
 
 
 @dataclass(frozen=True, slots=True)

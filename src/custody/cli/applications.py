@@ -20,7 +20,7 @@ from custody.web.tokens import Tokens
 
 if TYPE_CHECKING:
     from custody.channels.asking import Asking
-    from custody.channels.table import Table
+    from custody.channels.reader import Reader
     from custody.cli.config import Config
     from custody.history.keeping import Keeping
     from custody.ingest.world import World
@@ -115,15 +115,15 @@ def shop_of(store: Store, found: Config | None) -> Shop | None:
     return Shop(store, Sandboxes(home / config.sandboxes), work, home / config.kept, no, work, secrets)
 
 
-def tables_of(found: Config | None) -> Callable[[int], Table] | None:
+def readers_of(store: Store, found: Config | None) -> Callable[[int], Reader] | None:
     """How to look at what is kept of a channel, with or without a bot's token."""
     if found is None:
         return None
+    from custody.channels.reader import readers
     from custody.channels.serving import open_blobs, settings_of
-    from custody.channels.table import Table
 
-    blobs, settings = open_blobs(found.channels, found.home), settings_of(found.channels)
-    return lambda channel: Table(blobs, channel, settings)
+    config, blobs = found.channels, open_blobs(found.channels, found.home)
+    return readers(store, blobs, settings_of(config), config)
 
 
 def asking_of(store: Store, found: Config | None) -> Asking | None:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json as jsons
 from collections import Counter
 from collections.abc import Iterable
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Annotated
 
@@ -13,41 +12,27 @@ import typer
 
 from custody.channels import seen, work
 from custody.channels.asking import asking_of
-from custody.channels.blobs import Blobs
 from custody.channels.crawl import Coverage
 from custody.channels.debts import SAID, Debts
 from custody.channels.mirror import EPOCH, POSTS_ONLY, Request, assets_of, channels, files_of, parent_of
-from custody.channels.serving import open_blobs, open_mirror, settings_of
-from custody.channels.snowflake import HIGHEST, at, parse, time_of
+from custody.channels.serving import open_mirror
+from custody.channels.snowflake import parse, time_of
 from custody.channels.standing import jobs_of, standing_of
 from custody.channels.steps import ORPHANED
-from custody.channels.table import Finding, Found, Table
+from custody.channels.table import Finding, Table
 from custody.channels.tiers import Verdict
 from custody.channels.verify import HARMLESS
 from custody.cli import running
 from custody.cli.channel_deleted import believe, deleted, disbelieve, set_aside
+from custody.cli.channel_parts import Channel, blobs_of, known, table_of
+from custody.cli.channel_reading import export, search
 from custody.cli.channel_running import run, temporal
-from custody.cli.config import Config
 from custody.cli.configured import ConfigFile, StoreUrl, opened
 from custody.cli.running import AsJson, Why
-from custody.model.errors import BadInput, NotFound
 from custody.model.event import NewEvent, Outcome
-from custody.model.item import Item
 from custody.model.job import Filter
-from custody.stores import Store
 
 app = running.noun("Chat channels mirrored, searchable and incremental.")
-Channel = Annotated[str, typer.Argument(help="the channel's number")]
-
-
-def blobs_of(settings: Config) -> Blobs:
-    return open_blobs(settings.channels, settings.home)
-
-
-def table_of(settings: Config, channel: str, blobs: Blobs | None = None) -> Table:
-    return Table(blobs or blobs_of(settings), work.checked(channel), settings_of(settings.channels))
-
-
 NewestFirst = Annotated[
     bool, typer.Option("--newest-first", help="begin with the newest; what is missing until then is shown as a gap")
 ]
@@ -97,20 +82,9 @@ def _ask(config: Path | None, store: str, request: Request, said: str) -> None:
     """As a job, a letter in an Azure queue or a signal to a workflow, as configured."""
     with opened(config, store) as (handle, settings):
         if request.what != "add":
-            _known(handle, request.channel)
+            known(handle, request.channel)
         asking = asking_of(handle, settings.channels, settings.home)
         print(f"{said}: {asking.ask(request, running.acting())}")
-
-
-def _known(store: Store, channel: int) -> Item:
-    try:
-        return store.records.item(work.item_id(channel))
-    except NotFound:
-        raise NotFound(
-            f"channel {channel} is not mirrored here",
-            code="channel.unknown",
-            hint="`custody channel list` shows which are",
-        ) from None
 
 
 @app.command("list")
@@ -150,7 +124,7 @@ def why(channel: Channel, config: ConfigFile = None, store: StoreUrl = "", json:
     with opened(config, store) as (handle, settings):
         jobs = list(handle.queue.every(Filter(kind="channel/*", lane=str(work.checked(channel)))))
         told = [(job, reason) for job in jobs for reason in handle.queue.why(job.id)]
-        item = None if jobs and jobs[0].kind == work.ADD else _known(handle, work.checked(channel))
+        item = None if jobs and jobs[0].kind == work.ADD else known(handle, work.checked(channel))
         found = standing_of(handle, blobs_of(settings), item, jobs) if item else None
     mirrored = str(item.detail.get("mirrored")) if item else "asked for"
     sentence = _SAID.get(mirrored) or (found.state.sentence if found else mirrored)
@@ -187,75 +161,6 @@ def gaps(channel: Channel, config: ConfigFile = None, store: StoreUrl = "", json
     running.table(columns, coverage.gaps, f"nothing is missing up to {coverage.upto}")
     for debt in owed:
         print(f"owed: {debt.next} to {debt.high}, since {debt.since}: {SAID.get(debt.why, debt.why)}")
-
-
-@app.command()
-def search(
-    channel: Channel,
-    message: Annotated[str, typer.Argument(help="a message's number")] = "",
-    since: Annotated[datetime | None, typer.Option(help="messages from this time on (UTC)")] = None,
-    until: Annotated[datetime | None, typer.Option(help="and before this one")] = None,
-    config: ConfigFile = None,
-    store: StoreUrl = "",
-) -> None:
-    """One message with all its versions, or those of a span of time, a line each."""
-    if bool(message) == bool(since or until):
-        raise BadInput("say which message, or a span of time", hint="custody channel search 123 456, or --since DATE")
-    with opened(config, store) as (_, settings):
-        table = table_of(settings, channel)
-        if not message:
-            low, high = (at(one.replace(tzinfo=UTC)) if one else None for one in (since, until))
-            for one in table.between(low or 0, high or HIGHEST + 1):
-                print(one.versions[-1].decode() if one.versions else jsons.dumps({"id": str(one.id), "deleted": True}))
-            return
-        found = table.search(work.checked(message))
-    if found is None:
-        raise NotFound(f"message {message} is not kept of channel {channel}", code="message.unknown")
-    if found.deleted_at:
-        print(f"deleted, noticed at {found.deleted_at}")
-    for line in found.versions:
-        print(jsons.dumps(jsons.loads(line), ensure_ascii=False, indent=1))
-
-
-@app.command()
-def export(
-    channel: Channel,
-    target: Annotated[Path, typer.Argument(help="a file, or a folder for --html")],
-    jsonl: Annotated[bool, typer.Option("--jsonl", help="JSON lines")] = False,
-    sqlite: Annotated[bool, typer.Option("--sqlite", help="a database with full-text search")] = False,
-    html: Annotated[bool, typer.Option("--html", help="pages to read and search")] = False,
-    config: ConfigFile = None,
-    store: StoreUrl = "",
-) -> None:
-    """Everything that is kept of a channel, in a form that others can read."""
-    from custody.channels.export.jsonl import write_jsonl
-    from custody.channels.export.sqlite import write_sqlite
-    from custody.channels.export.whole import write_pages
-
-    if sum((jsonl, sqlite, html)) != 1:
-        raise BadInput("say which form", hint="--jsonl, --sqlite or --html")
-    with opened(config, store) as (_, settings):
-        blobs = blobs_of(settings)
-        damaged = list[int]()
-        messages = _counting(table_of(settings, channel, blobs).between(), damaged)
-        if jsonl:
-            count = write_jsonl(messages, target)
-        elif sqlite:
-            count = write_sqlite(messages, target, parse(channel), channel)
-        else:
-            count = write_pages(blobs, messages, target, parse(channel))
-    print(f"{count} messages in {target}")
-    if damaged:
-        print(f"{len(damaged)} of them are damaged here and not in it, from {damaged[0]} on: `custody channel verify`")
-        raise typer.Exit(1)
-
-
-def _counting(messages: Iterable[Found], damaged: list[int]) -> Iterable[Found]:
-    """The messages as they come; those that are damaged are written down on the way."""
-    for one in messages:
-        if one.damaged:
-            damaged.append(one.id)
-        yield one
 
 
 @app.command()
@@ -305,7 +210,7 @@ def verify(
     from custody.channels.verify import verify as verify_channel
 
     with opened(config, store) as (handle, settings):
-        item = _known(handle, work.checked(channel))
+        item = known(handle, work.checked(channel))
         mirror = open_mirror(handle, settings.channels, settings.home) if pages else None
         blobs = mirror.blobs if mirror else blobs_of(settings)
         discord = mirror.discord if mirror and item.detail.get("mirrored") == "yes" else None
@@ -344,7 +249,7 @@ def tiers(
     with opened(config, store) as (handle, settings):
         blobs, now = blobs_of(settings), EPOCH + timedelta(microseconds=handle.now())
         prices = prices_of(settings.channels.prices)
-        wanted = [_known(handle, work.checked(channel))] if channel else list(work.kept(handle))
+        wanted = [known(handle, work.checked(channel))] if channel else list(work.kept(handle))
         rows, events = [], []
         for item in wanted:
             found = list(tiering.verdicts(blobs, work.number_of(item), now))
@@ -370,6 +275,8 @@ def _moves(found: Iterable[Verdict]) -> str:
     return ", ".join(f"{count} {move}" for move, count in sorted(counted.items()))
 
 
+app.command()(search)
+app.command()(export)
 app.command()(deleted)
 app.command()(believe)
 app.command()(disbelieve)

@@ -15,13 +15,12 @@ from custody.channels.mirror import checked, item_id, noted
 from custody.channels.serving import open_mirror
 from custody.channels.snowflake import HIGHEST
 from custody.cli import running
+from custody.cli.channel_parts import Channel, known
 from custody.cli.configured import ConfigFile, StoreUrl, opened
 from custody.cli.running import Why
-from custody.model.errors import BadInput, NotFound
+from custody.model.errors import BadInput
 from custody.model.event import NewEvent
-from custody.stores import Store
 
-Channel = Annotated[str, typer.Argument(help="the channel's number")]
 UpTo = Annotated[datetime | None, typer.Option("--up-to", help="gone by this moment (UTC); now unless told")]
 Yes = Annotated[bool, typer.Option("--yes", help="do not ask")]
 
@@ -36,7 +35,7 @@ def deleted(
     """Say what becomes here of messages that are gone there. What was erased before stays erased."""
     told, number = str(Policy.read(policy, "policy")), checked(channel)
     with opened(config, store) as (handle, _):
-        _known(handle, number)
+        known(handle, number)
         event = NewEvent(item_id(number), "policy", detail={"deleted": told, "why": why})
         handle.records.put((noted(number, deleted=told),), (event,), running.me())
     print(f"channel {channel}: {told}")
@@ -75,7 +74,7 @@ def _say(
 ) -> None:
     number = checked(channel)
     with opened(config, store) as (handle, settings):
-        _known(handle, number)
+        known(handle, number)
         mirror = open_mirror(handle, settings.channels, settings.home)
         if mirror is None:
             raise BadInput("there is no bot's token", code="discord.token", where=str(settings.channels.token_file))
@@ -100,19 +99,7 @@ def set_aside(
     """Let a channel's state no longer make a run end with an error; it is tried again all the same."""
     number = checked(channel)
     with opened(config, store) as (handle, _):
-        _known(handle, number)
+        known(handle, number)
         event = NewEvent(item_id(number), "counts again" if back else "set aside", detail={"why": why})
         handle.records.put((noted(number, set_aside=not back),), (event,), running.me())
     print(f"channel {channel}: {'counts again' if back else 'set aside'}")
-
-
-def _known(store: Store, channel: int) -> None:
-    """Refuse a channel that was never mirrored."""
-    try:
-        store.records.item(item_id(channel))
-    except NotFound:
-        raise NotFound(
-            f"channel {channel} is not mirrored here",
-            code="channel.unknown",
-            hint="`custody channel list` shows which are",
-        ) from None

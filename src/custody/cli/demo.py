@@ -84,14 +84,15 @@ def demo(
 
 def _dashboard(store: Store, stories: Stories, telling: Telling) -> Server:
     """At the usual port, or the next free one; back when it has answered."""
+    from custody.channels.reader import readers
     from custody.web.app import Options, build_app
     from custody.web.pages.all_sections import SECTIONS
     from custody.web.serving import Server
 
-    world = stories.deposits.world
+    world, chat = stories.deposits.world, stories.chat.mirror
     options = Options(
         world.links.secret, demo=True, machines=machines(), world=world, who=running.me(), telling=telling,
-        sections=SECTIONS, tables=stories.chat.mirror.table, shop=stories.book.shop,
+        sections=SECTIONS, readers=readers(store, chat.blobs, chat.settings, chat), shop=stories.book.shop,
         keeping=stories.line.keeping, roots=stories.line.roots,
     )  # fmt: skip
     return Server(build_app(store, options), port=FIRST_PORT, tries=MOST_PORTS).start()

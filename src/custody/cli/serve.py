@@ -36,7 +36,7 @@ def serve(
     store: Annotated[str, typer.Option(envvar="CUSTODY_STORE", help="instead of the configuration's store")] = "",
 ) -> None:
     """Serve until SIGTERM or Ctrl-C; work under way finishes or is given back."""
-    from custody.cli.applications import asking_of, keeping_of, machines, serving, shop_of, tables_of
+    from custody.cli.applications import asking_of, keeping_of, machines, readers_of, serving, shop_of
     from custody.cli.config import find
     from custody.cli.opening import PATIENCE, open_store
     from custody.cli.storage import open_roots
@@ -61,8 +61,8 @@ def serve(
         options = Options(
             world.links.secret if world else read_secret(secret or Path("custody.secret")), demo=demo,
             machines=machines(), world=world, secure_cookie=secure, who=running.me(), telling=telling,
-            sections=SECTIONS, tables=tables_of(found), asking=asking_of(opened, found), shop=shop_of(opened, found),
-            roots=open_roots(opened, found), keeping=keeping_of(found),
+            sections=SECTIONS, readers=readers_of(opened, found), asking=asking_of(opened, found),
+            shop=shop_of(opened, found), roots=open_roots(opened, found), keeping=keeping_of(found),
             login=open_issuer(found.login, found.home) if found else None,
             open_kinds=found.access.open_kinds if found else (),
         )  # fmt: skip

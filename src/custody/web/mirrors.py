@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import islice
 from typing import Any
 
 from custody.channels import work
 from custody.channels.crawl import Coverage
+from custody.channels.export.fields import reactions
 from custody.channels.mirror import parent_of
+from custody.channels.reader import Reader, Shown
 from custody.channels.snowflake import HIGHEST, time_of
-from custody.channels.table import Found, Table
 from custody.model.errors import NotFound
 from custody.model.event import Event
 from custody.model.item import Item
@@ -65,6 +66,11 @@ class Message:
     text: str
     deleted_at: str
     versions: Sequence[Mapping[str, Any]]
+    gone: str = ""  # deleted there since then, and kept here
+    damaged: bool = False
+    last_seen: Mapping[str, Any] = field(default_factory=dict)  # the newest, with what changed without an edit
+    besides: Mapping[str, Any] = field(default_factory=dict)
+    reactions: Sequence[tuple[str, int]] = ()
 
 
 def channels(site: Site) -> Sequence[Channel]:
@@ -108,7 +114,7 @@ def _jobs(site: Site, lane: str = "") -> list[Job]:
 
 
 def _channel(site: Site, number: int, item: Item | None, jobs: Sequence[Job]) -> Channel:
-    table = table_of(site, number)
+    table = reader_of(site, number)
     known = Coverage.read(table.mark) if table else Coverage()
     first = next(table.between(), None) if table and known.upto else None
     drawn = coverage.ranges(known, number, first.id if first else None)
@@ -121,8 +127,8 @@ def _channel(site: Site, number: int, item: Item | None, jobs: Sequence[Job]) ->
     )  # fmt: skip
 
 
-def table_of(site: Site, number: int) -> Table | None:
-    return site.options.tables(number) if site.options.tables else None
+def reader_of(site: Site, number: int) -> Reader | None:
+    return site.options.readers(number) if site.options.readers else None
 
 
 def why(site: Site, of: Channel, events: Sequence[Event]) -> Sequence[Reason]:
@@ -166,24 +172,25 @@ def holds(site: Site, number: int) -> Sequence[HeldBy]:
     return [hold for hold in site.store.queue.holds() if (hold.scope, hold.name) in names]
 
 
-def messages(table: Table, first: int, count: int) -> tuple[Sequence[Message], int | None]:
+def messages(table: Reader, first: int, count: int) -> tuple[Sequence[Message], int | None]:
     """Some messages from an id on, oldest first, and where the next begin."""
     found = list(islice(table.between(first, HIGHEST), count + 1))
     return [_message(each) for each in found[:count]], found[count].id if len(found) > count else None
 
 
-def message(table: Table, number: int) -> Message:
+def message(table: Reader, number: int) -> Message:
     found = table.search(number)
     if found is None:
         raise NotFound(f"message {number} is not kept", code="message.unknown")
     return _message(found)
 
 
-def _message(found: Found) -> Message:
+def _message(found: Shown) -> Message:
     versions = [dict(json.loads(line)) for line in found.versions]
-    newest = versions[-1] if versions else {}
+    newest = found.message if versions else {}
     author = newest.get("author")
     name = author.get("global_name") or author.get("username") if isinstance(author, Mapping) else ""
     return Message(
-        found.id, time_of(found.id), str(name or "–"), str(newest.get("content") or ""), found.deleted_at, versions
-    )
+        found.id, time_of(found.id), str(name or "–"), str(newest.get("content") or ""), found.deleted_at, versions,
+        found.gone, bool(found.damaged), newest, found.besides, reactions(newest),
+    )  # fmt: skip

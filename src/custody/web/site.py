@@ -17,7 +17,7 @@ from starlette.responses import HTMLResponse, Response
 from custody import __version__
 from custody.border.roots import NO_ROOTS, Roots
 from custody.channels.asking import Asking, by_jobs
-from custody.channels.table import Table
+from custody.channels.reader import Reader
 from custody.engine.commands import Operator
 from custody.engine.makers import OWN_KIND, is_among
 from custody.history.keeping import Keeping
@@ -64,7 +64,7 @@ class Options:
     login: Issuer | None = None  # where people log in besides with tokens
     who: str = "demo"  # the name in the history of what is done in demo mode
     telling: Telling = field(default_factory=Telling)
-    tables: Callable[[int], Table] | None = None  # what is kept of a channel, by its number
+    readers: Callable[[int], Reader] | None = None  # what is kept of a channel, by its number, as people may see it
     asking: Asking | None = None  # how something is asked about channels; None: by jobs of the engine
     shop: Shop | None = None  # where tasks' logs and files are kept
     roots: Roots = NO_ROOTS  # below which items are

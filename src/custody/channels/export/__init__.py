@@ -1,6 +1,6 @@
 """Archived messages in forms that other tools read: JSON Lines, SQLite with full text, pages for a browser.
 
-Every export takes what `Table.between` gives, in order, and needs no more memory for a million messages than
+Every export takes what `Reader.between` gives, in order, and needs no more memory for a million messages than
 for a thousand. Each writes beside its target and swings it into place when it is whole.
 """
 

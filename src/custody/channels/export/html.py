@@ -18,9 +18,19 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from custody.channels.export.fields import attachments, author, number, reply_to, text
+from custody.channels.export.fields import (
+    attachments,
+    author,
+    number,
+    poll,
+    previews,
+    reactions,
+    reply_to,
+    text,
+    thread,
+)
+from custody.channels.reader import Shown
 from custody.channels.snowflake import time_of
-from custody.channels.table import Found
 from custody.model.errors import Refused
 
 PER_PAGE = 500
@@ -44,7 +54,7 @@ class Sheet:
 
 
 def write_html(
-    found: Iterable[Found],
+    found: Iterable[Shown],
     folder: Path,
     title: str,
     media: Media = lambda attachment: None,
@@ -79,7 +89,7 @@ def write_html(
 
 
 def _write_sheets(
-    pages: Environment, found: Iterator[Found], folder: Path, title: str, media: Media, per_page: int
+    pages: Environment, found: Iterator[Shown], folder: Path, title: str, media: Media, per_page: int
 ) -> Iterator[Sheet]:
     batch, place = list(islice(found, per_page)), 0
     while batch:
@@ -105,7 +115,7 @@ def _render(pages: Environment, path: Path, template: str, **values: Any) -> Non
     path.write_text(pages.get_template(template).render(**values), "utf-8")
 
 
-def _shown(one: Found, media: Media) -> dict[str, Any]:
+def _shown(one: Shown, media: Media) -> dict[str, Any]:
     raw: Raw = one.message if one.versions else {}
     files = [{"name": text(a.get("filename")) or "file", "link": media(a)} for a in attachments(raw)]
     earlier = [text(json.loads(line).get("content")) for line in one.versions[:-1]]
@@ -117,6 +127,13 @@ def _shown(one: Found, media: Media) -> dict[str, Any]:
         "edited": text(raw.get("edited_timestamp")),
         "earlier": earlier,
         "deleted": one.deleted_at,
+        "gone": one.gone[:19],
+        "damaged": bool(one.damaged),
+        "pinned": raw.get("pinned") is True,
+        "reactions": reactions(raw),
+        "previews": previews(raw),
+        "poll": poll(raw),
+        "thread": thread(raw),
         "reply_to": reply_to(raw),
         "type": number(raw.get("type")) or 0,
         "files": files,

@@ -1,4 +1,8 @@
-"""JSON Lines: one message a line, exactly as the service gave it."""
+"""JSON Lines: one message a line, as it was last seen.
+
+A message of which nothing changed without an edit is, byte for byte, as the service gave it. What only we know of one
+is under `custody`: when it was last seen so, what is no longer shown, since when it is deleted there.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +11,16 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from custody.channels.table import Found
+from custody.channels.reader import Shown
+from custody.channels.seen import written
 
 
-def write_jsonl(found: Iterable[Found], path: Path, versions: bool = False) -> int:
-    """Write the newest version of each message, or all of them; answers how many messages were there."""
+def write_jsonl(found: Iterable[Shown], path: Path, versions: bool = False) -> int:
+    """Write each message as last seen, or all its versions as they came; answers how many messages were there."""
     beside, count = path.with_name(path.name + ".part"), 0
     with beside.open("wb") as file:
         for one in found:
-            lines = one.versions if versions else one.versions[-1:]
+            lines = one.versions if versions else _last_seen(one)
             if one.damaged:
                 lines = (json.dumps(one.message).encode(),)
             file.writelines(line + b"\n" for line in lines)
@@ -24,3 +29,8 @@ def write_jsonl(found: Iterable[Found], path: Path, versions: bool = False) -> i
         os.fsync(file.fileno())
     os.replace(beside, path)
     return count
+
+
+def _last_seen(one: Shown) -> tuple[bytes, ...]:
+    besides = one.besides
+    return (written({**one.message, "custody": besides}),) if besides and one.versions else one.versions[-1:]

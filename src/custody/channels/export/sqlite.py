@@ -16,9 +16,10 @@ from typing import Any
 
 import apsw
 
-from custody.channels.export.fields import attachments, author, number, text
+from custody.channels.export.fields import attachments, author, number, reactions, text
+from custody.channels.reader import Shown
+from custody.channels.seen import written
 from custody.channels.snowflake import time_of
-from custody.channels.table import Found
 
 BATCH = 1_000
 
@@ -32,8 +33,12 @@ create table message(
     type integer not null,
     content text not null,
     edited_at text, deleted_at text,
+    gone_at text,                    -- deleted there since then, and kept here
+    damaged integer not null,        -- 1: there is one, but its bytes here are not what was written
+    pinned integer not null,
     versions integer not null,
-    raw text                         -- the newest version, every field of it
+    seen_at text,                    -- when something of it was last seen to change without an edit
+    raw text                         -- as it was last seen, every field of it
 );
 create index message_author on message(author_id);
 create table version(
@@ -49,15 +54,21 @@ create table attachment(
     raw text not null,
     primary key(message, number)
 ) without rowid;
+create table reaction(
+    message integer not null references message(id),
+    emoji text not null, count integer,
+    primary key(message, emoji)
+) without rowid;
 create virtual table text using fts5(content, author, content='message', content_rowid='id');
 """
 
-MESSAGE = "insert into message values(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+MESSAGE = "insert into message values(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 VERSION = "insert into version values(?, ?, ?)"
+REACTION = "insert or ignore into reaction values(?, ?, ?)"
 ATTACHMENT = "insert into attachment values(?, ?, ?, ?, ?, ?)"
 
 
-def write_sqlite(found: Iterable[Found], path: Path, channel: int, name: str, about: str = "{}") -> int:
+def write_sqlite(found: Iterable[Shown], path: Path, channel: int, name: str, about: str = "{}") -> int:
     """Write a channel into a new database file; answers how many messages, deleted ones included."""
     beside, count = path.with_name(path.name + ".part"), 0
     beside.unlink(missing_ok=True)
@@ -81,13 +92,14 @@ def write_sqlite(found: Iterable[Found], path: Path, channel: int, name: str, ab
     return count
 
 
-def _write(database: apsw.Connection, channel: int, batch: list[Found]) -> None:
+def _write(database: apsw.Connection, channel: int, batch: list[Shown]) -> None:
     database.executemany(MESSAGE, (_message(channel, one) for one in batch))
-    database.executemany(VERSION, (row for one in batch if len(one.versions) > 1 for row in _versions(one)))
+    database.executemany(VERSION, (row for one in batch if len(one.versions) > 1 or one.row for row in _versions(one)))
+    database.executemany(REACTION, (row for one in batch if one.versions for row in _reactions(one)))
     database.executemany(ATTACHMENT, (row for one in batch for row in _attachments(one)))
 
 
-def _message(channel: int, one: Found) -> tuple[Any, ...]:
+def _message(channel: int, one: Shown) -> tuple[Any, ...]:
     raw: Mapping[str, Any] = one.message if one.versions else {}
     author_id, name = author(raw)
     return (
@@ -100,17 +112,25 @@ def _message(channel: int, one: Found) -> tuple[Any, ...]:
         text(raw.get("content")),
         text(raw.get("edited_timestamp")) or None,
         one.deleted_at or None,
+        one.gone or None,
+        bool(one.damaged),
+        raw.get("pinned") is True,
         len(one.versions),
-        one.versions[-1].decode() if one.versions else None,
+        one.besides.get("seen"),
+        (written(raw).decode() if one.row else one.versions[-1].decode()) if one.versions else None,
     )
 
 
-def _versions(one: Found) -> Iterator[tuple[Any, ...]]:
+def _reactions(one: Shown) -> Iterator[tuple[Any, ...]]:
+    return ((one.id, emoji, count) for emoji, count in reactions(one.message))
+
+
+def _versions(one: Shown) -> Iterator[tuple[Any, ...]]:
     for place, line in enumerate(one.versions, 1):
         yield one.id, place, line.decode()
 
 
-def _attachments(one: Found) -> Iterator[tuple[Any, ...]]:
+def _attachments(one: Shown) -> Iterator[tuple[Any, ...]]:
     """Of every version, each once: an edit may have removed one."""
     seen: dict[object, Mapping[str, Any]] = {}
     for line in one.versions:

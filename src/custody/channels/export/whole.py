@@ -9,26 +9,28 @@ from pathlib import Path
 from custody.channels.attachments import where_kept
 from custody.channels.blobs import Blobs
 from custody.channels.export.html import Raw, write_html
-from custody.channels.table import Found
+from custody.channels.reader import Leaving, Shown
 
 LONGEST = 80  # bytes of a name: with what is put before it, every disk takes that
 PIECE = 4 * 2**20
 
 
-def write_pages(blobs: Blobs, messages: Iterable[Found], folder: Path, channel: int) -> int:
-    """Write a channel's messages and files; answers how many messages."""
+def write_pages(blobs: Blobs, messages: Iterable[Shown], folder: Path, channel: int, leaving: Leaving) -> int:
+    """Write a channel's messages and files; answers how many messages. No file of one that is left out."""
     kept = where_kept(blobs, channel)
-    names = {one: f"files/{one}-{short_name(name)}" for one, (_, name) in kept.items()}
+    names = {one: f"files/{one}-{short_name(file.name)}" for one, file in kept.items()}
 
     def link(attachment: Raw) -> str | None:
         told = str(attachment.get("id", ""))
         return names.get(int(told)) if told.isdecimal() else None
 
     def files(beside: Path) -> None:
-        for one, (blob, _) in kept.items():
+        for one, file in kept.items():
+            if file.message in leaving.out:
+                continue
             path = beside / names[one]
             path.parent.mkdir(exist_ok=True)
-            _copy(blobs, blob, path)
+            _copy(blobs, file.blob, path)
 
     return write_html(messages, folder, f"Channel {channel}", link, also=files)
 

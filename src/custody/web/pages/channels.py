@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from custody.channels import snowflake, work
 from custody.channels.mirror import Request as Wish
-from custody.channels.table import Table
+from custody.channels.reader import Reader
 from custody.model.errors import BadInput, Unavailable
 from custody.web import mirrors, words
 from custody.web.gate import form_of
@@ -31,6 +31,7 @@ COLUMNS = {
 MESSAGE_COLUMNS = {
     "message": lambda row: str(row.id), "at": lambda row: row.at.isoformat(), "author": lambda row: row.author,
     "text": lambda row: row.text, "versions": lambda row: len(row.versions), "deleted": lambda row: row.deleted_at,
+    "deleted there": lambda row: row.gone, "damaged": lambda row: row.damaged or None,
 }  # fmt: skip
 
 
@@ -49,7 +50,7 @@ def read_one(asked: Asked) -> View:
     values = {
         "channel": channel, "reasons": reasons, "events": events[-50:], "reviews": reviews, "synced": synced,
         "why_of": {job.id: site.store.queue.why(job.id) for job in reviews[:SHOWN]},
-        "held": mirrors.holds(site, channel.number), "bot": site.options.tables is not None,
+        "held": mirrors.holds(site, channel.number), "bot": site.options.readers is not None,
         "threads": mirrors.threads(site, channel.number), "may_hold": site.asking.holds,
         "others": [job for job in channel.jobs if job.kind != work.REVIEW],
     }  # fmt: skip
@@ -60,7 +61,7 @@ def read_one(asked: Asked) -> View:
 def read_messages(asked: Asked) -> View:
     """A page of what is kept, from a day or a message on."""
     number = _number(str(asked.part("channel")), "channel")
-    channel, table = mirrors.channel(asked.site, number), _table(asked.site, number)
+    channel, table = mirrors.channel(asked.site, number), _reader(asked.site, number)
     first = _first(asked.query)
     rows, following = mirrors.messages(table, first, SHOWN)
     here = f"/channels/{number}/messages"
@@ -75,7 +76,7 @@ def read_messages(asked: Asked) -> View:
 
 def read_message(asked: Asked) -> View:
     number = _number(str(asked.part("channel")), "channel")
-    channel, table = mirrors.channel(asked.site, number), _table(asked.site, number)
+    channel, table = mirrors.channel(asked.site, number), _reader(asked.site, number)
     message = mirrors.message(table, _number(str(asked.part("message")), "message"))
     return View(f"Message {message.id}", {"channel": channel, "message": message}, {"message": message})
 
@@ -98,8 +99,8 @@ def _first(query: Mapping[str, str]) -> int:
         raise BadInput(f"{day[:40]!r} is not a day", code="channel.day", where="day", hint="2026-03-01") from None
 
 
-def _table(site: Site, number: int) -> Table:
-    table = mirrors.table_of(site, number)
+def _reader(site: Site, number: int) -> Reader:
+    table = mirrors.reader_of(site, number)
     if table is None:
         raise Unavailable(
             "this process was started without a configuration of channels", code="channels.missing",

@@ -1,0 +1,44 @@
+"""What the commands about channels have in common."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from custody.channels.blobs import Blobs
+from custody.channels.mirror import checked, item_id
+from custody.channels.reader import Reader, reader_of
+from custody.channels.serving import open_blobs, settings_of
+from custody.channels.table import Table
+from custody.cli.config import Config
+from custody.model.errors import NotFound
+from custody.model.item import Item
+from custody.stores import Store
+
+Channel = Annotated[str, typer.Argument(help="the channel's number")]
+
+
+def blobs_of(settings: Config) -> Blobs:
+    return open_blobs(settings.channels, settings.home)
+
+
+def table_of(settings: Config, channel: str, blobs: Blobs | None = None) -> Table:
+    return Table(blobs or blobs_of(settings), checked(channel), settings_of(settings.channels))
+
+
+def reader(settings: Config, channel: int, blobs: Blobs, item: Item | None = None) -> Reader:
+    """As readers are shown it; without its item all that is here, as an operator wants it."""
+    return reader_of(blobs, channel, settings_of(settings.channels), item, settings.channels)
+
+
+def known(store: Store, channel: int) -> Item:
+    """A channel's item; one that was never mirrored is refused."""
+    try:
+        return store.records.item(item_id(channel))
+    except NotFound:
+        raise NotFound(
+            f"channel {channel} is not mirrored here",
+            code="channel.unknown",
+            hint="`custody channel list` shows which are",
+        ) from None

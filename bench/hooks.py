@@ -48,7 +48,7 @@ class Took:
 
 @contextmanager
 def answered(store: Store, archives: Sequence[str]) -> Iterator[list[Address]]:
-    secrets = {name: Tokens(store).create(name, ["worker"], [name], 1, "bench")[1] for name in archives}
+    secrets = {name: Tokens(store).create(name, ["hook"], [name], 1, "bench", [name])[1] for name in archives}
     server = Server(build_app(store, Options(b"0" * 32, machines=PLAIN))).start()
     try:
         yield [Address(server.port, f"/api/v1/archives/{name}/notify", secret) for name, secret in secrets.items()]

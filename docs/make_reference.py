@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import tempfile
 from pathlib import Path
 
@@ -16,7 +17,13 @@ HERE = Path(__file__).parent / "reference"
 def pages() -> dict[str, str]:
     with tempfile.TemporaryDirectory() as folder, open_store(f"sqlite:///{folder}/custody.db") as store:
         app = build_app(store, Options(b"a secret of thirty-two bytes, no less"))
-        return {"cli.md": commands.reference(), "api.md": api.reference(app.openapi(), app.state.site.rules)}
+        sys.path.insert(0, str(HERE.parents[1] / "tests"))
+        from authority import printing  # the rules that the program is compared with
+
+        return {
+            "cli.md": commands.reference(), "api.md": api.reference(app.openapi(), app.state.site.rules),
+            printing.PAGE: printing.page(),
+        }  # fmt: skip
 
 
 def main() -> None:

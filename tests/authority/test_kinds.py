@@ -54,7 +54,7 @@ def offer(store: Store, *kinds: str) -> None:
     store.sign_of_life("w1", "here", 1, "", "", kinds)
 
 
-@pytest.mark.parametrize("role", ["worker", "operator", "admin"])
+@pytest.mark.parametrize("role", ["submitter", "operator", "admin"])
 def test_no_role_makes_a_job_of_an_application_by_hand(door: Door, role: str) -> None:
     offer(door.store, *FORGED)  # whatever a worker may have said
     caller = door.caller("hook", role)

@@ -237,3 +237,17 @@ def test_a_coordinator_that_nobody_knows_is_said_and_another_one_is_not_started_
         assert "channels.queues: queues is 'carrier pigeons'" in here.run("channel", "list", code=2)
     with office(tmp_path, World(seed=1), queues="temporal") as here:
         assert "custody channel temporal" in here.run("channel", "run", "--until-idle", code=2)
+
+
+def test_an_export_says_how_many_messages_are_damaged_and_ends_with_an_error(here: Office, tmp_path: Path) -> None:
+    channel = add(here)
+    path = next(path for path in (here.folder / "channels" / "ch").rglob("leaf/*@*.jsonl"))
+    data = path.read_bytes()
+    at = data.index(b'"content":"') + 11
+    path.write_bytes(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :])
+    said = here.run("channel", "export", str(channel.id), str(tmp_path / "out.jsonl"), "--jsonl", code=1)
+    assert "1 of them are damaged" in said
+    assert (tmp_path / "out.jsonl").read_text().count('"damaged": true') == 1
+    here.run("channel", "verify", str(channel.id), "--pages", "0", code=1)
+    here.run("channel", "verify", str(channel.id), "--mend")
+    here.run("channel", "export", str(channel.id), str(tmp_path / "out.jsonl"), "--jsonl")

@@ -227,7 +227,7 @@ def test_what_came_without_its_content_is_kept_only_where_there_is_nothing(blobs
     table = Table(blobs, CHANNEL)
     table.upsert([message(0)])
     veils = [message(n) | {"content": ""} for n in (0, 1)]
-    table.upsert(veils, veiled=True)
+    table.upsert(veils, veiled={message_id(0), message_id(1)})
     assert contents(table) == ["message 0", ""]
 
 

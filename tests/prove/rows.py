@@ -174,6 +174,10 @@ ROWS: dict[str, Row] = {
         "A hostile chat service: what was kept never shrinks but by a confirmed, permitted deletion",
         {"seeds": least(4_400, 80_000), "sorts": least(60), "former": least(200, 2_000), "rules": least(12)},
     ),
+    "P4": Row(
+        "What is wished from outside becomes what the rules say: every role, kind, collection and way in",
+        {"cells": least(8_000), "differences": most(0), "told": most(0), "mutants": least(10), "missed": most(0)},
+    ),
     "P5": Row(
         "Hostile owners of repositories, hostile robots and tasks get nothing: no code, no bytes, no connection",
         {"tries": least(30), "got through": most(0)},

@@ -211,6 +211,30 @@ def test_a_store_of_every_older_schema_is_brought_up_to_date_with_what_it_holds(
         assert recount(store) == []
 
 
+def test_tokens_of_roles_that_were_split_keep_no_more_than_they_need_and_are_named(
+    old_url: str, clock: HandClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker becomes a submitter and is remembered; whoever saw all batches of a collection goes on seeing them."""
+    before = {
+        "worker": ("submitter", "worker"),
+        "reader worker@maps": ("reader submitter@maps", "worker"),
+        "depositor depositor@maps": ("depositor+ depositor+@maps", ""),
+        "worker depositor admin": ("submitter depositor+ admin", "worker"),
+        "reader operator@worker": ("reader operator@worker", ""),
+    }
+    number = next(number for number, name, _ in migrations("sqlite") if name == "roles")
+    with monkeypatch.context() as older:
+        older.setattr(migrating, "migrations", lambda dialect: migrations(dialect)[: number - 1])
+        with open_store(old_url, clock) as store:
+            for at, roles in enumerate(before):
+                sql = f"values ('{at}', 'ada', '{roles}', '*', 1, 9)"
+                columns = "insert into token (hash, name, roles, collections, created, expires) "
+                store.db.write(lambda tx, sql=columns + sql: execute(tx, sql))  # type: ignore[misc]
+    with open_store(old_url, clock) as store:
+        rows = store.db.write(lambda tx: execute(tx, "select roles, was from token order by id"))
+        assert [tuple(row) for row in rows] == list(before.values())
+
+
 def test_folders_become_places_below_a_root_and_are_told_elsewhere(
     old_url: str, clock: HandClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import time
@@ -39,9 +40,9 @@ from custody.robots.confined import Yard
 from custody.robots.ready import fixity, formats
 from custody.web import bulk, verifying
 from custody.web.app import Options, build_app
-from custody.web.caller import ROLES
 from custody.web.pages.all_sections import SECTIONS
 from custody.web.rates import Rate
+from custody.web.rights import ROLES
 from custody.web.site import Site
 from custody.web.tokens import Tokens
 from custody.workflows.archives import Archives
@@ -102,11 +103,13 @@ class House:
         return made
 
     def token(self, who: str) -> str:
-        """`role`, `role/collection` or `role@collection`; several with + between them."""
+        """`role`, `role/collection` or `role@collection`; several with + between them. A hook is the book's, or that
+        archive's."""
         if who not in self.secrets:
-            roles, _, collection = who.partition("/")
-            name = who.replace("/", "-").replace("+", "-")
-            made = Tokens(self.archive.store).create(name, roles.split("+"), [collection or "*"])
+            given, _, collection = who.partition("/")
+            roles, name = re.split(r"\+(?=[a-z])", given), who.replace("/", "-").replace("+", "-")
+            archives = [collection or "book"] if "hook" in roles else []
+            made = Tokens(self.archive.store).create(name, roles, [collection or "*"], archives=archives)
             self.secrets[who] = made[1]
         return self.secrets[who]
 
@@ -261,4 +264,4 @@ def open_house(
         yield house
 
 
-EVERY_ROLE = ROLES
+EVERY_ROLE = tuple(ROLES)

@@ -312,7 +312,7 @@ def test_the_history_can_be_filtered(house: House) -> None:
 
 
 def test_metrics_count_by_kind_and_state_and_fall_back_to_zero(house: House) -> None:
-    text = house.client("worker").get("/metrics").text
+    text = house.client("metrics").get("/metrics").text
     assert 'custody_jobs{kind="ingest/job",state="completed"} 3.0' in text
     assert 'custody_jobs{kind="ingest/job",state="downloading"} 0.0' in text
     assert 'custody_jobs_failed{code="http.404",kind="ingest/job"} 1.0' in text
@@ -457,7 +457,7 @@ def test_a_body_has_one_reading_or_none(house: House, name: str) -> None:
 def test_a_route_that_would_read_bodies_carelessly_keeps_the_program_from_starting(house: House) -> None:
     router = APIRouter()
     router.add_api_route("/odd", lambda: None, methods=["POST"])
-    rules = {"POST /odd": Rule(frozenset({"admin"}))}
+    rules = {"POST /odd": Rule("lease:break")}
     section = Section("Odd", "/odd", "x", routers=(router,), rules=rules)
     with pytest.raises(Unsafe, match="/odd"):
         build_app(house.archive.store, Options(SECRET, sections=(section,)))

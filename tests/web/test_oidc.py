@@ -59,19 +59,19 @@ def test_whoever_the_issuer_lets_in_has_the_roles_of_their_groups(house: House, 
     client, arrived = walk(house)
     assert arrived.status_code == 200
     assert 'content="0;url=/jobs"' in arrived.text
-    assert "logged in as ada" in arrived.text
+    assert "logged in as oidc:ada~" in arrived.text
     cookie = arrived.headers["set-cookie"]
     assert "HttpOnly" in cookie
     assert "SameSite=strict" in cookie
     page = client.get("/jobs", headers=HTML)
     assert page.status_code == 200
-    assert "Log out ada" in page.text
-    token = next(each for each in house.site.tokens.list() if each.name == "ada")
+    assert "Log out oidc:ada~" in page.text
+    token = next(each for each in house.site.tokens.list() if each.name.startswith("oidc:ada~"))
     assert token.roles == ("operator",)
     assert house.archive.store.records.events(f"token/{token.id}")[0].agent == "oidc"
     issuer.person |= {"groups": "readers", "preferred_username": "Grace <script>"}
     client, arrived = walk(house)
-    assert "Grace--script-" in arrived.text
+    assert "oidc:Grace--script~" in arrived.text
     assert client.post("/holds", data={}, headers=HTML).status_code == 403, "a reader"
 
 
@@ -84,7 +84,7 @@ def test_a_group_may_have_roles_in_all_collections_and_others_in_single_ones(iss
         maps, papers = (queue.submit_one(NewJob("parcel", collection=name)).id for name in ("maps", "papers"))
         client, arrived = walk(house)
         assert arrived.status_code == 200
-        token = next(each for each in house.site.tokens.list() if each.name == "ada")
+        token = next(each for each in house.site.tokens.list() if each.name.startswith("oidc:ada~"))
         assert token.roles == ("depositor@maps", "operator@maps", "reader")
         assert "What you can do" in client.get(f"/jobs/{maps}", headers=HTML).text
         seen = client.get(f"/jobs/{papers}", headers=HTML)
@@ -118,32 +118,68 @@ def test_a_login_leads_only_to_pages_of_this_site(house: House) -> None:
 
 
 LIES = [
-    ("another audience", {"aud": "others"}),
-    ("another issuer", {"iss": "https://evil.example"}),
-    ("another login's nonce", {"nonce": "old"}),
-    ("it is over", {"exp": 1_000_000}),
-    ("no group that counts", {"groups": ["visitors"]}),
-    ("no group at all", {"groups": []}),
-    ("from the future", {"nbf": 9_999_999_999}),
+    ("another audience", {"aud": "others"}, 401),
+    ("another issuer", {"iss": "https://evil.example"}, 401),
+    ("another login's nonce", {"nonce": "old"}, 401),
+    ("it is over", {"exp": 1_000_000}, 401),
+    ("no group that counts", {"groups": ["visitors"]}, 409),
+    ("no group at all", {"groups": []}, 409),
+    ("from the future", {"nbf": 9_999_999_999}, 401),
+    ("asked for by another", {"aud": ["others", "custody"], "azp": "others"}, 401),
+    ("to several, and nobody says who asked", {"aud": ["others", "custody"]}, 401),
+    ("to us, asked for by another", {"azp": "others"}, 401),
+    ("groups that are nothing", {"groups": None}, 401),
+    ("groups that are a number", {"groups": 7}, 401),
+    ("groups that are no texts", {"groups": ["keepers", 7]}, 401),
+    ("groups by name", {"groups": {"keepers": True}}, 401),
+    ("nobody", {"sub": ""}, 401),
+    ("a number", {"sub": 7}, 401),
 ]
 
 
-@pytest.mark.parametrize(("what", "lies"), LIES, ids=[case[0] for case in LIES])
+@pytest.mark.parametrize(("what", "lies", "status"), LIES, ids=[case[0] for case in LIES])
 def test_an_issuers_word_that_does_not_fit_opens_no_session(
-    house: House, issuer: StandIn, what: str, lies: dict[str, Any]
+    house: House, issuer: StandIn, what: str, lies: dict[str, Any], status: int
 ) -> None:
     issuer.lies = lies
     _, arrived = walk(house)
-    assert arrived.status_code == 409
+    assert arrived.status_code == status
     assert "set-cookie" not in arrived.headers or "custody_session" not in arrived.headers["set-cookie"]
     assert [token.name for token in house.site.tokens.list()] == []
+
+
+def test_a_word_to_several_is_believed_when_we_asked_for_it(house: House, issuer: StandIn) -> None:
+    issuer.lies = {"aud": ["others", "custody"], "azp": "custody"}
+    assert walk(house)[1].status_code == 200
+
+
+def test_a_person_is_never_taken_for_a_token_or_for_another_person(house: House, issuer: StandIn) -> None:
+    """Whatever the issuer calls them: names are theirs to choose, the subject is not."""
+    tokens = house.site.tokens
+    mine = tokens.caller(tokens.create("ada", ["operator"])[1])
+    assert mine is not None
+    seen = {(mine.name, mine.identity)}
+    for subject, name in (("1", "ada"), ("2", "ada"), ("3", "a/da"), ("4", "\u0430da"), ("5", "token:1"), ("6", "")):
+        issuer.lies = {"sub": subject, "preferred_username": name}
+        client, arrived = walk(house)
+        assert arrived.status_code == 200
+        caller = tokens.caller(client.cookies["custody_session"], session=True)
+        assert caller is not None
+        assert "/" not in caller.name + caller.identity
+        seen.add((caller.name, caller.identity))
+    assert len(seen) == len({name for name, _ in seen}) == len({identity for _, identity in seen}) == 7
+    issuer.lies = {"sub": "1", "preferred_username": "ada-lovelace"}
+    client, _ = walk(house)
+    again = tokens.caller(client.cookies["custody_session"], session=True)
+    assert again is not None
+    assert again.identity in {identity for _, identity in seen}, "the same subject by another name is the same person"
 
 
 def test_a_word_signed_with_another_key_is_not_believed(house: House, issuer: StandIn) -> None:
     from joserfc.jwk import ECKey
 
     issuer.published = ECKey.generate_key("P-256", {"kid": "1"})
-    assert walk(house)[1].status_code == 409
+    assert walk(house)[1].status_code == 401
 
 
 def test_a_code_is_good_once_and_for_the_browser_that_began(house: House, issuer: StandIn) -> None:
@@ -224,7 +260,7 @@ def test_a_real_browser_goes_there_and_comes_back_logged_in(issuer: StandIn, tmp
         page.goto(f"{server.url}/holds")
         page.get_by_role("link", name="Log in at").click()
         page.wait_for_url("**/holds")
-        assert page.get_by_role("button", name="Log out ada").count() == 1
+        assert page.get_by_role("button", name="Log out oidc:ada~").count() == 1
         page.reload()
         assert page.locator("h1").inner_text() == "Holds"
         context.close()

@@ -43,26 +43,26 @@ def _ask(client: TestClient, kind: str, body: bytes, archive: str = "book", **he
 @pytest.mark.parametrize(
     ("who", "body", "archive", "headers", "status"),
     [
-        ("worker", b'{"revision": 1}', "book", {}, 202),
-        ("worker/book", b' {"revision":\n1 } ', "book", {}, 202),
+        ("hook", b'{"revision": 1}', "book", {}, 202),
+        ("hook/book", b' {"revision":\n1 } ', "book", {}, 202),
         ("operator", b'{"revision": 1}', "b%6Fok", {}, 202),
         ("", b'{"revision": 1}', "book", {}, 401),
         ("", b'{"revision": 1}', "book", {"Authorization": "Bearer custody_nonsense"}, 401),
         ("reader", b'{"revision": 1}', "book", {}, 403),
         ("depositor", b'{"revision": 1}', "book", {}, 403),
-        ("worker/maps", b'{"revision": 1}', "book", {}, 404),
-        ("worker", b'{"revision": 1}', "nothing", {}, 404),
-        ("worker", b'{"revision": 1}', "book", {"Origin": "http://elsewhere"}, 403),
-        ("worker", b'{"revision": 1}', "book", {"Sec-Fetch-Site": "cross-site"}, 403),
-        ("worker", b'{"revision": 0}', "book", {}, 422),
-        ("worker", b'{"revision": 9007199254740993}', "book", {}, 422),
-        ("worker", b'{"revision": 01}', "book", {}, 400),
-        ("worker", b'{"revision": 1, "revision": 2}', "book", {}, 400),
-        ("worker", b'{"revision": 1, "more": 1}', "book", {}, 422),
-        ("worker", b'{"revision": "x"}', "book", {}, 422),
-        ("worker", b"nonsense", "book", {}, 400),
-        ("worker", b"", "book", {}, 422),
-        ("worker", b'{"revision": 1}' + b" " * (1 << 20), "book", {}, 413),
+        ("hook/maps", b'{"revision": 1}', "book", {}, 404),
+        ("hook", b'{"revision": 1}', "nothing", {}, 404),
+        ("hook", b'{"revision": 1}', "book", {"Origin": "http://elsewhere"}, 403),
+        ("hook", b'{"revision": 1}', "book", {"Sec-Fetch-Site": "cross-site"}, 403),
+        ("hook", b'{"revision": 0}', "book", {}, 422),
+        ("hook", b'{"revision": 9007199254740993}', "book", {}, 422),
+        ("hook", b'{"revision": 01}', "book", {}, 400),
+        ("hook", b'{"revision": 1, "revision": 2}', "book", {}, 400),
+        ("hook", b'{"revision": 1, "more": 1}', "book", {}, 422),
+        ("hook", b'{"revision": "x"}', "book", {}, 422),
+        ("hook", b"nonsense", "book", {}, 400),
+        ("hook", b"", "book", {}, 422),
+        ("hook", b'{"revision": 1}' + b" " * (1 << 20), "book", {}, 413),
     ],
 )  # fmt: skip
 def test_both_ways_answer_in_the_same_words(
@@ -77,7 +77,7 @@ def test_both_ways_answer_in_the_same_words(
 
 @pytest.mark.proves("H13")
 def test_who_comes_too_often_by_the_short_way_is_told_so(plain: House) -> None:
-    client = plain.client("worker")
+    client = plain.client("hook")
     answers = [_ask(client, SHORT, b'{"revision": 1}') for _ in range(8)]
     assert [answer.status_code for answer in answers] == [202] * 6 + [429] * 2
     assert int(answers[-1].headers["retry-after"]) > 1
@@ -86,7 +86,7 @@ def test_who_comes_too_often_by_the_short_way_is_told_so(plain: House) -> None:
 
 def test_a_plain_notice_needs_no_framework_and_an_odd_one_is_handed_on(plain: House) -> None:
     plain.app.router.routes.clear()
-    client = plain.client("worker")
+    client = plain.client("hook")
     assert _ask(client, SHORT, b'{"revision": 1}').json() == {"archive": "book", "new": 1}
     assert _ask(client, SHORT, b"{}").status_code == 404
     assert _ask(client, ORDINARY, b'{"revision": 1}').status_code == 404
@@ -94,8 +94,8 @@ def test_a_plain_notice_needs_no_framework_and_an_odd_one_is_handed_on(plain: Ho
 
 
 def test_a_notice_by_the_short_way_is_in_its_callers_name(plain: House) -> None:
-    assert _ask(plain.client("worker"), SHORT, b'{"revision": 1}').status_code == 202
+    assert _ask(plain.client("hook"), SHORT, b'{"revision": 1}').status_code == 202
     store = plain.archive.store
     job = store.queue.by_key(COMMIT_KIND, commit_key("book", 1))
     assert job is not None
-    assert [event.agent for event in store.records.events(job.subject)] == ["worker"]
+    assert [event.agent for event in store.records.events(job.subject)] == ["hook"]

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 
 import pytest
 
-from custody.model.errors import BadInput, NotFound
+from custody.model.errors import BadInput, NotFound, Refused
 from custody.stores import Store, open_store
-from custody.web.tokens import DAY, SESSION_SECONDS, Tokens, hashed, looks_right, new_secret
+from custody.web.rights import ROLES, is_smaller
+from custody.web.tokens import DAY, SESSION_SECONDS, Granting, Tokens, hashed, looks_right, new_secret
 from stores.clock import HandClock
 
 
@@ -117,3 +119,120 @@ def test_what_cannot_be_a_token_is_refused_by_name(
 def test_revoking_what_is_not_there_says_so(store: Store) -> None:
     with pytest.raises(NotFound):
         Tokens(store).revoke(7, "root")
+
+
+# Small roles
+
+
+@pytest.mark.parametrize(
+    ("roles", "collections", "archives", "code"),
+    [
+        (["hook"], ["*"], [], "token.archives"),
+        (["reader"], ["*"], ["book"], "token.archives"),
+        (["hook"], ["*"], ["a b"], "token.archives"),
+        (["hook"], ["*"], ["*"], "token.archives"),
+        (["hook@book"], ["*"], ["book"], "token.role"),
+        (["metrics@maps"], ["*"], [], "token.role"),
+        (["metrics"], ["maps"], [], "token.collections"),
+        (["worker"], ["*"], [], "token.role"),
+    ],
+)
+def test_a_hook_names_its_archives_and_a_scraper_no_collection(
+    store: Store, roles: list[str], collections: list[str], archives: list[str], code: str
+) -> None:
+    with pytest.raises(BadInput) as error:
+        Tokens(store).create("small", roles, collections, archives=archives)
+    assert error.value.code == code
+
+
+def test_a_hook_or_a_scraper_opens_no_session(store: Store) -> None:
+    tokens = Tokens(store)
+    for role, archives in (("hook", ["book"]), ("metrics", [])):
+        assert tokens.open_session(tokens.create("small", [role], archives=archives)[1]) is None
+
+
+def test_callers_of_one_name_are_told_apart_and_a_session_is_its_token(store: Store) -> None:
+    tokens = Tokens(store)
+    first, second = (tokens.create("ada", ["reader"]) for _ in range(2))
+    callers = [tokens.caller(secret) for _, secret in (first, second)]
+    assert [caller.identity for caller in callers if caller] == [f"token:{first[0].id}", f"token:{second[0].id}"]
+    session = tokens.open_session(first[1])
+    assert session is not None
+    caller = tokens.caller(session, session=True)
+    assert caller is not None
+    assert caller.identity == f"token:{first[0].id}"
+
+
+def test_a_token_tells_who_made_it_and_when_it_was_last_used(store: Store, clock: HandClock) -> None:
+    tokens = Tokens(store)
+    made, secret = tokens.create("ada", ["reader"], who="root")
+    assert (made.made_by, made.last_used) == ("root", None)
+    session = tokens.open_session(secret)
+    tokens.close()
+    assert tokens.get(made.id).last_used == clock.now()
+    clock.advance(600)
+    later = Tokens(store)
+    assert session is not None
+    later.caller(session, session=True)
+    later.close()
+    assert later.get(made.id).last_used == clock.now(), "a session's use is its token's"
+
+
+def test_a_use_is_written_beside_the_request_and_once_a_minute_at_most(
+    store: Store, clock: HandClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tokens = Tokens(store)
+    made, secret = tokens.create("ada", ["reader"])
+    written: list[str] = []
+    real = store.db.write
+    monkeypatch.setattr(store.db, "write", lambda work: (written.append("x"), real(work))[1])
+    for _ in range(200):
+        assert tokens.caller(secret) is not None
+    assert written == [], "nobody waits for it"
+    until = time.monotonic() + 30
+    while not written and time.monotonic() < until:
+        time.sleep(0.05)
+    for _ in range(200):
+        tokens.caller(secret)
+    tokens.close()
+    assert len(written) == 1
+    assert tokens.get(made.id).last_used == clock.now()
+
+
+def test_a_token_can_be_made_to_give_less_and_keeps_its_secret(store: Store) -> None:
+    tokens = Tokens(store)
+    made, secret = tokens.create("ada", ["operator"], ["maps", "book"])
+    session = tokens.open_session(secret)
+    tokens.narrow(made.id, Granting(["hook"], ["book"], ["book"]), "root", "it only notifies")
+    caller = tokens.caller(secret)
+    assert caller is not None
+    assert caller.may_tell_of("book")
+    assert not caller.may_tell_of("maps")
+    assert not caller.has("job:submit")
+    assert session is not None
+    assert tokens.caller(session, session=True) is None, "what it gave more of is over"
+    assert [event.type for event in store.records.events(f"token/{made.id}")] == ["created", "narrowed"]
+
+
+@pytest.mark.parametrize(
+    ("roles", "collections", "archives"),
+    [
+        (["admin"], ["maps"], []), (["operator"], ["*"], []), (["operator"], ["papers"], []),
+        (["hook"], ["maps"], ["book"]), (["depositor+", "admin@maps"], ["maps"], []),
+    ],
+)  # fmt: skip
+def test_a_token_is_never_widened(store: Store, roles: list[str], collections: list[str], archives: list[str]) -> None:
+    tokens = Tokens(store)
+    made, _ = tokens.create("ada", ["operator"], ["maps"])
+    with pytest.raises(Refused) as error:
+        tokens.narrow(made.id, Granting(roles, collections, archives), "root")
+    assert error.value.code == "token.wider"
+    assert tokens.get(made.id).roles == ("operator",)
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_every_role_is_as_small_as_itself_and_only_greater_ones_give_it(role: str) -> None:
+    assert is_smaller(role, role)
+    assert is_smaller(role, "admin")
+    assert not any(is_smaller("operator", small) for small in ("reader", "submitter", "depositor", "hook", "metrics"))
+    assert not is_smaller(role, "nonsense")

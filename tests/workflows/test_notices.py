@@ -37,7 +37,8 @@ def store(tmp_path: Path, repository: Repository) -> Iterator[Store]:
 
 
 def client(store: Store, role: str, collection: str = "proj") -> TestClient:
-    secret = Tokens(store).create(f"{role}-{collection}", [role], [collection], 1, "ada")[1]
+    archives = [collection] if role == "hook" else []
+    secret = Tokens(store).create(f"{role}-{collection}", [role], [collection], 1, "ada", archives)[1]
     headers = {"Authorization": f"Bearer {secret}"}
     return TestClient(
         build_app(store, Options(b"0" * 32, machines=PLAIN)), base_url="http://127.0.0.1", headers=headers
@@ -47,11 +48,11 @@ def client(store: Store, role: str, collection: str = "proj") -> TestClient:
 @pytest.mark.parametrize(
     ("role", "collection", "body", "status", "last"),
     [
-        ("worker", "proj", {"revision": 3}, 202, 3), ("operator", "proj", {"revision": 3}, 202, 3),
-        ("worker", "other", {"revision": 3}, 404, 0), ("reader", "proj", {"revision": 3}, 403, 0),
-        ("depositor", "proj", {"revision": 3}, 403, 0), ("worker", "proj", {"revision": 0}, 422, 0),
-        ("worker", "proj", {"revision": "x"}, 422, 0), ("worker", "proj", {"revision": 1, "more": 1}, 422, 0),
-        ("worker", "proj", {}, 202, 2),
+        ("hook", "proj", {"revision": 3}, 202, 3), ("operator", "proj", {"revision": 3}, 202, 3),
+        ("hook", "other", {"revision": 3}, 404, 0), ("reader", "proj", {"revision": 3}, 403, 0),
+        ("depositor", "proj", {"revision": 3}, 403, 0), ("hook", "proj", {"revision": 0}, 422, 0),
+        ("hook", "proj", {"revision": "x"}, 422, 0), ("hook", "proj", {"revision": 1, "more": 1}, 422, 0),
+        ("hook", "proj", {}, 202, 2),
     ],
 )  # fmt: skip
 def test_who_may_tell_of_what(
@@ -66,7 +67,7 @@ def test_who_may_tell_of_what(
 def test_late_and_repeated_notices_have_nothing_left_to_do(store: Store, repository: Repository) -> None:
     for number in range(4):
         repository.commit("more", {"n": str(number)})
-    asking = client(store, "worker")
+    asking = client(store, "hook")
     told = [asking.post("/api/v1/archives/proj/notify", json={"revision": n}).json()["new"] for n in (3, 1, 2, 3, 4)]
     assert told == [3, 0, 0, 0, 1]
 
@@ -75,7 +76,7 @@ def test_late_and_repeated_notices_have_nothing_left_to_do(store: Store, reposit
 def test_the_hook_tells_the_api_with_an_empty_environment_and_spools_while_it_is_down(
     store: Store, repository: Repository, tmp_path: Path
 ) -> None:
-    secret = Tokens(store).create("hook", ["worker"], ["proj"], 1, "ada")[1]
+    secret = Tokens(store).create("hook", ["hook"], ["proj"], 1, "ada", ["proj"])[1]
     hook = hooks.install_for_api(repository.path, f"http://127.0.0.1:{free_port()}", "proj", secret)
     assert secret not in hook.read_text()
     assert (repository.path / hooks.API).stat().st_mode & 0o777 == 0o600
@@ -127,7 +128,7 @@ def test_an_address_or_token_that_would_not_work_is_refused(repository: Reposito
 def test_what_the_api_answers_names_no_path_of_its_machine(tmp_path: Path, proj_git: GitRepository) -> None:
     with open_store(f"sqlite:///{tmp_path / 'custody.db'}") as store:
         Archives(store).add("book", "git", str(proj_git.path), "ada")
-        asking = client(store, "worker", "book")
+        asking = client(store, "hook", "book")
         answers = [asking.post("/api/v1/archives/book/notify", json={"revision": 7})]
         (proj_git.path / "config").chmod(0o666)  # not ours alone any more
         answers.append(asking.post("/api/v1/archives/book/notify", json={}))
@@ -140,7 +141,7 @@ def test_a_git_push_makes_the_api_ask_the_repository(tmp_path: Path, proj_git: G
         Archives(store).add("book", "git", str(proj_git.path), "ada")
         proj_git.commit("a.txt", "a")
         proj_git.push()
-        answer = client(store, "worker", "book").post("/api/v1/archives/book/notify", json={})
+        answer = client(store, "hook", "book").post("/api/v1/archives/book/notify", json={})
         assert answer.json() == {"archive": "book", "new": 1}
         assert GitArchive(proj_git.path, store).youngest() == 1
         assert reconcile(store, Archives(store).get("book")) == 0

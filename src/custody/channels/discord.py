@@ -110,6 +110,9 @@ class Discord:
     def me(self) -> Raw:
         return self._object(Route("/users/@me", 0))
 
+    def application(self) -> Raw:
+        return self._object(Route("/applications/@me", 0))
+
     def channel(self, channel: int) -> Raw:
         return self._object(Route("/channels/{top}", channel))
 

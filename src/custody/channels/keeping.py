@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
 
-from custody.channels import attachments, seen, threads, trust
+from custody.channels import attachments, owing, seen, threads, trust
 from custody.channels.crawl import Coverage
 from custody.channels.discord import Gone, Unreadable
 from custody.channels.mirror import Mirror
@@ -78,14 +78,23 @@ class Kept:
         grown = before.grown(*spans)
         known = self._known(page.ids, before)
         sights = dict(zip(page.ids, page.sights, strict=True))
-        fresh = [raw for one, raw in sights.items() if one not in known or self._is_news(known[one], raw)]
+        veiled = owing.veiled(self._mirror, list(sights.values()))
+        fresh = [
+            raw
+            for one, raw in sights.items()
+            if one not in known or (one not in veiled and self._is_news(known[one], raw))
+        ]
         self.added += sum(one not in known for one in page.ids)
         self.edited += len(fresh) - sum(one not in known for one in page.ids)
         here = [raw for one, raw in sights.items() if one not in known or known[one] is not None]
         attachments.want(self._mirror, self._channel, here)
         threads.remember(self._mirror, self._channel, here)
         if fresh or grown != before:
-            self._table.upsert(fresh, grown.mark() if grown != before else "", trust.stamp(page.at), revive=False)
+            self._table.upsert(
+                fresh, grown.mark() if grown != before else "", trust.stamp(page.at), veiled=veiled, revive=False
+            )
+        if owed := {one for one in veiled if one not in known}:
+            owing.owe(self._mirror, self._channel, owed, trust.stamp(page.at))
         self._coverage = grown
         self._noted([raw for one, raw in sights.items() if known.get(one) is not None], page.at)
 
@@ -142,7 +151,8 @@ class Kept:
         if row and row.deleted_at:
             self.revived.append(one)
         attachments.want(self._mirror, self._channel, [raw])
-        self._table.upsert([raw], asked_at=trust.stamp(at), revive=True)
+        veiled = owing.veiled(self._mirror, [raw])
+        self._table.upsert([raw], asked_at=trust.stamp(at), veiled=veiled, revive=True)
         self._noted([raw], at)
 
     def gone(self) -> list[tuple[int, int]]:

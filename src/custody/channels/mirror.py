@@ -66,6 +66,7 @@ class Mirror:
     deleted: str = "keep"  # what becomes of messages that are gone there, where nobody says otherwise
     policies: Mapping[str, str] = field(default_factory=dict)  # the same for channels and guilds, by their numbers
     private_threads: bool = False  # asking for them without the right to is an invalid request each time
+    intent: dict[str, tuple[datetime, bool]] = field(default_factory=dict, compare=False)  # may the bot see content?
     looked: dict[int, datetime] = field(default_factory=dict, compare=False)  # when threads were last looked for
     known: set[tuple[int, int]] = field(default_factory=set, compare=False)  # files that need no second look
 

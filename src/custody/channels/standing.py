@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from custody.channels import seen
 from custody.channels.blobs import Blobs
 from custody.channels.crawl import Coverage
+from custody.channels.debts import Debts
 from custody.channels.mirror import CHANNEL, kept, number_of
 from custody.channels.states import SET_ASIDE, Facts, State, state_of
 from custody.channels.table import Settings, Table
@@ -38,6 +40,8 @@ def standing_of(store: Store, blobs: Blobs, item: Item, jobs: Iterable[Job] = ()
         store.now(),
         failed=[job.id for job in asked if job.ended == "failed"],
         busy=any(job.ended is None for job in asked),
+        owed=len(Debts.read(seen.of(blobs, number_of(item)).mark).open()),
+        no_intent=bool(item.detail.get("no_intent")),
     )
     return Standing(item, state_of(facts))
 

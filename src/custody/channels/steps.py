@@ -13,7 +13,7 @@ from datetime import timedelta
 from itertools import islice
 from typing import Any
 
-from custody.channels import attachments, deletions, rounds, states, threads, trust, walk
+from custody.channels import attachments, deletions, owing, rounds, states, threads, trust, walk
 from custody.channels.blobs import NoBlob
 from custody.channels.crawl import Coverage
 from custody.channels.discord import BadToken, Gone, Unreadable
@@ -61,7 +61,7 @@ class NotMirrored(Refused):
 
 TROUBLES: dict[type[CustodyError], str] = {Unreadable: "unreadable", Gone: "gone", Hidden: "hidden", BadToken: "token"}
 REFUSALS = (Refused, BadInput, NotFound, Unsafe)  # what a service says that no second question would change at once
-FORWARD, GAPS, BACK, AGAIN = range(4)  # what a sync does, one after the other
+FORWARD, GAPS, BACK, AGAIN, OWED = range(5)  # what a sync does, one after the other
 ROUND_PAGES = 20  # of a round through the whole channel, before what is new has its turn again
 MANY = 10  # kept messages denied by one page: that is written down before anything else is done
 MOST_TURNS = 3  # how often a sync begins anew because the newest page showed more
@@ -179,7 +179,7 @@ def _back(mirror: Mirror, item: Item, live: Live, kept: Kept, progress: Progress
     if not progress.fresh and rounds.is_due(mirror, item, known):
         cursor, denied = rounds.place(item)
         return replace(progress, phase=AGAIN, round=0, cursor=cursor, denied=denied)
-    return replace(progress, done=True)
+    return replace(progress, phase=OWED)
 
 
 def _again(mirror: Mirror, item: Item, live: Live, kept: Kept, progress: Progress) -> Progress:
@@ -201,7 +201,19 @@ def _again(mirror: Mirror, item: Item, live: Live, kept: Kept, progress: Progres
     return replace(progress, round=progress.round + 1, cursor=there)
 
 
-PHASES = (_forward, _gaps, _back, _again)
+def _owed(mirror: Mirror, item: Item, live: Live, kept: Kept, progress: Progress) -> Progress:
+    """A page of what was fetched without its content, once it may be seen. A page that shows nothing pays nothing."""
+    channel = number_of(item)
+    if not owing.payable(mirror, channel):
+        return replace(progress, done=True)
+    page = live.page(after=owing.next_owed(mirror, channel) - 1)
+    if page.bad or not page.ids:
+        return replace(progress, done=True)
+    kept.keep(page, ())
+    return replace(progress, done=owing.paid(mirror, channel, page.ids, page.full))
+
+
+PHASES = (_forward, _gaps, _back, _again, _owed)
 
 
 def _note(mirror: Mirror, item: Item, kept: Kept) -> None:

@@ -16,8 +16,8 @@ from hashlib import sha256
 from custody.channels import media, seen
 from custody.channels.blobs import Blobs, NoBlob
 from custody.channels.crawl import Coverage
-from custody.channels.discord import Discord
-from custody.channels.mirror import assets_of, files_of
+from custody.channels.discord import Discord, Gone, Unreadable
+from custody.channels.mirror import Mirror, assets_of, files_of
 from custody.channels.table import Finding, Table
 from custody.channels.trust import Ask, judge, unshown
 from custody.channels.versions import newer
@@ -78,6 +78,21 @@ def verify(
             compared, live = _compare(discord, channel, table, coverage, start)
             sampled, findings = sampled + compared, findings + live
     return Verified(messages, files, sampled, tuple(dict.fromkeys(findings)))
+
+
+def mend(mirror: Mirror, channel: int) -> int:
+    """Put what the live channel still has in the place of damaged messages; answers how many were mended."""
+    table, mended = mirror.table(channel), 0
+    for one in [found.id for found in table.between() if found.damaged]:
+        asked_at = mirror.stamp()
+        try:
+            raw = mirror.discord.message(channel, one)
+        except (Gone, Unreadable):
+            continue  # it is not to be had any more: it stays damaged, and is told
+        if str(raw.get("id")) == str(one):
+            table.mend([raw], asked_at)
+            mended += 1
+    return mended
 
 
 def _files(blobs: Blobs, channel: int) -> tuple[int, list[Finding]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from custody.channels import fetching, rounds, states, steps, threads, tiering, trust
+from custody.channels import fetching, owing, rounds, states, steps, threads, tiering, trust
 from custody.channels.crawl import Coverage
 from custody.channels.discord import BadToken, Gone, RateLimited, Unreadable
 from custody.channels.makers import ADD, FILES, MAKER_OF, REMOVE, REVIEW, SYNC
@@ -236,6 +236,8 @@ def _due_anyway(mirror: Mirror, item: Item) -> Request | None:
     for name, why in (("look_again", "some messages were not shown"), ("erase_at", "some are to be erased")):
         if (then := item.detail.get(name)) and trust.moment(str(then)) <= now:
             return Request("sync", channel, why=why)
+    if item.detail.get(owing.NO_INTENT) and owing.sees_content(mirror):
+        return Request("sync", channel, why="its content may be seen now")
     if rounds.is_due(mirror, item, Coverage.read(mirror.table(channel).mark)):
         return Request("sync", channel, why="every message is to be seen again")
     return None

@@ -23,7 +23,7 @@ NOUNS = {
     "worker": "run the work; see who runs it",
     "store": "where it is all kept: info, migrate, backup",
     "serve": "API, dashboard and workers in one process",
-    "token": "who may use the API and the dashboard: create, list, revoke",
+    "token": "who may use the API and the dashboard: create, list, narrow, revoke",
     "doctor": "is everything as safe as it must be?",
     "top": "a live view of the work, in the terminal",
     "completion": "a script that lets your shell complete these commands",

@@ -109,7 +109,7 @@ def hook(
     name: Name,
     repository: Annotated[Path, typer.Argument(help="a repository on this machine")],
     api: Annotated[str, typer.Option(help="where `custody serve` answers, e.g. https://custody.example.org")],
-    token: Annotated[Path, typer.Option(help="a file with a token of the role worker for this archive")],
+    token: Annotated[Path, typer.Option(help="a file with a token of the role hook for this archive")],
 ) -> None:
     """Install a hook that tells an API on another machine; what it cannot tell is kept on disk."""
     written = hooks.install_for_api(repository, api, name, token.read_text())

@@ -15,12 +15,13 @@ from custody.channels import seen, work
 from custody.channels.asking import asking_of
 from custody.channels.blobs import Blobs
 from custody.channels.crawl import Coverage
+from custody.channels.debts import SAID, Debts
 from custody.channels.mirror import EPOCH, POSTS_ONLY, Request, assets_of, channels, files_of, parent_of
 from custody.channels.serving import open_blobs, open_mirror, settings_of
 from custody.channels.snowflake import HIGHEST, at, parse, time_of
 from custody.channels.standing import jobs_of, standing_of
 from custody.channels.steps import ORPHANED
-from custody.channels.table import Finding, Table
+from custody.channels.table import Finding, Found, Table
 from custody.channels.tiers import Verdict
 from custody.channels.verify import HARMLESS
 from custody.cli import running
@@ -172,9 +173,10 @@ _SAID = {
 
 @app.command()
 def gaps(channel: Channel, config: ConfigFile = None, store: StoreUrl = "", json: AsJson = False) -> None:
-    """What is known to be missing."""
+    """What is known to be missing, and what is owed: fetched, but not, or no longer, whole."""
     with opened(config, store) as (_, settings):
         coverage = Coverage.read(table_of(settings, channel).mark)
+        owed = Debts.read(seen.of(blobs_of(settings), parse(channel)).mark).open()
     if json:
         running.emit(coverage)
         return
@@ -183,6 +185,8 @@ def gaps(channel: Channel, config: ConfigFile = None, store: StoreUrl = "", json
         "before": lambda gap: gap.high, "to": lambda gap: time_of(gap.high).strftime("%Y-%m-%d %H:%M"),
     }  # fmt: skip
     running.table(columns, coverage.gaps, f"nothing is missing up to {coverage.upto}")
+    for debt in owed:
+        print(f"owed: {debt.next} to {debt.high}, since {debt.since}: {SAID.get(debt.why, debt.why)}")
 
 
 @app.command()
@@ -232,7 +236,8 @@ def export(
         raise BadInput("say which form", hint="--jsonl, --sqlite or --html")
     with opened(config, store) as (_, settings):
         blobs = blobs_of(settings)
-        messages = table_of(settings, channel, blobs).between()
+        damaged = list[int]()
+        messages = _counting(table_of(settings, channel, blobs).between(), damaged)
         if jsonl:
             count = write_jsonl(messages, target)
         elif sqlite:
@@ -240,6 +245,17 @@ def export(
         else:
             count = write_pages(blobs, messages, target, parse(channel))
     print(f"{count} messages in {target}")
+    if damaged:
+        print(f"{len(damaged)} of them are damaged here and not in it, from {damaged[0]} on: `custody channel verify`")
+        raise typer.Exit(1)
+
+
+def _counting(messages: Iterable[Found], damaged: list[int]) -> Iterable[Found]:
+    """The messages as they come; those that are damaged are written down on the way."""
+    for one in messages:
+        if one.damaged:
+            damaged.append(one.id)
+        yield one
 
 
 @app.command()
@@ -279,11 +295,13 @@ def _told(found: Iterable[Finding]) -> None:
 def verify(
     channel: Channel,
     pages: Annotated[int, typer.Option(help="pages to compare with the live channel; 0: read our own blobs only")] = 3,
+    mend: Annotated[bool, typer.Option("--mend", help="fetch damaged messages again from the live channel")] = False,
     config: ConfigFile = None,
     store: StoreUrl = "",
     json: AsJson = False,
 ) -> None:
     """Read every blob again, check digests and order, and compare a sample with the live channel."""
+    from custody.channels.verify import mend as mend_channel
     from custody.channels.verify import verify as verify_channel
 
     with opened(config, store) as (handle, settings):
@@ -292,10 +310,12 @@ def verify(
         blobs = mirror.blobs if mirror else blobs_of(settings)
         discord = mirror.discord if mirror and item.detail.get("mirrored") == "yes" else None
         posts = item.detail.get("kind") in POSTS_ONLY
+        mended = mend_channel(mirror, parse(channel)) if mend and mirror else 0
         found = verify_channel(
             blobs, parse(channel), table_of(settings, channel, blobs), None if posts else discord, pages
         )
-        told = {"messages": found.messages, "files": found.files, "compared": found.sampled}
+        told = {"mended": mended} if mend else {}
+        told |= {"messages": found.messages, "files": found.files, "compared": found.sampled}
         outcome: Outcome = "success" if found.sound else "failure"
         findings = {"findings": [f"{one.code} {one.where}" for one in found.findings[:20]]} if found.findings else {}
         handle.records.append(NewEvent(item.id, "verified", outcome, running.me(), {**told, **findings}))

@@ -25,6 +25,8 @@ from custody.model.event import Event
 from custody.model.schedule import Schedule
 from custody.model.times import slots
 from custody.stores import Store
+from custody.web.caller import ALL
+from custody.web.tokens import Tokens
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 SLACK_SECONDS = 2
@@ -107,12 +109,27 @@ def examine_tree(url: str, repair: bool) -> Iterator[Finding]:
             yield Finding("fine", f"{orphan.code}: {orphan.text}", "mended")
 
 
+def _tokens(store: Store) -> Iterator[Finding]:
+    """What had a role that is no more has become the smallest that still submits: somebody knows what it is for."""
+    now = store.now()
+    for token in Tokens(store).list():
+        if not token.was or token.revoked or token.expires <= now:
+            continue
+        named = "".join(f" --archive {each}" for each in token.collections if each != ALL) or " --archive ARCHIVE"
+        smaller = f"custody token narrow {token.id} --to"
+        yield Finding(
+            "warning", f"token {token.id} ({token.name}) had the role {token.was}, and is a submitter now",
+            f"a hook: `{smaller} hook{named}`; a scraper: `{smaller} metrics`; if it submits: `{smaller} submitter`",
+        )  # fmt: skip
+
+
 def _store_findings(store: Store) -> Iterator[Finding]:
     checks: dict[str, Callable[[Store], Iterator[Finding]]] = {"sqlite": _sqlite, "postgres": _postgres}
     yield from checks[store.db.dialect](store)
     yield from _derived(store)
     yield from _robots(store)
     yield from _schedules(store)
+    yield from _tokens(store)
     yield from _network(store)
     workers = store.workers()
     if workers:

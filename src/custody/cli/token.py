@@ -10,26 +10,32 @@ from custody.cli import running
 from custody.cli.running import AsJson, StoreUrl, Why
 from custody.cli.when import ago, moment
 from custody.stores import open_store
-from custody.web.caller import ALL, ROLES
-from custody.web.tokens import Token, Tokens
+from custody.web.caller import ALL
+from custody.web.rights import HOOK, ROLES
+from custody.web.tokens import Granting, Token, Tokens
 
 app = running.noun("Who may use the API and the dashboard.")
+Role = Annotated[
+    list[str], typer.Option(help=f"{', '.join(ROLES)}; or in one collection: operator@maps; may be repeated")
+]
+Collection = Annotated[list[str] | None, typer.Option(help="only this collection; may be repeated")]
+Archive = Annotated[list[str] | None, typer.Option(help="of a hook: tells of this archive only; may be repeated")]
 
 
 @app.command()
 def create(
     name: Annotated[str, typer.Argument(help="whose it is: the name in the history")],
-    role: Annotated[
-        list[str], typer.Option(help=f"{', '.join(ROLES)}, or in one collection: operator@maps; may be repeated")
-    ],
-    collection: Annotated[list[str] | None, typer.Option(help="only this collection; may be repeated")] = None,
+    role: Role,
+    collection: Collection = None,
+    archive: Archive = None,
     days: Annotated[float, typer.Option(help="how long it is good for")] = 90,
     store: StoreUrl = running.DEFAULT_STORE,
     json: AsJson = False,
 ) -> None:
     """Make a token. Its secret is shown once, and kept nowhere."""
     with open_store(store) as opened:
-        made, secret = Tokens(opened).create(name, role, collection or [ALL], days, running.me())
+        given = collection or (archive if list(role) == [HOOK] and archive else [ALL])
+        made, secret = Tokens(opened).create(name, role, given, days, running.me(), archive or [])
     if json:
         running.emit({"token": made, "secret": secret})
         return
@@ -39,25 +45,50 @@ def create(
 
 @app.command("list")
 def list_(store: StoreUrl = running.DEFAULT_STORE, json: AsJson = False) -> None:
-    """Every token, without its secret."""
+    """Every token, without its secret, and when it was last used."""
     with open_store(store) as opened:
         tokens, now = Tokens(opened).list(), opened.now()
     if json:
         running.emit(tokens)
         return
     columns = {
-        "token": lambda token: token.id, "name": lambda token: token.name, "roles": lambda token: " ".join(token.roles),
+        "token": lambda token: token.id, "name": lambda token: token.name, "roles": _roles,
         "collections": lambda token: " ".join(token.collections),
         "made": lambda token: ago(token.created, now) + " ago",
+        "by": lambda token: token.made_by,
+        "last used": lambda token: f"{ago(token.last_used, now)} ago" if token.last_used else "never",
         "state": lambda token: _state(token, now),
     }  # fmt: skip
     running.table(columns, tokens, "no tokens: custody token create NAME --role reader")
+
+
+def _roles(token: Token) -> str:
+    """A hook with its archives."""
+    named = f"({','.join(token.archives)})" if token.archives else ""
+    return " ".join(f"{role}{named}" if role == HOOK else role for role in token.roles)
 
 
 def _state(token: Token, now: int) -> str:
     if token.revoked:
         return "revoked"
     return f"until {moment(token.expires)}" if token.expires > now else "over"
+
+
+@app.command()
+def narrow(
+    token: Annotated[int, typer.Argument(help="its number")],
+    to: Annotated[list[str], typer.Option("--to", help="the smaller role; may be repeated")],
+    collection: Collection = None,
+    archive: Archive = None,
+    why: Why = "",
+    store: StoreUrl = running.DEFAULT_STORE,
+) -> None:
+    """Let a token give less than it did. Its secret stays good; sessions opened with it end."""
+    with open_store(store) as opened:
+        tokens = Tokens(opened)
+        given = collection or (["*"] if "metrics" in to else tokens.get(token).collections)
+        made = tokens.narrow(token, Granting(tuple(to), tuple(given), tuple(archive or ())), running.me(), why)
+    print(f"token {token} of {made.name} is {_roles(made)} now")
 
 
 @app.command()

@@ -44,6 +44,10 @@ def number_of(store: Store, key: str, facts: Mapping[str, Any]) -> int | None:
     return number or None
 
 
+def is_known(store: Store, key: str) -> bool:
+    return bool(store.db.glance(lambda tx: tx.run("handed_in", key=key)))
+
+
 def remember(store: Store, key: str, batch: int, facts: Mapping[str, Any]) -> None:
     """From now on the key answers with this number, whatever becomes of the batch."""
     store.db.write(lambda tx: tx.run("handed_in_as", key=key, batch=batch, fingerprint=_fingerprint(facts)))

@@ -45,6 +45,7 @@ def build_app(store: Store, options: Options) -> FastAPI:
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         yield
         site.changes.close()
+        site.tokens.close()
 
     app = FastAPI(
         title="Custody", version=__version__, description=DESCRIPTION, docs_url=None, redoc_url=None, openapi_url=None,

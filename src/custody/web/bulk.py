@@ -30,7 +30,6 @@ from custody.web.tokens import Tokens
 KIND: Final = BULK_MAKER.kind
 PIECE = 200
 MOST_REFUSALS = 50
-ACTORS = ("admin", "operator")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +49,7 @@ class DryRun:
 def dry_run(store: Store, machines: Machines, caller: Caller, action: Action, where: Filter) -> DryRun:
     _check_scope(caller, where)
     last, rows = store.db.read(lambda tx: _matching(tx, machines, caller, where))
-    there = [job for job in store.elsewhere.every(where) if caller.sees(job.collection)] if store.elsewhere else []
+    there = [job for job in store.elsewhere.every(where) if caller.sees_job(job)] if store.elsewhere else []
     rows = [*rows, *((*group, count) for group, count in Counter((j.kind, j.state, j.ended) for j in there).items())]
     last = max([last, *(job.id for job in there)])
     eligible, others = 0, {}
@@ -131,7 +130,7 @@ def carry_out(work: Work, store: Store, machines: Machines) -> Outcome:
             if job.kind == KIND:
                 continue
             try:
-                if not caller.may(ACTORS, job.collection):
+                if not caller.may("job:act", job.collection):
                     raise NotFound(f"there is no job {job.id}", code="job.unknown")
                 action.act(operator, job.id, given["why"], int(given["priority"]))
                 done += 1
@@ -147,7 +146,7 @@ def asker(store: Store, bulk: Job) -> Caller | None:
     if not bulk.by:  # from before anybody was asked; a younger one was not let through
         return Caller(SYSTEM, frozenset({"admin"}), None)
     caller = Tokens(store).by(bulk.by)
-    return caller if caller is not None and caller.has(ACTORS) else None
+    return caller if caller is not None and caller.has("job:act") else None
 
 
 def _facts(after: int, done: int, refused: int, told: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -1,20 +1,21 @@
 """Who is asking: a name for the history, roles, and the collections they may see.
 
 A role counts in all of the caller's collections, or in a single one (`operator@maps`). What a request sees is what
-lies where its caller has a role that the request needs; the gate says which those are.
+lies where its caller has the right that the request needs, or what the caller has made where the right goes no further;
+the gate says which right that is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from custody.model.acting import Acting
+from custody.model.acting import Acting, identity_of
 from custody.model.errors import NotFound
 from custody.model.job import Job
+from custody.web.rights import HOOK, ROLES
 
-ROLES: Final = ("admin", "operator", "depositor", "worker", "reader")
 ALL: Final = "*"
 IN: Final = "@"
 
@@ -28,8 +29,9 @@ class Caller:
     session: bool = False  # came with a cookie, so forms need that
     token: int = 0
     also: frozenset[tuple[str, str]] = frozenset()  # roles in single collections besides
-    needs: frozenset[str] = frozenset(ROLES)  # what this request needs one of
+    right: str = "self:use"  # what this request needs
     identity: str = ""  # who it is, whatever it is called: token:12; never two callers' one
+    archives: frozenset[str] = frozenset()  # those that it may tell of as a hook
 
     @property
     def acting(self) -> Acting:
@@ -38,8 +40,8 @@ class Caller:
 
     @property
     def seen(self) -> frozenset[str] | None:
-        """The collections whose things this request may touch; None for all."""
-        return self.where(self.needs) if self.also else self.collections
+        """The collections whose things this request may touch, whoever made them; None for all."""
+        return self.where(self.right)
 
     @property
     def sees_all(self) -> bool:
@@ -48,39 +50,79 @@ class Caller:
     @property
     def scope(self) -> str:
         """As the statements take it: * or names between spaces."""
-        seen = self.seen
-        return ALL if seen is None else f" {' '.join(sorted(seen))} "
+        return _scope(self.seen)
+
+    @property
+    def own_scope(self) -> str:
+        """Where it sees what it has made."""
+        return _scope(self.own_where(self.right))
+
+    @property
+    def looks_in(self) -> frozenset[str] | None:
+        """The collections in which this request sees anything at all; None for all."""
+        seen, own = self.seen, self.own_where(self.right)
+        return None if seen is None or own is None else seen | own
 
     @property
     def granted(self) -> tuple[str, ...]:
         """Its roles as a token keeps them."""
         return tuple(sorted({*self.roles, *(f"{role}{IN}{name}" for role, name in self.also)}))
 
-    def where(self, roles: Collection[str]) -> frozenset[str] | None:
-        """The collections in which it has one of these roles; None for all."""
-        if not self.roles.isdisjoint(roles) and self.collections is None:
-            return None
-        own = self.collections or frozenset() if not self.roles.isdisjoint(roles) else frozenset()
-        return own | {name for role, name in self.also if role in roles}
+    def where(self, right: str) -> frozenset[str] | None:
+        """The collections in which it has this right for everything; None for all."""
+        return self._where({role for role, has in ROLES.items() if right in has.rights})
 
-    def may(self, roles: Collection[str], collection: str) -> bool:
-        """It has one of these roles there."""
-        where = self.where(roles)
+    def own_where(self, right: str) -> frozenset[str] | None:
+        """The collections in which it has this right for what it has made."""
+        return self._where({role for role, has in ROLES.items() if right in has.own and role != HOOK})
+
+    def _where(self, roles: set[str]) -> frozenset[str] | None:
+        if self.roles.isdisjoint(roles):
+            return frozenset(name for role, name in self.also if role in roles)
+        if self.collections is None:
+            return None
+        return self.collections | {name for role, name in self.also if role in roles}
+
+    def may(self, right: str, collection: str) -> bool:
+        """It has this right there, whoever made what is there."""
+        where = self.where(right)
         return where is None or collection in where
 
-    def has(self, roles: Iterable[str]) -> bool:
-        """It has one of these roles somewhere."""
-        return not {*self.roles, *(role for role, _ in self.also)}.isdisjoint(roles)
+    def may_tell_of(self, archive: str) -> bool:
+        """An archive's collection is called like it; a hook's token names the archives themselves."""
+        return self.may("archive:notify", archive) or (HOOK in self.roles and archive in self.archives)
+
+    def has(self, right: str) -> bool:
+        """It has this right somewhere, if only for what is its own."""
+        roles = {*self.roles, *(role for role, _ in self.also)}
+        return any(right in ROLES[role].rights | ROLES[role].own for role in roles if role in ROLES)
 
     def sees(self, collection: str) -> bool:
         seen = self.seen
         return seen is None or collection in seen
 
+    def sees_job(self, job: Job) -> bool:
+        if self.sees(job.collection):
+            return True
+        own = self.own_where(self.right)
+        return (own is None or job.collection in own) and self.made(job)
+
+    def made(self, job: Job) -> bool:
+        """The store wrote down who asked for it."""
+        return bool(self.identity) and identity_of(job.by) == self.identity
+
     def must_see(self, job: Job) -> Job:
         """The job, or the answer that someone gets who asks for one that is not there."""
-        if self.sees(job.collection):
+        if self.sees_job(job):
             return job
         raise NotFound(f"there is no job {job.id}", code="job.unknown", hint="`custody job list` shows what there is")
+
+
+def _scope(names: frozenset[str] | None) -> str:
+    """Nowhere is no name at all: two spaces would be the name of what belongs to no collection."""
+    if names is None:
+        return ALL
+    return f" {' '.join(sorted(names))} " if names else ""
 
 
 def split(granted: Iterable[str]) -> tuple[frozenset[str], frozenset[tuple[str, str]]]:

@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from starlette.concurrency import run_in_threadpool
 
+from custody.model.acting import identity_of
 from custody.model.errors import CustodyError
 from custody.model.event import Event
 from custody.stores import Store
+from custody.stores.rows import job_from
 
 LOOK_SECONDS = 0.3  # between looks at the history, while anyone listens
 PAUSE_SECONDS = 1.0  # between messages to one page, at least
@@ -25,6 +27,7 @@ APART_SECONDS = 0.006  # between the first page that hears and the next, about a
 BEAT_SECONDS = 15.0  # a word now and then, so that proxies do not hang up
 MOST_SUBJECTS = 50
 MOST_EVENTS = 1000
+JOB = "job/"
 
 
 @dataclass(eq=False, slots=True)
@@ -33,13 +36,16 @@ class _Listener:
     count: int = 0
     last: int = 0
     named: bool = True  # else only that something happened: the names of what is foreign are foreign, too
+    own: str = ""  # an identity: hears of the jobs that it has made, by their names, and of nothing else
     subjects: dict[str, None] = field(default_factory=dict)
 
-    def hear(self, events: Sequence[Event]) -> None:
+    def hear(self, events: Sequence[Event], made_by: Mapping[str, str]) -> None:
         news = [event for event in events if event.id > self.last]
+        if self.own:
+            news = [event for event in news if made_by.get(event.subject) == self.own]
         if news:
             self.count, self.last = self.count + len(news), news[-1].id
-            self.subjects |= dict.fromkeys(event.subject for event in news[-MOST_SUBJECTS:] if self.named)
+            self.subjects |= dict.fromkeys(event.subject for event in news[-MOST_SUBJECTS:] if self.named or self.own)
             self.news.set()
 
     def message(self) -> str:
@@ -67,14 +73,14 @@ class Changes:
         for listener in self._listeners:
             listener.news.set()
 
-    async def listen(self, since: int | None = None, named: bool = True) -> AsyncIterator[str]:
+    async def listen(self, since: int | None = None, named: bool = True, own: str = "") -> AsyncIterator[str]:
         """The lines of one stream, from where the reader's page stood until he leaves or the server stops."""
-        listener = _Listener(last=since or 0, named=named)
+        listener = _Listener(last=since or 0, named=named, own=own)
         self._listeners.add(listener)
         try:
             self._watch()
             if since is not None:
-                self._tell(await self._after(since), [listener])
+                await self._tell(await self._after(since), [listener])
             yield "retry: 2000\n\n: listening\n\n"
             while not self._closed:
                 try:
@@ -108,7 +114,7 @@ class Changes:
             events = await self._after(last)
             if events:
                 last = events[-1].id
-                self._tell(events, self._listeners)
+                await self._tell(events, tuple(self._listeners))
 
     async def _after(self, last: int) -> Sequence[Event]:
         try:
@@ -116,11 +122,27 @@ class Changes:
         except CustodyError:
             return ()  # the store is away; pages will ask again when it is back
 
-    def _tell(self, events: Sequence[Event], listeners: Iterable[_Listener]) -> None:
+    async def _tell(self, events: Sequence[Event], listeners: Sequence[_Listener]) -> None:
         if events:
             self._on_news()  # before anyone asks anew: what was kept at hand is no longer true
+        made_by: Mapping[str, str] = {}
+        if events and any(listener.own for listener in listeners):
+            made_by = await run_in_threadpool(self._made_by, events)
         for listener in listeners:
-            listener.hear(events)
+            listener.hear(events, made_by)
+
+    def _made_by(self, events: Sequence[Event]) -> Mapping[str, str]:
+        """Of the jobs that these events are about: the identity of who asked for each."""
+        ids = {int(event.subject[len(JOB) :]) for event in events if event.subject.startswith(JOB)}
+        try:
+            rows = self._store.db.read(lambda tx: tx.run("web_jobs_these", ids=json.dumps(sorted(ids))))
+            found = {job.id: job for job in map(job_from, rows)}
+            there = self._store.elsewhere
+            missing = [] if there is None else [each for each in ids - found.keys() if there.has(each)]
+            found |= {each: self._store.queue.get(each) for each in missing}
+        except CustodyError:
+            return {}  # the store is away; whoever listens asks for himself
+        return {job.subject: identity_of(job.by) for job in found.values()}
 
     def newest(self) -> int:
         """How far the history goes now."""

@@ -11,6 +11,7 @@ from email.message import EmailMessage
 from itertools import islice
 from typing import Any, BinaryIO, Final
 
+from custody.ingest import keys
 from custody.ingest.describe import ELEMENTS
 from custody.ingest.digests import algorithm, digest_value
 from custody.ingest.inline import manifest_of
@@ -24,6 +25,7 @@ from custody.web import words
 from custody.web.caller import Caller
 from custody.web.listing import children
 from custody.web.site import Site
+from custody.web.submitting import own_key
 
 FORM: Final[Mapping[str, str]] = {
     # the deployed form's names, and ours
@@ -82,7 +84,7 @@ def from_form(fields: Mapping[str, str], payload: str, caller: Caller, agent: st
 
 def submitter(caller: Caller, profile: str, given: str) -> str:
     """A depositor signs with their own name; others may hand in for somebody else."""
-    return given if given and caller.may(("admin", "operator"), profile) else caller.name
+    return given if given and caller.may("batch:act", profile) else caller.name
 
 
 def check_profile(site: Site, caller: Caller, name: str) -> None:
@@ -118,7 +120,13 @@ def hand_in(site: Site, caller: Caller, submission: Submission, key: str) -> tup
     check_profile(site, caller, submission.profile)
     if not submission.payload.startswith(("http://", "https://", "staged:")):
         raise BadInput("a payload is an http or https URL, or an upload", where="payload", code="submission.payload")
-    return submit(site.store, _with_digest(submission), f"{caller.name}/{key}" if key else None, caller.acting)
+    return submit(site.store, _with_digest(submission), _key(site, caller, key), caller.acting)
+
+
+def _key(site: Site, caller: Caller, given: str) -> str | None:
+    """The caller's own; one that was handed in when keys hung on names still stands for what it stood for."""
+    before = f"{caller.name}/{given}"
+    return before if given and keys.is_known(site.store, before) else own_key(caller, given)
 
 
 def _with_digest(submission: Submission) -> Submission:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from custody.web.gate import key_of
+from custody.web.rights import holders
 from custody.web.rules import Rule
 
 HEAD = """\
@@ -65,9 +66,9 @@ def _rule(method: str, path: str, rules: Mapping[str, Rule]) -> Rule | None:
 
 
 def _for(rule: Rule | None) -> str:
-    if rule is None or rule.roles is None:
+    if rule is None or rule.right is None:
         return "anyone"
-    return ", ".join(sorted(rule.roles)) + (" of all collections" if rule.whole else "")
+    return ", ".join(sorted(holders(rule.right))) + (" of all collections" if rule.whole else "")
 
 
 def _body(operation: Mapping[str, Any], schema: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:

@@ -55,7 +55,7 @@ def _by_key(site: Site, caller: Caller, text: str) -> Sequence[Found]:
 
     batch = site.store.queue.by_key(BATCH_KIND, text) if site.store.elsewhere else None
     found = [*([batch] if batch else []), *site.store.db.read(look)]
-    return [_job(job, "its key") for job in found if caller.sees(job.collection)]
+    return [_job(job, "its key") for job in found if caller.sees_job(job)]
 
 
 def _items(site: Site, caller: Caller, text: str) -> Sequence[Found]:

@@ -19,6 +19,7 @@ from starlette.datastructures import FormData
 from custody.model.errors import BadInput, NotFound, Unsafe
 from custody.web.caller import Caller
 from custody.web.problems import Forbidden, TooMany, Unknown
+from custody.web.rights import holders
 from custody.web.rules import Rule
 from custody.web.site import Site, site_of
 
@@ -53,7 +54,7 @@ def _let_in(site: Site, request: Request, rule: Rule, caller: Caller | None) -> 
     _not_too_often(site, request, caller)
     if request.method not in SAFE:
         _refuse_foreign_pages(request)
-    return caller if rule.roles is None else _checked(rule, caller)
+    return caller if rule.right is None else _checked(rule, caller)
 
 
 def _arrive(site: Site, request: Request) -> tuple[Caller | None, int]:
@@ -159,13 +160,13 @@ def _refuse_foreign_pages(request: Request) -> None:
 
 
 def _checked(rule: Rule, caller: Caller | None) -> Caller:
-    """The caller as this request has it: seeing no more than where it has a role that is needed here."""
+    """The caller as this request has it: seeing no more than where it has the right that is needed here."""
     if caller is None:
         raise Unknown
-    assert rule.roles is not None
-    if not caller.has(rule.roles):
-        raise Forbidden(f"the role {' or '.join(sorted(rule.roles))}")
-    narrowed = replace(caller, needs=rule.roles)
+    assert rule.right is not None
+    if not caller.has(rule.right):
+        raise Forbidden(f"the role {' or '.join(sorted(holders(rule.right)))}")
+    narrowed = replace(caller, right=rule.right)
     if rule.whole and not narrowed.sees_all:
         raise Forbidden("such a role for all collections")
     return narrowed

@@ -78,6 +78,7 @@ def newest_jobs(store: Store, machines: Machines, caller: Caller, where: Filter,
 
     def look(tx: Tx) -> Page[Job]:
         walks, exact = _ways(tx, machines, caller, where)
+        exact = exact and caller.looks_in == caller.seen
         keys, end = merged(tx, walks, before, left, exact=exact, newest_first=True, fits=job_fits(caller, where))
         rows = [*first, *these(tx, "web_jobs_these", keys, job_from, _id)]
         return Page(rows, "" if end is None else str(end))
@@ -89,7 +90,7 @@ def _elsewhere(store: Store, caller: Caller, where: Filter, before: int, limit: 
     """Jobs that are not in the database, newest first; they have the higher numbers."""
     if store.elsewhere is None:
         return []
-    seen = (job for job in store.elsewhere.newest(where, before) if caller.sees(job.collection))
+    seen = (job for job in store.elsewhere.newest(where, before) if caller.sees_job(job))
     return list(islice(seen, limit + 1))
 
 
@@ -97,7 +98,8 @@ def job_fits(caller: Caller, where: Filter) -> dict[str, Any]:
     """The whole filter, as the statements take it; empty matches everything."""
     prefix = where.kind[:-1] if where.kind.endswith("*") else ""
     return {
-        "scope": caller.scope, "collection": where.collection, "lane": where.lane, "code": where.code,
+        "scope": caller.scope, "own": f"{caller.identity}/", "own_scope": caller.own_scope,
+        "collection": where.collection, "lane": where.lane, "code": where.code,
         "state": where.state, "ended": where.ended, "kind": "" if where.kind.endswith("*") else where.kind,
         "prefix": prefix, "prefix_end": prefix + HIGHEST,
     }  # fmt: skip
@@ -120,11 +122,11 @@ def _ways(tx: Tx, machines: Machines, caller: Caller, where: Filter) -> tuple[li
 
 
 def _collections(caller: Caller, where: Filter) -> Sequence[str] | None:
-    """Those that are asked for and may be seen; None for all of them."""
+    """Those that are asked for and may be looked at; None for all of them."""
+    looks_in = caller.looks_in
     if where.collection:
-        return [where.collection] if caller.sees(where.collection) else []
-    seen = caller.seen
-    return None if seen is None else sorted(seen)
+        return [where.collection] if looks_in is None or where.collection in looks_in else []
+    return None if looks_in is None else sorted(looks_in)
 
 
 def _are_few(tx: Tx, names: Sequence[str]) -> bool:
@@ -159,7 +161,7 @@ def _id(job: Job) -> int:
 def children(store: Store, caller: Caller, where: Filter, after: int, limit: int) -> Page[Job]:
     """The jobs of a batch, in the order of its rows."""
     if store.elsewhere and store.elsewhere.has(where.parent):
-        seen = (job for job in store.elsewhere.every(where, after) if caller.sees(job.collection))
+        seen = (job for job in store.elsewhere.every(where, after) if caller.sees_job(job))
         found = list(islice(seen, limit + 1))
         return Page(found[:limit], str(found[limit - 1].id) if len(found) > limit else "")
     ends = [where.ended] if where.ended else ENDS

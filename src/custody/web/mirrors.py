@@ -30,7 +30,7 @@ KINDS = (work.ADD, work.SYNC, work.REVIEW, work.FILES, work.REMOVE)
 MOST_JOBS = 500
 MOST_THREADS = 100
 OURS = {"prefix": "channel/", "type": work.CHANNEL}
-EVERYTHING = Caller("", frozenset(), None)
+EVERYTHING = Caller("", frozenset({"reader"}), None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,10 +46,19 @@ class LoginConfig:
     roles: Mapping[str, str | Sequence[str]] = field(default_factory=dict)  # of each group: "reader", ["operator@maps"]
 
 
+class Unbelieved(Refused):
+    """What an issuer's word says cannot be so, or is not for us."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, code="login.token", hint="begin again")
+
+
 @dataclass(frozen=True, slots=True)
 class Person:
-    name: str
+    name: str  # for people; no token can be called so
     roles: tuple[str, ...]
+    identity: str  # of this subject of this issuer, and of nobody else, whatever they call themselves
+    subject: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,19 +144,36 @@ class Issuer:
             )  # fmt: skip
             wanted.validate(claims)
         except (JoseError, ValueError) as error:
-            raise Refused(
-                f"the issuer's word cannot be believed: {type(error).__name__}", code="login.token", hint="begin again"
-            ) from error
+            raise Unbelieved(f"the issuer's word cannot be believed: {type(error).__name__}") from error
         return claims
 
     def _person(self, claims: Mapping[str, Any]) -> Person:
+        """Names are the issuer's to give, and may be anybody's: what counts is the subject. So that a person is never
+        taken for a token of the same name, theirs begins with the way they came and ends with whom it stands for."""
+        self._must_be_for_us(claims)
         groups = claims.get(self.config.claim, [])
-        named = [groups] if isinstance(groups, str) else [str(each) for each in groups]
+        named = [groups] if isinstance(groups, str) else groups
+        if not isinstance(named, list) or not all(isinstance(each, str) for each in named):
+            raise Unbelieved(f"the issuer's {self.config.claim} are no list of text")
+        subject = claims["sub"]
+        if not isinstance(subject, str) or not subject:
+            raise Unbelieved("the issuer does not say who it is")
         roles = tuple(sorted({role for group in named for role in _roles_of(self.config, group)}))
-        name = re.sub(r"[^A-Za-z0-9._@-]", "-", str(claims.get(self.config.name) or claims["sub"]))[:64].lstrip("._@-")
+        called = str(claims.get(self.config.name) or subject)
         if not roles:
-            raise Refused(f"{name or 'you'} have no role here", code="login.roles", hint="an administrator gives one")
-        return Person(name or "somebody", roles)
+            raise Refused("you have no role here", code="login.roles", hint="an administrator gives one")
+        mark = hashlib.sha256(f"{self.config.issuer}\0{subject}".encode(errors="replace")).hexdigest()
+        short = re.sub(r"[^A-Za-z0-9._@-]", "-", called)[:64].strip("._@-")
+        return Person(f"oidc:{short or 'somebody'}~{mark[:8]}", roles, f"oidc:{mark[:32]}", subject[:200])
+
+    def _must_be_for_us(self, claims: Mapping[str, Any]) -> None:
+        """A word to several is a word to us only if it was we who asked for it."""
+        party, audience = claims.get("azp"), claims.get("aud")
+        asked_by_us = party == self.config.client or (
+            party is None and not (isinstance(audience, list) and audience[1:])
+        )
+        if not asked_by_us:
+            raise Unbelieved("the issuer's word was asked for by somebody else")
 
     def _endpoint(self, name: str) -> str:
         with self._lock:

@@ -14,6 +14,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse, Response
 
 from custody.model.errors import BadInput, CustodyError, KeyConflict, NotFound, Refused, Unavailable, Unsafe
+from custody.web.oidc import Unbelieved
 from custody.web.site import site_of
 
 LOG = logging.getLogger("custody.web")
@@ -21,6 +22,7 @@ LOG = logging.getLogger("custody.web")
 STATUS: Mapping[type[CustodyError], int] = {
     # the first that fits
     KeyConflict: 422,
+    Unbelieved: 401,
     Refused: 409,
     BadInput: 400,
     NotFound: 404,

@@ -45,24 +45,24 @@ class Section:
     groups: str = ""  # a kind of job that has others as its children, such as a batch
     routers: tuple[APIRouter, ...] = ()
     rules: Mapping[str, Rule] = field(default_factory=dict)
-    roles: frozenset[str] = frozenset({"admin", "operator", "reader"})
+    right: str = ""  # what it needs; without it there is no such entry
     whole: bool = True  # shows all collections at once
     brief: Callable[[Any], str] | None = None  # a few words for the overview, given the site
     also: str = ""  # addresses that belong to it besides its own
 
 
 INGEST: Final = Section(
-    "Batches", "/batches", "b", whole=False, roles=frozenset({"admin", "operator", "reader", "depositor"}),
+    "Batches", "/batches", "b", whole=False, right="batch:read",
     line=Line("Deposits", JOB_KIND, tuple(Station(state, state.capitalize()) for state in STEPS), "completed"),
     groups=BATCH_KIND,
 )  # fmt: skip
 
-FIRST: Final = (Section("Overview", "/", "o"),)
+FIRST: Final = (Section("Overview", "/", "o", right="overview:read"),)
 LAST: Final = (
-    Section("Jobs", "/jobs", "j", whole=False, roles=frozenset({"admin", "operator", "reader", "worker"})),
-    Section("Items", "/items", "i", whole=False),
-    Section("Holds", "/holds", "h"),
-    Section("Workers", "/workers", "w"),
-    Section("Schedules", "/schedules", "s"),
-    Section("History", "/events", "e", also="/history"),
+    Section("Jobs", "/jobs", "j", whole=False, right="job:read"),
+    Section("Items", "/items", "i", whole=False, right="item:read"),
+    Section("Holds", "/holds", "h", right="hold:read"),
+    Section("Workers", "/workers", "w", right="worker:read"),
+    Section("Schedules", "/schedules", "s", right="schedule:read"),
+    Section("History", "/events", "e", right="event:read", also="/history"),
 )

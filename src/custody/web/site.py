@@ -29,7 +29,7 @@ from custody.model.job import Job
 from custody.model.machine import PLAIN, Machines
 from custody.model.why import Reason
 from custody.stores import Store
-from custody.web import words
+from custody.web import submitting, words
 from custody.web.caller import Caller
 from custody.web.changes import Changes
 from custody.web.glance import Glance
@@ -44,7 +44,6 @@ from custody.workflows.shop import Shop
 
 SAID = "custody_said"
 MEBIBYTE = 1 << 20
-ACTORS = ("admin", "operator")
 NOBODY = Caller("", frozenset(), frozenset())
 
 
@@ -105,9 +104,10 @@ class Site:
         """Those that workers put into mails are checked with the same secret."""
         return self.options.world.links if self.options.world else Links(self.options.secret)
 
-    def why(self, job: Job) -> Sequence[Reason]:
-        """Why it does not go on, with what only ingest can know."""
-        return blockers.why(self.store, job, self.options.world.disk if self.options.world else None)
+    def why(self, job: Job, caller: Caller) -> Sequence[Reason]:
+        """Why it does not go on, with what only ingest can know, in words that are this caller's to hear."""
+        reasons = blockers.why(self.store, job, self.options.world.disk if self.options.world else None)
+        return submitting.told_to(self.store, caller, reasons)
 
     def must_be_open(self, kind: str) -> None:
         """Refuse a kind that an application makes itself, and one that no worker has ever offered."""
@@ -150,19 +150,19 @@ class Site:
     def page(self, request: Request, template: str, values: Mapping[str, Any], status: int = 200) -> Response:
         caller: Caller | None = getattr(request.state, "caller", None)
         theme = request.cookies.get("custody_theme", "auto")
-        shown = [each for each in self.sections if caller and caller.has(each.roles)]
+        shown = [each for each in self.sections if caller and caller.has(each.right)]
         about = values.get("job") or values.get("batch")
         common = {
-            "sections": [each for each in shown if caller and (caller.where(each.roles) is None or not each.whole)],
+            "sections": [each for each in shown if caller and (caller.where(each.right) is None or not each.whole)],
             "caller": caller, "form_token": self.form_token(caller), "now": self.store.now(), "path": request.url.path,
             "theme": theme if theme in ("light", "dark") else "auto", "query": dict(request.query_params),
             "address": words.address(request.url.path, request.query_params), "demo": self.options.demo,
             "backend": self.store.db.dialect, "data_address": "", "csv_address": "", "live": False,
             "since": getattr(request.state, "since", 0),
-            "sees_all": bool(caller and caller.where(("admin", "operator", "reader")) is None),
+            "sees_all": bool(caller and caller.where("event:read") is None),
             "may_act": bool(
                 caller
-                and (caller.may(ACTORS, about.collection) if isinstance(about, Job) else caller.has(ACTORS))
+                and (caller.may("job:act", about.collection) if isinstance(about, Job) else caller.has("job:act"))
             ),
             "said": unquote(request.cookies.get(SAID, "")),
         }  # fmt: skip

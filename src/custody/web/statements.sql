@@ -2,8 +2,11 @@
 -- Lists never count and never skip: each is a few ordered walks down an index, merged, and stopped after a page.
 
 -- fragment: web_fits
--- The whole of a filter of jobs: all collections or those between spaces; empty matches everything.
-((:scope = '*' or replace(:scope, ' ' || job.collection || ' ', '') <> :scope)
+-- The whole of a filter of jobs: all collections or those between spaces, and others where only what the caller has made
+-- is seen; empty matches everything.
+((:scope = '*' or replace(:scope, ' ' || job.collection || ' ', '') <> :scope
+  or (substr(job.by, 1, length(:own)) = :own
+      and (:own_scope = '*' or replace(:own_scope, ' ' || job.collection || ' ', '') <> :own_scope)))
 and (:collection = '' or job.collection = :collection) and (:lane = '' or job.lane = :lane)
 and (:code = '' or job.code = :code) and (:state = '' or job.state = :state) and (:ended = '' or job.ended = :ended)
 and (:kind = '' or job.kind = :kind) and (:prefix = '' or (job.kind >= :prefix and job.kind < :prefix_end)))
@@ -139,25 +142,43 @@ select {job_columns} from job where holder is not null order by until, queue lim
 -- name: web_owners
 select distinct owner from inv_local
 
+-- fragment: token_columns
+token.id, token.name, token.roles, token.collections, token.archives, token.identity, token.login, token.made_by,
+token.created, token.expires, token.last_used, token.revoked, token.was
+
 -- name: insert_token
-insert into token (hash, name, roles, collections, login, created, expires)
-values (:hash, :name, :roles, :collections, :login, :now, :now + :lasts)
-returning id, name, roles, collections, login, created, expires, revoked
+insert into token (hash, name, roles, collections, archives, identity, login, made_by, created, expires)
+values (:hash, :name, :roles, :collections, :archives, :identity, :login, :made_by, :now, :now + :lasts)
+returning {token_columns}
 
 -- name: token_by_hash
 -- A session ends with the token it was opened with.
-select token.id, token.name, token.roles, token.collections, token.login, token.created, token.expires, token.revoked
-from token left join token as opener on opener.id = token.login
+select {token_columns} from token left join token as opener on opener.id = token.login
 where token.hash = :hash and token.revoked is null and token.expires > :now
   and (token.login is null or (opener.revoked is null and opener.expires > :now))
 
--- name: token_by_id
--- As it stands now, while it is good for anything.
-select id, name, roles, collections, login, created, expires, revoked from token
-where id = :id and revoked is null and expires > :now
+-- name: token_of
+-- Who somebody is now, while they are let in at all: the token itself, or the last word of whoever vouched for them.
+select {token_columns} from token
+where (id = :id or (identity <> '' and identity = :identity and login is null)) and revoked is null and expires > :now
+order by id desc limit 1
 
 -- name: tokens
-select id, name, roles, collections, login, created, expires, revoked from token where login is null order by id
+select {token_columns} from token where login is null order by id
+
+-- name: token_used
+-- A session's use is its token's, too. Several processes may have seen it: the youngest counts.
+update token set last_used = :now
+where (id = :id or id = (select login from token as session where session.id = :id))
+  and coalesce(last_used, 0) < :now
+
+-- name: narrow_token
+update token set roles = :roles, collections = :collections, archives = :archives, was = ''
+where id = :id and revoked is null
+returning {token_columns}
+
+-- name: end_sessions
+update token set revoked = :now where login = :id and revoked is null
 
 -- name: revoke_token
 update token set revoked = :now where id = :id and revoked is null returning id, name

@@ -15,11 +15,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from custody.model.acting import name_of
-from custody.model.errors import BadInput, NotFound
+from custody.model.errors import BadInput, NotFound, Refused
 from custody.stores import Store
 from custody.stores.history import write_note
 from custody.stores.rows import Row, Tx
-from custody.web.caller import ALL, IN, ROLES, Caller, split
+from custody.web.caller import ALL, IN, Caller, split
+from custody.web.rights import HOOK, ROLES, is_smaller
+from custody.web.uses import Uses
 
 PREFIX: Final = "custody_"
 DAY: Final = 86_400
@@ -27,6 +29,8 @@ SESSION_SECONDS: Final = 12 * 3600
 MOST_DAYS: Final = 3660
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
 _COLLECTION = re.compile(r"[^\s*]{1,128}")
+BY_NAME: Final = (HOOK, "metrics")
+"""Roles that count nowhere in particular: in the archives that are named, or in numbers about everything."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,33 +39,76 @@ class Token:
     name: str
     roles: tuple[str, ...]  # some perhaps in a single collection: operator@maps
     collections: tuple[str, ...]  # ("*",) for all
+    archives: tuple[str, ...]  # those that a hook may tell of
+    identity: str  # of somebody whom another vouches for; empty: the token's own
     login: int | None
+    made_by: str
     created: int
     expires: int
+    last_used: int | None
     revoked: int | None
+    was: str  # a role that there is no more: somebody should say what it needs
+
+    @property
+    def who(self) -> str:
+        """Of no two callers the same, whatever they are called; a session is its token."""
+        return self.identity or f"token:{self.login or self.id}"
+
+
+@dataclass(frozen=True, slots=True)
+class Granting:
+    """What a token is to give."""
+
+    roles: Sequence[str]
+    collections: Sequence[str] = (ALL,)
+    archives: Sequence[str] = ()
 
 
 class Tokens:
     def __init__(self, store: Store) -> None:
         self._db = store.db
+        self._uses = Uses(store.db)
 
     def create(
-        self, name: str, roles: Sequence[str], collections: Sequence[str] = (ALL,), days: float = 90, who: str = ""
-    ) -> tuple[Token, str]:
+        self, name: str, roles: Sequence[str], collections: Sequence[str] = (ALL,), days: float = 90, who: str = "",
+        archives: Sequence[str] = (),
+    ) -> tuple[Token, str]:  # fmt: skip
         """A new token, and its secret, which is shown this once."""
-        _check(name, roles, collections, days)
+        granting = Granting(tuple(roles), tuple(collections), tuple(archives))
+        if not _NAME.fullmatch(name):
+            raise BadInput(f"{name!r} cannot be a token's name", code="token.name", hint="letters, digits, . _ @ -")
+        _check(granting)
+        if not 0 < days <= MOST_DAYS:
+            raise BadInput(
+                f"a token cannot last {days:g} days", code="token.days", hint=f"more than 0, up to {MOST_DAYS}"
+            )
+        return self._make(name, granting, days * DAY, who or name)
+
+    def _make(
+        self, name: str, granting: Granting, lasts: float, who: str, identity: str = "", **more: str
+    ) -> tuple[Token, str]:
         secret = new_secret()
 
         def work(tx: Tx) -> Token:
-            made = _insert(tx, secret, name, roles, collections, None, days * DAY)
-            told = {"name": name, "roles": list(roles), "collections": list(collections), "expires": made.expires}
-            write_note(tx, f"token/{made.id}", "created", who or name, told)
+            made = _insert(tx, secret, name, granting, lasts, made_by=who, identity=identity)
+            told = {
+                "name": name, "roles": list(granting.roles), "collections": list(granting.collections),
+                "expires": made.expires, **({"archives": list(granting.archives)} if granting.archives else {}), **more,
+            }  # fmt: skip
+            write_note(tx, f"token/{made.id}", "created", who, told)
             return made
 
         return self._db.write(work), secret
 
     def list(self) -> Sequence[Token]:
+        self._uses.write()
         return [_token(row) for row in self._db.read(lambda tx: tx.run("tokens"))]
+
+    def get(self, token_id: int) -> Token:
+        found = next((token for token in self.list() if token.id == token_id), None)
+        if found is None:
+            raise NotFound(f"there is no token {token_id}", code="token.unknown", hint="`custody token list`")
+        return found
 
     def revoke(self, token_id: int, who: str, why: str = "") -> bool:
         """From now on it is worth nothing, and neither are the sessions opened with it."""
@@ -72,8 +119,27 @@ class Tokens:
                 write_note(tx, f"token/{token_id}", "revoked", who, {"name": rows[0][1], "why": why})
             return bool(rows)
 
-        if token_id not in {token.id for token in self.list()}:
-            raise NotFound(f"there is no token {token_id}", code="token.unknown", hint="`custody token list`")
+        self.get(token_id)
+        return self._db.write(work)
+
+    def narrow(self, token_id: int, to: Granting, who: str, why: str = "") -> Token:
+        """Make a token give less. Its secret stays; sessions opened with it end."""
+        _check(to)
+        old = self.get(token_id)
+        _must_be_less(old, to)
+
+        def work(tx: Tx) -> Token:
+            rows = tx.run(
+                "narrow_token", id=token_id, roles=" ".join(to.roles), collections=" ".join(to.collections),
+                archives=" ".join(to.archives),
+            )  # fmt: skip
+            if not rows:
+                raise Refused(f"token {token_id} is revoked", code="token.revoked", hint="make a new one")
+            tx.run("end_sessions", id=token_id)
+            told = {"roles": list(to.roles), "collections": list(to.collections), "archives": list(to.archives)}
+            write_note(tx, f"token/{token_id}", "narrowed", who, told | ({"why": why} if why else {}))
+            return _token(rows[0])
+
         return self._db.write(work)
 
     def caller(self, secret: str, session: bool = False) -> Caller | None:
@@ -86,6 +152,7 @@ class Tokens:
         token = _token(rows[0])
         if session != (token.login is not None):
             return None  # a session's secret is good for its cookie only, and a token's for its header
+        self._uses.note(token.id)
         return _caller(token, csrf_of(secret), session)
 
     def by(self, by: str) -> Caller | None:
@@ -95,9 +162,8 @@ class Tokens:
         if identity.startswith(("cli:", "demo:")):
             return Caller(name, frozenset({"admin"}), None, identity=identity)
         number = identity.removeprefix("token:")
-        if number == identity or not number.isdigit():
-            return None
-        rows = self._db.glance(lambda tx: tx.run("token_by_id", id=int(number)))
+        own = int(number) if number.isdigit() else 0
+        rows = self._db.glance(lambda tx: tx.run("token_of", id=own, identity=identity))
         return _caller(_token(rows[0]), "", False) if rows else None
 
     def right_ended(self, by: str) -> str:
@@ -105,36 +171,45 @@ class Tokens:
         if not by.startswith("token:"):
             return ""  # the owner of the store, the program itself, or somebody whom an issuer vouched for then
         caller = self.by(by)
-        if caller is not None and caller.may(("admin", "operator"), ""):
+        if caller is not None and caller.where("schedule:set") is None:
             return ""
         return f"it was set by {name_of(by)}, whose right to do so has ended: `custody schedule adopt`"
 
     def open_session(self, secret: str) -> str | None:
-        """The secret of a new session for whoever has this token."""
+        """The secret of a new session for whoever has this token; none for one that people have no use for."""
         caller = self.caller(secret)
-        if caller is None:
+        if caller is None or not caller.has("self:use"):
             return None
         own = new_secret()
         collections = (ALL,) if caller.collections is None else tuple(sorted(caller.collections))
+        granting = Granting(caller.granted, collections, tuple(sorted(caller.archives)))
 
         def work(tx: Tx) -> None:
             tx.run("forget_tokens")
-            _insert(tx, own, caller.name, caller.granted, collections, caller.token, SESSION_SECONDS)
+            _insert(
+                tx, own, caller.name, granting, SESSION_SECONDS, login=caller.token, identity=caller.identity
+            )  # fmt: skip
 
         self._db.write(work)
         return own
 
-    def let_in(self, name: str, roles: Sequence[str], by: str) -> str:
-        """A session for somebody whom another has vouched for."""
-        _, secret = self.create(name, roles, days=SESSION_SECONDS / DAY, who=by)
+    def let_in(self, name: str, roles: Sequence[str], identity: str, **vouched: str) -> str:
+        """A session for somebody whom another has vouched for. The name is not one that a token could have."""
+        made, secret = self._make(name, Granting(roles), SESSION_SECONDS, "oidc", identity, **vouched)
         session = self.open_session(secret)
-        assert session is not None  # made just now
+        if session is None:
+            self.revoke(made.id, "oidc", "nothing to do here")
+            raise Refused(f"{name} has no role that people have a use for", code="login.roles")
         return session
 
     def close_session(self, secret: str) -> None:
         caller = self.caller(secret, session=True)
         if caller is not None:
             self._db.write(lambda tx: tx.run("revoke_token", id=caller.token))
+
+    def close(self) -> None:
+        """Write down what was used last, and stop."""
+        self._uses.close()
 
 
 def new_secret() -> str:
@@ -162,25 +237,28 @@ def _checksum(text: str) -> str:
 
 
 def _insert(
-    tx: Tx, secret: str, name: str, roles: Sequence[str], collections: Sequence[str], login: int | None, lasts: float
-) -> Token:
+    tx: Tx, secret: str, name: str, granting: Granting, lasts: float, *, login: int | None = None, made_by: str = "",
+    identity: str = "",
+) -> Token:  # fmt: skip
     rows = tx.run(
-        "insert_token", hash=hashed(secret), name=name, roles=" ".join(roles), collections=" ".join(collections),
-        login=login, lasts=int(lasts * 1_000_000),
+        "insert_token", hash=hashed(secret), name=name, roles=" ".join(granting.roles),
+        collections=" ".join(granting.collections), archives=" ".join(granting.archives), identity=identity,
+        login=login, made_by=made_by, lasts=int(lasts * 1_000_000),
     )  # fmt: skip
     return _token(rows[0])
 
 
 def _token(row: Row) -> Token:
-    id_, name, roles, collections, login, created, expires, revoked = row
-    return Token(id_, name, tuple(roles.split()), tuple(collections.split()), login, created, expires, revoked)
+    id_, name, roles, collections, archives, *rest = row
+    return Token(id_, name, tuple(roles.split()), tuple(collections.split()), tuple(archives.split()), *rest)
 
 
 def _caller(token: Token, csrf: str, session: bool) -> Caller:
     scope = None if ALL in token.collections else frozenset(token.collections)
     roles, also = split(token.roles)
-    identity = f"token:{token.login or token.id}"
-    return Caller(token.name, roles, scope, csrf, session, token.id, also, identity=identity)
+    return Caller(
+        token.name, roles, scope, csrf, session, token.id, also, identity=token.who, archives=frozenset(token.archives)
+    )
 
 
 def check_role(given: str) -> None:
@@ -188,18 +266,49 @@ def check_role(given: str) -> None:
     role, mark, collection = given.partition(IN)
     if role not in ROLES:
         raise BadInput(f"there is no role {role!r}", code="token.role", hint=", ".join(ROLES))
+    if mark and role in BY_NAME:
+        raise BadInput(f"{role} is no role in a collection", code="token.role", hint="name the archives of a hook")
     if mark and not _COLLECTION.fullmatch(collection):
         raise BadInput(f"cannot read the collection of {given!r}", code="token.role", hint=f"such as {role}@maps")
 
 
-def _check(name: str, roles: Sequence[str], collections: Sequence[str], days: float) -> None:
-    if not _NAME.fullmatch(name):
-        raise BadInput(f"{name!r} cannot be a token's name", code="token.name", hint="letters, digits, . _ @ -")
-    if not roles:
+def _check(granting: Granting) -> None:
+    if not granting.roles:
         raise BadInput("a token needs a role", code="token.role", hint=", ".join(ROLES))
-    for role in roles:
+    for role in granting.roles:
         check_role(role)
-    if not collections or not all(each == ALL or _COLLECTION.fullmatch(each) for each in collections):
+    names = granting.collections
+    if not names or not all(each == ALL or _COLLECTION.fullmatch(each) for each in names):
         raise BadInput("cannot read the collections", code="token.collections", hint="names without spaces, or *")
-    if not 0 < days <= MOST_DAYS:
-        raise BadInput(f"a token cannot last {days:g} days", code="token.days", hint=f"more than 0, up to {MOST_DAYS}")
+    if "metrics" in granting.roles and ALL not in names:
+        raise BadInput(
+            "numbers are about all collections", code="token.collections", hint="metrics without --collection"
+        )
+    if not all(_COLLECTION.fullmatch(each) for each in granting.archives):
+        raise BadInput("cannot read the archives", code="token.archives", hint="names without spaces")
+    if (HOOK in granting.roles) != bool(granting.archives):
+        raise BadInput(
+            "a hook names its archives, and only a hook does", code="token.archives", hint="--role hook --archive book"
+        )
+
+
+def _must_be_less(old: Token, to: Granting) -> None:
+    """Nothing in `to` that the token did not give before: whoever should get more gets another token."""
+    before = (*old.roles, *((old.was,) if old.was else ()))
+    for role in to.roles:
+        if not any(_is_less(role, more) for more in before):
+            raise Refused(
+                f"{role} is more than {' and '.join(old.roles)}", code="token.wider", hint="`custody token create`"
+            )
+    if ALL not in old.collections:
+        foreign = {*to.collections, *to.archives} - {*old.collections, *old.archives}
+        if foreign:
+            raise Refused(
+                f"the token says nothing of {', '.join(sorted(foreign))}", code="token.wider",
+                hint="`custody token create`",
+            )  # fmt: skip
+
+
+def _is_less(role: str, more: str) -> bool:
+    (name, _, within), (of, _, wide) = role.partition(IN), more.partition(IN)
+    return is_smaller(name, of) and wide in ("", within)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterable
 from pathlib import Path
@@ -15,6 +16,8 @@ def write_jsonl(found: Iterable[Found], path: Path, versions: bool = False) -> i
     with beside.open("wb") as file:
         for one in found:
             lines = one.versions if versions else one.versions[-1:]
+            if one.damaged:
+                lines = (json.dumps(one.message).encode(),)
             file.writelines(line + b"\n" for line in lines)
             count += bool(lines)
         file.flush()

@@ -45,7 +45,7 @@ class Table:
         mark: str = "",
         asked_at: str = "",
         *,
-        veiled: bool = False,
+        veiled: Collection[int] = (),
         revive: bool = True,
     ) -> None:
         """Write messages as the service gave them, and then the mark.
@@ -54,7 +54,11 @@ class Table:
         be revived, all that were ever deleted do. Veiled ones were given without their content: they are kept only
         where there is nothing yet.
         """
-        upsert.upsert(self._tree, [Message.of(raw, asked_at, veiled=veiled, revive=revive) for raw in messages], mark)
+        upsert.upsert(
+            self._tree,
+            [Message.of(raw, asked_at, veiled=int(raw["id"]) in veiled, revive=revive) for raw in messages],
+            mark,
+        )
 
     def mend(self, messages: Iterable[Mapping[str, Any]], asked_at: str = "") -> None:
         """Write messages also where a block already bears their name: it may be damaged, and is then set aside."""

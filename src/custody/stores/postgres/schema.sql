@@ -284,7 +284,12 @@ create table token (
     login bigint,                               -- the token a session was opened with
     created bigint not null,
     expires bigint not null,
-    revoked bigint
+    revoked bigint,
+    archives text collate "C" not null default '',-- those that a hook may tell of, space-separated
+    identity text collate "C" not null default '',-- of whom another vouches for; else it is the token's own
+    made_by text collate "C" not null default '',-- who made it
+    last_used bigint,                           -- written about once a minute
+    was text collate "C" not null default ''    -- a role that there is no more, until somebody narrows it
 );
 create unique index token_hash on token (hash);
 

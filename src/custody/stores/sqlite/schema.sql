@@ -270,7 +270,12 @@ create table token (
     login integer,                              -- the token a session was opened with
     created integer not null,
     expires integer not null,
-    revoked integer
+    revoked integer,
+    archives text not null default '',          -- those that a hook may tell of, space-separated
+    identity text not null default '',          -- of whom another vouches for; else it is the token's own
+    made_by text not null default '',           -- who made it
+    last_used integer,                          -- written about once a minute
+    was text not null default ''                -- a role that there is no more, until somebody narrows it
 ) strict;
 create unique index token_hash on token (hash);
 

@@ -36,7 +36,7 @@ def notify(request: Request, archive: str, given: Notice) -> Response:
 
 def _tell(request: Request, archive: str, revision: int | None) -> Response:
     store, caller = site_of(request).store, caller_of(request)
-    if not caller.sees(archive):
+    if not caller.may_tell_of(archive):
         raise NotFound(f"there is no archive {archive}", code="archive.unknown")
     if revision is not None:
         new = take_in(store, archive, revision, caller.acting)

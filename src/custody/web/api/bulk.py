@@ -7,7 +7,7 @@ from starlette.responses import Response
 
 from custody.model.errors import BadInput, NotFound
 from custody.model.job import Filter
-from custody.web import bulk, formats
+from custody.web import bulk, formats, submitting
 from custody.web.acting import action_of
 from custody.web.api.asking import PROBLEM, BulkSubmission, IdempotencyKey, Number
 from custody.web.reading import Router
@@ -26,7 +26,7 @@ def submit(request: Request, given: BulkSubmission, key: IdempotencyKey = "") ->
         return formats.as_json({"eligible": found.eligible, "others": found.others, "matched": found.matched})
     if given.count is None:
         raise BadInput("say how many it must be", code="bulk.count", where="count", hint="`dry_run` first")
-    own = f"{caller.name}/{key}" if key else None
+    own = submitting.own_key(caller, key)
     job = bulk.submit(
         site.store, site.machines, caller, given.action, where, given.why, given.count, own, given.priority
     )

@@ -13,10 +13,10 @@ from custody.web import formats
 from custody.web.api.asking import PROBLEM
 from custody.web.gate import HIGHEST
 from custody.web.reading import Router
-from custody.web.rules import READERS
 from custody.web.site import caller_of, site_of
 
 router = Router(responses=PROBLEM)
+NOWHERE: frozenset[str] = frozenset()
 
 
 @router.get("/api/v1/health", tags=["health"])
@@ -71,10 +71,13 @@ async def stream(
 ) -> Response:
     """Server-sent events: `change` with the number of events and their subjects, at most one a second.
 
-    Subjects are named to those who may read all collections; others hear only that something happened. A browser that
-    was cut off says which message was its last; before the first, `since` says where its page stood.
+    Subjects are named to those who may read all collections; others hear only that something happened, and those who
+    see only what they made hear of that alone. A browser that was cut off says which message was its last; before the
+    first, `since` says where its page stood.
     """
     headers = {"X-Accel-Buffering": "no"}
     begin = since if last_event_id is None else last_event_id
-    lines = site_of(request).changes.listen(begin, named=caller_of(request).where(READERS) is None)
+    caller = caller_of(request)
+    own = caller.identity if caller.seen == NOWHERE else ""
+    lines = site_of(request).changes.listen(begin, named=caller.sees_all, own=own)
     return StreamingResponse(lines, media_type="text/event-stream", headers=headers)

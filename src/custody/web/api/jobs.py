@@ -8,7 +8,7 @@ from starlette.responses import Response
 from custody.model.errors import BadInput, NotFound
 from custody.model.graph import Edge
 from custody.model.job import Filter, Job, NewJob
-from custody.web import acting, formats, listing
+from custody.web import acting, formats, listing, submitting
 from custody.web.api.asking import PROBLEM, After, Before, IdempotencyKey, JobSubmission, Limit, Move, Number, Text
 from custody.web.reading import Router
 from custody.web.site import caller_of, site_of
@@ -38,13 +38,11 @@ def submit(request: Request, given: JobSubmission, key: IdempotencyKey = "") -> 
     if not caller.sees(given.collection):
         raise BadInput("name one of your collections", code="job.collection", where="collection")
     site.must_be_open(given.kind)
-    own = given.key or (f"{caller.name}/{key}" if key else None)
-    made = site.store.queue.submit_one(
-        NewJob(
-            given.kind, given.payload, key=own, priority=given.priority, lane=given.lane, collection=given.collection,
-            delay=given.delay, needs=[Edge(on) for on in given.needs],
-        ), caller.acting,
+    new = NewJob(
+        given.kind, given.payload, key=submitting.key_of(caller, given.key, key), priority=given.priority,
+        lane=given.lane, collection=given.collection, delay=given.delay, needs=[Edge(on) for on in given.needs],
     )  # fmt: skip
+    made = submitting.submit(site.store, caller, new)
     site.glance.forget()
     headers = {"Location": f"/api/v1/jobs/{made.id}"} | ({} if made.new else {"Idempotent-Replayed": "true"})
     return formats.as_json({"job": made.id}, 201, headers)
@@ -65,7 +63,7 @@ def show(request: Request, job: Number) -> Response:
 @router.get("/api/v1/jobs/{job}/why")
 def why(request: Request, job: Number) -> Response:
     """Why it is not running, since when, and what would clear it."""
-    return formats.as_json({"reasons": site_of(request).why(get(request, job))})
+    return formats.as_json({"reasons": site_of(request).why(get(request, job), caller_of(request))})
 
 
 @router.get("/api/v1/jobs/{job}/events")

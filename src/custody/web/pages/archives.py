@@ -18,7 +18,7 @@ from custody.stores.rows import job_from
 from custody.web import words
 from custody.web.gate import form_of
 from custody.web.reading import Router
-from custody.web.rules import ACT_ALL, READ_ALL, Rule
+from custody.web.rules import Rule
 from custody.web.sections import Section
 from custody.web.showing import Asked, View, back, show
 from custody.web.site import Site, caller_of, site_of
@@ -116,9 +116,9 @@ def act(request: Request, archive: str, action: str) -> Response:
 
 
 RULES: Final[Mapping[str, Rule]] = {
-    "GET /archives": READ_ALL,
-    "GET /archives/{archive}": READ_ALL,
-    "POST /archives/{archive}/{action}": ACT_ALL,
+    "GET /archives": Rule("archive:read", whole=True),
+    "GET /archives/{archive}": Rule("archive:read", whole=True),
+    "POST /archives/{archive}/{action}": Rule("archive:act", whole=True),
 }
 
 
@@ -129,4 +129,6 @@ def brief(site: Site) -> str:
     return f"{len(archives)} with {told}" + (f", {frozen} frozen" if frozen else "")
 
 
-ARCHIVES: Final = Section("Archives", "/archives", "a", routers=(router,), rules=RULES, brief=brief)
+ARCHIVES: Final = Section(
+    "Archives", "/archives", "a", right="archive:read", routers=(router,), rules=RULES, brief=brief
+)

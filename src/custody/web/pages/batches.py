@@ -49,7 +49,7 @@ def read_list(asked: Asked) -> View:
         "rows": rows, "tabs": TABS, "profiles": deposits.profiles(site, asked.caller),
         "next_address": words.address("/batches", {**query, "before": page.next}) if page.next else "",
         "first_address": words.address("/batches", {**query, "before": ""}) if query.get("before") else "",
-        "may_deposit": asked.caller.has(("admin", "operator", "depositor")) and site.options.world is not None,
+        "may_deposit": asked.caller.has("batch:deposit") and site.options.world is not None,
     }  # fmt: skip
 
     def every() -> object:

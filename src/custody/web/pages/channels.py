@@ -16,7 +16,7 @@ from custody.model.errors import BadInput, Unavailable
 from custody.web import mirrors, words
 from custody.web.gate import form_of
 from custody.web.reading import Router
-from custody.web.rules import ACT_ALL, READ_ALL, Rule
+from custody.web.rules import Rule
 from custody.web.sections import Section
 from custody.web.showing import Asked, View, back, show
 from custody.web.site import Site, caller_of, site_of
@@ -180,12 +180,12 @@ def _asked_for(request: Request, wish: Wish, path: str, said: str) -> Response:
 
 
 RULES: Final[Mapping[str, Rule]] = {
-    "GET /channels": READ_ALL,
-    "GET /channels/{channel}": READ_ALL,
-    "GET /channels/{channel}/messages": READ_ALL,
-    "GET /channels/{channel}/messages/{message}": READ_ALL,
-    "POST /channels": ACT_ALL,
-    "POST /channels/{channel}/{action}": ACT_ALL,
+    "GET /channels": Rule("channel:read", whole=True),
+    "GET /channels/{channel}": Rule("channel:read", whole=True),
+    "GET /channels/{channel}/messages": Rule("channel:read", whole=True),
+    "GET /channels/{channel}/messages/{message}": Rule("channel:read", whole=True),
+    "POST /channels": Rule("channel:act", whole=True),
+    "POST /channels/{channel}/{action}": Rule("channel:act", whole=True),
 }
 
 
@@ -195,4 +195,6 @@ def brief(site: Site) -> str:
     return f"{len(found)} mirrored" + (f", {lost} cannot be read" if lost else "")
 
 
-CHANNELS: Final = Section("Channels", "/channels", "c", routers=(router,), rules=RULES, brief=brief)
+CHANNELS: Final = Section(
+    "Channels", "/channels", "c", right="channel:read", routers=(router,), rules=RULES, brief=brief
+)

@@ -42,7 +42,7 @@ class Line:
 def read(asked: Asked) -> View:
     site, query = asked.site, asked.query
     batch = _batch(site, int(asked.part("batch")), str(asked.part("signature")))
-    caller = Caller("depositor", frozenset(), frozenset({batch.collection}))
+    caller = Caller("depositor", frozenset({"depositor+"}), frozenset({batch.collection}))  # of this batch's rows only
     counts = deposits.progress(site, batch.id)
     where = Filter(parent=batch.id, ended=query.get("ended", ""))
     page = listing.children(site.store, caller, where, listing.whole_number(query, "after", 0), listing.limit_of(query))

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from fastapi import Request
 from starlette.responses import FileResponse, Response
 
 from custody.ingest.states import BATCH_KIND
 from custody.model.errors import NotFound
 from custody.model.job import Job
+from custody.stores.rows import Row
 from custody.web import acting, formats, listing, logs, words
 from custody.web.gate import form_of
 from custody.web.listing import whole_number
 from custody.web.reading import Router
 from custody.web.showing import Asked, View, back, show
 from custody.web.site import caller_of, site_of
+from custody.web.submitting import sees
 from custody.web.timeline import lanes
 
 router = Router()
@@ -74,9 +78,9 @@ def read_one(asked: Asked) -> View:
     except NotFound:
         return _deleted(asked, number)
     events = site.store.records.events(job.subject, limit=500)
-    reasons, now = site.why(job), site.store.now()
-    edges = site.store.db.read(lambda tx: tx.run("edges_from", id=job.id))
-    following = site.store.db.read(lambda tx: tx.run("edges_to", id=job.id, limit=FOLLOWERS))
+    reasons, now = site.why(job, asked.caller), site.store.now()
+    edges = _seen(asked, site.store.db.read(lambda tx: tx.run("edges_from", id=job.id)))
+    following = _seen(asked, site.store.db.read(lambda tx: tx.run("edges_to", id=job.id, limit=FOLLOWERS)))
     values = _common(asked, job, "timeline") | {
         "events": events, "reasons": reasons, "lanes": lanes(events, now, job.ended is not None),
         "actions": acting.possible(job, site.machines.of(job.kind)), "edges": edges, "following": following,
@@ -86,6 +90,11 @@ def read_one(asked: Asked) -> View:
     data = {"job": job, "events": events, "why": reasons}
     mark = {"failed": "✕ ", "done": "✓ ", "held": "❚❚ "}.get(words.look(job, now), "")
     return View(f"{mark}{words.name(job)} · job {words.shown(job.id)}", values, data)
+
+
+def _seen(asked: Asked, edges: Sequence[Row]) -> Sequence[Row]:
+    """Those whose other end the caller sees."""
+    return [edge for edge in edges if asked.caller.sees_all or sees(asked.site.store, asked.caller, edge[0])]
 
 
 def _common(asked: Asked, job: Job, tab: str) -> dict[str, object]:

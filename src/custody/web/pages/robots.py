@@ -25,7 +25,7 @@ from custody.web import listing, words
 from custody.web.api.items import get
 from custody.web.gate import form_of
 from custody.web.reading import Router
-from custody.web.rules import ACT_ALL, READ_ALL, Rule
+from custody.web.rules import Rule
 from custody.web.sections import Section
 from custody.web.showing import Asked, View, back, show
 from custody.web.site import Site, caller_of, site_of
@@ -209,9 +209,9 @@ def act(request: Request, robot: str, action: str) -> Response:
 
 
 RULES: Final[Mapping[str, Rule]] = {
-    "GET /robots": READ_ALL,
-    "GET /robots/{robot}": READ_ALL,
-    "POST /robots/{robot}/{action}": ACT_ALL,
+    "GET /robots": Rule("robot:read", whole=True),
+    "GET /robots/{robot}": Rule("robot:read", whole=True),
+    "POST /robots/{robot}/{action}": Rule("robot:act", whole=True),
 }
 
 
@@ -223,4 +223,4 @@ def brief(site: Site) -> str:
     return f"{told}, {failed} items failed" if failed else told
 
 
-ROBOTS: Final = Section("Robots", "/robots", "r", routers=(router,), rules=RULES, brief=brief)
+ROBOTS: Final = Section("Robots", "/robots", "r", right="robot:read", routers=(router,), rules=RULES, brief=brief)

@@ -73,7 +73,9 @@ def arrive(request: Request) -> Response:
     site, query, now = site_of(request), request.query_params, site_of(request).store.now() // SECOND
     left = Leaving.read(site.options.secret, request.cookies.get(LEFT, ""), now)
     person = _issuer(site).arrive(query.get("code", ""), query.get("state", ""), left, now)
-    session = site.tokens.let_in(person.name, person.roles, "oidc")
+    session = site.tokens.let_in(
+        person.name, person.roles, person.identity, issuer=_issuer(site).config.issuer, subject=person.subject
+    )
     values = {"title": "Logged in", "next": own_path(left.next), "name": person.name}
     response = site.page(request, "arrived.html", values)
     response.delete_cookie(LEFT, path=BACK)

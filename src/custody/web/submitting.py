@@ -1,0 +1,88 @@
+"""Submitting from outside: keys and needs stay within what the caller sees.
+
+A key that a caller gives belongs to the collection, one in the header `Idempotency-Key` to the caller. What is told of
+jobs that the caller does not see is that they are not there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+from custody.model.errors import BadInput, KeyConflict, NotFound
+from custody.model.job import Job, NewJob
+from custody.model.why import Reason
+from custody.ports import SubmittedJob
+from custody.stores import Store
+from custody.stores.rows import job_from
+from custody.stores.submit import the_earlier
+from custody.web.caller import Caller
+
+OURS: Final = "~"
+"""With this begin the keys that we make of callers' own; nobody can give one."""
+UNSEEN: Final = ("needs", "blocked")
+
+
+def key_of(caller: Caller, given: str | None, header: str) -> str | None:
+    """The key that a job is to have."""
+    if given and given.startswith(OURS):
+        raise BadInput(f"a key does not begin with {OURS}", code="key.form", where="key")
+    return given or own_key(caller, header)
+
+
+def own_key(caller: Caller, header: str) -> str | None:
+    """A caller's own key: another's same key is another key, whatever the two are called."""
+    return f"{OURS}{caller.identity}/{header}" if header else None
+
+
+def submit(store: Store, caller: Caller, new: NewJob) -> SubmittedJob:
+    """As the store does it, for a caller who must not hear of what is not his to see."""
+    reads = replace(caller, right="job:read")
+    unseen = _unseen(store, reads, [edge.on for edge in new.needs])
+    earlier = _earlier(store, new) if new.key and unseen else None
+    if unseen and earlier is None:
+        raise BadInput(f"there is no job {unseen[0]} to wait for", code="job.needs", where="job needs")
+    try:
+        made = the_earlier(new, earlier, "") if earlier else store.queue.submit_one(new, caller.acting)
+    except KeyConflict as conflict:
+        number = conflict.facts.get("job", 0)
+        if not isinstance(number, int) or _unseen(store, reads, [number]):
+            raise _taken() from None
+        raise
+    if not made.new and _unseen(store, reads, [made.id]):
+        raise _taken()
+    return made
+
+
+def _taken() -> KeyConflict:
+    return KeyConflict("this key was used before, by somebody else", hint="a new piece of work needs a new key")
+
+
+def _earlier(store: Store, new: NewJob) -> Job | None:
+    """What was made when all needs were still there answers to its key, whatever became of them."""
+    rows = store.db.glance(lambda tx: tx.run("job_of_key", kind=new.kind, key=new.key, within=new.key_within))
+    return job_from(rows[0]) if rows else None
+
+
+def _unseen(store: Store, caller: Caller, ids: Sequence[int]) -> list[int]:
+    """Of these jobs those that are not there, or not there for this caller."""
+    return [each for each in sorted(ids) if not sees(store, caller, each)]
+
+
+def sees(store: Store, caller: Caller, number: int) -> bool:
+    """Is there such a job, for this caller?"""
+    try:
+        return caller.sees_job(store.queue.get(number))
+    except NotFound:
+        return False
+
+
+def told_to(store: Store, caller: Caller, reasons: Sequence[Reason]) -> Sequence[Reason]:
+    """Why a job waits, without the names of jobs that the caller does not see."""
+    foreign = [each for each in reasons if each.job and each.code in UNSEEN and not sees(store, caller, each.job)]
+    if caller.sees_all or not foreign:
+        return reasons
+    jobs = f"{len(foreign)} job{'' if len(foreign) == 1 else 's'} that you do not see"
+    rest = [each for each in reasons if each not in foreign]
+    return [*rest, Reason("needs", f"it waits for {jobs}", "an operator sees what they wait for")]

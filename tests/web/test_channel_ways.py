@@ -9,7 +9,7 @@ import pytest
 from custody.channels.asking import Asking, asking_of
 from custody.channels.mirror import Request
 from custody.channels.serving import ChannelConfig
-from custody.model.acting import system
+from custody.model.acting import Acting, system
 from custody.model.job import Filter
 from web.house import CHANNEL, House, open_house
 from web.test_applications import send, text
@@ -19,7 +19,7 @@ from web.test_applications import send, text
 def test_a_button_makes_no_job_where_nobody_would_do_it(tmp_path: Path, action: str) -> None:
     asked: list[tuple[Request, str]] = []
 
-    def ask(request: Request, who: str) -> str:
+    def ask(request: Request, who: Acting) -> str:
         asked.append((request, who))
         return "a letter was sent"
 
@@ -30,7 +30,7 @@ def test_a_button_makes_no_job_where_nobody_would_do_it(tmp_path: Path, action: 
         assert answer.status_code == 303  # type: ignore[attr-defined]
         assert jobs(house) == before
         ((request, who),) = asked
-        assert (request.what, request.channel, who) == (action, CHANNEL, "operator")
+        assert (request.what, request.channel, who.agent) == (action, CHANNEL, "operator")
         assert request.message == (77 if action == "review" else 0)
 
 

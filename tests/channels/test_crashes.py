@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import multiprocessing
 import os
 import random
@@ -263,10 +264,12 @@ def test_a_crash_in_a_deletion_or_an_edit_leaves_the_old_or_the_new(how: str, cl
             assert (found.message["content"], len(found.versions)) == ("edited", 2)
 
 
-def crawl(root: Path, batches: list[list[Raw]]) -> None:
-    """What a worker does: go on behind the mark."""
+def crawl(root: Path, batches: list[list[Raw]], allowed: ctypes.c_int) -> None:
+    """What a worker does: go on behind the mark, as far as it is allowed by now."""
     table = Table(Files(root), CHANNEL, Settings(capacity=8, fanout=4))
     for turn in range(int(table.mark or "0"), len(batches)):
+        while turn >= allowed.value:
+            time.sleep(0.001)
         table.upsert(batches[turn], str(turn + 1))
 
 
@@ -277,11 +280,13 @@ def crawl(root: Path, batches: list[list[Raw]]) -> None:
 def test_workers_that_are_killed_and_overtake_each_other_lose_nothing(order: str, memory_folder: Path) -> None:
     batches, dice = pages(order, 400, 10, per_ms=3), random.Random(3)
     fork, killed = multiprocessing.get_context("fork"), 0
+    allowed: ctypes.c_int = fork.RawValue("i", 0)
     workers: list[multiprocessing.process.BaseProcess] = []
     while int(Table(Files(memory_folder), CHANNEL).mark or "0") < len(batches):
+        allowed.value += 4  # a quick worker on a busy machine must not be done before it is killed
         workers = [worker for worker in workers if worker.is_alive()]
         while len(workers) < 2:
-            workers.append(fork.Process(target=crawl, args=(memory_folder, batches)))
+            workers.append(fork.Process(target=crawl, args=(memory_folder, batches, allowed)))
             workers[-1].start()
         time.sleep(dice.uniform(0.02, 0.06) * (1 + killed / 20))  # a slow machine must get somewhere at last
         os.kill(workers[0].pid or 0, signal.SIGKILL)

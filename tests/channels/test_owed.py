@@ -120,6 +120,7 @@ def test_files_that_are_wanted_for_a_day_are_told_and_lost_ones_stop_no_run() ->
 
 def test_a_file_that_cannot_be_had_for_a_day_is_told_in_the_first_line(tmp_path: Path) -> None:
     with opened(tmp_path, 230) as desk:
+        desk.mirror.discord.sleep = lambda _: None
         desk.standin.switches.file_trouble = lambda path: 502
         desk.mirror_all()
         assert state(desk) == "whole"

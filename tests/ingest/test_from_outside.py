@@ -347,10 +347,7 @@ def test_jobs_of_a_held_batch_are_let_go_with_it_and_letters_call_it_by_its_name
     assert "Subject: OK: batch bid0000000000 of example" in letter.read_text()
 
 
-def test_a_batch_that_names_no_payload_fails_and_says_so(home: Archive) -> None:
-    made = home.store.queue.submit_one(batch_job({"profile": "papers", "type": "file"}, None))
-    home.run()
-    batch = home.batch(made.id)
-    assert (batch.state, batch.code) == ("failed", "submission.payload")
-    assert "names no payload" in home.store.queue.reason(batch)
-    assert home.letters() == [f"batch-{made.id}-refused@localhost.eml"]
+def test_a_batch_that_names_no_payload_is_refused_where_it_is_made() -> None:
+    with pytest.raises(BadInput, match="has no payload") as refused:
+        batch_job({"profile": "papers", "type": "file"}, None)
+    assert refused.value.code == "job.shape"

@@ -184,16 +184,34 @@ def test_a_server_that_forgets_is_refused_unless_told_otherwise(quick_postgres: 
     quick_postgres.give_back(url)
 
 
-def test_a_database_that_acknowledges_too_early_is_refused(postgres: Postgres, postgres_url: str) -> None:
-    open_store(postgres_url).close()
+@pytest.mark.parametrize("weaker", ["synchronous_commit = off", "synchronous_commit = local"])
+def test_whatever_is_set_on_the_server_a_commit_waits_for_the_disk_and_warnings_are_heard(
+    postgres_url: str, weaker: str
+) -> None:
     name = postgres_url.rpartition("/")[2]
-    ask(postgres_url, "select 1")
-    with bare(postgres_url) as db:
-        db.execute(f"alter database {name} set synchronous_commit = off")
+    with open_store(postgres_url) as before, bare(postgres_url) as db:
+        db.execute(f"alter database {name} set {weaker}")
+        db.execute(f"alter database {name} set client_min_messages = error")
+        with open_store(postgres_url) as after:
+            for store in (before, after):
+
+                def said(tx: object) -> object:
+                    shown = "select current_setting('synchronous_commit'), current_setting('client_min_messages')"
+                    return tx.db.execute(shown).fetchall()[0]  # type: ignore[attr-defined]
+
+                assert store.db.write(said) == ("on", "warning")  # type: ignore[attr-defined]
+
+
+def test_an_address_that_asks_for_less_is_refused(postgres_url: str) -> None:
     with pytest.raises(Unsafe) as refused:
-        open_store(postgres_url)
+        open_store(postgres_url + "?options=-c%20synchronous_commit%3Doff")
     assert refused.value.code == "postgres.unsafe"
     assert "synchronous_commit" in str(refused.value)
+
+
+def test_a_schema_that_ends_with_its_session_is_refused(postgres_url: str) -> None:
+    with pytest.raises(BadInput, match="pg_temp"):
+        open_store(postgres_url + "?schema=pg_temp")
 
 
 @pytest.mark.parametrize("encoding", ["SQL_ASCII", "LATIN1"])

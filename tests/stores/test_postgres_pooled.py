@@ -80,7 +80,10 @@ LEFT_BEHIND = (
     "set synchronous_commit = off", "set search_path = nowhere", "set default_transaction_read_only = on",
     "set default_transaction_isolation = 'serializable'", "set statement_timeout = '1ms'", "set lock_timeout = '1ms'",
     "set timezone = 'Asia/Kathmandu'", "set datestyle = 'German'", "set row_security = off", "set enable_indexscan = off",
-    "set role pg_monitor", "prepare submit_keyless as select 1",
+    "set role pg_monitor", "prepare submit_keyless as select 1", "reset role", "set search_path = public",
+    "set client_min_messages = error", "create temp table job (like public.job including all)",
+    "create temp table event as select 1 as a", "create temp view item as select 1 as a where false",
+    "create temp table schema_version (version int)",
 )  # fmt: skip
 
 
@@ -96,11 +99,14 @@ def test_what_a_stranger_left_in_a_session_does_not_weaken_us(
     with open_store(lender.url(database)) as store:
         everything(store)
 
-        def durable(tx: object) -> object:
-            return tx.db.execute("show synchronous_commit").fetchall()[0][0]  # type: ignore[attr-defined]
+        def said(tx: object) -> object:
+            shown = "select current_setting('synchronous_commit'), current_setting('client_min_messages')"
+            return tx.db.execute(shown).fetchall()[0]  # type: ignore[attr-defined]
 
-        assert store.db.write(durable) == "on"
+        assert store.db.write(said) == ("on", "warning")
         assert len(store.queue.list()) == 3
+    with open_store(database) as store:
+        assert len(store.queue.list()) == 3, "not in a stranger's temporary table"
 
 
 def test_a_direct_session_is_ours_and_a_lent_one_is_not(lender: PgBouncer, database: str) -> None:

@@ -36,7 +36,7 @@ class Address:
             unsafe=_one_of(ours, "unsafe", "0", "1") == "1",
             notify=_one_of(ours, "notify", "1", "0") == "1",
             pooler=_one_of(ours, "pooler", "", "yes", "no"),
-            schema=ours.get("schema", ""),
+            schema=_schema(ours.get("schema", "")),
             listen=ours.get("listen", ""),
             patience=_seconds(ours["patience"]) if "patience" in ours else None,
             synchronous=_one_of(ours, "require", "", "sync") == "sync",
@@ -61,6 +61,16 @@ def _one_of(given: Mapping[str, str], name: str, *values: str) -> str:
         hint = " or ".join(f"{name}={known}" for known in values if known)
         raise BadInput(f"{name}={value} in the store's address", code="store.url", hint=hint)
     return value
+
+
+def _schema(name: str) -> str:
+    if name.startswith("pg_"):
+        raise BadInput(
+            f"schema={name} in the store's address: it is PostgreSQL's own; a temporary one ends with its session",
+            code="store.url",
+            hint="a schema of your own: create schema custody",
+        )
+    return name
 
 
 def _seconds(text: str) -> float:

@@ -146,7 +146,7 @@ class Way:
         try:
             if self._brings_settings:
                 try:
-                    brought = words.options(self.address.schema, host.get("options", ""))
+                    brought = words.options(self.address.schema, host.get("options", ""), self.address.unsafe)
                     return Connection.connect(**host | {"options": brought}, autocommit=True)
                 except psycopg.OperationalError as error:
                     if not PACKET.search(str(error)):
@@ -172,14 +172,16 @@ class Way:
         db.own = direct and self.address.pooler != "yes" and held == ours[: len(held)]
         if not db.own:
             db.prepare_threshold = None
-            usual = _usual_durability(db)
+            usual = _usual(db, "synchronous_commit")
             server = _with_durability(server, "remote_apply" if usual == "remote_apply" else "on")
         check_server(server, self.address.unsafe)
         if self.address.synchronous:
             check_standby(server)
         if not db.own:
-            schema = self.address.schema
-            db.words = words.for_any_session(schema, server.synchronous_commit, server.watches_clients)
+            usual = words.quoted(self.address.schema) if self.address.schema else _usual(db, "search_path")
+            _must_have_a_schema(db, usual)
+            path = words.path(usual)
+            db.words = words.for_any_session(path, server.synchronous_commit, server.watches_clients)
         self._must_not_be_past(server)
         db.session = Session(server.pid, server.since, name, server.system, server.timeline, server.life)
 
@@ -192,7 +194,7 @@ class Way:
                 raise
             with self._dial(host) as other:
                 ((pid,),) = other.execute("select pg_backend_pid()").fetchall()
-                if pid == other.info.backend_pid:
+                if pid == other.info.backend_pid or _allows_transactions(other):
                     raise
             raise Unsafe(
                 "the pooler before PostgreSQL lends its sessions for single statements and allows no transactions",
@@ -212,9 +214,30 @@ class Way:
         self.seen[server.system] = server.timeline
 
 
-def _usual_durability(db: Connection) -> str:
+def _allows_transactions(db: Connection) -> bool:
+    """A pooler that lends for single statements never does; one whose server has just crashed does again."""
+    try:
+        say(db, b"begin")
+    except psycopg.Error:
+        return False
+    return True
+
+
+def _must_have_a_schema(db: Connection, path: str) -> None:
+    """Where none is there, what is made would be made among a session's temporary tables, and end with it."""
+    say(db, f"set local search_path to {path}".encode())
+    ((schema,),) = db.execute("select current_schema()").fetchall()
+    if schema is None or schema.startswith("pg_"):
+        raise BadInput(
+            f"none of these schemas is there, or may be used: {path}",
+            code="store.schema",
+            hint="create it, or name another one with ?schema= in the store's address",
+        )
+
+
+def _usual(db: Connection, setting: str) -> str:
     """As the server has it, whatever somebody else has set in this session."""
-    rows = db.execute("select reset_val from pg_settings where name = 'synchronous_commit'").fetchall()
+    rows = db.execute("select reset_val from pg_settings where name = %s", (setting,)).fetchall()
     return str(rows[0][0])
 
 

@@ -26,6 +26,7 @@ SETTINGS: Mapping[str, str] = {
     "enable_bitmapscan": "off",
     "idle_in_transaction_session_timeout": "1min",  # a stopped process must not keep its row locks for ever
     "client_connection_check_interval": "1s",  # a statement whose client is gone ends, instead of waiting on
+    "client_min_messages": "warning",  # that a wait for the standby was cancelled is told by a warning and nothing else
 }
 AS_THE_SERVER_HAS_THEM = (
     "role", "row_security", "statement_timeout", "lock_timeout", "timezone", "datestyle",
@@ -61,9 +62,15 @@ def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def options(schema: str, given: str = "") -> str:
-    """The settings as the opening packet carries them; those that the address gives come before."""
+def options(schema: str, given: str = "", unsafe: bool = False) -> str:
+    """The settings as the opening packet carries them; those that the address gives come before.
+
+    A commit waits for the disk, whatever is set on the server or its roles while the session lasts. The address may ask
+    for more (`remote_apply`), so what it says of this is left as it is, and judged.
+    """
     ours = dict(SETTINGS) | ({"search_path": quoted(schema)} if schema else {})
+    if not unsafe and "synchronous_commit" not in given:
+        ours["synchronous_commit"] = "on"
     return " ".join([given, *(f"-c {name}={_escaped(value)}" for name, value in ours.items())]).strip()
 
 
@@ -84,9 +91,13 @@ OWN = Words(
 """For a session that is ours alone and has what we need."""
 
 
-def for_any_session(schema: str, durable: str, watches: bool) -> Words:
+def path(usual: str) -> str:
+    """A search path in which nobody's temporary tables come before ours: where they are not named, they come first."""
+    return usual if "pg_temp" in usual else f"{usual}, pg_temp" if usual.strip() else "pg_temp"
+
+
+def for_any_session(path: str, durable: str, watches: bool) -> Words:
     """For a session that may have been anybody's a moment ago: `durable` is what a commit has to wait for."""
-    path = quoted(schema) if schema else "default"
     common = [f"{name} to default" for name in AS_THE_SERVER_HAS_THEM] + [f"search_path to {path}"]
     common += [
         f"{name} to '{value}'"

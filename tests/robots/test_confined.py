@@ -28,6 +28,7 @@ from custody.robots.keeping import folder_name
 from custody.robots.label import read_label
 from custody.robots.sweeping import sweep
 from custody.stores import Store, open_store
+from rig import elsewhere
 from rig.need import need
 from robots.lines import Said, types, wait_until, watched
 
@@ -165,10 +166,11 @@ def test_nothing_outlives_it(how: str, home: Path, yard: Yard) -> None:
 
 def test_it_is_given_what_its_label_names(home: Path, yard: Yard, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LANGUAGE_OF_PAGES", "dan")
+    monkeypatch.setattr(*elsewhere.PATCH)
     with socket.create_server(("127.0.0.1", 0)) as server:
-        place = f"127.0.0.1:{server.getsockname()[1]}"
+        place = f"{elsewhere.HOST}:{server.getsockname()[1]}"
         given = f'network = ["{place}"]\nvariables = ["LANGUAGE_OF_PAGES", "NOT_SET"]'
-        permit = Permit("robot/pages", lambda: [place], Rules(inner=("127.0.0.0/8",)))
+        permit = Permit("robot/pages", lambda: [place], Rules())
         ask = f"perl -e '{CONNECT}' {place}"
         report = tried(home, yard, f"echo $LANGUAGE_OF_PAGES; {ask}", sandbox=given, permit=permit)
     assert report.facts == {"output": "dan\nHTTP/1.1 200 Connection established\n"}

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from channels.desk import Desk, opened
-from custody.channels import steps
+from custody.channels import removing, steps
 from custody.channels.standing import standing_of
 from custody.channels.standins.traffic import Reply
 from custody.channels.steps import Progress
@@ -275,7 +275,7 @@ def test_files_of_an_erased_message_that_a_crash_left_go_with_the_daily_sweep(me
         rows = [row.message for row in desk.mirror.files(desk.channel.id).between()]
         erased = int(rows[0]["message"])
         desk.mirror.table(desk.channel.id).delete([erased], desk.mirror.stamp())  # and there the power went
-        steps.sweep(desk.mirror, desk.channel.id)
+        removing.sweep(desk.mirror, desk.channel.id)
         left = [row.message["message"] for row in desk.mirror.files(desk.channel.id).between()]
         assert sorted(left) == sorted(row["message"] for row in rows if int(row["message"]) != erased)
         assert len(list(desk.mirror.blobs.list("media/"))) == len({row["digest"] for row in rows}) - 1

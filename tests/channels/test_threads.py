@@ -12,8 +12,8 @@ import pytest
 
 from channels.desk import Desk, opened
 from custody.channels.attachments import where_kept
+from custody.channels.removing import left_of
 from custody.channels.standins.world import FORUM, PRIVATE_THREAD, Channel
-from custody.channels.steps import left_of
 from custody.channels.work import add_job, item_id, remove_job, review_job, sync_job, watch
 
 LONG_AGO = datetime(2026, 1, 1, tzinfo=UTC)

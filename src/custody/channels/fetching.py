@@ -27,6 +27,8 @@ HOUR = timedelta(hours=1)
 PAUSES = tuple(timedelta(minutes=one) for one in (1, 10, 60, 360, 1440, 7 * 1440))
 DUE = "files_due"  # on the channel's item: when something that is wanted may be asked for again
 LEFT = "files_wanted"  # and how many are still wanted
+SINCE = "files_since"  # and since when the first of them is
+LOST = "files_lost"  # how many were lost since somebody last looked (`custody channel verify`)
 
 Raw = Mapping[str, Any]
 
@@ -42,7 +44,7 @@ class Fetched:
 
 def batch(mirror: Mirror, channel: int) -> tuple[bool, Told]:
     """Fetch some of what is wanted and due; answers whether that was all for now, and what there is to say."""
-    fetched, left, then = Fetched(), 0, ""
+    fetched, left, then, since = Fetched(), 0, "", ""
     for table in (mirror.files(channel), mirror.assets(channel)):
         rows = _due(mirror, table)
         results = [_tried(mirror, channel, row) for row in rows]
@@ -54,9 +56,12 @@ def batch(mirror: Mirror, channel: int) -> tuple[bool, Told]:
             table.upsert(results)
         fetched.done &= len(rows) < BATCH
         if len(rows) < BATCH:
-            waiting, next_ = _settle(table)
-            left, then = left + waiting, min(filter(None, (then, next_)), default="")
-    return fetched.done, _told(mirror, channel, fetched, left, then)
+            waiting = _settle(table)
+            left += len(waiting)
+            then = min(filter(None, (then, _least(waiting, "next"))), default="")
+            since = min(filter(None, (since, _least(waiting, "since"))), default="")
+    facts = {DUE: then, LEFT: left, SINCE: since} if fetched.done else {}
+    return fetched.done, _told(mirror, channel, fetched, left, facts)
 
 
 def due(mirror: Mirror) -> list[Request]:
@@ -66,12 +71,14 @@ def due(mirror: Mirror) -> list[Request]:
     return [Request("files", number_of(item)) for item in waiting]
 
 
-def _told(mirror: Mirror, channel: int, fetched: Fetched, left: int, then: str) -> Told:
+def _told(mirror: Mirror, channel: int, fetched: Fetched, left: int, facts: Row) -> Told:
     told = {"kept": fetched.kept, "lost": len(fetched.lost), "wanted": left}
     item = mirror.item(channel)
     events = [NewEvent(item_id(channel), "files lost", "warning", detail={"files": fetched.lost})]
-    noting = fetched.done and item is not None and (item.detail.get(DUE, ""), item.detail.get(LEFT, 0)) != (then, left)
-    items = (noted(channel, **{DUE: then, LEFT: left}),) if noting else ()
+    detail = item.detail if item else {}
+    facts |= {LOST: int(detail.get(LOST) or 0) + len(fetched.lost)} if fetched.lost else {}
+    changed = {name: value for name, value in facts.items() if (detail.get(name) or type(value)()) != value}
+    items = (noted(channel, **changed),) if changed and item is not None else ()
     return Told(told, items, tuple(events) if fetched.lost else ())
 
 
@@ -87,16 +94,20 @@ def _due(mirror: Mirror, table: Table) -> list[Row]:
     return list(islice((row for row in _wanted(table, low) if str(row.get("next") or "") <= now), BATCH))
 
 
-def _settle(table: Table) -> tuple[int, str]:
-    """Write down from where on something is still wanted; answers how much that is, and when the first is due."""
+def _settle(table: Table) -> list[Row]:
+    """Write down from where on something is still wanted; answers what."""
     mark = Wanted.read(table.mark)
     if mark.low is None:
-        return 0, ""
+        return []
     left = list(_wanted(table, mark.low))
     low = min((int(row["id"]) for row in left), default=None)
     if low != mark.low:
         table.upsert([], replace(mark, low=low).written())
-    return len(left), min((str(row.get("next") or "") for row in left), default="")
+    return left
+
+
+def _least(rows: list[Row], name: str) -> str:
+    return min((str(row.get(name) or "") for row in rows), default="")
 
 
 # --- One file ---
@@ -104,7 +115,8 @@ def _settle(table: Table) -> tuple[int, str]:
 
 def _tried(mirror: Mirror, channel: int, row: Row) -> Row:
     now = mirror.now()
-    row = row | {"at": mirror.stamp(), "tries": int(row.get("tries", 0)) + 1}
+    since = row.get("since") or row.get("at") or mirror.stamp()
+    row = row | {"at": mirror.stamp(), "since": since, "tries": int(row.get("tries", 0)) + 1}
     try:
         return _with_fresh_link(mirror, channel, row, now)
     except (Withheld, Unsafe) as refusal:
@@ -167,7 +179,7 @@ def _whole(pieces: Iterator[bytes], row: Row) -> Iterator[bytes]:
 
 
 def _ended(row: Row, state: str, **facts: Any) -> Row:
-    dropped = ("next", "refused", "why", "tries", *(("url",) if state == "kept" else ()))
+    dropped = ("next", "refused", "since", "why", "tries", *(("url",) if state == "kept" else ()))
     return {name: value for name, value in row.items() if name not in dropped} | {"state": state, **facts}
 
 

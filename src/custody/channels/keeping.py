@@ -7,6 +7,7 @@ from datetime import timedelta
 
 from custody.channels import attachments, owing, seen, threads, trust
 from custody.channels.crawl import Coverage
+from custody.channels.debts import UNREADABLE, VEIL
 from custody.channels.discord import Gone, Unreadable
 from custody.channels.mirror import Mirror
 from custody.channels.snowflake import HIGHEST, at
@@ -62,7 +63,7 @@ class Kept:
         self._table, self._seen = table or mirror.table(channel), mirror.seen(channel)
         self._coverage: Coverage | None = None
         self.added = self.edited = self.marked = 0
-        self.revived, self.unread = list[int](), list[str]()
+        self.revived, self.mended, self.unread = list[int](), list[int](), list[str]()
 
     @property
     def coverage(self) -> Coverage:
@@ -76,7 +77,7 @@ class Kept:
         self.unread += page.unread
         before = self.coverage
         grown = before.grown(*spans)
-        known = self._known(page.ids, before)
+        known, damaged = self._known(page.ids, before)
         sights = dict(zip(page.ids, page.sights, strict=True))
         veiled = owing.veiled(self._mirror, list(sights.values()))
         fresh = [
@@ -93,18 +94,28 @@ class Kept:
             self._table.upsert(
                 fresh, grown.mark() if grown != before else "", trust.stamp(page.at), veiled=veiled, revive=False
             )
-        if owed := {one for one in veiled if one not in known}:
-            owing.owe(self._mirror, self._channel, owed, trust.stamp(page.at))
+        if mendable := [sights[one] for one in sorted(damaged - veiled)]:
+            self._table.mend(mendable, trust.stamp(page.at))
+            self.mended += [int(raw["id"]) for raw in mendable]
+        self._owe(page, {one for one in veiled if one not in known})
         self._coverage = grown
         self._noted([raw for one, raw in sights.items() if known.get(one) is not None], page.at)
 
-    def _known(self, ids: Sequence[int], coverage: Coverage) -> dict[int, Raw | None]:
+    def _owe(self, page: Page, veiled: set[int]) -> None:
+        """What of a page was not seen, or not with its content, is to be fetched again."""
+        stamp = trust.stamp(page.at)
+        if veiled:
+            owing.owe(self._mirror, self._channel, [(min(veiled), max(veiled))], VEIL, stamp)
+        if holes := [(low + 1, high - 1) for low, high in page.holes if high - low > 1]:
+            owing.owe(self._mirror, self._channel, holes, UNREADABLE, stamp)
+
+    def _known(self, ids: Sequence[int], coverage: Coverage) -> tuple[dict[int, Raw | None], set[int]]:
         """Those of these that are here already, as they are here; None for one that was erased or is damaged."""
         if not ids or ids[0] > coverage.upto:
-            return {}
+            return {}, set()
         wanted = set(ids)
-        rows = self._table.between(ids[0], ids[-1] + 1)
-        return {row.id: row.message if row.versions else None for row in rows if row.id in wanted}
+        rows = [row for row in self._table.between(ids[0], ids[-1] + 1) if row.id in wanted]
+        return {row.id: row.message if row.versions else None for row in rows}, {row.id for row in rows if row.damaged}
 
     def _is_news(self, known: Raw | None, raw: Raw) -> bool:
         """A page does not bring back what was erased: one from a cache would undo the erasure."""

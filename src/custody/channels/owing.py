@@ -1,4 +1,4 @@
-"""Finding out what is owed, and paying it: what was fetched without its content is fetched again once it may be seen.
+"""Finding out what is owed: what was fetched without its content is fetched again once it may be seen (see `paying`).
 
 Whether a bot may see content is the intent's to say, not the content's: an empty message may be empty. The service is
 asked when a page shows such messages, once an hour at most; a service that does not say is believed to show all.
@@ -6,12 +6,13 @@ asked when a page shows such messages, once an hour at most; a service that does
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
 from custody.channels.debts import VEIL, Debts
 from custody.channels.mirror import Mirror, noted
+from custody.channels.trust import Span
 from custody.channels.versions import hollow
 from custody.model.errors import CustodyError
 
@@ -40,31 +41,14 @@ def veiled(mirror: Mirror, messages: Sequence[Raw]) -> set[int]:
     return empty if empty and not sees_content(mirror) else set()
 
 
-def owe(mirror: Mirror, channel: int, messages: set[int], stamp: str) -> None:
+def owe(mirror: Mirror, channel: int, spans: Iterable[Span], why: str, stamp: str) -> None:
+    """Write down what has to be fetched again, and why. What is owed already is not written twice."""
     overlay = mirror.seen(channel)
-    overlay.upsert([], Debts.read(overlay.mark).owe(min(messages), max(messages), VEIL, stamp).mark())
-    item = mirror.item(channel)
+    known = debts = Debts.read(overlay.mark)
+    for low, high in spans:
+        debts = debts.owe(low, high, why, stamp)
+    if debts != known:
+        overlay.upsert([], debts.mark())
+    item = mirror.item(channel) if why == VEIL else None
     if item is not None and not item.detail.get(NO_INTENT):
         mirror.store.records.put([noted(channel, **{NO_INTENT: True})], agent="channels")
-
-
-def payable(mirror: Mirror, channel: int) -> bool:
-    """Is something owed that can be had now?"""
-    return bool(Debts.read(mirror.seen(channel).mark).open()) and sees_content(mirror)
-
-
-def paid(mirror: Mirror, channel: int, ids: Sequence[int], full: bool) -> bool:
-    """Write down that a page from the first debt on was fetched; answers whether all is paid."""
-    overlay = mirror.seen(channel)
-    debts = Debts.read(overlay.mark)
-    first = debts.open()[0]
-    at = max(ids[-1], first.next) if full else first.high
-    debts = debts.paid(first, at)
-    overlay.upsert([], debts.mark())
-    if not debts.open():
-        mirror.store.records.put([noted(channel, **{NO_INTENT: False})], agent="channels")
-    return not debts.open()
-
-
-def next_owed(mirror: Mirror, channel: int) -> int:
-    return Debts.read(mirror.seen(channel).mark).open()[0].next

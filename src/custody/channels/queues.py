@@ -27,7 +27,7 @@ from typing import Any
 from azure.core.exceptions import AzureError, ResourceExistsError, ResourceNotFoundError
 from azure.storage.queue import QueueMessage, QueueServiceClient
 
-from custody.channels import fetching, steps
+from custody.channels import fetching, removing, steps
 from custody.channels.discord import BadToken, RateLimited
 from custody.channels.mirror import Mirror, Request, Told, item_id
 from custody.channels.serving import ChannelConfig, connection
@@ -112,18 +112,18 @@ def remove_channel(mirror: Mirror, body: Body) -> list[Letter]:
     channel = _channel(body)
     if mirror.item(channel) is None:
         return []
-    begun = _written(mirror, steps.begin_removal(mirror, channel))
+    begun = _written(mirror, removing.begin_removal(mirror, channel))
     return [*begun, Letter("delete-messages", {"channel": str(channel), "why": str(body.get("why", ""))})]
 
 
 def delete_messages(mirror: Mirror, body: Body) -> list[Letter]:
     """One page of our own blobs, so it works after a kick as well."""
     channel = _channel(body)
-    if steps.remove_page(mirror, channel):
+    if removing.remove_page(mirror, channel):
         return [Letter("delete-messages", body)]
     item = mirror.item(channel)
     over = item is None or item.detail.get("mirrored") == "removed"
-    return [] if over else _written(mirror, steps.removed(channel, str(body.get("why", ""))))
+    return [] if over else _written(mirror, removing.removed(channel, str(body.get("why", ""))))
 
 
 Consumer = Callable[[Mirror, Body], list[Letter]]

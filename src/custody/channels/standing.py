@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from custody.channels import seen
+from custody.channels import fetching, seen, trust
 from custody.channels.blobs import Blobs
 from custody.channels.crawl import Coverage
-from custody.channels.debts import Debts
+from custody.channels.debts import DAMAGED, Debts
 from custody.channels.mirror import CHANNEL, kept, number_of
 from custody.channels.states import SET_ASIDE, Facts, State, state_of
 from custody.channels.table import Settings, Table
@@ -19,6 +19,7 @@ from custody.model.item import Item
 from custody.model.job import Filter, Job
 from custody.stores import Store
 
+DAY = 86_400 * 1_000_000  # microseconds
 AGAIN = 75  # what a shell calls a temporary failure
 
 
@@ -33,14 +34,19 @@ class Standing:
 
 def standing_of(store: Store, blobs: Blobs, item: Item, jobs: Iterable[Job] = ()) -> Standing:
     """One channel, from its item, its marks and what is asked of it."""
-    asked = list(jobs)
+    asked, detail = list(jobs), item.detail
+    debts = Debts.read(seen.of(blobs, number_of(item)).mark).open()
+    old = str(detail.get(fetching.SINCE) or "")
     facts = Facts(
         item.detail,
         Coverage.read(Table(blobs, number_of(item), Settings()).mark),
         store.now(),
         failed=[job.id for job in asked if job.ended == "failed"],
         busy=any(job.ended is None for job in asked),
-        owed=len(Debts.read(seen.of(blobs, number_of(item)).mark).open()),
+        owed=sum(debt.why != DAMAGED for debt in debts),
+        damaged=sum(debt.why == DAMAGED for debt in debts),
+        wanted=int(detail.get(fetching.LEFT) or 0) if old and store.now() - trust.moment(old) > DAY else 0,
+        lost=int(detail.get(fetching.LOST) or 0),
         no_intent=bool(item.detail.get("no_intent")),
     )
     return Standing(item, state_of(facts))
@@ -81,10 +87,10 @@ def ending(found: Iterable[Standing], before: Mapping[str, str], finished: bool,
     ]
     if lines:
         return Ending(1, (*lines, f"{len(lines)} of {len(standings) + len(orphans)} channels need somebody to look"))
-    open_ = [one for one in standings if one.state.word not in ("whole", *SET_ASIDE)]
+    open_ = [one for one in standings if one.state.waits]
     if open_ or not finished:
         return Ending(AGAIN, (*map(str, open_), "stopped; the next run goes on"))
-    aside = [str(one) for one in standings if one.state.word in SET_ASIDE]
+    aside = [str(one) for one in standings if one.state.word != "whole"]
     return Ending(0, (*aside, "everything is up to date"))
 
 

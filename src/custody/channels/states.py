@@ -58,7 +58,8 @@ class Facts:
     busy: bool = False  # something is queued or under way
     owed: int = 0  # parts of it that have to be looked at again
     damaged: int = 0
-    wanted: int = 0  # files that are wanted for more than a day, or lost
+    wanted: int = 0  # files that are wanted for more than a day
+    lost: int = 0  # and those that were lost since somebody last looked
     no_intent: bool = False
 
 
@@ -66,6 +67,12 @@ class Facts:
 class State:
     word: str
     sentence: str
+    lost: bool = False  # of its files only such are lacking as are not to be had: no time mends that
+
+    @property
+    def waits(self) -> bool:
+        """Will it be whole by itself, in time?"""
+        return self.word not in ("whole", *SET_ASIDE) and not (self.word == "files" and self.lost)
 
     @property
     def alarming(self) -> bool:
@@ -80,18 +87,18 @@ def state_of(facts: Facts) -> State:
         "token": _troubled(trouble, "token", "the bot's token is refused", "put the right one into the token file"),
         "no-intent": _if(facts.no_intent, "the bot lacks the message content intent: switch it on in the portal"),
         "brake": _brake(facts),
-        "damaged": _if(facts.damaged, f"{facts.damaged} blocks are damaged: `custody channel verify`"),
+        "damaged": _if(facts.damaged, _damaged(facts)),
         "failing": _failing(facts, trouble),
         "hidden": _troubled(trouble, "hidden", "it shows no messages at all", "may the bot read its history?"),
         "unreadable": _troubled(trouble, "unreadable", "we may not read it", "give the bot back its permission"),
         "gone": _troubled(trouble, "gone", "it is not there any more", "what was fetched is kept"),
         "gaps": _if(facts.coverage.gaps, f"{_gaps(facts.coverage)} not fetched yet: `custody channel gaps` shows them"),
-        "owed": _if(facts.owed, f"{facts.owed} parts of it have to be looked at again"),
-        "files": _if(facts.wanted, f"{facts.wanted} files of it could not be had"),
+        "owed": _if(facts.owed, _owed(facts)),
+        "files": _files(facts),
         "behind": _behind(facts, trouble),
     }
     word = next((one for one in WORST_FIRST if sentences.get(one)), "whole")
-    return State(word, sentences.get(word) or "kept up to date")
+    return State(word, sentences.get(word) or "kept up to date", lost=not facts.wanted)
 
 
 def _if(condition: object, sentence: str) -> str:
@@ -99,8 +106,34 @@ def _if(condition: object, sentence: str) -> str:
 
 
 def _gaps(coverage: Coverage) -> str:
-    count = len(coverage.gaps)
+    return _parts(len(coverage.gaps))
+
+
+def _damaged(facts: Facts) -> str:
+    return f"{_parts(facts.damaged)} damaged here{_tried(facts)}; `custody channel verify --mend` tries now"
+
+
+def _owed(facts: Facts) -> str:
+    return f"{_parts(facts.owed)} to be fetched again{_tried(facts)}; `custody channel gaps` says why"
+
+
+def _parts(count: int) -> str:
     return f"{count} part{'s' if count > 1 else ''} of it {'are' if count > 1 else 'is'}"
+
+
+def _tried(facts: Facts) -> str:
+    return f"; tried again at {facts.detail['owed_at']}" if facts.detail.get("owed_at") else ""
+
+
+def _files(facts: Facts) -> str:
+    """Wanted ones come first: they may still be had."""
+    if facts.wanted:
+        told = facts.detail
+        return (
+            f"{facts.wanted} files of it could not be had since {told.get('files_since')}; "
+            f"tried again at {told.get('files_due')}"
+        )
+    return _if(facts.lost, f"{facts.lost} files of it are lost: `custody channel verify` lists them")
 
 
 def _troubled(trouble: Trouble, what: str, plainly: str, hint: str) -> str:

@@ -7,19 +7,14 @@ behind it. What an archive has of a channel is always a contiguous beginning plu
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, fields, replace
-from datetime import timedelta
-from itertools import islice
 from typing import Any
 
-from custody.channels import attachments, deletions, owing, rounds, states, threads, trust, walk
-from custody.channels.blobs import NoBlob
+from custody.channels import attachments, deletions, paying, rounds, states, threads, trust, walk
 from custody.channels.crawl import Coverage
 from custody.channels.discord import BadToken, Gone, Unreadable
 from custody.channels.keeping import Kept, Live
 from custody.channels.mirror import (
-    HELD,
     POSTS_ONLY,
     Mirror,
     Request,
@@ -28,7 +23,6 @@ from custody.channels.mirror import (
     item_id,
     noted,
     number_of,
-    threads_under,
 )
 from custody.channels.snowflake import HIGHEST, parse
 from custody.channels.table import Table
@@ -36,9 +30,6 @@ from custody.channels.trust import PAGE
 from custody.model.errors import BadInput, CustodyError, LeaseLost, NotFound, Refused, Unavailable, Unsafe
 from custody.model.event import NewEvent
 from custody.model.item import Item
-
-PER_PAGE_OF_REMOVAL = 100
-ORPHANED = timedelta(days=1)  # before a blob that nothing names is taken for one that nobody wants
 
 
 class Hidden(Refused):
@@ -128,6 +119,8 @@ def page(mirror: Mirror, channel: int, table: Table, progress: Progress) -> Prog
     try:
         after = PHASES[progress.phase](mirror, item, live, kept, progress)
     except walk.Silent as silence:
+        settled = deletions.settle(mirror, item, live, kept, walk.Found())  # what an operator has spoken for
+        _written(mirror, settled)
         raise Hidden("it shows no messages at all", where=item.id, hint="may the bot read its history?") from silence
     except walk.Bad as bad:
         raise Unfit(f"a page is no answer: {bad}", where=item.id, hint="it is asked for again later") from bad
@@ -162,12 +155,7 @@ def _gaps(_: Mirror, __: Item, live: Live, kept: Kept, progress: Progress) -> Pr
 def _back(mirror: Mirror, item: Item, live: Live, kept: Kept, progress: Progress) -> Progress:
     """Over the newest again, and closer at what is missing there. If more was shown than we knew, we are not done."""
     known = kept.coverage
-    try:
-        found = walk.back(live, kept, mirror.look_back)
-    except walk.Silent:
-        settled = deletions.settle(mirror, item, live, kept, walk.Found())  # what an operator has spoken for
-        _written(mirror, settled)
-        raise
+    found = walk.back(live, kept, mirror.look_back)
     found.suspects |= {int(one) for one in item.detail.get("doubted", ())}
     walk.closer(live, kept, found)
     settled = deletions.settle(mirror, item, live, kept, found)
@@ -179,7 +167,7 @@ def _back(mirror: Mirror, item: Item, live: Live, kept: Kept, progress: Progress
     if not progress.fresh and rounds.is_due(mirror, item, known):
         cursor, denied = rounds.place(item)
         return replace(progress, phase=AGAIN, round=0, cursor=cursor, denied=denied)
-    return replace(progress, phase=OWED)
+    return replace(progress, phase=OWED, cursor=0)
 
 
 def _again(mirror: Mirror, item: Item, live: Live, kept: Kept, progress: Progress) -> Progress:
@@ -190,7 +178,7 @@ def _again(mirror: Mirror, item: Item, live: Live, kept: Kept, progress: Progres
     walk.closer(live, kept, found, most=PAGE)
     if there == rounds.OVER:
         rounds.ended(mirror, item, progress.denied)
-        return replace(progress, done=True)
+        return replace(progress, phase=OWED, cursor=0)
     stuck, often = there == progress.cursor, progress.round + 1 >= ROUND_PAGES
     if stuck or often or len(found.denied) > MANY:
         rounds.saved(mirror, item, there, progress.denied)
@@ -202,23 +190,19 @@ def _again(mirror: Mirror, item: Item, live: Live, kept: Kept, progress: Progres
 
 
 def _owed(mirror: Mirror, item: Item, live: Live, kept: Kept, progress: Progress) -> Progress:
-    """A page of what was fetched without its content, once it may be seen. A page that shows nothing pays nothing."""
-    channel = number_of(item)
-    if not owing.payable(mirror, channel):
-        return replace(progress, done=True)
-    page = live.page(after=owing.next_owed(mirror, channel) - 1)
-    if page.bad or not page.ids:
-        return replace(progress, done=True)
-    kept.keep(page, ())
-    return replace(progress, done=owing.paid(mirror, channel, page.ids, page.full))
+    """A page of what has to be fetched again. A page that shows nothing pays nothing."""
+    there = paying.step(mirror, number_of(item), live, kept, progress.cursor)
+    return replace(progress, done=True) if there is None else replace(progress, cursor=there)
 
 
 PHASES = (_forward, _gaps, _back, _again, _owed)
 
 
 def _note(mirror: Mirror, item: Item, kept: Kept) -> None:
-    """What came back though it was erased, and what could not be read, once each."""
+    """What came back though it was erased, what was mended, and what could not be read, once each."""
     events = [NewEvent(item.id, "came back", "warning", detail={"message": str(one)}) for one in kept.revived]
+    if kept.mended:
+        events.append(NewEvent(item.id, "mended", detail={"messages": [str(one) for one in kept.mended]}))
     unread = sorted(set(kept.unread))
     if unread and list(item.detail.get("unread", ())) != unread[:5]:
         events.append(NewEvent(item.id, "unreadable element", "warning", detail={"elements": unread[:5]}))
@@ -334,55 +318,3 @@ def review(mirror: Mirror, channel: int, message: int) -> Told:
 def _files_wanted(mirror: Mirror, channel: int) -> tuple[Request, ...]:
     """Files are a job of their own: no message waits for one."""
     return (Request("files", channel),) if attachments.anything_wanted(mirror, channel) else ()
-
-
-# --- Removing ---
-
-
-def begin_removal(mirror: Mirror, channel: int) -> Told:
-    """From now on nobody writes to it; its threads go as well."""
-    children = _threads_left(mirror, channel)
-    along = (noted(thread, removed_with=str(channel)) for thread in children)
-    requests = tuple(Request("remove", thread, why=f"its channel {channel} was removed") for thread in children)
-    return Told({}, (noted(channel, mirrored="removing"), *along), (), requests)
-
-
-def _threads_left(mirror: Mirror, channel: int) -> list[int]:
-    under = threads_under(mirror.store, channel)
-    return [one for one in under if (item := mirror.item(one)) and item.detail.get("mirrored") != "removed"]
-
-
-def remove_page(mirror: Mirror, channel: int) -> bool:
-    """Delete some of what we keep, from our own lists: it works after a kick as well. Answers whether there is more."""
-    if any(table.remove_some(PER_PAGE_OF_REMOVAL) for table in mirror.tables(channel)):
-        return True
-    left = list(islice(mirror.blobs.list(f"media/{channel}/"), PER_PAGE_OF_REMOVAL + 1))
-    for blob in left[:PER_PAGE_OF_REMOVAL]:
-        with suppress(NoBlob):
-            mirror.blobs.delete(blob.name)
-    return len(left) > PER_PAGE_OF_REMOVAL
-
-
-def removed(channel: int, why: str = "") -> Told:
-    event = NewEvent(item_id(channel), "removed", detail={"why": why} if why else {})
-    return Told({}, (noted(channel, mirrored="removed"),), (event,))
-
-
-# --- Clearing away ---
-
-
-def sweep(mirror: Mirror, channel: int) -> Told:
-    """Blobs that a crash in the middle of a split left behind, and files that one in the middle of an erasure did.
-
-    Fresh blobs may be a writer's that is at work now.
-    """
-    before = mirror.now() - ORPHANED
-    attachments.drop_orphans(mirror.blobs, channel, mirror.table(channel))
-    swept = [name for table in mirror.tables(channel) for name in table.sweep(before)]
-    event = NewEvent(item_id(channel), "swept", detail={"blobs": len(swept)})
-    return Told({"blobs": len(swept)}, events=(event,) if swept else ())
-
-
-def left_of(mirror: Mirror, channel: int) -> list[str]:
-    """Blobs that are still kept of a channel."""
-    return [blob.name for folder in HELD for blob in mirror.blobs.list(f"{folder}/{channel}/")]

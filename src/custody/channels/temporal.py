@@ -32,7 +32,7 @@ from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError
 from temporalio.worker import Worker
 
-from custody.channels import fetching, steps, work
+from custody.channels import fetching, removing, steps, work
 from custody.channels.discord import RateLimited
 from custody.channels.mirror import Mirror, Request, Told, checked, item_id
 from custody.channels.serving import ChannelConfig
@@ -186,10 +186,10 @@ def _remove(mirror: Mirror, channel: int, asked: Asked, counted: dict[str, int])
     if mirror.item(channel) is None:
         return Answer(True)
     if not counted:
-        return replace(_told(mirror, steps.begin_removal(mirror, channel)), done=False, progress={"pages": 1})
-    if steps.remove_page(mirror, channel):
+        return replace(_told(mirror, removing.begin_removal(mirror, channel)), done=False, progress={"pages": 1})
+    if removing.remove_page(mirror, channel):
         return Answer(False, {"pages": counted["pages"] + 1})
-    return _told(mirror, steps.removed(channel, asked.why))
+    return _told(mirror, removing.removed(channel, asked.why))
 
 
 STEPS: dict[str, Callable[[Mirror, int, Asked, dict[str, int]], Answer]] = {

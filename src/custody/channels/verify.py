@@ -50,6 +50,7 @@ class Verified:
     files: int
     sampled: int  # messages compared with the live channel
     findings: tuple[Finding, ...]
+    damaged: tuple[int, ...] | None = None  # messages; None if not all could be read
 
     @property
     def sound(self) -> bool:
@@ -64,9 +65,10 @@ def verify(
     findings = [*table.check(), *seen.of(blobs, channel).check()]
     if {finding.code for finding in findings} & UNREADABLE:
         return Verified(0, 0, 0, tuple(findings))
-    coverage, messages = Coverage.read(table.mark), 0
+    coverage, messages, damaged = Coverage.read(table.mark), 0, list[int]()
     for found in table.between():
         messages += not found.deleted_at
+        damaged += [found.id] if found.damaged else []
         if found.id > coverage.upto:
             findings.append(Finding("coverage.beyond", str(found.id)))
     findings += [Finding("gap", f"{gap.low}..{gap.high}") for gap in coverage.gaps]
@@ -77,7 +79,7 @@ def verify(
         for start in _starts(coverage, pages, random.Random(seed)):
             compared, live = _compare(discord, channel, table, coverage, start)
             sampled, findings = sampled + compared, findings + live
-    return Verified(messages, files, sampled, tuple(dict.fromkeys(findings)))
+    return Verified(messages, files, sampled, tuple(dict.fromkeys(findings)), tuple(damaged))
 
 
 def mend(mirror: Mirror, channel: int) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from custody.channels import fetching, owing, rounds, states, steps, threads, tiering, trust
+from custody.channels import fetching, owing, paying, removing, rounds, states, steps, threads, tiering, trust
 from custody.channels.crawl import Coverage
 from custody.channels.discord import BadToken, Gone, RateLimited, Unreadable
 from custody.channels.makers import ADD, FILES, MAKER_OF, REMOVE, REVIEW, SYNC
@@ -162,14 +162,14 @@ def remove(work: Work, mirror: Mirror) -> Outcome:
     channel = channel_of(work)
     if mirror.item(channel) is None:
         return Failed("channel.unknown", f"channel {channel} was never mirrored here")
-    begun = steps.begin_removal(mirror, channel)
+    begun = removing.begin_removal(mirror, channel)
     mirror.store.records.put(begun.items, agent=work.claim.holder)
     if _somebody_writes(mirror, channel):
         return Wait(BUSY_SECONDS, "a sync of this channel is just ending")
-    while steps.remove_page(mirror, channel):
+    while removing.remove_page(mirror, channel):
         if work.stopped:
             return Wait(0, "stopped between two pages; the next worker goes on")
-    told = steps.removed(channel, str(work.facts.get("why", "")))
+    told = removing.removed(channel, str(work.facts.get("why", "")))
     then = [job_of(request) for request in begun.requests]
     return Passed(items=told.items, events=told.events, then=then, forget=True)
 
@@ -223,6 +223,13 @@ def looked_around(mirror: Mirror) -> list[Request]:
     return due + listed
 
 
+DUE_BY_ITEM = {
+    "look_again": "some messages were not shown",
+    "erase_at": "some are to be erased",
+    paying.OWED_AT: "something is owed",
+}
+
+
 def _due_anyway(mirror: Mirror, item: Item) -> Request | None:
     """Whatever the channel says of itself: a second try, a second witness, or its round is due."""
     now, channel, trouble = mirror.store.now(), number_of(item), item.detail.get("trouble") or {}
@@ -233,7 +240,7 @@ def _due_anyway(mirror: Mirror, item: Item) -> Request | None:
         return Request("sync", channel, why=f"tried again: {trouble.get('what')}") if due else None
     if item.detail.get("mirrored") != "yes" or item.detail.get("kind") in POSTS_ONLY:
         return None
-    for name, why in (("look_again", "some messages were not shown"), ("erase_at", "some are to be erased")):
+    for name, why in DUE_BY_ITEM.items():
         if (then := item.detail.get(name)) and trust.moment(str(then)) <= now:
             return Request("sync", channel, why=why)
     if item.detail.get(owing.NO_INTENT) and owing.sees_content(mirror):
@@ -297,7 +304,7 @@ def sweep(mirror: Mirror) -> int:
     """Delete blobs that nothing names; answers how many."""
     swept = 0
     for item in kept(mirror.store):
-        told = steps.sweep(mirror, number_of(item))
+        told = removing.sweep(mirror, number_of(item))
         if told.events:
             mirror.store.records.put((), told.events, "sweep")
         swept += told.detail["blobs"]

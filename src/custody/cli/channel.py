@@ -10,15 +10,15 @@ from typing import Annotated
 
 import typer
 
-from custody.channels import seen, work
+from custody.channels import fetching, paying, seen, trust, work
 from custody.channels.asking import asking_of
 from custody.channels.crawl import Coverage
 from custody.channels.debts import SAID, Debts
-from custody.channels.mirror import EPOCH, POSTS_ONLY, Request, assets_of, channels, files_of, parent_of
+from custody.channels.mirror import EPOCH, POSTS_ONLY, Request, assets_of, channels, files_of, noted, parent_of
+from custody.channels.removing import ORPHANED
 from custody.channels.serving import open_mirror
 from custody.channels.snowflake import parse, time_of
 from custody.channels.standing import jobs_of, standing_of
-from custody.channels.steps import ORPHANED
 from custody.channels.table import Finding, Table
 from custody.channels.tiers import Verdict
 from custody.channels.verify import HARMLESS
@@ -148,11 +148,17 @@ _SAID = {
 @app.command()
 def gaps(channel: Channel, config: ConfigFile = None, store: StoreUrl = "", json: AsJson = False) -> None:
     """What is known to be missing, and what is owed: fetched, but not, or no longer, whole."""
-    with opened(config, store) as (_, settings):
+    with opened(config, store) as (handle, settings):
+        item = known(handle, work.checked(channel))
         coverage = Coverage.read(table_of(settings, channel).mark)
         owed = Debts.read(seen.of(blobs_of(settings), parse(channel)).mark).open()
+    trouble = item.detail.get("trouble") or {}
+    then = str(trouble.get("next") or item.detail.get(paying.OWED_AT) or "")
     if json:
-        running.emit(coverage)
+        debts = [
+            {"low": debt.next, "high": debt.high, "why": debt.why, "since": debt.since, "next": then} for debt in owed
+        ]
+        running.emit({"upto": coverage.upto, "gaps": coverage.gaps, "debts": debts, "next": then})
         return
     columns = {
         "after": lambda gap: max(gap.low, 0), "from": lambda gap: time_of(max(gap.low, 0)).strftime("%Y-%m-%d %H:%M"),
@@ -161,6 +167,8 @@ def gaps(channel: Channel, config: ConfigFile = None, store: StoreUrl = "", json
     running.table(columns, coverage.gaps, f"nothing is missing up to {coverage.upto}")
     for debt in owed:
         print(f"owed: {debt.next} to {debt.high}, since {debt.since}: {SAID.get(debt.why, debt.why)}")
+    if coverage.gaps or owed:
+        print(f"tried again at {then}" if then else "tried again with the next sync")
 
 
 @app.command()
@@ -219,6 +227,11 @@ def verify(
         found = verify_channel(
             blobs, parse(channel), table_of(settings, channel, blobs), None if posts else discord, pages
         )
+        overlay = seen.of(blobs, parse(channel), settings.channels.capacity)
+        if found.damaged is not None:
+            paying.recounted(overlay, found.damaged, trust.stamp(handle.now()))
+            if item.detail.get(fetching.LOST):
+                handle.records.put((noted(parse(channel), **{fetching.LOST: 0}),), (), running.me())
         told = {"mended": mended} if mend else {}
         told |= {"messages": found.messages, "files": found.files, "compared": found.sampled}
         outcome: Outcome = "success" if found.sound else "failure"

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from custody.channels import paying, seen, trust
 from custody.channels.mirror import checked
 from custody.channels.reader import Leaving, Shown
 from custody.channels.seen import written
@@ -104,6 +105,8 @@ def export(
             count = write_sqlite(messages, target, number, channel)
         else:
             count = write_pages(blobs, messages, target, number, leaving)
+        if leaving.damaged:
+            paying.note(seen.of(blobs, number, settings.channels.capacity), leaving.damaged, trust.stamp(handle.now()))
     print(f"{count} messages in {target}")
     if leaving.out:
         print(f"{len(leaving.out)} that were deleted there are kept and not in it")

@@ -70,7 +70,7 @@ def run(
         chores = Chores(handle, (chore,), handle.new_move(), tell)
         if until_idle:
             before = {one.item.id: one.state.word for one in all_standing(handle, mirror.blobs)}
-            finished = work_on()
+            finished = _lived_through(work_on)
             if finished:
                 chores.run(chore)
             _end(handle, mirror.blobs, before, finished)

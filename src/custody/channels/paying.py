@@ -1,0 +1,94 @@
+"""Paying what is owed, a page at a time: fetched again, it is read, seen with its content, or put in place of damage.
+
+What a page does not mend stays owed and is tried again later: a message that is damaged here and gone there is owed for
+ever, and told so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import timedelta
+from typing import Final
+
+from custody.channels import owing
+from custody.channels.debts import DAMAGED, UNREADABLE, VEIL, Debt, Debts
+from custody.channels.keeping import Kept, Live
+from custody.channels.mirror import Mirror, noted
+from custody.channels.table import Table
+from custody.channels.trust import Page
+
+OWED_AT: Final = "owed_at"  # on a channel's item: when what is owed is tried again
+AGAIN = timedelta(hours=6)
+
+
+def step(mirror: Mirror, channel: int, live: Live, kept: Kept, cursor: int) -> int | None:
+    """Fetch a page of the first debt from the cursor on; answers where to go on, None at the end."""
+    debt = next((one for one in _payable(mirror, channel) if one.high >= cursor), None)
+    if debt is None:
+        _over(mirror, channel)
+        return None
+    page = live.page(after=max(debt.next, cursor) - 1)
+    if page.bad or not page.ids:  # it pays nothing; what is behind it may still be had
+        return debt.high + 1
+    kept.keep(page, ())
+    upto = min(page.ids[-1], debt.high) if page.full else debt.high
+    _write(mirror, channel, debt, _paid_upto(mirror.table(channel), debt, page, upto) if cursor <= debt.next else -1)
+    return upto + 1
+
+
+def _paid_upto(table: Table, debt: Debt, page: Page, upto: int) -> int:
+    """How far a debt is paid by a page that was kept."""
+    if debt.why == UNREADABLE and page.unread:
+        return min((low for low, high in page.holes if high > debt.low), default=debt.next - 1)
+    if debt.why == DAMAGED:
+        return next((one.id - 1 for one in table.between(debt.next, upto + 1) if one.damaged), upto)
+    return upto
+
+
+def _payable(mirror: Mirror, channel: int) -> list[Debt]:
+    """What is owed and can be had now: content only with the intent."""
+    found = sorted(Debts.read(mirror.seen(channel).mark).open(), key=lambda debt: debt.next)
+    veiled = any(debt.why == VEIL for debt in found) and not owing.sees_content(mirror)
+    return [debt for debt in found if not (veiled and debt.why == VEIL)]
+
+
+def _write(mirror: Mirror, channel: int, debt: Debt, upto: int) -> None:
+    overlay = mirror.seen(channel)
+    debts = Debts.read(overlay.mark)
+    paid = debts.paid(debt, upto)
+    if paid != debts:
+        overlay.upsert([], paid.mark())
+
+
+def _over(mirror: Mirror, channel: int) -> None:
+    """Note when what is still owed is tried again, and that nothing is owed for want of the intent."""
+    item, debts = mirror.item(channel), Debts.read(mirror.seen(channel).mark).open()
+    detail = item.detail if item else {}
+    facts: dict[str, object] = {}
+    if detail.get(owing.NO_INTENT) and all(debt.why != VEIL for debt in debts):
+        facts[owing.NO_INTENT] = False
+    if debts or detail.get(OWED_AT):
+        facts[OWED_AT] = (mirror.now() + AGAIN).isoformat(timespec="microseconds") if debts else ""
+    if facts:
+        mirror.store.records.put([noted(channel, **facts)], agent="channels")
+
+
+def recounted(overlay: Table, damaged: Iterable[int], stamp: str) -> None:
+    """Write down what a look at every block found: what is damaged is owed, and what no longer is, is paid."""
+    wrong, debts = sorted(damaged), Debts.read(overlay.mark)
+    counted = debts
+    for debt in debts.open():
+        if debt.why == DAMAGED and not any(debt.next <= one <= debt.high for one in wrong):
+            counted = counted.paid(debt, debt.high)
+    if counted != debts:
+        overlay.upsert([], counted.mark())
+    note(overlay, wrong, stamp)
+
+
+def note(overlay: Table, damaged: Iterable[int], stamp: str) -> None:
+    """Write down that these are damaged: they are owed until they are mended."""
+    known = debts = Debts.read(overlay.mark)
+    for one in damaged:
+        debts = debts.owe(one, one, DAMAGED, stamp)
+    if debts != known:
+        overlay.upsert([], debts.mark())

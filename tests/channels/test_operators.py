@@ -1,0 +1,107 @@
+"""What an operator says about what is gone there, as commands: a policy, a belief, a disbelief, and the codes of runs."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from channels.desk import ids_of
+from channels.office import Office, office
+from channels.test_commands import QUICK, add
+from channels.test_reader import GONE, overlay
+from custody.channels.standins.world import Channel, World
+from custody.model.errors import Unavailable
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Iterator[Office]:
+    world = World(seed=41)
+    world.add(0, "reading-room", 240)
+    with office(tmp_path, world, QUICK) as here:
+        yield here
+
+
+def purge(here: Office, channel: Channel, ids: Sequence[int]) -> None:
+    """Deleted there; and looked for twice some time ago, which a test cannot wait for."""
+    for one in ids:
+        here.world.delete(channel, one)
+    overlay(here, channel.id).upsert([{"id": str(one), **GONE} for one in ids])
+
+
+def kept(here: Office, channel: Channel) -> int:
+    return sum(bool(one.versions) for one in here.table(channel.id).between())
+
+
+def run(here: Office, channel: Channel, code: int) -> str:
+    here.run("channel", "sync", str(channel.id))
+    return here.run("channel", "run", "--until-idle", code=code)
+
+
+def test_a_purge_waits_for_a_word_and_goes_with_it(here: Office, monkeypatch: pytest.MonkeyPatch) -> None:
+    channel = add(here)
+    number = str(channel.id)
+    purge(here, channel, ids_of(here.world, channel)[20:170])
+    assert "up to date" in run(here, channel, code=0)
+    assert kept(here, channel) == 240, "kept, unless somebody says otherwise"
+    assert "deleted is 'shred'" in here.run("channel", "deleted", number, "shred", "--why", "x", code=2)
+    here.run("channel", "deleted", number, "tombstone", "--why", "the law says so")
+    said = run(here, channel, code=1)
+    assert "150 messages are gone there, too many to erase without a word of yours" in said
+    assert "custody channel believe" in here.run("channel", "why", number).splitlines()[0]
+    assert json.loads(here.run("channel", "why", number, "--json"))["state"] == "brake"
+    assert kept(here, channel) == 240
+    monkeypatch.setattr("sys.stdin", io.StringIO("n\n"))
+    here.run("channel", "believe", number, "--why", "they cleaned up", code=1)
+    run(here, channel, code=1)
+    assert "150 messages" in here.run("channel", "believe", number, "--why", "they cleaned up", "--yes")
+    for _ in range(3):
+        here.run("channel", "sync", number)
+        here.run("channel", "run", "--until-idle")
+    assert kept(here, channel) == 90
+    assert "kept up to date" in here.run("channel", "why", number)
+
+
+def test_what_is_disbelieved_stays_and_is_shown(here: Office, tmp_path: Path) -> None:
+    channel = add(here)
+    number = str(channel.id)
+    purge(here, channel, ids_of(here.world, channel)[20:170])
+    here.run("channel", "deleted", number, "tombstone", "--why", "the law says so")
+    run(here, channel, code=1)
+    assert "150 messages" in here.run("channel", "disbelieve", number, "--why", "a raid", "--yes")
+    assert "up to date" in run(here, channel, code=0)
+    assert kept(here, channel) == 240
+    here.run("channel", "export", number, str(tmp_path / "a.jsonl"), "--jsonl")
+    assert (tmp_path / "a.jsonl").read_bytes().count(b'"deleted_there"') == 150
+
+
+def test_where_nothing_is_left_to_ask_only_a_word_erases(here: Office) -> None:
+    channel = add(here)
+    number = str(channel.id)
+    here.run("channel", "deleted", number, "tombstone", "--why", "the law says so")
+    for one in ids_of(here.world, channel):
+        here.world.delete(channel, one)
+    assert "it shows no messages at all" in run(here, channel, code=1)
+    assert kept(here, channel) == 240
+    assert "0 messages" in here.run("channel", "believe", number, "--why", "closed", "--yes")
+    run(here, channel, code=1)
+    assert kept(here, channel) == 240
+    assert "240 messages" in here.run("channel", "believe", number, "--unseen", "--why", "closed", "--yes")
+    for _ in range(3):
+        run(here, channel, code=1)
+    assert kept(here, channel) == 0
+    here.run("channel", "set-aside", number, "--why", "it is empty")
+    run(here, channel, code=0)
+
+
+def test_a_run_that_meets_a_service_out_of_order_says_come_again(here: Office, monkeypatch: pytest.MonkeyPatch) -> None:
+    def down(*_: object) -> None:
+        raise Unavailable("Discord says 503")
+
+    monkeypatch.setattr("custody.channels.runs.ask_for", down)
+    said = here.run("channel", "run", "--until-idle", code=75)
+    assert "Discord says 503" in said
+    assert "the next run goes on" in said

@@ -210,12 +210,16 @@ def test_what_it_makes_is_kept_when_it_went_well(home: Path, yard: Yard) -> None
     """
     kept = home / "pages" / "map-1"
     report = tried(home, yard, script, 'keep = "pages"')
-    assert report.facts == {"kept": str(kept), "made": ["more/x.txt", "page.txt"]}
+    assert report.ours == {
+        "kept": str(kept), "made": ["more/x.txt", "page.txt"],
+        "left_out": {"link": "a link", "pipe": "a pipe, a socket or a device"},
+    }, "told, not only left out"  # fmt: skip
     found = sorted(str(path.relative_to(kept)) for path in kept.rglob("*"))
     assert found == ["more", "more/x.txt", "page.txt"], "no link, and no pipe"
     assert (kept / "page.txt").read_text() == "the page of map-1\n"
     tried(home, yard, "echo new > page.txt; exit 1", 'keep = "pages"')
     assert (kept / "page.txt").read_text() == "the page of map-1\n", "a failure leaves what was there"
+    assert tried(home, yard, "true", 'keep = "pages"').ours == {"made": []}, "nothing is told as nothing"
     tried(home, yard, "echo new > new.txt", 'keep = "pages"')
     assert os.listdir(kept) == ["new.txt"], "replaced as a whole"
     assert os.listdir(home / "pages") == ["map-1"]

@@ -221,11 +221,11 @@ def test_a_settle_that_comes_too_late_is_refused_and_kept_aside(store: Store) ->
             job = store.queue.by_key("robot/r", "x")
             assert job
             _take_over(store, job.id)
-        report.note(by="someone")
+        report.note(found_by="someone")
 
     store.records.put([NewItem("x")])
     run(store, work)
-    assert [event.detail["told"] for event in orphans(store)] == [{"by": "someone"}]
+    assert [event.detail["told"] for event in orphans(store)] == [{"found_by": "someone"}]
 
 
 def _take_over(store: Store, job_id: int) -> None:

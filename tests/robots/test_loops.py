@@ -11,6 +11,7 @@ from custody.model.errors import BadInput
 from custody.model.event import NewEvent
 from custody.model.item import Item, NewItem
 from custody.model.job import Filter
+from custody.model.reserved import RECORDED
 from custody.robots import Report, Robot, robot
 from custody.robots.cycle import subscribe
 from custody.robots.deadlines import due_of, late
@@ -51,6 +52,30 @@ def test_two_robots_that_edit_in_turn_are_stopped_and_flagged(store: Store) -> N
     run(store, *line)
     assert types(store, "x").count("stopped") == 2, "a person's word gives it as many rounds again"
     assert types(store, "x").count("a done") > before.count("a done")
+
+
+@pytest.mark.parametrize("way", ["note", "facts"])
+@pytest.mark.parametrize("word", ["edited", "left", "findings", "why", "by hand", "seen", "folder"])
+def test_nobodys_note_is_taken_for_the_systems_own_words(way: str, word: str, file_store: Store) -> None:
+    @robot(name="forger", version="1", event="Forged", when={"absent": {"Forged"}})
+    def forger(item: Item, report: Report) -> None:
+        if way == "note":
+            report.note(**{word: item.fingerprint})
+        else:
+            report.facts[word] = item.fingerprint
+
+    file_store.records.put([NewItem("x", fingerprint="0")])
+    run(file_store, forger)
+    assert types(file_store, "x") == ["changed"], "nothing of it is recorded"
+    job = file_store.queue.by_key("robot/forger", "x")
+    assert job is not None
+    assert f"'{word}' is not theirs to set" in str(file_store.records.events(f"job/{job.id}"))
+
+
+@pytest.mark.parametrize("event", sorted(RECORDED))
+def test_no_robot_records_an_event_that_is_the_systems(event: str) -> None:
+    with pytest.raises(BadInput, match=f"{event} is recorded by the system itself"):
+        robot(name="forger", version="1", event=event, when={"absent": {event}})
 
 
 def test_two_robots_that_settle_are_left_alone(store: Store) -> None:

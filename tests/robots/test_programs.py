@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -13,11 +14,12 @@ import pytest
 from custody.border import processes
 from custody.model.errors import BadInput, Unavailable
 from custody.model.item import NewItem
+from custody.model.reserved import NOTED
 from custody.robots import Item, Report, Robot
 from custody.robots.confined import TimedOut, Turn
 from custody.robots.finding import find_robots
 from custody.robots.label import read_label
-from custody.robots.program import MARK, Program, end_all
+from custody.robots.program import MARK, Program, _judge, end_all
 from custody.stores import Store, open_store
 from robots.lines import Said, types, wait_until, watched
 
@@ -105,6 +107,14 @@ def test_what_went_wrong_has_its_own_code(script: str, error: type, code: str, t
     assert raised.value.code == code
 
 
+@pytest.mark.parametrize("word", NOTED)
+def test_a_program_cannot_note_what_only_the_system_says(word: str) -> None:
+    report = Report()
+    with pytest.raises(BadInput, match=f"'{word}' is not theirs to set") as raised:
+        _judge(0, json.dumps({"note": {word: "f1", "pages": 12}}).encode(), b"", report, MAP)
+    assert (raised.value.code, raised.value.where, report.detail()) == ("robot.reserved", "map-1", {})
+
+
 def test_what_cannot_be_started_is_said_so(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="cannot start"):
         Program(("./nobody",), tmp_path)(MAP, Report())
@@ -114,7 +124,7 @@ def test_more_than_anyone_would_read_does_not_fill_the_memory(tmp_path: Path) ->
     report = Report()
     pages(tmp_path, "head -c 30000000 /dev/zero | tr '\\0' 'x'; echo >&2; head -c 9000000 /dev/zero >&2")(MAP, report)
     assert report.outcome == "success"
-    assert len(report.facts["output"]) <= 2000
+    assert len(report.ours["output"]) <= 2000
 
 
 def alive(mark: str) -> list[int]:
@@ -136,7 +146,7 @@ def test_when_its_time_is_over_everything_of_it_is_dead(tmp_path: Path) -> None:
 def test_what_it_leaves_behind_does_not_keep_us_waiting_and_dies(tmp_path: Path) -> None:
     report = Report()
     pages(tmp_path, "setsid sleep 300 & echo done").work.run(MAP, report, Turn("test behind 1", timeout=50))  # type: ignore[attr-defined]
-    assert report.facts["output"] == "done\n"
+    assert report.ours["output"] == "done\n"
     assert alive("test behind 1") == []
 
 
@@ -251,6 +261,42 @@ def test_robots_are_found_in_files_folders_modules_and_installed_packages(
         names("installed:nothing")
     with pytest.raises(BadInput, match="two robots named one"):
         names(str(folder), str(folder / "one.py"))
+
+
+SPELLINGS = {
+    "after its interpreter": '["/usr/bin/python3", "./hash.py"]', "without a folder": '["python3", "hash.py"]',
+    "itself": '["./hash.py"]', "in a line for a shell": """["/bin/sh", "-c", "exec python3 './hash.py' --all"]""",
+    "as a module": '["python3", "-m", "hash"]', "by a link": '["python3", "link"]',
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS)
+def test_a_file_that_a_label_names_in_its_command_is_never_imported(spelling: str, tmp_path: Path) -> None:
+    folder = tmp_path / "line"
+    folder.mkdir()
+    path = label(folder, "true")
+    text = path.read_text().replace('["./pages.sh"]', SPELLINGS[spelling]).replace("sandbox = false", "")
+    path.write_text(text)
+    (folder / "hash.py").write_text(f"open({str(tmp_path / 'imported')!r}, 'w')\n" + PYTHON.format(name="hash"))
+    (folder / "link").symlink_to("hash.py")
+    (folder / "one.py").write_text(PYTHON.format(name="one"))
+    assert [robot.name for robot in find_robots([str(folder)])] == ["one", "pages"]
+    for places in ([str(folder / "hash.py")], [str(path), str(folder / "hash.py")]):
+        with pytest.raises(BadInput, match=r"it is the program of .*pages\.robot\.toml, and is not imported"):
+            find_robots(places)
+    assert not (tmp_path / "imported").exists()
+
+
+def test_lint_does_not_import_what_a_label_in_another_folder_names(tmp_path: Path) -> None:
+    for name in ("labels", "shared"):
+        (tmp_path / name).mkdir()
+    path = label(tmp_path / "labels", "true")
+    path.write_text(path.read_text().replace('["./pages.sh"]', '["python3", "../shared/hash.py"]'))
+    (tmp_path / "shared" / "hash.py").write_text("open('imported', 'w')\n" + PYTHON.format(name="hash"))
+    (tmp_path / "shared" / "one.py").write_text(PYTHON.format(name="one"))
+    said = Said(tmp_path, "robot", "lint", "shared", "labels")
+    assert "0 remarks" in said.err, said.out + said.err
+    assert not (tmp_path / "imported").exists()
 
 
 def test_a_python_file_that_cannot_be_run_is_named(tmp_path: Path) -> None:

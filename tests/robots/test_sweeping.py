@@ -94,7 +94,7 @@ from custody.robots import Item, Report, Trigger, robot
 
 @robot("first", "1", "A", Trigger(absent={"A"}))
 def first(item: Item, report: Report) -> None:
-    report.note(seen=True)
+    report.note(looked=True)
 """
 
 

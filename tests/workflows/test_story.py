@@ -159,6 +159,25 @@ def test_outputs_are_mounted_read_only_for_those_who_depend(desk: Desk) -> None:
     assert "book" in desk.log(revision, "use")
 
 
+def test_declared_outputs_that_are_no_files_or_were_never_made_are_told_in_the_log(desk: Desk) -> None:
+    text = """
+- name: make
+  script: mkdir -p dist void; echo book > dist/book.txt; ln -s /etc/passwd dist/link; mkfifo dist/pipe; printf made
+  outputs: [dist, "*.pdf", void]
+"""
+    revision = desk.commit({"_workflows/a.yaml": text})
+    desk.notify(revision)
+    desk.run()
+    assert desk.states("make", revision) == ["done"]
+    assert desk.log(revision, "make").splitlines() == [
+        "made",
+        "custody: 'dist/link' is declared as an output and was not kept: it is a link, not a file",
+        "custody: 'dist/pipe' is declared as an output and was not kept: it is a pipe, a socket or a device, not a file",
+        "custody: no file was made for the output '*.pdf'",
+        "custody: no file was made for the output 'void'",
+    ]
+
+
 def test_a_lost_hook_is_repaired_by_asking_the_repository(desk: Desk) -> None:
     for _ in range(3):
         desk.publish()

@@ -1,13 +1,14 @@
-"""The words in an item's detail that the system itself reads: no robot may set them.
+"""The words in an item's detail, and in an event's, that the system itself reads: no robot may set them.
 
 A robot, sandboxed or not, tells what it found out about an item in words of its own. Had it these as well, it would
-decide where an item is read from, whose turn comes first or what counts as mirrored. Each word stands here with who
-reads it; a test looks through the sources for words that are read and missing here.
+decide where an item is read from, whose turn comes first or what counts as mirrored; and in what it notes for the
+history, who is to blame for a loop, what a person did or why. Each word stands here with who reads it; a test looks
+through the sources for words that are read and missing here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from custody.model.errors import BadInput
 
@@ -17,7 +18,7 @@ FOLDER = "folder"
 """Never kept: a worker that sees the item's place tells the robot where that is while it works."""
 
 RESERVED: dict[str, str] = {
-    FOLDER: "the worker tells it, from the item's place",
+    FOLDER: "is told by the worker, from the item's place",
     PRIORITY: "says whose turn comes first",
     "place": "says where the item is",
     "types": "is a part of every item, told with each change",
@@ -28,11 +29,14 @@ RESERVED: dict[str, str] = {
     "node": "is ingest's: where it is stored",
     "files": "is ingest's",
     "archived": "is the channels'",
+    "believed": "is the channels'",
     "brake": "is the channels'",
     "deleted": "is the channels'",
+    "disbelieved": "is the channels'",
     "doubted": "is the channels'",
     "hint": "is the channels'",
     "look_again": "is the channels'",
+    "no_intent": "is the channels'",
     "round": "is the channels'",
     "set_aside": "is the channels'",
     "trouble": "is the channels'",
@@ -47,6 +51,46 @@ RESERVED: dict[str, str] = {
     "threads_upto": "is the channels'",
 }
 
+NOTED: dict[str, str] = {
+    **{word: RESERVED[word] for word in (FOLDER, PRIORITY, "place", "types", "fingerprint", "seen")},
+    "edited": "says which content a robot left, for the guard against loops",
+    "left": "says which content a robot left, for the guard against loops",
+    "rounds": "is the guard's against loops",
+    "robots": "is the guard's against loops",
+    "findings": "is how findings are told",
+    "warnings": "is how warnings are told",
+    "output": "is what a program printed",
+    "kept": "says where what a program made is kept",
+    "made": "says what a program made",
+    "left_out": "says what a program made and what was not kept",
+    "reason": "is shown as the event's reason",
+    "why": "is shown as the event's reason",
+    "wait": "is shown as the event's reason",
+    "state": "is a job's",
+    "facts": "is a job's",
+    "job": "is a task's",
+    "run": "is a task's",
+    "agent": "says who did it, and stands beside the event",
+    "by": "says who did it, and stands beside the event",
+    "robot": "says who did it, and stands beside the event",
+    "outcome": "stands beside the event",
+    "token": "stands beside the event",
+    "move": "stands beside the event",
+    "by hand": "says what a person did",
+    "overrides": "says what a person did",
+    "was": "says what a person did",
+    "withdrawn": "says what a person took back",
+    "withdraws": "says what a person took back",
+    "undoes": "says what a person took back",
+    "only": "says what a person took back",
+    "erased": "says what was erased",
+    "premis": "says where an event was taken over from",
+}
+"""In what a robot notes for the history."""
+
+RECORDED = frozenset({"changed", "described", "stopped", "withdrawn", "prioritised", "body-erased"})
+"""Types of events that the system records about items and reads again: no robot's."""
+
 
 def taken(words: Iterable[str]) -> list[str]:
     """Those of them that are the system's own."""
@@ -55,8 +99,17 @@ def taken(words: Iterable[str]) -> list[str]:
 
 def check_detail(words: Iterable[str], where: str, code: str = "item.reserved") -> None:
     """Refuse the first word that is not theirs to set."""
-    for word in taken(words):
+    _check(words, RESERVED, where, code)
+
+
+def check_note(words: Iterable[str], where: str, code: str) -> None:
+    """Refuse the first word with which a note would pass for what the system itself says in an event."""
+    _check(words, NOTED, where, code)
+
+
+def _check(words: Iterable[str], reserved: Mapping[str, str], where: str, code: str) -> None:
+    for word in sorted(set(words) & reserved.keys()):
         raise BadInput(
-            f"{word!r} is not theirs to set: it {RESERVED[word]}", code=code, where=where,
+            f"{word!r} is not theirs to set: it {reserved[word]}", code=code, where=where,
             hint="choose another word, such as one that begins with the robot's name",
         )  # fmt: skip

@@ -21,7 +21,7 @@ from custody.model.event import NewEvent, item_subject
 from custody.model.grant import NETWORK
 from custody.model.item import Item, NewItem
 from custody.model.outcome import Failed, Outcome, Passed, Wait
-from custody.model.reserved import check_detail
+from custody.model.reserved import check_detail, check_note
 from custody.model.trigger import admits
 from custody.robots import guard
 from custody.robots.confined import Interrupted, TimedOut, Turn, Yard
@@ -178,6 +178,7 @@ def _spared(store: Store, robot: Robot, item: Item) -> NewEvent | None:
 def _recorded(line: Line, work: Work, item: Item, report: Report) -> Outcome:
     if report.postponed:
         return Wait(*report.postponed)
+    check_note(report.facts, item.id, RESERVED_CODE)  # whichever way a robot noted it
     event = _event(line.robot, item, report)
     if work.lost:
         keep_orphan(line.store, event, work.job, f"the item was lost meanwhile ({work.stop_reason})")

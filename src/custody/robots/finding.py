@@ -1,15 +1,22 @@
-"""Finding robots: Python files, labels of programs, folders of both, installed modules, and entry points."""
+"""Finding robots: Python files, labels of programs, folders of both, installed modules, and entry points.
+
+A Python file is imported, as whoever runs this and outside of any sandbox. So labels are read first: a file that one
+of them names in its command (or in what it needs) is that program's own and is never imported.
+"""
 
 from __future__ import annotations
 
 import importlib
+import re
 import runpy
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from importlib.metadata import entry_points
+from itertools import pairwise
 from pathlib import Path
 
 from custody.model.errors import BadInput
 from custody.robots.label import SUFFIX, read_label
+from custody.robots.program import Program
 from custody.robots.robot import Robot
 
 GROUP = "custody.robots"
@@ -21,8 +28,10 @@ INSTALLED = "installed"
 def find_robots(places: Iterable[str]) -> list[Robot]:
     """Every robot in these places; two of one name are refused."""
     found: dict[str, Robot] = {}
+    places = list(places)
+    labels = {label: read_label(label) for label in _labels(places)}
     for place in places:
-        robots = list(_in(place))
+        robots = list(_in(place, labels))
         if not robots:
             raise BadInput(
                 f"there is no robot in {place}", code="robot.none", hint=f"a function under @robot(…), or *{SUFFIX}"
@@ -34,25 +43,64 @@ def find_robots(places: Iterable[str]) -> list[Robot]:
     return list(found.values())
 
 
-def _in(place: str) -> Iterator[Robot]:
+def _labels(places: Iterable[str]) -> list[Path]:
+    """Those that are asked for, and those that lie beside a Python file that is."""
+    found = [Path(place) for place in places if place.endswith(SUFFIX) and Path(place).is_file()]
+    for place in map(Path, places):
+        folder = place if place.is_dir() else place.parent if place.suffix == ".py" else None
+        if folder is not None and folder.is_dir():
+            found += [file for file in sorted(folder.iterdir()) if file.name.endswith(SUFFIX) and file.is_file()]
+    return found
+
+
+def _in(place: str, labels: Mapping[Path, Robot]) -> Iterator[Robot]:
     path = Path(place)
     if path.is_dir():
         for file in sorted(path.iterdir()):
-            if file.name.endswith((".py", SUFFIX)):
-                yield from _in_file(file)
+            if file.name.endswith(SUFFIX) or (file.suffix == ".py" and not _program_of(file, labels)):
+                yield from _in_file(file, labels)
     elif place.endswith((".py", SUFFIX)):
-        yield from _in_file(path)
+        if path.suffix == ".py" and (label := _program_of(path, labels)):
+            raise BadInput(
+                f"it is the program of {label}, and is not imported", code="robot.file", where=place,
+                hint=f"name {label}: then it runs as its label says",
+            )  # fmt: skip
+        yield from _in_file(path, labels)
     elif place == INSTALLED or place.startswith(f"{INSTALLED}:"):
         yield from _installed(place.removeprefix(INSTALLED).removeprefix(":"))
     else:
         yield from _in_module(place)
 
 
-def _in_file(path: Path) -> Iterator[Robot]:
+def _program_of(file: Path, labels: Mapping[Path, Robot]) -> Path | None:
+    """The label whose command names this file, by whatever path or link, alone or within a line for a shell."""
+    return next((label for label, robot in labels.items() if _names_it(robot.work, file)), None)
+
+
+def _names_it(work: object, file: Path) -> bool:
+    if not isinstance(work, Program):
+        return False
+    words = [*work.command, *(work.confined.needs if work.confined else ())]
+    for word in words:
+        for part in (word, *re.split(r"[\s;&|<>()'\"=]+", word)):
+            if part and "\0" not in part and _same(work.folder / part, file):
+                return True
+    module = work.folder / f"{file.stem}.py"
+    return any(pair == ("-m", file.stem) for pair in pairwise(words)) and _same(module, file)
+
+
+def _same(named: Path, file: Path) -> bool:
+    try:
+        return named.samefile(file)
+    except OSError:  # it is not there, or no path at all
+        return False
+
+
+def _in_file(path: Path, labels: Mapping[Path, Robot]) -> Iterator[Robot]:
     if not path.is_file():
         raise BadInput(f"there is no file {path}", code="robot.none")
     if path.name.endswith(SUFFIX):
-        yield read_label(path)
+        yield labels[path]
         return
     try:
         names = runpy.run_path(str(path))

@@ -11,11 +11,19 @@ import urllib.parse
 from collections.abc import Iterator
 from pathlib import Path
 
+from custody.border.sorts import sort_of
+
 LONGEST = 200
 
 
+def left_out(made: Path) -> dict[str, str]:
+    """What it made and what is not kept, each with what it is."""
+    found = {path.relative_to(made): sort_of(path) for path in sorted(made.rglob("*"))}
+    return {os.fsencode(name).decode("utf-8", "backslashreplace"): sort for name, sort in found.items() if sort}
+
+
 def keep(made: Path, kept: Path, item: str) -> list[str]:
-    """Move it to its place; the names of the files. Only files: a link or a pipe may lead anywhere."""
+    """Move it to its place; the names of the files, and of nothing else."""
     found = sorted(_files(made))
     if not found:
         return []

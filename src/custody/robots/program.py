@@ -35,9 +35,9 @@ from custody.border.text import read_json
 from custody.model.errors import BadInput, Unavailable
 from custody.model.item import Item
 from custody.model.job import Job
-from custody.model.reserved import check_detail
+from custody.model.reserved import check_detail, check_note
 from custody.robots.confined import Confinement, Said, TimedOut, Turn, Yard, run_confined
-from custody.robots.keeping import folder_name, keep
+from custody.robots.keeping import folder_name, keep, left_out
 from custody.robots.question import as_json, as_variables
 from custody.robots.robot import RESERVED_CODE, Report
 
@@ -85,8 +85,12 @@ class Program:
     def _conclude(self, said: Said, item: Item, report: Report, made: Path) -> None:
         _judge(*said, report, item)
         well = not report.findings and not report.postponed
-        if self.keep and well and (names := keep(made, self.keep, item.id)):
-            report.note(kept=str(self.keep / folder_name(item.id)), made=names[:MOST_NAMED])
+        if not self.keep or not well:
+            return
+        names, other = keep(made, self.keep, item.id), left_out(made)
+        report.ours |= {"kept": str(self.keep / folder_name(item.id))} if names else {}
+        report.ours |= {"made": names[:MOST_NAMED]}  # be it nothing: then what was kept before is still there
+        report.ours |= {"left_out": dict(list(other.items())[:MOST_NAMED])} if other else {}
 
     def _in_the_open(self, item: Item, turn: Turn, made: str) -> Said:
         variables = (
@@ -228,7 +232,7 @@ def _lines(said: bytes) -> Iterator[str]:
 
 def _hear(line: str, report: Report, item: Item) -> None:
     if not line.lstrip().startswith("{"):
-        report.note(output=f"{report.facts.get('output', '')}{line}\n"[:MOST_OUTPUT])
+        report.ours["output"] = f"{report.ours.get('output', '')}{line}\n"[:MOST_OUTPUT]
         return
     try:
         told = read_json(line, "its answer")
@@ -256,7 +260,8 @@ def _warning(told: dict[str, Any], report: Report, _: Item) -> None:
     report.warn(str(told["warning"]), str(told.get("reason", "")), **_rest(told, "warning", "reason", "code"))
 
 
-def _note(told: dict[str, Any], report: Report, _: Item) -> None:
+def _note(told: dict[str, Any], report: Report, item: Item) -> None:
+    check_note(told["note"], item.id, RESERVED_CODE)
     report.note(**told["note"])
 
 

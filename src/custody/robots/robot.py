@@ -19,7 +19,7 @@ from typing import Any
 from custody.engine.kinds import Backoff
 from custody.model.errors import BadInput
 from custody.model.item import Item, NewItem
-from custody.model.reserved import check_detail
+from custody.model.reserved import RECORDED, check_detail, check_note
 from custody.model.trigger import Trigger
 
 RESERVED_CODE = "robot.reserved"
@@ -33,6 +33,7 @@ class Report:
     findings: list[dict[str, Any]] = field(default_factory=list)
     warnings: list[dict[str, Any]] = field(default_factory=list)
     facts: dict[str, Any] = field(default_factory=dict)
+    ours: dict[str, Any] = field(default_factory=dict)  # what whoever runs it tells of the run, never the robot
     postponed: tuple[float, str] | None = None
     edited: NewItem | None = None
 
@@ -45,7 +46,9 @@ class Report:
         self.warnings.append({"code": code, "reason": reason, **more})
 
     def note(self, **facts: Any) -> None:
-        """Facts for the history."""
+        """Facts for the history, in words of its own: those that the system says itself in an event are refused
+        (`robot.reserved`)."""
+        check_note(facts, "a note", RESERVED_CODE)
         self.facts |= facts
 
     def postpone(self, seconds: float, why: str) -> None:
@@ -66,7 +69,7 @@ class Report:
         """What the event says; none of what was noted is left out, be it 0."""
         lists = {"findings": self.findings[:100], "warnings": self.warnings[:100]}
         told = {name: each for name, each in lists.items() if each}
-        return told | self.facts | ({"edited": self.edited.fingerprint} if self.edited else {})
+        return self.facts | told | self.ours | ({"edited": self.edited.fingerprint} if self.edited else {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +114,11 @@ def robot(
     for part, value in (("name", name), ("version", version), ("event", event)):
         if not value or "|" in value:
             raise BadInput(f"a robot needs a {part} without '|'", code="robot.label", where=f"robot {name or '?'}")
+    if event in RECORDED:
+        raise BadInput(
+            f"{event} is recorded by the system itself", code="robot.label", where=f"robot {name}",
+            hint="choose another event, such as one that says what the robot does",
+        )  # fmt: skip
 
     def label(work: Work) -> Robot:
         return _checked(Robot(name, version, event, trigger, work, **options))

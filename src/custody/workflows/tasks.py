@@ -10,6 +10,7 @@ from __future__ import annotations
 import fnmatch
 import os
 import shutil
+import stat
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -18,6 +19,7 @@ from typing import Any
 from custody.border.confinement import DISK, LEASE, LOST, MEMORY, NOT_STARTED, STOPPED, TIMEOUT, End
 from custody.border.egress import Permit
 from custody.border.sandbox import Running
+from custody.border.sorts import sort_of
 from custody.engine.work import Work
 from custody.model.errors import BadInput, NotFound, Refused, Unsafe
 from custody.model.event import NewEvent
@@ -47,6 +49,7 @@ from custody.workflows.window import Window
 BEAT_SECONDS = 0.2
 LEAVING_SECONDS = 1.0  # a worker that leaves has had its patience; soon after this its jobs are anybody's
 MOST_TOLD = 2_000
+MOST_LACKING = 100  # outputs that are named as lacking
 REASONS = {
     TIMEOUT: ("task.timeout", "it did not end within its time"),
     MEMORY: ("task.memory", "it used more memory than it may"),
@@ -170,7 +173,8 @@ def _conclude(work: Work, shop: Shop, recipe: dict[str, Any], running: Running, 
     if container := work.facts.get("container"):
         kept["container"] = {**container, "over": True}  # nobody on another machine need wait for it
     if end.ok:
-        left = _keep_outputs(place, folder / "outputs", recipe.get("outputs", []))
+        left, lacking = _keep_outputs(place, folder / "outputs", recipe.get("outputs", []))
+        _tell(log, lacking)
         kept |= {"left_at": shop.identity} if left else {}
         return Passed(told | {"outputs": left}, keep=kept, events=[_event(work, "success", told)])
     if end.reason in (STOPPED, LEASE):
@@ -200,19 +204,35 @@ def _event(work: Work, outcome: Any, detail: dict[str, Any]) -> NewEvent:
     return NewEvent(item, f"task {given['task']}", outcome, detail={**detail, "job": work.job.id, "run": given["run"]})
 
 
-def _keep_outputs(place: Path, into: Path, wanted: list[str]) -> list[str]:
-    """Copy what was declared: regular files only, never through a link."""
+def _keep_outputs(place: Path, into: Path, wanted: list[str]) -> tuple[list[str], list[str]]:
+    """Copy what was declared: regular files only, never through a link. Their names, and what is lacking, in words."""
     shutil.rmtree(into, ignore_errors=True)
-    left = []
+    left, lacking, met = [], [], set[str]()
     for path in sorted(place.rglob("*")) if wanted else []:
         name = path.relative_to(place).as_posix()
-        if path.is_symlink() or not path.is_file() or not any(_matches(name, pattern) for pattern in wanted):
+        matching = {pattern for pattern in wanted if _matches(name, pattern)}
+        if not matching or stat.S_ISDIR(path.lstat().st_mode):
+            continue
+        met |= matching
+        if sort := sort_of(path):
+            lacking.append(f"{as_text(name)!r} is declared as an output and was not kept: it is {sort}, not a file")
             continue
         target = into / name
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, target, follow_symlinks=False)
         left.append(as_text(name))
-    return left
+    return left, lacking + [f"no file was made for the output {each!r}" for each in wanted if each not in met]
+
+
+def _tell(log: Path, lacking: list[str]) -> None:
+    """At the end of the log, where its author looks for what it left."""
+    lines = lacking[:MOST_LACKING] + ([f"and {more} more"] if (more := len(lacking) - MOST_LACKING) > 0 else [])
+    if lines:
+        with log.open("a+b") as file:
+            said = file.tell() > 0
+            file.seek(-1 if said else 0, os.SEEK_END)
+            begun = file.read(1) not in (b"", b"\n")
+            file.write((b"\n" if begun else b"") + "".join(f"custody: {line}\n" for line in lines).encode())
 
 
 def _matches(name: str, pattern: str) -> bool:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from ipaddress import ip_network
 
 import pytest
 
@@ -35,6 +36,7 @@ class Out:
     looked_up: list[str] = field(default_factory=list)
     called: list[tuple[str, int]] = field(default_factory=list)
     far: list[socket.socket] = field(default_factory=list)
+    ours: Sequence[str] = ("93.184.216.1",)
 
     def __post_init__(self) -> None:
         egress = Egress("archive/book", tuple(self.granted), tuple(self.asked), self.rules)
@@ -43,7 +45,7 @@ class Out:
             self.told.append,
             resolve=self._resolve,
             dial=self._dial,
-            ours=lambda address: address == "93.184.216.1",
+            ours=lambda address: address in self.ours,
         )
 
     def _resolve(self, host: str, port: int) -> list[str]:
@@ -128,12 +130,54 @@ def test_a_name_that_leads_inside_is_not_called_and_the_answer_does_not_say_wher
 
 def test_what_the_configuration_opens_can_be_granted_and_only_that() -> None:
     rules = Rules(inner=("10.1.0.0/16",))
-    for place, code in {"10.1.2.3:443": "200", "10.2.2.3:443": "403", f"{PUBLIC}:443": "403"}.items():
-        out = Out(granted=["*:443", place], rules=rules)
+    for address, code in {"10.1.2.3": "200", "10.2.2.3": "403", PUBLIC: "200"}.items():
+        out = Out(rules=rules, names={"data.example.org": [address]})
         with out.line() as line:
-            line.sendall(connect(place))
-            assert line.recv(4096).decode().split(" ")[1] == code, place
-        assert out.looked_up == [], "an address is not looked up"
+            line.sendall(connect())
+            assert line.recv(4096).decode().split(" ")[1] == code, address
+
+
+NEVER = ["93.184.216.1", "10.1.0.2", "127.0.0.1", "0.0.0.0", "169.254.169.254", "168.63.129.16", "100.100.100.200",
+         "::1", "::", "fe80::1", "fd00:ec2::254", "::ffff:10.1.2.3", "64:ff9b::7f00:1"]  # fmt: skip
+
+
+@pytest.mark.proves("H3")
+@pytest.mark.parametrize("address", NEVER)
+def test_no_configuration_opens_the_machine_itself_or_the_metadata(
+    address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    everything = [ip_network("0.0.0.0/0"), ip_network("::/0")]
+    monkeypatch.setattr(Rules, "networks", lambda rules: everything)  # as if such a value had been taken
+    out = Out(names={"data.example.org": [address]}, ours=("93.184.216.1", "10.1.0.2"))
+    assert "X-Custody-Reason: egress.address" in out.says(connect())
+    assert out.called == []
+
+
+@pytest.mark.parametrize(
+    "place", [f"{PUBLIC}:443", "10.1.2.3:443", "127.0.0.1:443", "[::1]:443", "169.254.169.254:443"]
+)
+@pytest.mark.parametrize("granted", [True, False])
+def test_an_address_in_place_of_a_name_is_refused_as_such(place: str, granted: bool) -> None:
+    out = Out(granted=["*:443", place] if granted else [], rules=Rules(inner=("10.1.0.0/16",)))
+    said = out.says(connect(place))
+    assert "X-Custody-Reason: egress.address" in said
+    assert "in place of a host's name" in said
+    assert "custody archive grant" not in said, "no grant would help"
+    assert (out.looked_up, out.called) == ([], [])
+
+
+@pytest.mark.parametrize("place", ["localhost:443", "a.localhost:443", "nas:443"])
+def test_no_grant_is_named_that_could_not_be_given(place: str) -> None:
+    said = Out().says(connect(place))
+    assert "HTTP/1.1 403" in said
+    assert "custody archive grant" not in said
+
+
+def test_what_is_neither_asked_for_nor_granted_is_told_so() -> None:
+    said = Out(asked=["data.example.org:443"]).says(connect("files.example.org:443"))
+    assert "files.example.org:443 is neither asked for nor granted to book" in said
+    assert "`network` has to name it" in said
+    assert "custody archive grant book network files.example.org:443 --why" in said
 
 
 @pytest.mark.proves("H3")
@@ -196,9 +240,10 @@ def test_a_name_of_tls_is_read_whole_or_not_at_all() -> None:
         hello.server_name(hidden)
 
 
-def test_an_encrypted_name_is_refused() -> None:
+@pytest.mark.parametrize("kind", ["fe0d", "fe0a", "fe08", "ff02", "ffce"])
+def test_an_encrypted_name_is_refused(kind: str) -> None:
     first = bytearray(client_hello("data.example.org"))
-    extension = b"\xfe\x0d\x00\x01\x00"
+    extension = bytes.fromhex(kind) + b"\x00\x01\x00"
     length = int.from_bytes(first[3:5], "big")
     first[3:5] = (length + len(extension)).to_bytes(2, "big")
     first[6:9] = (int.from_bytes(first[6:9], "big") + len(extension)).to_bytes(3, "big")

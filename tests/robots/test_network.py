@@ -15,12 +15,14 @@ from custody.border.egress import Rules
 from custody.cli import running
 from custody.cli.robot import app
 from custody.engine import Serving, Settings, Worker
+from custody.model.errors import BadInput
 from custody.model.item import NewItem
 from custody.robots.confined import Yard
 from custody.robots.cycle import kinds, subscribe
 from custody.robots.label import read_label
 from custody.robots.sweeping import sweep
 from custody.stores import Store, open_store
+from rig import elsewhere
 from rig.need import need
 from robots.test_confined import CONNECT, label
 
@@ -44,7 +46,7 @@ def work(store: Store, path: Path, home: Path) -> None:
     robot = read_label(path)
     subscribe(store, [robot])
     sweep(store, robot)
-    with closing(Yard(home / "yard", network=Rules(inner=("127.0.0.0/8",)))) as yard:
+    with closing(Yard(home / "yard", network=Rules())) as yard:
         Worker(store, Serving(tuple(kinds(store, [robot], yard=yard))), Settings(1, 6.0)).run_until_quiet()
 
 
@@ -74,9 +76,12 @@ def test_a_robot_waits_until_what_it_asks_for_is_granted_and_says_so(home: Path,
     assert custody(home, "grants", "pages") == f"nothing is granted to pages: {ASKED} HOST --why …\n"
 
 
-def test_a_robot_with_a_grant_goes_there_and_nowhere_else(home: Path, store: Store) -> None:
+def test_a_robot_with_a_grant_goes_there_and_nowhere_else(
+    home: Path, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(*elsewhere.PATCH)
     with socket.create_server(("127.0.0.1", 0)) as server:
-        place = f"127.0.0.1:{server.getsockname()[1]}"
+        place = f"{elsewhere.HOST}:{server.getsockname()[1]}"
         store.grants.grant("robot/pages", "network", place, "ada", "a test")
         script = f"perl -e '{CONNECT}' {place}; perl -e '{CONNECT}' data.example.org:443"
         work(store, label(home, script, sandbox="network = true"), home)
@@ -101,3 +106,17 @@ def test_everything_is_granted_only_if_that_is_said(home: Path, store: Store, va
     assert store.grants.of("robot/pages", "network") == []
     custody(home, "grant", "pages", "network", value, "--why", "x", "--anything")
     assert len(store.grants.of("robot/pages", "network")) == 1
+
+
+@pytest.mark.parametrize("place", ["93.184.216.34", "127.0.0.1:80", "[::1]", "http://10.1.2.3"])
+def test_a_label_names_hosts_not_addresses(home: Path, place: str) -> None:
+    with pytest.raises(BadInput, match="in place of a host's name"):
+        read_label(label(home, "echo there", sandbox=f'network = ["{place}"]'))
+
+
+def test_withdrawing_from_a_robot_what_it_does_not_have_fails(home: Path, store: Store) -> None:
+    url = f"sqlite:///{home / 'custody.db'}"
+    words = ["withdraw", "pages", "network", "data.example.org", "--why", "x", "--store", url]
+    assert CliRunner().invoke(app, words).exit_code
+    store.grants.grant("robot/pages", "network", "data.example.org:443", "ada", "a test")
+    assert CliRunner().invoke(app, words).exit_code == 0

@@ -26,6 +26,7 @@ import pytest
 from custody.model.job import Filter
 from custody.workflows.makers import COMMIT_KIND, TASK_KIND
 from prove.plugin import Scaled, Tell
+from rig import elsewhere
 from rig.need import need
 from rig.svn import Repository
 from workflows.desk import Desk, sitting_at, until
@@ -33,11 +34,11 @@ from workflows.desk import Desk, sitting_at, until
 TASK = """
 - name: {name}
   depends: [{depends}]
-  network: ["127.0.0.1:{port}"]
+  network: ["witness.example.org:{port}"]
   shell: bash
   script: |
     exec 3<>/dev/tcp/127.0.0.1/3128
-    printf 'CONNECT 127.0.0.1:{port} HTTP/1.1\\r\\n\\r\\n' >&3
+    printf 'CONNECT witness.example.org:{port} HTTP/1.1\\r\\n\\r\\n' >&3
     read -r established <&3 && read -r nothing <&3
     echo "$CUSTODY_REVISION {name} begin" >&3
     sleep {seconds}
@@ -46,6 +47,8 @@ TASK = """
 """
 NEEDS = {"a": ["PREV"], "b": ["a"], "c": [], "d": ["PREV", "c"]}
 WORKERS = 3
+TESTS = Path(__file__).parents[1]
+MANAGER = "from rig import elsewhere; elsewhere.install(); from custody.cli import main; main()"
 Who = tuple[int, str]  # the revision and the task
 
 
@@ -128,8 +131,13 @@ def witness() -> Iterator[Witness]:
 
 
 def manager(home: Path, url: str) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "custody", "worker", "run", "--lease", "2", "--no-log", "--threads", "3"]
-    environment = {**os.environ, "CUSTODY_STORE": url, "CUSTODY_CONFIG": str(home / "custody.toml")}
+    command = [sys.executable, "-c", MANAGER, "worker", "run", "--lease", "2", "--no-log", "--threads", "3"]
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(TESTS),
+        "CUSTODY_STORE": url,
+        "CUSTODY_CONFIG": str(home / "custody.toml"),
+    }
     return subprocess.Popen(command, env=environment, cwd=home)
 
 
@@ -139,13 +147,13 @@ def test_killing_any_of_several_managers_loses_nothing_and_runs_nothing_twice_at
     tmp_path: Path, repository: Repository, postgres_url: str, scaled: Scaled[int], seed: int, tell: Tell
 ) -> None:
     need("bubblewrap")
-    (tmp_path / "custody.toml").write_text('[network]\ninner = ["127.0.0.0/8"]\n')
+    (tmp_path / "custody.toml").write_text("")
     (tmp_path / "profiles").mkdir()
     chance = random.Random(4 + seed)
     strikes, revisions = scaled(6, 60, 2_000), scaled(4, 40, 1_500)
     with sitting_at(postgres_url, repository, tmp_path) as desk, witness() as seen:
         port = seen.server.getsockname()[1]
-        desk.store.grants.grant("archive/proj", "network", f"127.0.0.1:{port}", "ada", "the witness")
+        desk.store.grants.grant("archive/proj", "network", f"{elsewhere.HOST}:{port}", "ada", "the witness")
         for number in range(revisions):
             desk.commit({"_workflows/a.yaml": _workflow(port), "n.txt": str(number)})
         managers = [manager(tmp_path, postgres_url) for _ in range(WORKERS)]

@@ -14,20 +14,26 @@ import pytest
 from typer.testing import CliRunner
 
 from custody.border.confinement import Engine
-from custody.border.egress import Rules, lacking, read_place
+from custody.border.egress import check_grant, command, lacking, read_named, read_place, waits_for
 from custody.cli.archive import app
 from custody.cli.doctor import examine
-from custody.model.errors import BadInput
-from custody.workflows import network
+from custody.model.errors import BadInput, Refused
+from custody.workflows import definition, network
+from rig import elsewhere
 from workflows.desk import Desk, until
 
 ASKED = "custody archive grant proj network"
-INNER = Rules(inner=("127.0.0.0/8",))
 CONNECT = """
     exec 3<>/dev/tcp/127.0.0.1/3128
     printf 'CONNECT {place} HTTP/1.1\\r\\n\\r\\n' >&3
     read -r said <&3; echo "$said"
 """
+
+
+@pytest.fixture(autouse=True)
+def servers_are_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before there is a desk, whose sandboxes begin early."""
+    monkeypatch.setattr(*elsewhere.PATCH)
 
 
 def workflow(asks: str, script: str = "echo there") -> dict[str, Any]:
@@ -61,7 +67,7 @@ def server() -> Iterator[tuple[str, list[socket.socket]]]:
                     return
 
         threading.Thread(target=take, daemon=True).start()
-        yield f"127.0.0.1:{listener.getsockname()[1]}", found
+        yield f"{elsewhere.HOST}:{listener.getsockname()[1]}", found
         listener.shutdown(socket.SHUT_RDWR)
     for wire in found:
         wire.close()
@@ -104,9 +110,8 @@ def test_an_archive_that_was_planned_before_this_was_looked_for_is_told_of_too(
 
 
 def test_a_task_goes_where_it_asks_and_is_granted_and_nowhere_else(one_desk: Desk) -> None:
-    one_desk.shop = replace(one_desk.shop, network=INNER)
     with server() as (place, taken):
-        other = f"127.0.0.1:{int(place.rpartition(':')[2]) + 1}"
+        other = f"{elsewhere.HOST}:{int(place.rpartition(':')[2]) + 1}"
         script = (
             CONNECT.format(place=place) + CONNECT.format(place=other) + CONNECT.format(place="data.example.org:443")
         )
@@ -124,7 +129,6 @@ def test_a_task_goes_where_it_asks_and_is_granted_and_nowhere_else(one_desk: Des
 
 
 def test_a_withdrawn_grant_cuts_a_running_task(one_desk: Desk) -> None:
-    one_desk.shop = replace(one_desk.shop, network=INNER)
     with server() as (place, taken):
         grant(one_desk, place)
         revision = one_desk.commit(workflow("true", CONNECT.format(place=place) + "\n    cat <&3; echo cut\n"))
@@ -138,6 +142,7 @@ def test_a_withdrawn_grant_cuts_a_running_task(one_desk: Desk) -> None:
 
 def test_a_grant_alone_opens_no_inner_network(one_desk: Desk) -> None:
     with server() as (place, taken):
+        place = place.replace(elsewhere.HOST, "inside.example.org")
         grant(one_desk, place)
         revision = one_desk.commit(workflow("true", CONNECT.format(place=place)))
         one_desk.notify(revision)
@@ -207,7 +212,116 @@ def test_the_rules_of_the_configuration_are_read_and_checked(tmp_path: Path) -> 
     file = tmp_path / "custody.toml"
     file.write_text('[network]\ninner = ["10.1.0.0/16"]\nconnections = 4\n')
     assert [str(each) for each in read(file).network.networks()] == ["10.1.0.0/16"]
-    for wrong in ('inner = ["10.1.0.1/16"]', "connections = 0", "connections = 201", 'connections = "x"', "iner = []"):
+    wrong_ones = ['inner = ["10.1.0.1/16"]', "connections = 0", "connections = 201", 'connections = "x"', "iner = []"]
+    for wrong in (*wrong_ones, 'inner = "10.1.0.0/16"', "inner = [5]", "inner = 5", "inner = true"):
         file.write_text(f"[network]\n{wrong}\n")
         with pytest.raises(BadInput):
             read(file)
+
+
+INNERS = {
+    "0.0.0.0/0": False, "::/0": False, "127.0.0.0/8": False, "127.0.0.1/32": False, "0.0.0.0/32": False, "::1/128": False,
+    "169.254.0.0/16": False, "169.254.169.254/32": False, "168.63.129.16/32": False, "fe80::/64": False, "fd00:ec2::254/128": False,
+    "64:ff9b::/96": False, "::ffff:10.0.0.0/104": False, "0.0.0.0/1": False,
+    "10.0.0.0/8": True, "192.168.1.7/32": True, "fd00::/8": True, "100.64.0.0/10": True,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("network", INNERS)
+def test_what_is_never_opened_cannot_be_configured(network: str, tmp_path: Path) -> None:
+    from custody.cli.config import read
+
+    file = tmp_path / "custody.toml"
+    file.write_text(f'[network]\ninner = ["{network}"]\n')
+    if INNERS[network]:
+        assert [str(each) for each in read(file).network.networks()] == [network]
+        return
+    with pytest.raises(BadInput, match="never opened"):
+        read(file)
+
+
+def test_inner_networks_are_a_list_and_that_is_said(tmp_path: Path) -> None:
+    from custody.cli.config import read
+
+    file = tmp_path / "custody.toml"
+    for wrong in ('"10.1.0.0/16"', "[5]", "[true]"):
+        file.write_text(f"[network]\ninner = {wrong}\n")
+        with pytest.raises(BadInput, match=r"network\.inner must be a list"):
+            read(file)
+
+
+@pytest.mark.parametrize("text", ["93.184.216.34", "127.0.0.1:8080", "[::1]", "http://10.1.2.3", "a.localhost"])
+def test_a_grant_and_a_definition_name_hosts_not_addresses(text: str, one_desk: Desk) -> None:
+    for read in (check_grant, read_named):
+        with pytest.raises(Refused) as refused:
+            read(text)
+        assert refused.value.code == "network.address"
+    assert custody_code(one_desk, "grant", "proj", "network", text, "--why", "x")
+    assert one_desk.store.grants.of("archive/proj", "network") == []
+    faults = definition.read({name: body.encode() for name, body in workflow(f'["{text}"]').items()}).faults
+    assert "in place of a host's name" in str(faults) or "the machine itself" in str(faults)
+
+
+def custody_code(desk: Desk, *words: str) -> int:
+    return CliRunner().invoke(app, [*words, "--store", desk.store.url]).exit_code
+
+
+def test_an_address_that_was_granted_before_can_be_withdrawn(one_desk: Desk) -> None:
+    grant(one_desk, "10.1.2.3:443")
+    assert custody_code(one_desk, "withdraw", "proj", "network", "10.1.2.3", "--why", "x") == 0
+    assert one_desk.store.grants.of("archive/proj", "network") == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("nobody", "network", "data.example.org"),
+        ("proj", "network", "data.example.org:8443"),
+        ("proj", "network", "dat.example.org"),
+        ("proj", "netwrok", "data.example.org"),
+        ("proj", "secret", "key"),
+    ],
+)
+def test_withdrawing_what_is_not_there_fails(words: tuple[str, ...], one_desk: Desk) -> None:
+    grant(one_desk, "data.example.org:443")
+    assert custody_code(one_desk, "withdraw", *words, "--why", "x")
+    assert one_desk.store.grants.of("archive/proj", "network") == ["data.example.org:443"]
+
+
+@pytest.mark.parametrize(
+    ("what", "taken", "left", "told"),
+    [
+        ("network", "data.example.org:22", "*.example.org:22", True),
+        ("network", "data.example.org:22", "*:22", True),
+        ("network", "*.example.org:22", "data.example.org:22", True),
+        ("network", "data.example.org:22", "data.example.org:443", False),
+        ("secret", "key@trunk", "key", True),
+        ("secret", "key@trunk", "key@t*", True),
+        ("secret", "key@trunk", "key@other", False),
+    ],
+)
+def test_withdrawing_says_what_still_keeps_it_open(
+    one_desk: Desk, what: str, taken: str, left: str, told: bool
+) -> None:
+    for value in (taken, left):
+        one_desk.store.grants.grant("archive/proj", what, value, "ada", "a test")
+    said = custody(one_desk, "withdraw", "proj", what, taken, "--why", "x")
+    assert (f"still open by another grant: {left}" in said) is told, said
+    said = custody(one_desk, "withdraw", "proj", what, taken, "--why", "x")
+    assert (f"which it has by {left}" in said) is told, said
+
+
+@pytest.mark.parametrize(
+    "asked", ["*", "http://*:8080", "*.example.org", "data.example.org:8443", "http://data.example.org"]
+)
+def test_the_words_that_are_named_for_a_grant_work_as_they_are(one_desk: Desk, asked: str) -> None:
+    import shlex
+
+    told = waits_for([str(read_place(asked))], [], "archive/proj")
+    named = told.partition("`")[2].rstrip("`")
+    assert named == command("archive/proj", str(read_place(asked)))
+    first, second, *words = shlex.split(named)
+    assert (first, second) == ("custody", "archive")
+    assert "*" not in named.replace(shlex.quote(str(read_place(asked))), "")
+    assert custody_code(one_desk, *words) == 0
+    assert waits_for([asked], one_desk.store.grants.of("archive/proj", "network"), "archive/proj") == ""

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable, Sequence
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 
 from custody.model.errors import BadInput, Refused, Unavailable
 
@@ -59,6 +59,41 @@ _SPECIAL_V6 = tuple(
         "3ffe::/16",  # the 6bone, given back
     )
 )
+
+NEVER: tuple[Network, ...] = tuple(
+    ip_network(network)
+    for network in (
+        "0.0.0.0/8",  # this host
+        "127.0.0.0/8",  # loopback
+        "169.254.0.0/16",  # link-local; metadata of most clouds
+        "100.100.100.200/32",  # Alibaba's metadata
+        "168.63.129.16/32",  # Azure's wire server
+        "192.0.0.192/32",  # Oracle's metadata
+        "224.0.0.0/4",  # multicast
+        "240.0.0.0/4",  # reserved, broadcast
+        "::/96",  # nothing, loopback, IPv4 in an old disguise
+        "::ffff:0:0/96",  # IPv4 in disguise, as are the next four
+        "64:ff9b::/96",
+        "64:ff9b:1::/48",
+        "2001::/32",
+        "2002::/16",
+        "fd00:ec2::254/128",  # Amazon's metadata
+        "fd20:ce::254/128",  # Google's metadata
+        "fe80::/10",  # link-local
+        "ff00::/8",  # multicast
+    )
+)
+"""What no configuration opens for a sandbox: the machine itself, its neighbours on the wire, a cloud's metadata."""
+
+
+def never_opened(network: Network) -> Network | None:
+    """What stands against opening this network as a whole. One address of it that stays closed does not."""
+    for closed in NEVER:
+        if closed.version == network.version and network.overlaps(closed):
+            single = closed.num_addresses == 1
+            if not single or network.num_addresses == 1:
+                return closed
+    return None
 
 
 def allowed(address: Address, networks: Sequence[Network] = (), forbidden: Sequence[Network] = ()) -> bool:

@@ -25,7 +25,6 @@ _ANY_PORT = Policy(schemes=frozenset({"http"}), ports=frozenset(range(1, 65536))
 @dataclass(frozen=True, slots=True)
 class Request:
     place: Place
-    literal: bool = False  # the host is an address
     head: bytes = b""  # what is said to the server; nothing where bytes are only passed on
     length: int = 0  # of what follows the head
 
@@ -39,10 +38,10 @@ def read_request(head: bytes) -> Request:
     method, target = words[0].decode(), words[1].decode()
     fields = [_field(line) for line in lines]
     if method == "CONNECT":
-        host, port, literal = read_authority(target, target)
+        host, port, _ = read_authority(target, target)
         if port is None:
             raise _bad("it names no port")
-        return Request(Place(host, port), literal is not None)
+        return Request(Place(host, port))
     if method not in _METHODS:
         raise _bad("its method is not one that is passed on")
     return _plain(method, target, fields)
@@ -64,7 +63,7 @@ def _plain(method: str, target: str, fields: list[tuple[bytes, bytes]]) -> Reque
     lines += [name + b": " + value for name, value in kept]
     lines += [b"Content-Length: " + said] if b"content-length" in names else []
     head = b"\r\n".join([*lines, b"Connection: close", b"", b""])
-    return Request(Place(url.host, url.port, plain=True), url.literal is not None, head, int(said))
+    return Request(Place(url.host, url.port, plain=True), head, int(said))
 
 
 def _field(line: bytes) -> tuple[bytes, bytes]:

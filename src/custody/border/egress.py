@@ -98,23 +98,43 @@ def waits_for(asked: Asked, granted: Sequence[str], subject: str) -> str:
         return ""
     name = subject.partition("/")[2]
     if missing == [ANY] and asked is True:
-        return f"it asks for the network, and nothing of it is granted to {name}: `{command(subject)} HOST --why …`"
+        return f"it asks for the network, and nothing of it is granted to {name}: `{command(subject)}`"
     others = f" (and {len(missing) - 1} more)" if len(missing) > 1 else ""
-    return (
-        f"it asks for {missing[0]}{others}, and nobody has granted that to {name}: "
-        f"`{command(subject)} {missing[0]} --why …`"
-    )
+    return f"it asks for {missing[0]}{others}, and nobody has granted that to {name}: `{command(subject, missing[0])}`"
 
 
-def command(subject: str) -> str:
-    """The words by which something is granted to it."""
+def command(subject: str, value: str = "HOST") -> str:
+    """The words by which it is granted, as a shell takes them."""
+    from shlex import quote
+
     sort, _, name = subject.partition("/")
-    return f"custody {sort} grant {name} network"
+    anything = " --anything" if value.removeprefix("http://").partition(":")[0] == ANY else ""
+    return f"custody {sort} grant {quote(name)} network {quote(value)}{anything} --why …"
+
+
+def read_named(text: str) -> Place:
+    """A place as it is granted or asked for from now on: one that a grant can open."""
+    place = read_place(text)
+    must_be_named(place)
+    return place
+
+
+def must_be_named(place: Place) -> None:
+    """Refuse what no grant opens: an address can be anybody's tomorrow, and `localhost` is the machine itself."""
+    if ":" in place.host or place.host.rpartition(".")[2].isdigit():
+        raise Refused(
+            f"{place}: an address stands in place of a host's name", code="network.address",
+            hint="name a host, not an address; an inner one can be named in the machine's list of hosts",
+        )  # fmt: skip
+    if place.host.rpartition(".")[2] == "localhost":
+        raise Refused(
+            f"{place} is the machine itself, which no grant opens", code="network.address", hint="name another host"
+        )
 
 
 def check_grant(value: str, anything: bool = False) -> str:
     """What is written down for it; the same for all ways to say the same."""
-    place = read_place(value)
+    place = read_named(value)
     if place.host == ANY and not anything:
         raise Refused(
             "that is every host there is", code="network.anything", where=value,
@@ -143,15 +163,27 @@ class Rules:
             raise BadInput(f"network.connections is at most {MOST_CONNECTIONS}", code="config.value")
 
     def networks(self) -> list[Network]:
+        hint = 'such as inner = ["10.1.0.0/16"]'
+        if not isinstance(self.inner, list | tuple) or not all(isinstance(each, str) for each in self.inner):
+            raise BadInput("network.inner must be a list of networks, each a text", code="config.value", hint=hint)
         if not self.inner:
             return []
         from ipaddress import ip_network
 
+        from custody.border.addresses import never_opened
+
         try:
-            return [ip_network(each) for each in self.inner]
-        except (TypeError, ValueError) as error:
-            hint = 'such as inner = ["10.1.0.0/16"]'
+            found = [ip_network(each) for each in self.inner]
+        except ValueError as error:
             raise BadInput(f"network.inner: {error}", code="config.value", hint=hint) from error
+        for network in found:
+            if closed := never_opened(network):
+                raise BadInput(
+                    f"network.inner: {network} holds {closed}, which is never opened", code="config.value",
+                    hint="the machine itself, link-local addresses and a cloud's metadata stay closed: "
+                    f"name the networks that are meant, {hint}",
+                )  # fmt: skip
+        return found
 
     @property
     def bytes_out(self) -> int:

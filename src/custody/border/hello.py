@@ -9,7 +9,8 @@ from __future__ import annotations
 from custody.model.errors import BadInput
 
 MOST = 32 << 10
-_HANDSHAKE, _CLIENT_HELLO, _SERVER_NAME, _ENCRYPTED_HELLO = 22, 1, 0, 0xFE0D
+_HANDSHAKE, _CLIENT_HELLO, _SERVER_NAME = 22, 1, 0
+_HIDING = frozenset({*range(0xFE08, 0xFE0E), 0xFF02, 0xFFCE})  # encrypted hellos, their drafts, the name alone before
 
 
 class Unfinished(Exception):
@@ -32,7 +33,7 @@ def server_name(data: bytes) -> str:
         if kind in seen:
             raise _bad("says something twice")
         seen.add(kind)
-        if kind == _ENCRYPTED_HELLO:
+        if kind in _HIDING:
             raise _bad("hides the host's name")
         if kind == _SERVER_NAME:
             found = _host(body)

@@ -10,6 +10,7 @@ One proxy serves one sandbox: it need not be told who asks. `wayout.py` runs it 
 from __future__ import annotations
 
 import encodings.idna  # noqa: F401 -- looked for when the first name is looked up, where there are no files any more
+import shlex  # noqa: F401 -- and this when the first grant is named
 import socket
 import threading
 import time
@@ -18,9 +19,9 @@ from contextlib import suppress
 from ipaddress import ip_address
 
 from custody.border import asking, hello
-from custody.border.addresses import Resolver, system_resolver, vouched
+from custody.border.addresses import NEVER, Resolver, system_resolver, vouched
 from custody.border.asking import Request
-from custody.border.egress import TLS, Egress, Place, command, read_place
+from custody.border.egress import TLS, Egress, Place, command, must_be_named, read_place
 from custody.border.pumping import Pipe, Silent, pump
 from custody.model.errors import CustodyError, Refused, Unavailable
 
@@ -130,13 +131,19 @@ class Proxy:
             self._pass_all(line, far, asked, rest)
 
     def _must_be_granted(self, place: Place) -> None:
+        _must_be_a_name(place)
+        lacks = bool(self._asked) and not _covered(place, self._asked)
         if not _covered(place, self._granted):
-            name = self._egress.subject.partition("/")[2]
-            raise Refused(
-                f"{place} is not granted to {name}", code="egress.host",
-                hint=f"an operator can: `{command(self._egress.subject)} {place} --why …`",
-            )  # fmt: skip
-        if self._asked and not _covered(place, self._asked):
+            name, how = self._egress.subject.partition("/")[2], f"`{command(self._egress.subject, str(place))}`"
+            if lacks:
+                what, hint = (
+                    "neither asked for nor granted",
+                    f"`network` has to name it, and an operator to grant it: {how}",
+                )
+            else:
+                what, hint = "not granted", f"an operator can: {how}"
+            raise Refused(f"{place} is {what} to {name}", code="egress.host", hint=hint)
+        if lacks:
             raise Refused(f"{place} is not asked for", code="egress.host", hint="`network` has to name it")
 
     def _connected(self, asked: Request) -> socket.socket:
@@ -151,16 +158,13 @@ class Proxy:
     def _judged(self, asked: Request) -> list[str]:
         host = asked.place.host
         try:
-            answers = [host] if asked.literal else self._resolve(host, asked.place.port)
-            found = vouched(host, answers, self._inner)
+            found = vouched(host, self._resolve(host, asked.place.port), self._inner, NEVER)
         except Refused as error:  # which says where it leads, and that is not for everybody
             raise _inside(asked.place) from error
         except CustodyError as error:
             raise Unavailable(f"{host}: {error.message}", code="egress.connect") from error
-        for address in found:
-            opened = any(ip_address(address) in network for network in self._inner)
-            if not opened and (asked.literal or self._ours(address)):
-                raise _inside(asked.place)
+        if any(self._ours(address) for address in found):  # whatever the configuration opens
+            raise _inside(asked.place)
         return found
 
     def _pass_all(self, line: _Line, far: socket.socket, asked: Request, rest: bytes) -> None:
@@ -191,7 +195,7 @@ class Proxy:
                 if len(data) > hello.MOST:
                     raise Refused("its first words have no end", code="egress.tls") from None
                 data += _piece(wire, until)
-        if name != ("" if asked.literal else asked.place.host):
+        if name != asked.place.host:
             hint = "the name in TLS must be the one that was asked for"
             raise Refused(f"{asked.place} was asked for, and another host meant", code="egress.tls", hint=hint)
         return data
@@ -299,5 +303,17 @@ def _budget(what: str) -> Refused:
 def _inside(place: Place) -> Refused:
     return Refused(
         f"{place} leads to a place that is not public", code="egress.address",
-        hint="no grant opens that: an operator names the network as `inner` in the [network] part of custody.toml",
+        hint="no grant opens that: an operator names the network as `inner` in the [network] part of custody.toml; "
+        "the machine itself, link-local addresses and a cloud's metadata stay closed even so",
     )  # fmt: skip
+
+
+def _must_be_a_name(place: Place) -> None:
+    """Refuse what no grant can open, so that none is named."""
+    try:
+        must_be_named(place)
+    except Refused as error:
+        raise Refused(error.message, code="egress.address", hint=error.hint) from error
+    if "." not in place.host:
+        hint = "no grant opens that: name the host with its domain"
+        raise Refused(f"{place} is no host with its domain", code="egress.host", hint=hint)

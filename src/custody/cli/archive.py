@@ -282,6 +282,7 @@ def grant(
 def withdraw(name: Name, what: What, value: Value, why: Why, store: StoreUrl = "") -> None:
     """Let them have it no longer."""
     with opened(store) as handle:
+        Archives(handle).get(name)
         grants.take_back(handle, f"archive/{name}", what, value, why)
 
 

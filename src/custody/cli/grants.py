@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from fnmatch import fnmatchcase
 from typing import Annotated
 
 import typer
 
-from custody.border.egress import check_grant
+from custody.border.egress import check_grant, read_place
 from custody.cli import running
 from custody.cli.when import ago
-from custody.model.errors import BadInput
+from custody.model.errors import BadInput, NotFound
 from custody.model.grant import NETWORK, REPOSITORY, SECRET, Grant
 from custody.stores import Store
 from custody.workflows import secrets
@@ -35,10 +36,8 @@ OF_ROBOTS: Mapping[str, Check] = {NETWORK: lambda *_: None}
 
 def give(store: Store, subject: str, what: str, value: str, why: str, *, anything: bool = False) -> None:
     """Grant it, if that is something which can be granted to such a one."""
-    sort, _, name = subject.partition("/")
-    checks = OF_ARCHIVES if sort == "archive" else OF_ROBOTS
-    if what not in checks:
-        raise BadInput(f"{what!r} cannot be granted to {subject}", code="grant.what", hint=", ".join(checks))
+    name = subject.partition("/")[2]
+    checks = _checks(subject, what)
     checks[what](store, name, value)
     if what == NETWORK:
         value = check_grant(value, anything)
@@ -47,10 +46,36 @@ def give(store: Store, subject: str, what: str, value: str, why: str, *, anythin
 
 
 def take_back(store: Store, subject: str, what: str, value: str, why: str) -> None:
+    """Withdraw it, and say what else still gives it; what was not granted is an error, since it is a slip."""
     name = subject.partition("/")[2]
-    value = check_grant(value, anything=True) if what == NETWORK else value
+    _checks(subject, what)
+    value = str(read_place(value)) if what == NETWORK else value
     done = store.grants.withdraw(subject, what, value, running.me(), why)
-    print(f"{name} no longer has {what} {value} ({why})" if done else f"{name} did not have {what} {value}")
+    rest = store.grants.of(subject, what)
+    still = ", ".join(each for each in rest if _gives(what, each, value))
+    if not done:
+        hint = f"what it has: {', '.join(rest)}" if rest else f"it has no {what} at all"
+        also = f", which it has by {still}" if still else ""
+        raise NotFound(f"{value} was not granted to {name} as {what}{also}", code="grant.none", hint=hint)
+    print(f"{name} no longer has {what} {value} ({why})")
+    if still:
+        print(f"still open by another grant: {still}")
+
+
+def _checks(subject: str, what: str) -> Mapping[str, Check]:
+    checks = OF_ARCHIVES if subject.startswith("archive/") else OF_ROBOTS
+    if what not in checks:
+        raise BadInput(f"{what!r} cannot be granted to {subject}", code="grant.what", hint=", ".join(checks))
+    return checks
+
+
+def _gives(what: str, grant: str, value: str) -> bool:
+    """Does a grant that is left give it, or a part of it?"""
+    if what == NETWORK:
+        one, other = read_place(grant), read_place(value)
+        return one.covers(other) or other.covers(one)
+    (name, _, branches), (taken, _, branch) = grant.partition("@"), value.partition("@")
+    return what == SECRET and name == taken and (not branches or not branch or fnmatchcase(branch, branches))
 
 
 def tell(found: Sequence[Grant], now: int, as_json: bool, nothing: str) -> None:

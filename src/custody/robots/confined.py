@@ -37,7 +37,7 @@ from custody.border.confinement import (
     Mount,
     Spec,
 )  # fmt: skip
-from custody.border.egress import Permit, Rules, read_place
+from custody.border.egress import Permit, Rules, read_named
 from custody.border.output import ERR, OUT
 from custody.border.roots import NO_ROOTS, Root, Roots, ours
 from custody.border.sandbox import Available, Running, Sandboxes, available
@@ -301,6 +301,6 @@ def confinement(given: Mapping[str, Any] | bool, where: str) -> Confinement | No
 
 def _places(given: list[Any], where: str) -> tuple[str, ...]:
     try:
-        return tuple(str(read_place(str(each))) for each in given)
+        return tuple(str(read_named(str(each))) for each in given)
     except CustodyError as error:
         raise BadInput(f"sandbox.network: {error.message}", code="robot.label", where=where, hint=error.hint) from error

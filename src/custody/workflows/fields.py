@@ -17,8 +17,8 @@ from zoneinfo import ZoneInfo
 
 from cronsim import CronSim, CronSimError
 
-from custody.border.egress import read_place
-from custody.model.errors import CustodyError
+from custody.border.egress import read_named
+from custody.model.errors import CustodyError, Refused
 from custody.workflows.reading import Faults, Listing, Node, Spot, Table, Text
 from custody.workflows.task import (
     COMMIT,
@@ -218,7 +218,9 @@ def network(fields: Fields, node: Node) -> bool | tuple[str, ...]:
 def _place(fields: Fields, node: Node) -> str:
     value = text(fields, node)
     try:
-        return str(read_place(value))
+        return str(read_named(value))
+    except Refused as error:
+        raise Wrong(node, error.message, error.hint) from None
     except CustodyError:
         hint = "true, false or a list of HOST, HOST:PORT, http://HOST and *.DOMAIN"
         raise Wrong(node, f"{value!r} is not a host", hint) from None

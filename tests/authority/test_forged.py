@@ -224,6 +224,13 @@ def test_a_bulk_action_that_nobody_asked_for_is_not_carried_out(stage: Store, by
     must_be_refused(stage, [job], "nobody whose rights are known")
 
 
+def test_a_bulk_action_from_before_anybody_was_asked_is_not_carried_out(stage: Store) -> None:
+    job = stage.queue.submit_one(NewJob("bulk", GOOD["bulk"][1]), Acting("", "director")).id
+    stage.db.write(lambda tx: execute(tx, f"update job set created = 1 where id = {job}"))
+    assert drain(stage, "bulk") == []
+    must_be_refused(stage, [job], "nobody whose rights are known")
+
+
 def test_a_row_that_names_nobody_is_worked_on_only_if_it_is_older_than_the_names(stage: Store) -> None:
     new = stage.queue.submit_one(NewJob("robot/x", {"item": "a"}, key="a"), Acting("", "somebody")).id
     assert drain(stage, "robot/x") == []

@@ -62,6 +62,15 @@ def test_children_and_what_follows_are_made_on_the_same_behalf(store: Store) -> 
     assert (one(store, "child").by, one(store, "next").by) == (ADA.by, ADA.by)
 
 
+def test_what_follows_from_a_job_that_is_older_than_the_names_is_the_programs(store: Store) -> None:
+    store.queue.submit_one(NewJob("parcel"), Acting("", "an old version"))
+    claim = take(store)[0]
+    assert claim.job.by == ""
+    store.queue.keep(claim, {"a": 1}, {"a": 1}, [NewJob("child")], claim.holder)
+    settle(store, claim, then=[NewJob("next")], by=claim.job.by)
+    assert (one(store, "child").by, one(store, "next").by) == ("system", "system")
+
+
 def test_a_robot_wakes_on_nobodys_behalf_but_the_programs(store: Store) -> None:
     subscribe(store, [robot("looker", "1", "looked", Trigger(absent=frozenset({"looked"})))(lambda item, report: None)])
     store.records.put([NewItem("a"), NewItem("b")], agent="ada")

@@ -11,6 +11,7 @@ from custody.model.errors import BadInput, NotFound, Refused
 from custody.stores import Store, open_store
 from custody.web.rights import ROLES, is_smaller
 from custody.web.tokens import DAY, SESSION_SECONDS, Granting, Tokens, hashed, looks_right, new_secret
+from stores.acts import execute
 from stores.clock import HandClock
 
 
@@ -228,6 +229,16 @@ def test_a_token_is_never_widened(store: Store, roles: list[str], collections: l
         tokens.narrow(made.id, Granting(roles, collections, archives), "root")
     assert error.value.code == "token.wider"
     assert tokens.get(made.id).roles == ("operator",)
+
+
+def test_a_token_that_was_a_worker_in_one_collection_is_not_widened_by_having_been_one(store: Store) -> None:
+    tokens = Tokens(store)
+    made, _ = tokens.create("wk", ["submitter@maps"])
+    store.db.write(lambda tx: execute(tx, f"update token set was = 'worker' where id = {made.id}"))
+    with pytest.raises(Refused) as error:
+        tokens.narrow(made.id, Granting(["submitter"]), "root")
+    assert error.value.code == "token.wider"
+    assert tokens.narrow(made.id, Granting(["submitter@maps"]), "root").roles == ("submitter@maps",)
 
 
 @pytest.mark.parametrize("role", ROLES)

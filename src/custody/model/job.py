@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from custody.model.acting import Acting
+from custody.model.acting import SYSTEM, Acting
 from custody.model.errors import BadInput
 from custody.model.event import Event, NewEvent
 from custody.model.graph import Edge
@@ -168,8 +168,8 @@ class Claim:
 
     @property
     def acting(self) -> Acting:
-        """Whoever holds a job acts on its behalf."""
-        return Acting(self.job.by, self.holder)
+        """Whoever holds a job acts on its behalf; for one that is older than the names, as the program itself."""
+        return Acting(self.job.by or SYSTEM, self.holder)
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,7 +221,7 @@ class Change:
 
     @property
     def acting(self) -> Acting:
-        return Acting(self.by, self.agent)
+        return Acting(self.by or SYSTEM, self.agent)
 
 
 @dataclass(frozen=True, slots=True)

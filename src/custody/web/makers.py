@@ -17,7 +17,7 @@ _WORD: Final = Optional(text(500))
 
 def _somebody_asked(store: Any, job: Job) -> str:
     """A person or a program with a name of its own, whose rights can be looked up: no schedule, and not the program."""
-    if job.by and not job.by.startswith(("token:", "oidc:", "cli:", "demo:")):
+    if not job.by.startswith(("token:", "oidc:", "cli:", "demo:")):
         return "nobody whose rights are known asked for it"
     within = job.payload["filter"].get("collection", "")
     return "" if job.collection == within else "it is not in the collection that it would change"

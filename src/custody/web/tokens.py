@@ -294,7 +294,8 @@ def _check(granting: Granting) -> None:
 
 def _must_be_less(old: Token, to: Granting) -> None:
     """Nothing in `to` that the token did not give before: whoever should get more gets another token."""
-    before = (*old.roles, *((old.was,) if old.was else ()))
+    submitting = [role.partition(IN) for role in old.roles if role.partition(IN)[0] == "submitter"]
+    before = (*old.roles, *(f"{old.was}{at}{within}" for _, at, within in submitting if old.was))
     for role in to.roles:
         if not any(_is_less(role, more) for more in before):
             raise Refused(

@@ -136,7 +136,9 @@ class Client:
             return  # a need was deleted meanwhile
         self.acknowledged.add(made.id)
         if new.key and not new.key.startswith("mail"):
-            assert self.keys.setdefault(new.key, made.id) == made.id, f"E7 two jobs for the key {new.key}"
+            assert self.keys.setdefault(f"{new.collection} {new.key}", made.id) == made.id, (
+                f"E7 two jobs for the key {new.key}"
+            )
 
     def _invent(self, jobs: Sequence[Job]) -> NewJob:
         rng, fields = self.rng, dict[str, Any]()

@@ -65,7 +65,7 @@ def test_a_refusal_that_cannot_be_written_down_stops_nobody(store: Store, troubl
     submit(store)
     (claim,) = store.queue.claim(["parcel|queued||"], "ann", 30)
     work = Work(claim, store.queue)
-    change = run(Kind("parcel", passes), work, 0.5, "move-1")
+    change = run(Kind("parcel", passes), work, 0.5, "move-1", store)
     assert change is not None
     store.queue.release([claim])
     troubled.before = lambda verb: Unavailable("away") if verb == "write" else None
@@ -79,7 +79,7 @@ def settle_together(store: Store, troubled: Troubled, outcomes: Sequence[Outcome
     kind = Kind("parcel", lambda work: outcomes[jobs.index(work.job.id)])
     settler = Settler(Store.over("troubled", troubled), Serving((kind,)), lambda *_: None, lambda work: None)
     works = [Work(claim, store.queue) for claim in store.queue.claim(["parcel|queued||"], "ann", 30, len(jobs))]
-    changes = [(work, run(kind, work, 0.5, f"move-{work.job.id}")) for work in works]
+    changes = [(work, run(kind, work, 0.5, f"move-{work.job.id}", store)) for work in works]
     settler.settle([Finished(work, change) for work, change in changes if change])
     return [store.queue.get(job) for job in jobs]
 
@@ -156,7 +156,7 @@ def test_work_that_was_stopped_while_it_waited_for_its_turn_is_not_begun(
     work = Work(claim, store.queue)
     work.stop(reason)
     kind = Kind("parcel", handler, confirm_dead=lambda job: done.append("looked for survivors"))
-    assert run(kind, work, 0.5, "move") is None
+    assert run(kind, work, 0.5, "move", store) is None
     assert done == ([] if work.lost else ["looked for survivors"])
 
 

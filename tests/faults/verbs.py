@@ -22,6 +22,9 @@ class VerbDatabase(ABC):
         self._db = db
         self.dialect, self.bell = db.dialect, db.bell
 
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._db, name)
+
     @abstractmethod
     def verb(self, act: Callable[[], T]) -> T:
         """One write, all or nothing."""

@@ -24,6 +24,7 @@ from custody.stores import Store
 from custody.workflows import inside
 from custody.workflows.archives import Archives, Kept
 from custody.workflows.calling import unless
+from custody.workflows.limits import LIMITS, Limits
 from custody.workflows.makers import COMMIT_MAKER, QUICK_MAKER, RUN_MAKER, TASK_MAKER
 from custody.workflows.notify import reconcile
 from custody.workflows.planning import commit
@@ -48,6 +49,9 @@ class WorkflowConfig:
     engine: str = "podman"  # or docker: runs tasks that name an image
     images: Sequence[str] = ()  # patterns of the images that tasks may name, e.g. ["localhost/*"]
     adopt: float = 120.0  # seconds that a container may live on after its worker was killed
+    checkout_files: int = LIMITS.files  # of one working copy, folders counted too
+    checkout_bytes: int = LIMITS.bytes
+    checkout_depth: int = LIMITS.depth  # of its folders
 
 
 def open_shop(store: Store, config: WorkflowConfig, home: Path, network: Rules | None = None) -> Shop:
@@ -61,6 +65,7 @@ def open_shop(store: Store, config: WorkflowConfig, home: Path, network: Rules |
     return Shop(
         store, sandboxes, work, kept, works, _client(work), secrets, _identity(work), containers.engine(config.engine),
         tuple(config.images), float(config.adopt), network or Rules(),
+        Limits(config.checkout_files, config.checkout_bytes, config.checkout_depth),
     )  # fmt: skip
 
 

@@ -28,6 +28,7 @@ from custody.stores import Store
 from custody.workflows import images, network
 from custody.workflows.archives import Archives, Kept
 from custody.workflows.inside import SOCKET
+from custody.workflows.limits import LIMITS, Limits
 from custody.workflows.makers import task_key
 from custody.workflows.pausing import paused_by
 from custody.workflows.planning import find_task
@@ -60,6 +61,7 @@ class Shop:
     images: Sequence[str] = ()  # patterns of those that are allowed
     adopt: float = 120.0  # seconds that a container may live without a worker
     network: Rules = field(default_factory=Rules)  # for those that have a way out
+    limits: Limits = LIMITS  # of a working copy
 
     def folder(self, job: Job) -> Path:
         """Each part is one part of a path, or there is no folder: whoever only looks has not held the job against its
@@ -121,7 +123,7 @@ def prepare(
     place.mkdir(parents=True)
     archive = Archives(shop.store).opened(work.payload["archive"])
     until = time.monotonic() + EXPORT_SECONDS
-    archive.export(work.payload["revision"], place, lambda: 0 if work.stopped else until - time.monotonic())
+    archive.export(work.payload["revision"], place, lambda: until - time.monotonic(), shop.limits)
     script = str(recipe.get("script", ""))
     # A folder, not its files: a worker that takes over opens a window of its own in it.
     shutil.copy2(shop.client, window.place.with_name("custody"))

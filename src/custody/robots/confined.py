@@ -253,7 +253,8 @@ def _watched(running: Running, turn: Turn, stop: threading.Event) -> End:
     while (end := running.wait(BEAT_SECONDS)) is None:
         if stop.is_set():
             return running.stop(0)
-        running.confirm(turn.trusted(), turn.permit.news() if turn.permit else None)
+        until = turn.trusted()
+        running.confirm(until, turn.permit.leave(until) if turn.permit else None)
     return end
 
 

@@ -87,7 +87,9 @@ def _fill(site: Path) -> None:
 def test_an_ordinary_user_has_the_same_way_out(as_ordinary_user: OutBox, outside: Outside) -> None:
     asked = {"granted": f"{CURL} https://data.example.org/hello", "not": f"{CURL} https://files.example.org/hello"}
     asked |= {"direct": DIRECT, "loopback": f"{DIRECT.rpartition(' ')[0]} http://127.0.0.1:8080/hello"}
-    script = "set +e\n" + "\n".join(f"{words} >{name} 2>{name}.err; echo $? >{name}.code" for name, words in asked.items())
+    script = "set +e\n" + "\n".join(
+        f"{words} >{name} 2>{name}.err; echo $? >{name}.code" for name, words in asked.items()
+    )
     _, printed = as_ordinary_user.run(script, network=way(DATA))
     said = {name: (as_ordinary_user.work / name).read_text() for name in asked}
     codes = {name: int((as_ordinary_user.work / f"{name}.code").read_text()) for name in asked}

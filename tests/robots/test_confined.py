@@ -278,9 +278,7 @@ def counted(store: Store) -> bool:
 
 
 @pytest.mark.kills
-def test_a_worker_that_is_killed_leaves_nothing_that_its_successor_does_not_end(
-    home: Path
-) -> None:
+def test_a_worker_that_is_killed_leaves_nothing_that_its_successor_does_not_end(home: Path) -> None:
     url = f"sqlite:///{home / 'custody.db'}"
     label(home, f"test -e /inputs/item/go && exit 0; {NAP} & setsid {NAP} & wait")
     command = [sys.executable, "-m", "custody", "robot", "run", "pages.robot.toml", "--lease", "3", "--store", url]
@@ -364,7 +362,9 @@ def test_nobody_can_take_a_robots_folder_away_beforehand(home: Path, monkeypatch
 def test_no_name_in_a_folder_for_everybody_can_be_known_beforehand() -> None:
     """Those of `tempfile` are made new, and refused if they are there."""
     source = Path(sandboxes.__file__).parents[1]
-    found = [path for path in source.rglob("*.py") if re.search(r"gettempdir|mktemp\b|environ.*TMPDIR", path.read_text())]
+    found = [
+        path for path in source.rglob("*.py") if re.search(r"gettempdir|mktemp\b|environ.*TMPDIR", path.read_text())
+    ]
     assert found == []
 
 

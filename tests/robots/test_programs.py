@@ -318,7 +318,9 @@ NAMES = [
 VERBS = ["lint", "why hash map-1 --load", "dry-run hash --load"]
 
 
-@pytest.mark.parametrize(("name", "verb"), [*((name, "run --once") for name in NAMES), *(("pwn.hash", verb) for verb in VERBS)])
+@pytest.mark.parametrize(
+    ("name", "verb"), [*((name, "run --once") for name in NAMES), *(("pwn.hash", verb) for verb in VERBS)]
+)
 def test_by_no_name_is_a_labelled_program_imported(marked: Path, name: str, verb: str) -> None:
     said = Said(marked, "robot", *verb.split(), name)
     assert not (marked / "imported").exists()

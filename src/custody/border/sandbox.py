@@ -32,8 +32,9 @@ from typing import Any
 
 from custody.border import bwrap, cgroup, containers, output, processes, seccomp
 from custody.border.confinement import LOST, End, Limits, Mount, Spec, check_name, engine_from
-from custody.border.deadman import GRANTED, now, write_file
+from custody.border.deadman import GRANTED, write_file
 from custody.border.egress import FRESH_SECONDS, Leave
+from custody.border.gate import clock as now
 from custody.border.launch import MARK
 from custody.border.nursery import Nursery
 from custody.border.output import Chunk

@@ -94,7 +94,7 @@ def obstacle(work: Work, shop: Shop, kept: Kept, recipe: dict[str, Any]) -> Outc
     if hold := paused_by(shop.store, kept.name):
         return Wait(PATIENCE, f"{kept.name} was paused by {hold.who} while this was planned: {hold.why}")
     if not_granted := permit(shop, kept.name).waits_for(recipe.get("network", False)):
-        return Wait(PATIENCE, not_granted)
+        return Wait(PATIENCE, not_granted, until=f"an operator grants it: {not_granted.rpartition(': ')[2]}")
     if recipe.get("image"):
         if hindered := images.obstacle(work, shop, recipe):
             return hindered

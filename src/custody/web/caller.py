@@ -68,6 +68,11 @@ class Caller:
         """Its roles as a token keeps them."""
         return tuple(sorted({*self.roles, *(f"{role}{IN}{name}" for role, name in self.also)}))
 
+    @property
+    def worth(self) -> tuple[tuple[str, ...], frozenset[str] | None, frozenset[str]]:
+        """All that it gives: whoever has another is asked anew who they are."""
+        return self.granted, self.collections, self.archives
+
     def where(self, right: str) -> frozenset[str] | None:
         """The collections in which it has this right for everything; None for all."""
         return self._where({role for role, has in ROLES.items() if right in has.rights})

@@ -163,6 +163,9 @@ select {token_columns} from token
 where (id = :id or (identity <> '' and identity = :identity and login is null)) and revoked is null and expires > :now
 order by id desc limit 1
 
+-- name: last_login
+select {token_columns} from token where identity = :identity and identity <> '' and login is null order by id desc limit 1
+
 -- name: tokens
 select {token_columns} from token where login is null order by id
 

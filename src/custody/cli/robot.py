@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import csv
 import os
-import signal
 import socket
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from types import FrameType
 from typing import Annotated, Any
 
 import typer
@@ -22,6 +20,7 @@ from custody.cli import robot_acts, robot_grants, running
 from custody.cli.config import find
 from custody.cli.configured import ConfigFile
 from custody.cli.running import AsJson, StoreUrl
+from custody.cli.stopping import stop_on_signals
 from custody.cli.storage import open_roots, roots_of
 from custody.cli.when import ago, moment
 from custody.model.errors import NotFound, Unavailable
@@ -90,7 +89,7 @@ def run(
             subscribe(opened, robots)
             serving = decided(Serving(tuple(kinds(opened, robots, held, once, yard)), tuple(chores(opened, robots))))
             worker = Worker(opened, serving, Settings(threads, lease), tally)
-            _stop_on_signals(worker.stop)
+            stop_on_signals(worker.stop)
             held.keep(worker.stop)
             if once:
                 for robot in robots:
@@ -128,14 +127,6 @@ def _leases(url: str, store: Store, lease: float) -> Iterator[tuple[Leases, Leas
 
     with ZooKeeperLeases.open(url, lease) as leases:
         yield leases, leases.passing()
-
-
-def _stop_on_signals(stop: Callable[[], None]) -> None:
-    def ask(_signal: int, _frame: FrameType | None) -> None:
-        stop()
-
-    signal.signal(signal.SIGTERM, ask)
-    signal.signal(signal.SIGINT, ask)
 
 
 @app.command("list")

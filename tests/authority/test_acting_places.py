@@ -74,7 +74,7 @@ def test_a_bulk_action_has_the_name_and_the_rights_of_its_asker(door: Door) -> N
     carry_out(door.store)
     done = [found for found in door.store.queue.list() if found.kind == "precious"]
     assert {found.state for found in done} == {"cancelled"}
-    assert {door.store.records.events(f"job/{found.id}")[-1].agent for found in done} == {"ada"}
+    assert {door.store.records.events(f"job/{found.id}")[-1].agent for found in done} == {"ada (token:1)"}
 
 
 def test_a_bulk_action_whose_askers_right_ended_does_nothing(door: Door) -> None:

@@ -25,6 +25,7 @@ from custody.web.tokens import Tokens
 from custody.workflows.archives import Archives
 
 SOME = 5
+FOREIGN = "archive.foreign"
 
 
 def whose_findings(store: Store) -> Iterator[Finding]:
@@ -144,3 +145,9 @@ def _repositories(store: Store) -> Iterator[Finding]:
                 yield Finding("warning", what, join(words))
         except CustodyError:
             continue  # it cannot be reached: `custody archive list` says so
+    for group in store.queue.failures():
+        if group.code == FOREIGN:
+            what = (
+                f"{group.count} of {group.kind} failed since the repository is not ours: once that is granted, resume"
+            )
+            yield Finding("warning", what, f"custody job resume --cause {FOREIGN}")

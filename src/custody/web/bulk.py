@@ -137,7 +137,7 @@ def carry_out(work: Work, store: Store, machines: Machines) -> Outcome:
         if caller is None:
             why = f"the right of {name_of(work.job.by)} has ended; what was done stays done"
             return Failed("bulk.right", why, keep=_facts(after, done, refused, told))
-        operator = Operator(store, machines, caller.name)
+        operator = Operator(store, machines, caller.agent)
         for job in jobs:
             if work.stopped:
                 return Wait(0.1, "stopped half-way", keep=_facts(after, done, refused, told))

@@ -36,7 +36,13 @@ class Caller:
     @property
     def acting(self) -> Acting:
         """Who acts when this caller has something done."""
-        return Acting(f"{self.identity}/{self.name}", self.name)
+        return Acting(f"{self.identity}/{self.name}", self.agent)
+
+    @property
+    def agent(self) -> str:
+        """As the history names it: with the token, since the next one may be called the same. Somebody whom an issuer
+        vouched for, or who is alone with a demo, has a name that says who it is."""
+        return f"{self.name} ({self.identity})" if self.identity.startswith("token:") else self.name
 
     @property
     def seen(self) -> frozenset[str] | None:

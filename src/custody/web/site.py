@@ -120,7 +120,7 @@ class Site:
         )  # fmt: skip
 
     def operator(self, caller: Caller) -> Operator:
-        return Operator(self.store, self.machines, caller.name)
+        return Operator(self.store, self.machines, caller.agent)
 
     def demo_caller(self) -> Caller:
         return Caller(

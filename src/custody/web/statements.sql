@@ -112,7 +112,9 @@ select coalesce(max(id), 0) from job
 select coalesce(max(id), 0) from event
 
 -- fragment: web_event_fits
-((:type = '' or type = :type) and (:outcome = '' or outcome = :outcome) and (:agent = '' or agent = :agent)
+-- An agent by its name, or by its name alone where it acted with a token.
+((:type = '' or type = :type) and (:outcome = '' or outcome = :outcome)
+and (:agent = '' or agent = :agent or substr(agent, 1, length(:agent) + 8) = :agent || ' (token:')
 and (:first = '' or (subject >= :first and subject < :last)))
 
 -- name: web_walk_events

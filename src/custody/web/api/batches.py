@@ -150,7 +150,7 @@ def update_report(request: Request, batch: Number, given: Why) -> Response:
     """Tell the depositor what has changed since the last report."""
     site, caller = site_of(request), caller_of(request)
     found = deposits.get(site, caller, batch)
-    ask_for_update(site.store, found, caller.name)
+    ask_for_update(site.store, found, caller.agent)
     return _now(site, found.id)
 
 
@@ -161,7 +161,7 @@ def delete(request: Request, batch: Number, why: Text = "") -> Response:
     found = deposits.get(site, caller, batch)
     if not why.strip():
         raise BadInput("say why, for the history", code="action.why", where="why")
-    count = delete_batch(site.store, found, caller.name, why.strip(), site.options.world)
+    count = delete_batch(site.store, found, caller.agent, why.strip(), site.options.world)
     site.glance.forget()
     return formats.as_json({"batch": batch, "jobs": count, "deleted": True})
 

@@ -31,6 +31,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from custody.border import processes
+from custody.border.gathering import Allowance
 from custody.border.text import read_json
 from custody.model.errors import BadInput, Unavailable
 from custody.model.item import Item
@@ -49,6 +50,8 @@ MOST_OUTPUT = 2_000
 DEATH_WITHIN = 10.0
 TICK = 0.5
 MOST_NAMED = 100
+MOST_KEPT = 65_536
+"""MiB, of a program that no sandbox limits."""
 ONCE = Turn()
 
 
@@ -87,7 +90,8 @@ class Program:
         well = not report.findings and not report.postponed
         if not self.keep or not well:
             return
-        names, other = keep(made, self.keep, item.id), left_out(made)
+        most = self.confined.disk if self.confined else MOST_KEPT
+        names, other = keep(made, self.keep, item.id, Allowance(most)), left_out(made)
         report.ours |= {"kept": str(self.keep / folder_name(item.id))} if names else {}
         report.ours |= {"made": names[:MOST_NAMED]}  # be it nothing: then what was kept before is still there
         report.ours |= {"left_out": dict(list(other.items())[:MOST_NAMED])} if other else {}

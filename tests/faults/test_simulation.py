@@ -84,7 +84,11 @@ def test_clocks_that_jump_by_hours_and_days_or_stand_still_lose_and_double_nothi
 # The simulation itself is tested by breaking the engine: each of these must be found.
 
 MUTANTS: dict[str, tuple[str, str, str]] = {  # statements, what they say, and what they say instead
-    "a settle without its token": ("settle settle_many", "token = :token and|job.token = given.its_token and", ""),
+    "a settle without its token": (
+        "settle settle_many",
+        "job.token = :token and job.move = :claimed and|job.token = given.its_token and job.move = given.its_claim and",
+        "",
+    ),
     "a token that does not rise at a claim": ("claim", "token = token + 1,", ""),
     "a token that does not rise at a settle": ("settle settle_many", "token = job.token + 1", "token = job.token"),
     "taking over leases that have not ended": ("expired claim_expired", "and job.until <= :now", ""),

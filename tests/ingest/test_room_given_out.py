@@ -60,7 +60,7 @@ def jobs_in(store: Store, state: str, count: int, needed: int) -> list[Job]:
     moves = [
         Change(
             id_, "pending", state, "passed", "success", "w", True, None, claim.token, store.new_move(),
-            keep={"space_needed": needed}, facts={"space_needed": needed},
+            claimed=claim.move, keep={"space_needed": needed}, facts={"space_needed": needed},
         )
         for id_, claim in claims.items()
     ]  # fmt: skip

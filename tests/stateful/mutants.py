@@ -19,6 +19,7 @@ from custody.stores import Store, graph, moves, submit, timetable
 from custody.stores.sqlite import connection
 from custody.stores.statements import load
 from stores import (
+    test_another_history,
     test_claim,
     test_edges,
     test_expiry,
@@ -107,20 +108,24 @@ def tells(old: str, new: str) -> Patch:
 KIND_OPEN = "not exists (select 1 from hold where hold.scope = 'kind' and hold.name = job.kind)"
 LANE_OPEN = "not exists (select 1 from hold where hold.scope = 'lane' and hold.name = job.lane)"
 
+any_claim_settles = both(
+    sql("settle", "and job.move = :claimed", ""), sql("settle_many", "and job.move = given.its_claim", "")
+)
+
 MUTANTS: dict[str, Mutant] = {
     # leases and tokens
     "a settle does not ask for the token": Mutant(
         "River 1302: a rescuer overwrote a job that had been completed meanwhile",
-        both(sql("settle", "and token = :token", ""), sql("settle_many", "and job.token = given.its_token", "")),
+        both(
+            sql("settle", "and job.token = :token and job.move = :claimed", ""),
+            sql("settle_many", "and job.token = given.its_token and job.move = given.its_claim", ""),
+        ),
         (by(test_tokens.test_an_old_token_settles_renews_keeps_and_releases_nothing, happens=test_tokens._expired),),
     ),
     "the token rises at claims only": Mutant(
         "Kleppmann on locks: a second run of the same holder is not fenced out by a token that only claims raise",
         settles("token = job.token + 1", "token = job.token"),
-        (
-            by(test_tokens.test_a_settled_job_is_where_its_move_led_and_free),
-            by(test_tokens.test_an_old_token_settles_renews_keeps_and_releases_nothing, happens=test_tokens._settled),
-        ),
+        (by(test_tokens.test_a_settled_job_is_where_its_move_led_and_free),),
     ),
     "a settle does not ask for the state it starts from": Mutant(
         "Solid Queue 589: one job both finished and failed",
@@ -134,18 +139,65 @@ MUTANTS: dict[str, Mutant] = {
     ),
     "facts are kept without a token": Mutant(
         "Kleppmann on locks: the late write of a paused holder",
-        sql("keep", "and token = :token", ""),
+        sql("keep", "and job.token = :token and job.move = :claimed", ""),
         (by(test_parents.test_only_the_current_token_keeps, stale=-1),),
     ),
     "a renewal does not ask for the token": Mutant(
         "Solid Queue 778: a zombie goes on renewing what is no longer its own",
-        sql("renew", "and token = :token", ""),
+        sql("renew", "and job.token = :token and job.move = :claimed", ""),
         (
             by(
                 test_tokens.test_an_old_token_settles_renews_keeps_and_releases_nothing,
                 happens=test_tokens._settled_and_claimed_again,
             ),
         ),
+    ),
+    # another history: numbers and tokens are given out a second time
+    "a settle asks for the token alone": Mutant(
+        "a promoted standby that lacked the last claims: their workers ended other jobs of the same number and token",
+        any_claim_settles,
+        (
+            by(test_another_history.test_nobody_settles_a_job_by_a_claim_of_another_history, holder="ann"),
+            by(test_another_history.test_nobody_settles_a_job_by_a_claim_of_another_history, holder="bo"),
+            by(test_another_history.test_nor_one_by_one, holder="bo"),
+            by(test_another_history.test_nor_among_others_that_are_of_this_one),
+        ),
+    ),
+    "facts are kept by the token alone": Mutant(
+        "the same promotion: facts of a job that is no more in one that has its number",
+        sql("keep", "and job.move = :claimed", ""),
+        (by(test_another_history.test_nor_is_anything_kept_given_back_or_suspected_by_it, holder="bo"),),
+    ),
+    "a job is given back by the token and the holder alone": Mutant(
+        "the same promotion: one worker held the job of before and the one of now",
+        sql("release", "and job.move = :claimed", ""),
+        (by(test_another_history.test_nor_is_anything_kept_given_back_or_suspected_by_it, holder="ann"),),
+    ),
+    "a job is suspected by the token and the holder alone": Mutant(
+        "the same promotion: one worker held the job of before and the one of now",
+        sql("suspect", "and job.move = :claimed", ""),
+        (by(test_another_history.test_nor_is_anything_kept_given_back_or_suspected_by_it, holder="ann"),),
+    ),
+    "a renewal asks for the token and the holder alone": Mutant(
+        "the same promotion: a worker that renewed both was never told that one of them was lost",
+        sql("renew", "and job.move = :claimed", ""),
+        (by(test_another_history.test_a_claim_of_another_history_is_not_renewed_and_is_told_so, holder="ann"),),
+    ),
+    "a lease is renewed by name, holder and token": Mutant(
+        "the same promotion, for named leases",
+        sql("renew_lease", "and lease.since = :since", ""),
+        (by(test_another_history.test_a_named_lease_of_another_history_is_nobodys, holder="ann"),),
+    ),
+    "a lease is given back by name, holder and token": Mutant(
+        "the same promotion, for named leases",
+        sql("free_lease", "and lease.since = :since", ""),
+        (by(test_another_history.test_a_named_lease_of_another_history_is_nobodys, holder="ann"),),
+    ),
+    "a lease is relied on by its token": Mutant(
+        "the same promotion, for named leases",
+        sql("check_lease", "and lease.holder = :holder and lease.token = :token and lease.since = :since",
+            "and lease.token = :token"),
+        (by(test_another_history.test_a_named_lease_of_another_history_is_nobodys, holder="bo"),),
     ),
     "an administrator moves what a worker holds": Mutant(
         "Archivematica and others: a job cancelled under its worker runs on, and reports later",
@@ -388,7 +440,7 @@ MUTANTS: dict[str, Mutant] = {
     # named leases
     "a lease is renewed by name": Mutant(
         "kazoo and Box: 'our' node belongs to an earlier session of ours",
-        sql("renew_lease", "and token = :token", ""),
+        sql("renew_lease", "and lease.token = :token and lease.since = :since", ""),
         (by(test_leases.test_the_same_holder_again_is_outdated_by_itself),),
     ),
     "a restarted holder inherits its lease": Mutant(

@@ -112,7 +112,7 @@ def worked(
         given.setdefault("last_passed", claim.job.state)
     if signal == "wait":
         given.setdefault("attempts", -1)
-    return _change(claim.job, signal, machine, token=claim.token, **given)
+    return _change(claim.job, signal, machine, token=claim.token, claimed=claim.move, **given)
 
 
 def moved(job: Job, signal: str, machine: Machine = WORK, **more: Any) -> Change:

@@ -21,6 +21,7 @@ from custody.stores import Store, open_store
 from custody.stores.postgres.database import PostgresDatabase
 from custody.stores.recount import recount
 from custody.stores.sql import RandomMoves
+from custody.stores.sqlite.database import SqliteDatabase
 from prove.plugin import Scaled, Tell
 from rig.need import need
 from rig.postgres import Postgres
@@ -80,6 +81,11 @@ def wrong(store: Store, answered: dict[str, int]) -> list[str]:
     return [key for key, job in answered.items() if there.get(key) != job]
 
 
+def files_open_here() -> list[str]:
+    names = [os.path.realpath(f"/proc/self/fd/{entry}") for entry in os.listdir("/proc/self/fd")]
+    return [name for name in names if "custody.db" in name]
+
+
 @OUTLIVES
 def test_children_and_their_parent_each_get_their_own_answers(kept: Store) -> None:
     submit(kept)
@@ -116,6 +122,42 @@ def test_a_fork_in_the_middle_of_another_threads_verbs_hangs_nobody(kept: Store)
         over.set()
         thread.join()
     assert wrong(kept, answered) == []
+
+
+@OUTLIVES
+def test_a_store_that_nobody_has_used_yet_is_not_open_in_a_child(kept: Store) -> None:
+    """What opening it has left open is put down as well: SQLite would take the parent's locks for the child's."""
+    assert Child(files_open_here).answer() == ["done", []]
+    children = [Child(lambda name=f"child {n}": submits(kept, name, 5)) for n in range(2)]  # type: ignore[misc]
+    answered = submits(kept, "parent", 5)
+    for child in children:
+        how, ids = child.answer()
+        assert how == "done", ids
+        answered |= ids
+    assert wrong(kept, answered) == []
+
+
+def test_a_fork_waits_for_a_store_that_is_being_opened(quick_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    url, opens, forked = f"sqlite:///{quick_folder / 'custody.db'}", threading.Event(), threading.Event()
+    migrate = SqliteDatabase._migrate
+
+    def slowly(self: SqliteDatabase, db: Any) -> None:
+        opens.set()
+        forked.wait(1)  # never, as the fork waits for us
+        migrate(self, db)
+
+    monkeypatch.setattr(SqliteDatabase, "_migrate", slowly)
+    stores: list[Store] = []
+    thread = threading.Thread(target=lambda: stores.append(open_store(url)))
+    thread.start()
+    opens.wait(LONGEST)
+    child = Child(lambda: [files_open_here(), submits(open_store(url), "child", 3)])
+    forked.set()
+    thread.join()
+    how, (inherited, answered) = child.answer()
+    assert (how, inherited) == ("done", [])
+    with stores[0] as store:
+        assert wrong(store, answered | submits(store, "parent", 3)) == []
 
 
 @OUTLIVES

@@ -6,7 +6,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -19,6 +19,7 @@ from custody.model.machine import PLAIN
 from custody.stores import Store, open_store
 from custody.workflows.archives import Archives
 from custody.workflows.folder import FolderArchive
+from custody.workflows.kept_open import Pool
 from custody.workflows.makers import COMMIT_KIND, TASK_KIND, task_key
 from custody.workflows.notify import reconcile
 from custody.workflows.serving import WorkflowConfig, kinds, open_shop
@@ -37,30 +38,51 @@ def a_file_that_nobody_can_finish_reading(file: Path) -> None:
     os.mkfifo(file)
 
 
-def hanging_svn(repository: SvnRepository) -> Callable[[], None]:
-    repository.mucc("one", "mkdir", "_workflows")
+def hanging_svn(repository: SvnRepository) -> Callable[[str], None]:
+    repository.put("data.txt", b"data")
+    repository.mucc("two", "mkdir", "_workflows")
     repository.put("_workflows/a.yaml", TASK.encode())
-    return lambda: a_file_that_nobody_can_finish_reading(repository.path / "db" / "revs" / "0" / "2")
+    files = {"what it does": 3, "its content": 1}
+    return lambda what: a_file_that_nobody_can_finish_reading(repository.path / "db" / "revs" / "0" / str(files[what]))
 
 
-def hanging_git(repository: GitRepository) -> Callable[[], None]:
+def hanging_git(repository: GitRepository) -> Callable[[str], None]:
+    repository.commit("data.txt", "data")
     repository.commit("_workflows/a.yaml", TASK)
     repository.push()
-    blob = repository.git("rev-parse", "HEAD:_workflows/a.yaml")
-    return lambda: a_file_that_nobody_can_finish_reading(repository.path / "objects" / blob[:2] / blob[2:])
+    files = {"what it does": "_workflows/a.yaml", "its content": "data.txt"}
+    blobs = {what: repository.git("rev-parse", f"HEAD:{file}") for what, file in files.items()}
+    return lambda what: a_file_that_nobody_can_finish_reading(
+        repository.path / "objects" / blobs[what][:2] / blobs[what][2:]
+    )
 
 
-def children_with(word: str) -> list[str]:
-    """Of all processes here, those that were called with this word."""
-    found = []
+def readers() -> set[int]:
+    """Of the processes that we have begun, and those that they have, those that read repositories."""
+    parents, names = dict[int, int](), dict[int, str]()
     for process in Path("/proc").glob("[0-9]*"):
-        try:
-            said = (process / "cmdline").read_bytes().decode(errors="replace").split("\0")
-        except OSError:
-            continue  # it has ended
-        if word in said and any(word in said for word in ("export", "checkout-index")):
-            found.append(process.name)
-    return found
+        with suppress(OSError):  # it has ended
+            name, _, rest = (process / "stat").read_text().partition(" (")[2].rpartition(") ")
+            names[int(process.name)], parents[int(process.name)] = name, int(rest.split()[1])
+    ours, more = set[int](), {os.getpid()}
+    while more:
+        more = {one for one, parent in parents.items() if parent in more}
+        ours |= more
+    return {one for one in ours if names[one] in ("git", "svn", "svnserve", "bwrap")}
+
+
+def end_idle_readers() -> None:
+    for pool in Pool.all:
+        pool.close()
+
+
+def living(processes: set[int]) -> set[int]:
+    def lives(process: int) -> bool:
+        with suppress(OSError):
+            return Path(f"/proc/{process}/stat").read_text().rpartition(") ")[2][0] not in "ZX"
+        return False
+
+    return {one for one in processes if lives(one)}
 
 
 @contextmanager
@@ -75,27 +97,31 @@ def planned(store: Store, shop: Shop) -> Iterator[int]:
     yield job.id
 
 
+@pytest.mark.parametrize("what", ["its content", "what it does"])
 @pytest.mark.parametrize("system", ["svn", "git"])
 def test_a_task_that_is_cancelled_while_its_revision_is_written_out_ends_soon(
-    request: pytest.FixtureRequest, tmp_path: Path, system: str
+    request: pytest.FixtureRequest, tmp_path: Path, system: str, what: str
 ) -> None:
     need_service("bubblewrap")
     repository = request.getfixturevalue(f"proj_{system}")
     hang = (hanging_svn if system == "svn" else hanging_git)(repository)
-    named = f"file://{repository.path}@2" if system == "svn" else f"--git-dir={repository.path}"
     with open_store(f"sqlite:///{tmp_path / 'custody.db'}") as store:
         Archives(store).add("proj", system, str(repository.path), "ada")
         shop = open_shop(store, WorkflowConfig(), tmp_path)
         with planned(store, shop) as job:
-            hang()
+            hang(what)
+            end_idle_readers()
             worker = Worker(store, Serving(tuple(kinds(shop))).only([TASK_KIND]), Settings(lease=6.0, grace=0.1))
             thread = threading.Thread(target=worker.run_forever)
             thread.start()
             try:
-                until(lambda: children_with(named))
+                until(lambda: store.queue.get(job).holder)
+                time.sleep(1)
+                assert (reading := readers())
                 assert Operator(store, PLAIN, "ada").cancel(job, "enough").code == "asked", "it is under way"
-                until(lambda: store.queue.get(job).ended == "cancelled")
-                assert children_with(named) == [], "cancelled is recorded when all of it is dead"
+                until(lambda: store.queue.get(job).ended == "cancelled", 20)
+                end_idle_readers()
+                assert not living(reading), "cancelled is recorded when all of it is dead"
             finally:
                 worker.stop()
                 thread.join()

@@ -21,6 +21,7 @@ from custody.channels.shared import StoreSlots
 from custody.channels.standing import all_standing, ending, jobs_of, told_before
 from custody.cli.config import Config
 from custody.cli.configured import ConfigFile, StoreUrl, opened
+from custody.cli.stopping import stop_on_signals
 from custody.cli.telling import Logging
 from custody.engine import Settings
 from custody.engine.chores import Chores
@@ -48,8 +49,7 @@ def run(
     deadline = time.monotonic() + 60 * (max_minutes or FOREVER)
     stop, settings = Stop(), Settings(threads=threads, lease=lease)
     tell: Watch = Logging() if log else NOTHING
-    for wish in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(wish, stop)
+    stop_on_signals(stop)
     if shard:
         _run_shard(Shard.read(shard), config, deadline, settings, tell, stop)
         return

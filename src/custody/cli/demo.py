@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
 import socket
 import sys
 import threading
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -17,6 +15,7 @@ import typer
 from custody import __version__
 from custody.cli import running
 from custody.cli.applications import dashboard_kinds, decided, machines
+from custody.cli.stopping import stop_on_signals
 from custody.model.errors import Unavailable
 
 if TYPE_CHECKING:
@@ -65,12 +64,7 @@ def demo(
             stories.deposits.followed_at(dashboard.url)
         serving = decided(stories.serving(dashboard_kinds(store, stories.line.keeping)))
         worker = Worker(store, serving, Settings(threads=threads, lease=5), telling)
-
-        def stop(_signal: int, _frame: FrameType | None) -> None:
-            worker.stop()
-
-        signal.signal(signal.SIGTERM, stop)
-        signal.signal(signal.SIGINT, stop)
+        stop_on_signals(worker.stop)
         if dashboard is None:
             _greet(folder, stories)
             worker.run_until_quiet()

@@ -4,30 +4,28 @@ from __future__ import annotations
 
 import csv
 import os
-import signal
 import socket
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from types import FrameType
 from typing import Annotated, Any
 
 import typer
 
 from custody.border.egress import Rules
-from custody.border.roots import Roots
 from custody.cli import robot_acts, robot_grants, running
-from custody.cli.config import find
+from custody.cli.config import Config, find
 from custody.cli.configured import ConfigFile
 from custody.cli.running import AsJson, StoreUrl
+from custody.cli.stopping import stop_on_signals
 from custody.cli.storage import open_roots, roots_of
 from custody.cli.when import ago, moment
 from custody.model.errors import NotFound, Unavailable
 from custody.model.trigger import Trigger, clauses
 from custody.ports import Leases
-from custody.robots.confined import Yard, missing
+from custody.robots.confined import YARD, Yard, missing
 from custody.robots.cycle import facts_of, kinds, subscribe
 from custody.robots.deadlines import due_of, late
 from custody.robots.finding import INSTALLED, find_robots
@@ -79,7 +77,7 @@ def run(
 
     robots = find_robots(places or [INSTALLED])
     found = find(config)
-    yard = _yard(robots, found.network if found else Rules(), roots_of(found))
+    yard = _yard(robots, found)
     with open_store(store) as opened, _leases(locks, opened, lease) as (leases, items):
         open_roots(opened, found)
         holder = f"{socket.gethostname()}:{os.getpid()}:{opened.new_move()[:6]}"
@@ -90,7 +88,7 @@ def run(
             subscribe(opened, robots)
             serving = decided(Serving(tuple(kinds(opened, robots, held, once, yard)), tuple(chores(opened, robots))))
             worker = Worker(opened, serving, Settings(threads, lease), tally)
-            _stop_on_signals(worker.stop)
+            stop_on_signals(worker.stop)
             held.keep(worker.stop)
             if once:
                 for robot in robots:
@@ -109,12 +107,14 @@ def run(
     raise typer.Exit(1 if tally.any_bad() else 4 if detailed and not worker.settled_count else 0)
 
 
-def _yard(robots: Sequence[Robot], network: Rules, roots: Roots) -> Yard:
-    """Said at once, not at the first item: a program that must run in a sandbox, where there is none."""
-    yard = Yard(network=network, roots=roots)
+def _yard(robots: Sequence[Robot], found: Config | None) -> Yard:
+    """Said at once, not at the first item: a program that must run in a sandbox, where there is none, or no place."""
+    yard = Yard(found.home / YARD if found else None, roots_of(found), found.network if found else Rules())
     for robot in robots:
-        if isinstance(robot.work, Program) and robot.work.confined and not yard.look():
-            raise missing(f"robot {robot.name}", yard.look())
+        if isinstance(robot.work, Program) and robot.work.confined:
+            if not yard.look():
+                raise missing(f"robot {robot.name}", yard.look())
+            yard.open()
     return yard
 
 
@@ -128,14 +128,6 @@ def _leases(url: str, store: Store, lease: float) -> Iterator[tuple[Leases, Leas
 
     with ZooKeeperLeases.open(url, lease) as leases:
         yield leases, leases.passing()
-
-
-def _stop_on_signals(stop: Callable[[], None]) -> None:
-    def ask(_signal: int, _frame: FrameType | None) -> None:
-        stop()
-
-    signal.signal(signal.SIGTERM, ask)
-    signal.signal(signal.SIGINT, ask)
 
 
 @app.command("list")

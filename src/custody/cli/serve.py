@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import signal
 import threading
 from dataclasses import replace
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from custody.cli import running
+from custody.cli.stopping import stop_on_signals
 
 if TYPE_CHECKING:
     from custody.web.site import Site
@@ -73,13 +72,12 @@ def serve(
         settings = Settings(threads=threads, place=found.ingest.place if found else "")
         worker = Worker(opened, serving(opened, config, [], [], world), settings, telling) if workers else None
 
-        def stop(_signal: int, _frame: FrameType | None) -> None:
+        def stop() -> None:
             stopping.set()
             if worker:
                 worker.stop()
 
-        signal.signal(signal.SIGTERM, stop)
-        signal.signal(signal.SIGINT, stop)
+        stop_on_signals(stop)
         where = _workers(workers, configured=found is not None)
         _greet(server.url, demo, _can_log_in(site.state.site, opened.now()), where, opened.url)
         worker.run_forever() if worker and not stopping.is_set() else stopping.wait()

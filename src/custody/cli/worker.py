@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import signal
 import sys
 from contextlib import nullcontext
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,6 +12,7 @@ import typer
 from custody.cli import running
 from custody.cli.opening import PATIENCE, open_store
 from custody.cli.running import AsJson, StoreUrl
+from custody.cli.stopping import stop_on_signals
 from custody.cli.when import ago
 from custody.stores import Store
 
@@ -68,12 +67,7 @@ def run(
         watch: Watch = Logging() if log else NOTHING
         scraped = _metrics(metrics, opened, watch, found) if metrics else None
         worker = Worker(opened, serves, settings, scraped[0] if scraped else watch)
-
-        def stop(_signal: int, _frame: FrameType | None) -> None:
-            worker.stop()
-
-        signal.signal(signal.SIGTERM, stop)
-        signal.signal(signal.SIGINT, stop)
+        stop_on_signals(worker.stop)
         with scraped[1] if scraped else nullcontext():
             worker.run_until_quiet() if until_idle else worker.run_forever()
 

@@ -63,7 +63,7 @@ def refused(kind: Kind, claim: Claim, why: str, move: str) -> Change:
     to = machine.next(job.state, "fail") if machine.allows(job.state, "fail") else failed
     return _change(
         job.id, job.state, to, "failed", "failure", claim.holder, False, machine.end(to), claim.token, move,
-        detail={"reason": why}, code=FORGED,
+        claimed=job.move, detail={"reason": why}, code=FORGED,
     )  # fmt: skip
 
 
@@ -80,10 +80,10 @@ def _passed(kind: Kind, claim: Claim, outcome: Passed, facts: Mapping[str, Any],
     to = kind.machine.next(job.state, "pass")
     return _change(
         job.id, job.state, to, "passed", "warning" if outcome.warning else "success", claim.holder,
-        kind.machine.is_working(to), kind.machine.end(to), claim.token, move, detail=outcome.detail, keep=outcome.keep,
-        facts=_all_facts(facts, outcome.keep), then=outcome.then, items=outcome.items, events=outcome.events,
-        priority=outcome.priority, lane=outcome.lane, place=outcome.place, last_passed=job.state,
-        open=_own_count(claim), remove=outcome.forget, look=outcome.look, by=job.by,
+        kind.machine.is_working(to), kind.machine.end(to), claim.token, move, claimed=job.move,
+        detail=outcome.detail, keep=outcome.keep, facts=_all_facts(facts, outcome.keep), then=outcome.then,
+        items=outcome.items, events=outcome.events, priority=outcome.priority, lane=outcome.lane, place=outcome.place,
+        last_passed=job.state, open=_own_count(claim), remove=outcome.forget, look=outcome.look, by=job.by,
     )  # fmt: skip
 
 
@@ -92,8 +92,8 @@ def _failed(kind: Kind, claim: Claim, outcome: Failed, facts: Mapping[str, Any],
     to = kind.machine.next(job.state, "fail")
     return _change(
         job.id, job.state, to, "failed", "failure", claim.holder, kind.machine.is_working(to), kind.machine.end(to),
-        claim.token, move, detail={"reason": outcome.reason, **outcome.detail}, keep=outcome.keep, code=outcome.code,
-        facts=_all_facts(facts, outcome.keep), then=outcome.then, events=outcome.events, by=job.by,
+        claim.token, move, claimed=job.move, detail={"reason": outcome.reason, **outcome.detail}, keep=outcome.keep,
+        code=outcome.code, facts=_all_facts(facts, outcome.keep), then=outcome.then, events=outcome.events, by=job.by,
     )  # fmt: skip
 
 
@@ -102,8 +102,9 @@ def _retried(kind: Kind, claim: Claim, outcome: Failed, facts: Mapping[str, Any]
     pause = kind.backoff.seconds(job.attempts, chance)
     told = {"reason": outcome.reason, "attempt": job.attempts, "again_in": round(pause, 3), **outcome.detail}
     return _change(
-        job.id, job.state, job.state, "retried", "failure", claim.holder, True, None, claim.token, move, detail=told,
-        keep=outcome.keep, facts=_all_facts(facts, outcome.keep), code=outcome.code, delay=pause,
+        job.id, job.state, job.state, "retried", "failure", claim.holder, True, None, claim.token, move,
+        claimed=job.move, detail=told, keep=outcome.keep, facts=_all_facts(facts, outcome.keep),
+        code=outcome.code, delay=pause,
     )  # fmt: skip
 
 
@@ -111,7 +112,7 @@ def _waited(claim: Claim, outcome: Wait, facts: Mapping[str, Any], move: str) ->
     job = claim.job
     return _change(
         job.id, job.state, job.state, "waited", "none", claim.holder, True, None, claim.token, move,
-        detail={"why": outcome.why, "again_in": outcome.seconds}, keep=outcome.keep,
+        claimed=job.move, detail={"why": outcome.why, "again_in": outcome.seconds}, keep=outcome.keep,
         facts=_all_facts(facts, outcome.keep), delay=outcome.seconds, attempts=-1, needs=outcome.needs,
     )  # fmt: skip
 
@@ -121,7 +122,7 @@ def _signalled(kind: Kind, claim: Claim, signal: str, type_: str, detail: Mappin
     to = kind.machine.next(job.state, signal)
     return _change(
         job.id, job.state, to, type_, "none", claim.holder, kind.machine.is_working(to), kind.machine.end(to),
-        claim.token, move, detail=detail,
+        claim.token, move, claimed=job.move, detail=detail,
     )  # fmt: skip
 
 

@@ -167,6 +167,11 @@ class Claim:
         return self.job.id
 
     @property
+    def move(self) -> str:
+        """What no two claims share, not even of the same number and token."""
+        return self.job.move
+
+    @property
     def acting(self) -> Acting:
         """Whoever holds a job acts on its behalf; for one that is older than the names, as the program itself."""
         return Acting(self.job.by or SYSTEM, self.holder)
@@ -185,7 +190,8 @@ class Onward:
 class Change:
     """One move of one job, as the store writes it: everything here together, or nothing.
 
-    A worker's move carries its claim's token; an administrator's carries none, and the row must be unleased.
+    A worker's move carries its claim's token and that claim's own move; an administrator's carries none, and the
+    row must be unleased.
     """
 
     id: int
@@ -218,6 +224,7 @@ class Change:
     look: tuple[str, str] | None = None  # a robot and an item to be looked at again after that
     onward: Onward | None = None
     by: str = ""  # on whose behalf `then` is made: the job's own
+    claimed: str = ""  # the move of the claim: a token alone may be another's, after history went back
 
     @property
     def acting(self) -> Acting:

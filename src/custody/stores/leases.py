@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from custody.model.errors import LeaseLost
 from custody.model.lease import Lease
 from custody.stores.database import Database
@@ -30,22 +32,14 @@ class SqlLeases:
         return lease_from(rows[0]) if rows else None
 
     def renew(self, lease: Lease, seconds: float) -> Lease:
-        rows = self._db.write(
-            lambda tx: tx.run(
-                "renew_lease",
-                name=lease.name,
-                holder=lease.holder,
-                token=lease.token,
-                lease=int(seconds * MICROSECONDS),
-            )
-        )
+        rows = self._db.write(lambda tx: tx.run("renew_lease", **_fence(lease), lease=int(seconds * MICROSECONDS)))
         if not rows:
             raise LeaseLost(f"the lease on {lease.name} is no longer ours", hint="stop what it protected")
         return lease_from(rows[0])
 
     def settle(self, lease: Lease) -> bool:
         """Give it back. False when it was no longer ours."""
-        rows = self._db.write(lambda tx: tx.run("free_lease", name=lease.name, holder=lease.holder, token=lease.token))
+        rows = self._db.write(lambda tx: tx.run("free_lease", **_fence(lease)))
         self._db.bell.ring()
         return bool(rows)
 
@@ -70,5 +64,10 @@ class SqlLeases:
 
 def check(tx: Tx, lease: Lease) -> None:
     """Inside a transaction that relies on the lease: refuse if it has passed on."""
-    if not tx.run("check_lease", name=lease.name, token=lease.token):
+    if not tx.run("check_lease", **_fence(lease)):
         raise LeaseLost(f"the lease on {lease.name} is no longer ours", hint="stop what it protected")
+
+
+def _fence(lease: Lease) -> dict[str, Any]:
+    """The moment it was given is compared, too: a token alone may be another's, after history went back."""
+    return {"name": lease.name, "holder": lease.holder, "token": lease.token, "since": lease.since}

@@ -164,7 +164,9 @@ def values(change: Change) -> dict[str, Any]:
         "facts": None if change.facts is None else kept_text(change.facts, "job facts"), "open": change.open,
         "delay": microseconds(change.delay),
     }  # fmt: skip
-    return given if change.token is None else given | {"token": change.token, "attempts": change.attempts}
+    if change.token is None:
+        return given
+    return given | {"token": change.token, "claimed": change.claimed, "attempts": change.attempts}
 
 
 FOLDED = frozenset({"from", "state", "ended", "priority", "lane", "place", "last_passed", "facts", "retries", "code"})
@@ -202,7 +204,7 @@ def explain_refusal(tx: Tx, change: Change) -> Answer:
     if not rows:
         return Answer(change.id, False, code="not-found", why=f"there is no job {change.id} any more")
     job = job_from(rows[0])
-    if change.token is not None and job.token != change.token:
+    if change.token is not None and (job.token, job.move) != (change.token, change.claimed):
         return Answer(change.id, False, code="lease.lost", why=f"job {job.id} was claimed or moved by someone else")
     if job.revoked:
         return Answer(change.id, False, code="revoked", why=f"job {job.id} was asked to stop ({job.revoked})")
@@ -234,9 +236,14 @@ def must(answer: Answer) -> Answer:
 _ERRORS = {"lease.lost": LeaseLost, "state.conflict": StateConflict, "not-found": NotFound}
 
 
+def fence(claim: Claim) -> dict[str, Any]:
+    """What a statement has to compare, so that it writes to the job that was claimed and to no other."""
+    return {"id": claim.id, "token": claim.token, "claimed": claim.move}
+
+
 def renew(tx: Tx, claim: Claim, lease: int) -> str | None:
     """None while all is well; otherwise "lost", or how the job was revoked."""
-    rows = tx.run("renew", id=claim.id, token=claim.token, holder=claim.holder, lease=lease)
+    rows = tx.run("renew", **fence(claim), holder=claim.holder, lease=lease)
     answer: str | None = rows[0][0] if rows else "lost"
     return answer
 
@@ -252,7 +259,7 @@ def keep(
     submit_in: SubmitIn = submit,
 ) -> list[Submitted]:
     """Save facts, and children, at once, under the claim's token."""
-    rows = tx.run("keep", id=claim.id, token=claim.token, facts=kept_text(facts, "job facts"), open=0)
+    rows = tx.run("keep", **fence(claim), facts=kept_text(facts, "job facts"), open=0)
     if not rows:
         raise LeaseLost(f"job {claim.id} was claimed or moved by someone else: nothing was kept")
     told: dict[str, Any] = {"facts": new} | ({"children": len(children)} if children else {})

@@ -81,7 +81,7 @@ class SqlQueue:
         _must_be_ours(claims)
 
         def work(tx: Tx) -> int:
-            return sum(len(tx.run("release", id=claim.id, token=claim.token, holder=claim.holder)) for claim in claims)
+            return sum(len(tx.run("release", **moves.fence(claim), holder=claim.holder)) for claim in claims)
 
         count = self._db.write(work) if claims else 0
         self._db.bell.ring()
@@ -92,9 +92,7 @@ class SqlQueue:
         _must_be_ours(claims)
 
         def work(tx: Tx) -> int:
-            said = [
-                tx.run("suspect", id=claim.id, token=claim.token, holder=claim.holder, suspect=mark) for claim in claims
-            ]
+            said = [tx.run("suspect", **moves.fence(claim), holder=claim.holder, suspect=mark) for claim in claims]
             return sum(map(len, said))
 
         return self._db.write(work) if claims else 0

@@ -110,22 +110,27 @@ select scope, name, who, why, since from hold
 where (scope = 'collection' and name = :collection and :collection <> '') or (scope = 'batch' and name = :batch)
 order by scope limit 1
 
+-- fragment: claimed_so
+-- By this very claim. A number and a token may be given out twice, when a standby is promoted that lacked the first; the
+-- move of a claim stays with the row for as long as it is leased, and no two claims share one.
+job.token = :token and job.move = :claimed
+
 -- name: renew
 -- Only the current token renews; a revoked holder may renew while it makes sure that its work is dead.
 update job set until = :now + :lease
-where id = :id and token = :token and holder = :holder
+where id = :id and {claimed_so} and holder = :holder
 returning revoked
 
 -- name: release
 -- Give a job back unworked: nothing happened, so no event and no attempt.
 update job
 set holder = null, until = 0, token = token + 1, attempts = attempts - 1
-where id = :id and token = :token and holder = :holder and revoked is null
+where id = :id and {claimed_so} and holder = :holder and revoked is null
 returning id
 
 -- name: suspect
 -- What is to be thought of the job if this lease ends without a word.
-update job set suspect = :suspect where id = :id and token = :token and holder = :holder
+update job set suspect = :suspect where id = :id and {claimed_so} and holder = :holder
 returning id
 
 -- fragment: settled
@@ -156,10 +161,10 @@ rollback to savepoint one_move
 release savepoint one_move
 
 -- name: settle
--- One move. The token says that the lease is still ours.
+-- One move. The token says that the lease is still ours, the claim's move that it is the same job.
 update job
 set {settled}, move = :move, facts = coalesce(:facts, facts)
-where id = :id and token = :token and {may_settle}
+where id = :id and {claimed_so} and {may_settle}
 returning {job_columns}
 
 -- name: move
@@ -189,7 +194,7 @@ returning {job_columns}
 -- name: keep
 -- Save facts at once under the claim's token; a revoked holder has nothing more to save.
 update job set facts = :facts, seq = seq + 1, changed = :now, open = open + :open
-where id = :id and token = :token and holder is not null and revoked is null
+where id = :id and {claimed_so} and holder is not null and revoked is null
 returning seq
 
 -- fragment: key_within
@@ -423,14 +428,18 @@ set holder = excluded.holder, token = lease.token + 1, until = excluded.until, s
 where lease.holder is null or lease.until <= :now or lease.holder = excluded.holder
 returning name, holder, token, until, since
 
+-- fragment: leased_so
+-- This very lease, and none of the same token in another history.
+lease.name = :name and lease.holder = :holder and lease.token = :token and lease.since = :since
+
 -- name: renew_lease
 update lease set until = :now + :lease
-where name = :name and holder = :holder and token = :token and until > :now
+where {leased_so} and until > :now
 returning name, holder, token, until, since
 
 -- name: free_lease
 update lease set holder = null, until = 0, token = token + 1
-where name = :name and holder = :holder and token = :token
+where {leased_so}
 returning name
 
 -- name: break_lease
@@ -447,7 +456,7 @@ select name, holder, token, until, since from lease where holder is not null ord
 
 -- name: check_lease
 -- Does this token still hold? Asked in the transaction that relies on it.
-select 1 from lease where name = :name and token = :token and until > :now
+select 1 from lease where {leased_so} and until > :now
 
 -- name: set_schedule
 -- Setting the same times again (as every start of an application does) must not forget the slots that have come.

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import select
 import shutil
 import subprocess
 import tempfile
@@ -20,7 +19,8 @@ from pathlib import Path
 from custody.border import outside
 from custody.border.outside import Owner, Sight
 from custody.model.errors import Unavailable
-from custody.workflows.calling import BEAT_SECONDS, Seconds
+from custody.workflows.calling import Seconds
+from custody.workflows.talking import Talk
 
 AT_ONCE = 500  # questions that are on their way; their ids fit into a pipe, so that nobody waits for anybody
 _PIPE = 1 << 20
@@ -56,14 +56,7 @@ class Batch:
         self.where = where
         self.used = time.monotonic()
         self._folder = ""
-        self._process = self._started(objects, owner, wide)
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._in, self._out = self._process.stdin.fileno(), self._process.stdout.fileno()
-        self._buffer = bytearray()
-        self._poll = select.poll()
-        self._poll.register(self._out, select.POLLIN | select.POLLHUP)
-        self._seconds: Seconds = 0
+        self._talk = Talk(self._started(objects, owner, wide), "git", where)
 
     def _started(self, objects: int, owner: Owner, wide: bool) -> subprocess.Popen[bytes]:
         if outside.works():
@@ -102,72 +95,45 @@ class Batch:
             fcntl.fcntl(process.stdout.fileno(), fcntl.F_SETPIPE_SZ, _PIPE)  # type: ignore[union-attr]
         return process
 
+    def greet(self) -> None:
+        """git says nothing before it is asked."""
+
     def ask(self, ids: Sequence[str], seconds: Seconds) -> Iterator[tuple[str, str, int]]:
         """Name, kind and size of each, in order; the content follows by `content`. Kind `missing`: there is none."""
-        self._seconds = _deadline(seconds)
+        self._talk.within(seconds)
         for at in range(0, len(ids), AT_ONCE):
             some = ids[at : at + AT_ONCE]
-            try:
-                os.write(self._in, "".join(f"{id_}\n" for id_ in some).encode("ascii"))
-            except BrokenPipeError:
-                raise self._ended() from None
+            self._talk.send("".join(f"{id_}\n" for id_ in some).encode("ascii"))
             for id_ in some:
                 words = self._line().decode("ascii", "replace").split(" ")
                 if words[0] != id_ or len(words) not in (2, 3):
-                    raise self._ended()
+                    raise self._talk.ended()
                 yield (id_, words[1], int(words[2])) if len(words) == 3 else (id_, "missing", 0)
 
     def content(self, size: int) -> Iterator[bytes]:
         """Of the object that was told of last."""
         left = size + 1  # a line's end
         while left:
-            if not self._buffer:
-                self._fill()
-            piece = bytes(self._buffer[:left])
-            del self._buffer[:left]
+            if not self._talk.buffer:
+                self._talk.fill()
+            piece = self._talk.take(left)
             left -= len(piece)
             yield piece[:-1] if not left else piece
         self.used = time.monotonic()
 
     def _line(self) -> bytes:
-        while (end := self._buffer.find(b"\n")) < 0:
-            self._fill()
-        line = bytes(self._buffer[:end])
-        del self._buffer[: end + 1]
-        return line
-
-    def _fill(self) -> None:
-        assert callable(self._seconds)
-        while not self._poll.poll(BEAT_SECONDS * 1000):
-            if self._seconds() <= 0:
-                raise Unavailable("git gave no answer in time", code="archive.silent", where=self.where)
-        if self._seconds() <= 0:
-            raise Unavailable("git gave no answer in time", code="archive.silent", where=self.where)
-        piece = os.read(self._out, _PIPE)
-        if not piece:
-            raise self._ended()
-        self._buffer += piece
-
-    def _ended(self) -> Unavailable:
-        return Unavailable("git ended without an answer", code="archive.unreachable", where=self.where)
+        while (end := self._talk.buffer.find(b"\n")) < 0:
+            self._talk.fill()
+        return self._talk.take(end + 1)[:-1]
 
     @property
     def alive(self) -> bool:
-        return self._process.poll() is None
+        return self._talk.alive
 
     def close(self) -> None:
-        self._process.kill()
-        with self._process:
-            pass
+        self._talk.close()
         if self._folder:
             shutil.rmtree(self._folder, ignore_errors=True)
-
-
-def _deadline(seconds: Seconds) -> Seconds:
-    if callable(seconds):
-        return seconds
-    until = time.monotonic() + seconds
-    return lambda: until - time.monotonic()
 
 
 def _argv(git_dir: str) -> list[str]:

@@ -23,6 +23,8 @@ class Asked(Protocol):
     @property
     def alive(self) -> bool: ...
 
+    def greet(self) -> None: ...
+
     def close(self) -> None: ...
 
 
@@ -47,10 +49,11 @@ class Pool(Generic[T]):
 
     @contextmanager
     def one(self, key: Hashable, make: Callable[[], T]) -> Iterator[T]:
-        found = self._taken(key)
-        if found is None:
-            found = self._nurse.submit(make).result()
+        known = self._taken(key)
+        found = known or self._nurse.submit(make).result()  # begun there, and not talked with: others wait for it
         try:
+            if known is None:
+                found.greet()
             yield found
         except BaseException:
             found.close()  # nobody knows what it would answer next

@@ -66,7 +66,8 @@ def commit(work: Work, store: Store) -> Outcome:
     except NotFound as error:
         if error.code != "archive.revision":
             raise
-        return Wait(PATIENCE, f"{error.message}: whoever told of it was wrong, or the repository went back")
+        why = f"there is no revision {revision}: whoever told of it was wrong, or the repository went back"
+        return Wait(PATIENCE, why)
     planned, meta = outlook.plan, outlook.meta
     blocked = list(_blocked_by(store, name, outlook))
     if blocked:

@@ -7,7 +7,7 @@ import shutil
 import threading
 import uuid
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,10 +17,13 @@ from custody.border.egress import Rules
 from custody.border.sandbox import Sandboxes, available
 from custody.engine.kinds import Backoff, Chore, Kind
 from custody.engine.makers import Maker
+from custody.engine.work import Work
 from custody.model.errors import CustodyError
+from custody.model.outcome import Outcome
 from custody.stores import Store
 from custody.workflows import inside
 from custody.workflows.archives import Archives, Kept
+from custody.workflows.calling import unless
 from custody.workflows.makers import COMMIT_MAKER, QUICK_MAKER, RUN_MAKER, TASK_MAKER
 from custody.workflows.notify import reconcile
 from custody.workflows.planning import commit
@@ -85,7 +88,13 @@ def kinds(shop: Shop, at_once: int = 0) -> Sequence[Kind]:
     quick."""
     return (
         planning(shop.store),
-        Kind(RUN_MAKER.kind, lambda work: run(work, shop.store), tries=1_000_000, backoff=PATIENT, maker=RUN_MAKER),
+        Kind(
+            RUN_MAKER.kind,
+            _while_wanted(lambda work: run(work, shop.store)),
+            tries=1_000_000,
+            backoff=PATIENT,
+            maker=RUN_MAKER,
+        ),
         replace(_tasks(shop, QUICK_MAKER), spare=1),
         replace(_tasks(shop, TASK_MAKER), at_once=at_once, spare=1),
     )
@@ -94,16 +103,26 @@ def kinds(shop: Shop, at_once: int = 0) -> Sequence[Kind]:
 def planning(store: Store) -> Kind:
     """Whoever has planned a revision plans the next one, if it is known by then."""
     return Kind(
-        COMMIT_MAKER.kind, lambda work: commit(work, store), tries=1_000_000, backoff=PATIENT, onward=True,
-        maker=COMMIT_MAKER,
+        COMMIT_MAKER.kind, _while_wanted(lambda work: commit(work, store)), tries=1_000_000, backoff=PATIENT,
+        onward=True, maker=COMMIT_MAKER,
     )  # fmt: skip
 
 
 def _tasks(shop: Shop, maker: Maker) -> Kind:
     return Kind(
-        maker.kind, lambda work: run_task(work, shop), tries=1_000, confirm_dead=lambda job: confirm_dead(job, shop),
-        maker=maker,
+        maker.kind, _while_wanted(lambda work: run_task(work, shop)), tries=1_000,
+        confirm_dead=lambda job: confirm_dead(job, shop), maker=maker,
     )  # fmt: skip
+
+
+def _while_wanted(handle: Callable[[Work], Outcome]) -> Callable[[Work], Outcome]:
+    """Whoever is told to stop asks its repository no more, at whichever question it is."""
+
+    def handled(work: Work) -> Outcome:
+        with unless(lambda: work.stopped):
+            return handle(work)
+
+    return handled
 
 
 def chores(store: Store, every: float = RECONCILE_SECONDS) -> Sequence[Chore]:

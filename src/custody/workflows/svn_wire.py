@@ -6,8 +6,6 @@ confined and as the repository's owner, is asked as long as there are questions,
 
 from __future__ import annotations
 
-import os
-import select
 import subprocess
 import tempfile
 import time
@@ -15,11 +13,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from custody.model.errors import Unavailable
 from custody.workflows.archive import ADDED, CHANGED, DELETED, REPLACED, Change, Entry, Meta
 from custody.workflows.calling import Failed
 from custody.workflows.kept_open import Pool
 from custody.workflows.svn_folder import SvnFolder
+from custody.workflows.talking import SILENCE, Talk
 
 LONGEST = 1 << 30  # of one string
 DEEPEST = 20
@@ -36,29 +34,22 @@ class Wire:
         try:
             argv = [folder.tunnel(Path(self._settings.name), writing=False)]
             pipe = subprocess.PIPE
-            self._process = subprocess.Popen(
-                argv, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, cwd="/", bufsize=0
-            )
+            process = subprocess.Popen(argv, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, cwd="/", bufsize=0)
         except BaseException:
             self._settings.cleanup()
             raise
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._in, self._out = self._process.stdin.fileno(), self._process.stdout.fileno()
-        self._buffer, self._until = bytearray(), time.monotonic() + 60
-        self._poll = select.poll()
-        self._poll.register(self._out, select.POLLIN | select.POLLHUP)
-        url = folder.url.encode()
-        try:
-            self._answer()
-            self._send(_HELLO % (len(url), url))
-            self._answer()
-            self._send(b"( EXTERNAL ( 0: ) ) ")
-            self._answer()
-            self._answer()
-        except BaseException:
-            self.close()
-            raise
+        self._talk = Talk(process, "svnserve", folder.where)
+        self._hello = folder.url.encode()
+
+    def greet(self) -> None:
+        """Say who we are; asked of it once, by whoever uses it first: it may not answer."""
+        self._talk.within(SILENCE)
+        self._answer()
+        self._talk.send(_HELLO % (len(self._hello), self._hello))
+        self._answer()
+        self._talk.send(b"( EXTERNAL ( 0: ) ) ")
+        self._answer()
+        self._answer()
 
     def ask(self, name: str, words: bytes, seconds: float) -> Any:
         """The answer to a command; `Failed` with Subversion's codes if it is an error."""
@@ -66,8 +57,8 @@ class Wire:
         return self._answer()
 
     def begin(self, name: str, words: bytes, seconds: float) -> None:
-        self._until = time.monotonic() + seconds
-        self._send(b"( %s ( %s ) ) " % (name.encode(), words))
+        self._talk.within(seconds)
+        self._talk.send(b"( %s ( %s ) ) " % (name.encode(), words))
         self._answer()  # who we are is known
 
     def item(self) -> Any:
@@ -80,7 +71,7 @@ class Wire:
     def _answer(self) -> Any:
         said = self.item()
         if not isinstance(said, list) or len(said) != 2 or said[0] not in ("success", "failure"):
-            raise self._odd()
+            raise self._talk.ended()
         if said[0] == "failure":
             told = [f"E{error[0]:06d}: {error[1].decode('utf-8', 'replace')}" for error in said[1]]
             raise Failed(1, "\n".join(f"svn: {one}" for one in told))
@@ -89,7 +80,7 @@ class Wire:
     def _item(self, token: bytes, depth: int) -> Any:
         if token == b"(":
             if depth > DEEPEST:
-                raise self._odd()
+                raise self._talk.ended()
             found = []
             while (inner := self._token()) != b")":
                 found.append(self._item(inner, depth + 1))
@@ -99,63 +90,41 @@ class Wire:
         return int(token) if token.isdigit() else token.decode("ascii", "replace")
 
     def _token(self) -> bytes:
-        at = 0
+        at, buffer = 0, self._talk.buffer
         while True:
-            while at < len(self._buffer) and self._buffer[at] in _SPACE:
+            while at < len(buffer) and buffer[at] in _SPACE:
                 at += 1
             end = at
-            while end < len(self._buffer):
-                letter = self._buffer[end]
+            while end < len(buffer):
+                letter = buffer[end]
                 if letter == 58:  # a string follows
-                    token = bytes(self._buffer[at : end + 1])
+                    token = bytes(buffer[at : end + 1])
                     if not token[:-1].isdigit() or len(token) > 12:
-                        raise self._odd()
-                    del self._buffer[: end + 1]
+                        raise self._talk.ended()
+                    del buffer[: end + 1]
                     return token
                 if letter in _SPACE:
-                    token = bytes(self._buffer[at:end])
-                    del self._buffer[: end + 1]
+                    token = bytes(buffer[at:end])
+                    del buffer[: end + 1]
                     return token
                 end += 1
             if end - at > 200:
-                raise self._odd()
-            self._fill()
+                raise self._talk.ended()
+            self._talk.fill()
 
     def _bytes(self, size: int) -> bytes:
         if size > LONGEST:
-            raise self._odd()
-        while len(self._buffer) < size:
-            self._fill()
-        found = bytes(self._buffer[:size])
-        del self._buffer[:size]
-        return found
-
-    def _fill(self) -> None:
-        left = self._until - time.monotonic()
-        if left <= 0 or not self._poll.poll(left * 1000):
-            raise Unavailable("svnserve gave no answer in time", code="archive.silent", where=self.where)
-        piece = os.read(self._out, 1 << 18)
-        if not piece:
-            raise self._odd()
-        self._buffer += piece
-
-    def _send(self, data: bytes) -> None:
-        try:
-            os.write(self._in, data)
-        except BrokenPipeError:
-            raise self._odd() from None
-
-    def _odd(self) -> Unavailable:
-        return Unavailable("svnserve ended without an answer", code="archive.unreachable", where=self.where)
+            raise self._talk.ended()
+        while len(self._talk.buffer) < size:
+            self._talk.fill()
+        return self._talk.take(size)
 
     @property
     def alive(self) -> bool:
-        return self._process.poll() is None
+        return self._talk.alive
 
     def close(self) -> None:
-        self._process.kill()
-        with self._process:
-            pass
+        self._talk.close()
         self._settings.cleanup()
 
 

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 from custody.model.job import Claim, HeldBy, Job
 from custody.model.quick import quick
-from custody.stores.postgres.wire import numbers
+from custody.stores.postgres.wire import column, numbers
 from custody.stores.rows import Row, Tx, hold_from, job_from
 
 BEGINNING = (-1, -1)
@@ -137,8 +137,8 @@ def renew_many(run: Run, claims: Sequence[Claim]) -> dict[int, str]:
     """For each claim that is not simply renewed: "lost", or how it was revoked."""
     answers: dict[int, str | None] = {}
     for holder in sorted({claim.holder for claim in claims}):
-        held = sorted((claim.id, claim.token) for claim in claims if claim.holder == holder)
-        ids, tokens = numbers(job_id for job_id, _ in held), numbers(token for _, token in held)
-        rows = run({"ids": ids, "tokens": tokens, "holder": holder})
-        answers |= {job_id: "lost" for job_id, _ in held} | {job_id: revoked for job_id, revoked in rows}
+        held = sorted((claim for claim in claims if claim.holder == holder), key=lambda claim: claim.id)
+        ids, tokens = numbers(claim.id for claim in held), numbers(claim.token for claim in held)
+        rows = run({"ids": ids, "tokens": tokens, "claims": column([claim.move for claim in held]), "holder": holder})
+        answers |= {claim.id: "lost" for claim in held} | {job_id: revoked for job_id, revoked in rows}
     return {job_id: answer for job_id, answer in answers.items() if answer is not None}

@@ -56,7 +56,7 @@ from schedule where paused = 0 and next_slot <= :now order by next_slot limit 10
 
 -- name: check_lease
 -- What relies on the lease commits before the lease can pass on.
-select 1 from lease where name = :name and token = :token and until > :now for share
+select 1 from lease where {leased_so} and until > :now for share
 
 -- name: lock_line
 -- Held to the end of the transaction: an instance that becomes ready meanwhile waits here, and then sees us.
@@ -217,8 +217,9 @@ where (scope = 'collection' and name = any(:collections::text[]) and name <> '')
 
 -- name: renew_many
 update job set until = :now + :lease
-from unnest(:ids::bigint[], :tokens::bigint[]) as given (its_id, its_token)
-where job.id = its_id and job.id = any(:ids::bigint[]) and job.token = its_token and job.holder = :holder
+from unnest(:ids::bigint[], :tokens::bigint[], string_to_array(:claims, {cut})) as given (its_id, its_token, its_claim)
+where job.id = its_id and job.id = any(:ids::bigint[]) and job.token = its_token and job.move = its_claim
+    and job.holder = :holder
 returning job.id, job.revoked
 
 -- name: lock_jobs
@@ -232,11 +233,12 @@ select id from job where id = any(:ids::bigint[]) order by id for update
 with given as materialized (
     select * from unnest(
         :ids::bigint[], :tokens::bigint[], string_to_array(:moves, {cut}), string_to_array(:details, {cut}, {none}),
-        string_to_array(:facts, {cut})
-    ) as one (its_id, its_token, its_move, its_detail, its_facts)),
+        string_to_array(:facts, {cut}), string_to_array(:claims, {cut})
+    ) as one (its_id, its_token, its_move, its_detail, its_facts, its_claim)),
 moved as (
     update job set {settled}, move = its_move, facts = coalesce(its_facts, job.facts)
-    from given where job.id = its_id and job.id = any(:ids::bigint[]) and case when job.token = its_token and {may_settle} then true else false end
+    from given where job.id = its_id and job.id = any(:ids::bigint[])
+        and case when job.token = its_token and job.move = its_claim and {may_settle} then true else false end
     returning job.id, job.seq, job.token, job.open, job.parent, job.line, its_move, its_detail),
 told as (
     insert into event (subject, seq, type, outcome, agent, at, detail, token, move)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 import apsw
@@ -39,8 +39,16 @@ class SqliteDatabase:
         self.in_memory = path == ":memory:"
         self._watch: apsw.Connection | None = None
         self._closed = self._is_quiet = self._stopped_watching = False
-        self._begin(iter([self._migrated()]))
-        forks.follow(self)
+        self._writer: Writer | InlineWriter | Foreign = Foreign(self.in_memory)
+        self._opened = threading.Event()
+        forks.follow(self)  # first: what is open while another thread forks is known to the fork
+        try:
+            self._begin(self._migrated())
+        except BaseException:
+            self._closed = True
+            raise
+        finally:
+            self._opened.set()
 
     def _migrated(self) -> apsw.Connection:
         db = connect(self.path)
@@ -53,10 +61,12 @@ class SqliteDatabase:
             raise
         return db
 
-    def _begin(self, opened: Iterator[apsw.Connection]) -> None:
-        """All that this process has open of the file, and the locks around it."""
-        self._writer: Writer | InlineWriter | Foreign = (InlineWriter if self.in_memory else Writer)(
-            lambda: next(opened, None) or connect(self.path), self.clock, self.new_move
+    def _begin(self, opened: apsw.Connection | None) -> None:
+        """Hold all that this process has open of the file, and the locks around it: a fork closes what stands here."""
+        self._writer = (
+            InlineWriter(opened or connect(self.path), self.clock, self.new_move)
+            if self.in_memory
+            else Writer(lambda: connect(self.path), self.clock, self.new_move, opened)
         )
         self._readers = Readers(self.path)
         self._watch = None
@@ -68,7 +78,8 @@ class SqliteDatabase:
 
     def before_fork(self) -> None:
         self._is_quiet = self._stopped_watching = False
-        if not isinstance(self._writer, Writer) or self._closed:
+        is_open = self._opened.wait(FORK_SECONDS)
+        if not is_open or not isinstance(self._writer, Writer) or self._closed:
             return
         self._stopped_watching = self._watching.acquire(timeout=FORK_SECONDS)
         if self._stopped_watching and self._watch is not None:
@@ -89,9 +100,9 @@ class SqliteDatabase:
         if self._closed:
             return
         if self._is_quiet:
-            self._begin(iter(()))
+            self._begin(None)
             return
-        leave_alone(self.path, (self._writer, self._readers, self._watch))
+        leave_alone(self.path, dict(vars(self)))
         self._closed, self._watching = True, threading.Lock()
         self._writer = Foreign(self.in_memory)
 

@@ -18,7 +18,7 @@ from custody.stores.settling import common_detail, own_detail
 from custody.stores.submit import submit
 
 _text = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
-OWN = frozenset({"id", "token", "move", "facts"})
+OWN = frozenset({"id", "token", "claimed", "move", "facts"})
 """What differs from row to row; all else is the same for the whole group."""
 
 
@@ -39,6 +39,7 @@ class SqliteMany:
             (
                 change.id,
                 change.token,
+                change.claimed,
                 change.move,
                 None if change.facts is None else kept_text(change.facts, "job facts"),
             )

@@ -15,9 +15,10 @@ select kind, state, count(*), min(until) from job indexed by job_leased where ho
 -- As `settle`, for all that make the same move.
 update job set {settled}, move = given.its_move, facts = coalesce(given.its_facts, job.facts)
 from (
-    select value ->> 0 as its_id, value ->> 1 as its_token, value ->> 2 as its_move, value ->> 3 as its_facts
+    select value ->> 0 as its_id, value ->> 1 as its_token, value ->> 2 as its_claim, value ->> 3 as its_move,
+        value ->> 4 as its_facts
     from json_each(:given)) as given
-where job.id = given.its_id and job.token = given.its_token and {may_settle}
+where job.id = given.its_id and job.token = given.its_token and job.move = given.its_claim and {may_settle}
 returning id, token, open, parent, line, seq
 
 -- name: insert_events

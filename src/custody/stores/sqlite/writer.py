@@ -27,16 +27,22 @@ MOST_SECONDS = 0.005  # then other processes get their turn
 
 
 class Writer:
-    def __init__(self, connect: Callable[[], apsw.Connection], clock: Clock, new_move: Callable[[], str]) -> None:
+    def __init__(
+        self,
+        connect: Callable[[], apsw.Connection],
+        clock: Clock,
+        new_move: Callable[[], str],
+        opened: apsw.Connection | None = None,
+    ) -> None:
         self._connect, self._clock, self._new_move = connect, clock, new_move
-        self._opened: apsw.Connection | None = None
+        self._opened = opened
         self._line: Line[Work, Done] = Line(self._commit_group)
         self._closed = False
         self._pause: Wish[Work, Done] | None = None
 
     @property
     def _db(self) -> apsw.Connection:
-        """Opened by the first who writes; for the leader alone."""
+        """Opened by the first who writes, if none was given; for the leader alone."""
         if self._opened is None:
             self._opened = self._connect()
         return self._opened
@@ -137,8 +143,8 @@ def _is_work(work: Work) -> bool:
 class InlineWriter:
     """The same promises for a database in memory, in the caller's own thread: what tests and simulations use."""
 
-    def __init__(self, connect: Callable[[], apsw.Connection], clock: Clock, new_move: Callable[[], str]) -> None:
-        self._db, self._clock, self._new_move = connect(), clock, new_move
+    def __init__(self, db: apsw.Connection, clock: Clock, new_move: Callable[[], str]) -> None:
+        self._db, self._clock, self._new_move = db, clock, new_move
         self._lock = threading.RLock()
         self._closed = False
 

@@ -14,28 +14,17 @@ import apsw
 import pytest
 
 from channels.desk import ids_of
-from channels.office import Office, office
+from channels.office import QUICK, Office, add, office, reading_room
 from custody.channels.files import Files
 from custody.channels.standins.traffic import Reply, Switches
-from custody.channels.standins.world import Channel, World
+from custody.channels.standins.world import World
 from custody.channels.states import PAUSES
-
-QUICK = Switches(bucket_limit=10_000, global_limit=100_000)
 
 
 @pytest.fixture
 def here(tmp_path: Path) -> Iterator[Office]:
-    world = World(seed=41)
-    world.add(0, "reading-room", 240)
-    with office(tmp_path, world, QUICK) as here:
+    with reading_room(tmp_path) as here:
         yield here
-
-
-def add(here: Office, *words: str, code: int = 0) -> Channel:
-    channel = next(iter(here.world.channels.values()))
-    here.run("channel", "add", str(channel.id), *words)
-    here.run("channel", "run", "--until-idle", code=code)
-    return channel
 
 
 def test_what_is_not_mirrored_is_said_before_anything_is_asked(here: Office) -> None:

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from channels.desk import ids_of
-from channels.office import Office, office
-from channels.test_commands import QUICK, add
+from channels.office import QUICK, Office, add, office
 from channels.test_reader import GONE, overlay
 from custody.channels.standins.world import Channel, World
 from custody.model.errors import Unavailable

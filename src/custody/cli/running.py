@@ -11,7 +11,7 @@ import re
 import sys
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
@@ -68,8 +68,9 @@ def run(app: typer.Typer, arguments: list[str]) -> NoReturn:
 def _write_anything() -> None:
     """What others have named may hold half a character, or signs that a terminal cannot write: escaped, not refused."""
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
+        with suppress(OSError):  # a stream that wants to know its place, and has none
+            if isinstance(stream, io.TextIOWrapper):
+                stream.reconfigure(errors="backslashreplace")
 
 
 ABOUT = {

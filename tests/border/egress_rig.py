@@ -21,8 +21,9 @@ CA = "/inputs/ca.pem"
 CURL = f"curl -sS --max-time 20 --cacert {CA}"
 
 
-def way(*granted: str, asked: Sequence[str] = (), **rules: Any) -> Egress:
-    return Egress("archive/book", granted, tuple(asked), Rules(**rules))
+def way(*granted: str, asked: Sequence[str] = (), fresh: float = 600.0, **rules: Any) -> Egress:
+    """Open for as long as a test lasts, unless it says otherwise."""
+    return Egress("archive/book", granted, tuple(asked), Rules(**rules), fresh)
 
 
 @contextmanager

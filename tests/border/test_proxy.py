@@ -17,6 +17,7 @@ import pytest
 from custody.border import hello
 from custody.border.asking import read_request
 from custody.border.egress import Egress, Rules
+from custody.border.gate import Gate
 from custody.border.proxy import Proxy, is_ours
 from custody.model.errors import BadInput, CustodyError, Refused, Unavailable
 
@@ -37,6 +38,7 @@ class Out:
     called: list[tuple[str, int]] = field(default_factory=list)
     far: list[socket.socket] = field(default_factory=list)
     ours: Sequence[str] = ("93.184.216.1",)
+    gate: Gate = field(default_factory=Gate)
 
     def __post_init__(self) -> None:
         egress = Egress("archive/book", tuple(self.granted), tuple(self.asked), self.rules)
@@ -46,6 +48,7 @@ class Out:
             resolve=self._resolve,
             dial=self._dial,
             ours=lambda address: address in self.ours,
+            gate=self.gate,
         )
 
     def _resolve(self, host: str, port: int) -> list[str]:
@@ -305,6 +308,51 @@ def test_what_is_withdrawn_is_cut_and_what_is_not_goes_on() -> None:
         out.proxy.grant([])
         assert git.recv(10) == b""
     assert "X-Custody-Reason: egress.host" in out.says(connect("git.example.org:22"))
+
+
+def test_nothing_passes_while_the_gate_is_held_and_what_is_withdrawn_meanwhile_is_cut() -> None:
+    now = [100.0]
+    out = Out(granted=["data.example.org:22"], gate=Gate(fresh=110.0, lease=200.0, now=lambda: now[0]))
+    with out.line() as line:
+        line.sendall(connect("data.example.org:22"))
+        assert line.recv(4096).startswith(b"HTTP/1.1 200")
+        line.sendall(b"one")
+        assert out.far[0].recv(9) == b"one"
+        now[0] = 110.0
+        line.sendall(b"two")
+        with out.line() as another:
+            another.sendall(connect("data.example.org:22"))
+            out.far[0].settimeout(0.3)
+            with pytest.raises(TimeoutError):
+                out.far[0].recv(9)
+            assert len(out.called) == 1, "nobody is called either"
+            out.far[0].settimeout(SECONDS)
+            out.proxy.gate.renew(120.0, 200.0)
+            assert out.far[0].recv(9) == b"two"
+            assert another.recv(4096).startswith(b"HTTP/1.1 200")
+        now[0] = 120.0
+        line.sendall(b"three")
+        out.proxy.grant([])
+        out.proxy.gate.renew(130.0, 200.0)
+        assert out.far[0].recv(9) == b"", "not even what had come before it was withdrawn"
+
+
+def test_when_the_lease_has_ended_nothing_begins_and_nothing_goes_on_until_there_is_another() -> None:
+    now = [100.0]
+    out = Out(granted=["data.example.org:22"], gate=Gate(fresh=500.0, lease=110.0, now=lambda: now[0]))
+    with out.line() as line:
+        line.sendall(connect("data.example.org:22"))
+        assert line.recv(4096).startswith(b"HTTP/1.1 200")
+        now[0] = 110.0
+        assert out.proxy.gate.left == 0
+        line.sendall(b"late")
+        assert out.far[0].recv(9) == b""
+    assert "X-Custody-Reason: egress.lease" in out.says(connect("data.example.org:22"))
+    assert len(out.called) == 1
+    out.proxy.gate.renew(500.0, 200.0)
+    with out.line() as line:
+        line.sendall(connect("data.example.org:22"))
+        assert line.recv(4096).startswith(b"HTTP/1.1 200")
 
 
 def test_budgets_are_of_all_connections_together() -> None:

@@ -6,17 +6,20 @@ import os
 import re
 import socket
 import struct
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from custody.border import bwrap, cgroup, containers, processes, seccomp
+from custody.border import bwrap, cgroup, containers, launch, processes, seccomp
 from custody.border.confinement import Engine, Mount, Spec
 from custody.border.deadman import Deadman
 from custody.border.disk import Disk
 from custody.border.egress import Egress
+from custody.border.launch import Launched
 from custody.border.roots import ours
+from custody.model.errors import Unavailable
 from rig.descriptors import descriptors_below
 
 
@@ -216,6 +219,41 @@ def test_a_process_is_opened_only_if_it_is_the_one_that_was_meant() -> None:
     assert descriptor is not None
     os.close(descriptor)
     assert processes.opened(replace(this, started=this.started - 1)) is None
+
+
+@pytest.mark.parametrize("gone", [FileNotFoundError, ProcessLookupError])
+def test_a_sandbox_that_gives_up_while_it_is_looked_at_is_no_surprise(
+    gone: type[OSError], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """bwrap ends by itself when a folder is swapped while it binds it: its file is opened, and then it is gone."""
+    child = subprocess.Popen(["sleep", "60"])
+    init = processes.look(child.pid)
+    assert init is not None
+    ends = [os.pipe() for _ in range(5)]
+    out, err, status, door, second = ends
+    made = Launched(child, init, os.pidfd_open(child.pid), out[0], err[0], status[0], door[1], second[1], None)
+
+    def read_text(_path: Path) -> str:
+        child.kill()
+        child.wait()
+        raise gone
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "read_text", read_text)
+        made.release()
+    for descriptor in (made.init_fd, *(end for pair in ends for end in pair if end not in (door[1], second[1]))):
+        os.close(descriptor)
+
+
+def test_one_that_gives_up_without_a_word_is_told_of_all_the_same() -> None:
+    status, err = os.pipe(), os.pipe()  # the far end of `err` stays open, as if somebody had been left behind
+    os.close(status[1])
+    child = subprocess.Popen(["true"])
+    with pytest.raises(Unavailable, match="could not be made") as told:
+        launch._first_process(child, status[0], err[0])
+    assert told.value.code == "sandbox.setup"
+    for descriptor in (status[0], *err):
+        os.close(descriptor)
 
 
 def test_an_event_for_a_descriptor_of_yesterday_closes_nothing() -> None:

@@ -14,6 +14,7 @@ import pytest
 
 from custody.border import processes
 from custody.border.confinement import LEASE
+from custody.border.egress import FRESH_SECONDS, Leave
 from custody.border.sandbox import Running
 from rig.outside import Outside
 from rig.program import room, unprivileged_user
@@ -84,11 +85,18 @@ def _fill(site: Path) -> None:
 
 
 def test_an_ordinary_user_has_the_same_way_out(as_ordinary_user: OutBox, outside: Outside) -> None:
-    script = f"set +e; {CURL} https://data.example.org/hello; {CURL} https://files.example.org/hello; echo; {DIRECT} || echo none"
+    asked = {"granted": f"{CURL} https://data.example.org/hello", "not": f"{CURL} https://files.example.org/hello"}
+    asked |= {"direct": DIRECT, "loopback": f"{DIRECT.rpartition(' ')[0]} http://127.0.0.1:8080/hello"}
+    script = "set +e\n" + "\n".join(
+        f"{words} >{name} 2>{name}.err; echo $? >{name}.code" for name, words in asked.items()
+    )
     _, printed = as_ordinary_user.run(script, network=way(DATA))
-    assert printed.count("hello from outside") == 1
-    assert "files.example.org:443 is not granted to book" in printed
-    assert "none" in printed, "two streams may meet in one line"
+    said = {name: (as_ordinary_user.work / name).read_text() for name in asked}
+    codes = {name: int((as_ordinary_user.work / f"{name}.code").read_text()) for name in asked}
+    assert said == {"granted": "hello from outside\n", "not": "", "direct": "", "loopback": ""}
+    assert codes == {"granted": 0, "not": 56, "direct": 7, "loopback": 7}, "refused by the proxy; no way there at all"
+    (told,) = printed.splitlines()
+    assert told.startswith("custody: network: files.example.org:443 is not granted to book; an operator can: `custody")
     assert outside.reached() == []
 
 
@@ -180,12 +188,62 @@ def cut(outside: Outside) -> bool:
 
 def test_a_withdrawn_grant_cuts_what_goes_on_and_the_task_goes_on(here: OutBox, outside: Outside) -> None:
     running = slow(here, outside)
-    assert running.confirm(time.monotonic() + 60, [DATA, "git.example.org:443"])
+    assert running.confirm(time.monotonic() + 60, leave(60, [DATA, "git.example.org:443"]))
     assert not cut(outside), "it is granted still"
-    assert running.confirm(time.monotonic() + 60, ["git.example.org:443"])
+    assert running.confirm(time.monotonic() + 60, leave(60, ["git.example.org:443"]))
     wait_for(lambda: cut(outside))
     wait_for(lambda: b"over" in running.output())
     assert running.end() is None
+
+
+def leave(seconds: float, granted: list[str] | None = None, looked: float = 0.0) -> Leave:
+    return Leave(time.monotonic() + seconds, time.monotonic() + looked, granted)
+
+
+def test_nothing_passes_while_nobody_has_looked_up_what_is_granted(here: OutBox, outside: Outside) -> None:
+    running = slow(here, outside)
+    deadman = deadman_of(running)
+    running.confirm(time.monotonic() + 60, leave(60, looked=-FRESH_SECONDS))
+    wait_for(lambda: stands_still(running))
+    assert not cut(outside), "what goes on waits"
+    before = running.output().count(b"drop")
+    processes.send(deadman, signal.SIGSTOP)  # the proxy holds the time by itself
+    processes.send(deadman, signal.SIGCONT)
+    running.confirm(time.monotonic() + 60, leave(60))
+    wait_for(lambda: running.output().count(b"drop") > before)
+
+
+def test_the_way_is_closed_when_the_lease_ends_and_opened_by_the_next_one(here: OutBox, outside: Outside) -> None:
+    again = f"{CURL} https://data.example.org/hello"
+    running = here.start(
+        f"set +e; {CURL} -N --max-time 300 https://data.example.org/slow; {again}; "
+        f"while ! {again}; do sleep 0.1; done; sleep 300", timeout=None, network=way(DATA),
+    )  # fmt: skip
+    wait_for(lambda: any("dripped" in hit for hit in outside.hits("far")))
+    deadman = deadman_of(running)
+    running.confirm(time.monotonic() + 60, leave(1))
+    processes.send(deadman, signal.SIGSTOP)
+    wait_for(lambda: cut(outside))
+    processes.send(deadman, signal.SIGCONT)
+    wait_for(lambda: b"its worker has not confirmed in time that this is still wanted" in running.output())
+    assert running.end() is None, "the sandbox itself was wanted for longer"
+    assert b"hello from outside" not in running.output()
+    running.confirm(time.monotonic() + 60, leave(60))
+    wait_for(lambda: b"hello from outside" in running.output())
+
+
+def stands_still(running: Running) -> bool:
+    before = running.output()
+    time.sleep(1)
+    return running.output() == before
+
+
+def deadman_of(running: Running) -> processes.Process:
+    proxy = processes.look(proxy_of(running))
+    assert proxy is not None
+    found = processes.look(proxy.parent)
+    assert found is not None
+    return found
 
 
 def test_when_the_lease_ends_every_connection_is_cut(here: OutBox, outside: Outside) -> None:
@@ -201,12 +259,9 @@ def test_when_the_lease_ends_every_connection_is_cut(here: OutBox, outside: Outs
 
 def test_a_deadman_that_is_killed_takes_the_way_out_with_it(here: OutBox, outside: Outside) -> None:
     running = slow(here, outside)
-    proxy = processes.look(proxy_of(running))
-    assert proxy is not None
-    deadman = processes.look(proxy.parent)
-    assert deadman is not None
-    processes.send(deadman, signal.SIGKILL)
-    wait_for(lambda: processes.look(proxy.pid) is None)
+    proxy = proxy_of(running)
+    processes.send(deadman_of(running), signal.SIGKILL)
+    wait_for(lambda: processes.look(proxy) is None)
     wait_for(lambda: cut(outside))
     end = running.end()
     assert end is not None

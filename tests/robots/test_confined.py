@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -16,6 +18,7 @@ from typing import Any
 import pytest
 
 from custody.border import processes
+from custody.border import sandbox as sandboxes
 from custody.border.egress import Permit, Rules
 from custody.border.roots import Root, roots
 from custody.engine import Serving, Settings, Worker
@@ -75,7 +78,6 @@ def yard(home: Path) -> Iterator[Yard]:
     left = [*(home / "yard").glob("boxes/*"), *(home / "yard").glob("work/*")]
     made.close()
     assert left == []
-    assert not (home / "yard").exists()
 
 
 def item(home: Path) -> Item:
@@ -276,10 +278,7 @@ def counted(store: Store) -> bool:
 
 
 @pytest.mark.kills
-def test_a_worker_that_is_killed_leaves_nothing_that_its_successor_does_not_end(
-    home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TMPDIR", str(home))
+def test_a_worker_that_is_killed_leaves_nothing_that_its_successor_does_not_end(home: Path) -> None:
     url = f"sqlite:///{home / 'custody.db'}"
     label(home, f"test -e /inputs/item/go && exit 0; {NAP} & setsid {NAP} & wait")
     command = [sys.executable, "-m", "custody", "robot", "run", "pages.robot.toml", "--lease", "3", "--store", url]
@@ -307,7 +306,7 @@ def test_a_worker_that_is_killed_leaves_nothing_that_its_successor_does_not_end(
                 process.terminate()
                 process.wait()
         assert types(store, "map-1") == ["changed", "pages counted"]
-    assert list(home.glob("custody-robots-*/*/*")) == []
+    assert list(home.glob("work-robots/*/*")) == []
 
 
 def test_where_there_is_no_sandbox_it_is_said_at_once_and_what_to_do(
@@ -323,15 +322,50 @@ def test_where_there_is_no_sandbox_it_is_said_at_once_and_what_to_do(
     assert "nothing to do" in custody("run", "pages.robot.toml", "--once")
 
 
-def test_it_runs_from_the_command_line(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TMPDIR", str(home))
+def test_it_runs_from_the_command_line(home: Path) -> None:
     label(home, "cat /inputs/item/page.txt")
     with open_store(f"sqlite:///{home / 'custody.db'}") as store:
         store.records.put([NewItem("map-1", frozenset({"object"}), place="maps:map-1")])
         said = Said(home, "robot", "run", ".", "--once")
         assert (said.code, said.out) == (0, "pages: 1 went well\n"), said.err
         assert store.records.events("item/map-1")[-1].detail == {"output": "the page of map-1\n"}
-    assert list(home.glob("custody-robots-*")) == []
+    assert (home / "work-robots").stat().st_mode & 0o777 == 0o700
+    assert list(home.glob("work-robots/*/*")) == []
+
+
+def test_nobody_can_take_a_robots_folder_away_beforehand(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its name is not known in a folder where everybody may write; and where it cannot be had, that is said at once."""
+    (home / "custody.toml").unlink()
+    (home / "tmp").mkdir(mode=0o1777)
+    monkeypatch.setenv("TMPDIR", str(home / "tmp"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(home / "state"))
+    label(home, "echo here")
+    store = f"sqlite:///{home / 'custody.db'}"
+    with open_store(store) as opened:
+        opened.records.put([NewItem("map-1", frozenset({"object"}))])
+    said = Said(home, "robot", "run", ".", "--once", "--store", store)
+    assert (said.code, said.out) == (0, "pages: 1 went well\n"), said.err
+    (own,) = (home / "state" / "custody").iterdir()
+    assert (own.stat().st_mode & 0o777, list(own.glob("*/*"))) == (0o700, [])
+    shutil.rmtree(own)
+    own.symlink_to(home / "tmp")
+    said = Said(home, "robot", "run", ".", "--once", "--store", store)
+    assert said.code == 2
+    assert f"robots' programs need the folder {own}, which is somebody else's, or a link" in said.err
+    own.unlink()
+    own.write_text("")
+    said = Said(home, "robot", "run", ".", "--once", "--store", store)
+    assert f"need the folder {own}, which cannot be made: File exists" in said.err
+    assert "XDG_STATE_HOME" in said.err
+
+
+def test_no_name_in_a_folder_for_everybody_can_be_known_beforehand() -> None:
+    """Those of `tempfile` are made new, and refused if they are there."""
+    source = Path(sandboxes.__file__).parents[1]
+    found = [
+        path for path in source.rglob("*.py") if re.search(r"gettempdir|mktemp\b|environ.*TMPDIR", path.read_text())
+    ]
+    assert found == []
 
 
 MISTAKES = [

@@ -287,6 +287,53 @@ def test_a_file_that_a_label_names_in_its_command_is_never_imported(spelling: st
     assert not (tmp_path / "imported").exists()
 
 
+MARKS = "open({mark!r}, 'w')\nKINDS = []\n" + PYTHON.format(name="hash").replace("{", "{{").replace("}", "}}")
+
+
+@pytest.fixture
+def marked(tmp_path: Path) -> Path:
+    """A folder in which each of three Python files is the program of a label, and leaves a mark if it is imported."""
+    folder = tmp_path / "pwn"
+    (folder / "deep").mkdir(parents=True)
+    for file, by in (("hash.py", folder), ("deep/__init__.py", folder / "deep"), ("deep/one.py", folder / "deep")):
+        (folder / file).write_text(MARKS.format(mark=str(tmp_path / "imported")))
+        name = file.replace("/", "-").removesuffix(".py").replace("_", "")
+        text = label(by, "true").read_text().replace("sandbox = false", "").replace('"pages"', f'"{name}"')
+        (by / f"{name}.robot.toml").write_text(text.replace('["./pages.sh"]', f'["python3", "{Path(file).name}"]'))
+        (by / "pages.robot.toml").unlink()
+    (tmp_path / "link.py").symlink_to("pwn/hash.py")
+    about = tmp_path / "pwn-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: pwn\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text("[custody.robots]\nit = pwn.hash:work\n")
+    return tmp_path
+
+
+NAMES = [
+    "pwn/hash.py", "./pwn/../pwn/hash.py", "link.py", "pwn.hash", "pwn.deep", "pwn.deep.one", "pwn.deep.nothing",
+    "installed", "installed:it",
+]  # fmt: skip
+
+
+VERBS = ["lint", "why hash map-1 --load", "dry-run hash --load"]
+
+
+@pytest.mark.parametrize(
+    ("name", "verb"), [*((name, "run --once") for name in NAMES), *(("pwn.hash", verb) for verb in VERBS)]
+)
+def test_by_no_name_is_a_labelled_program_imported(marked: Path, name: str, verb: str) -> None:
+    said = Said(marked, "robot", *verb.split(), name)
+    assert not (marked / "imported").exists()
+    assert "robot.toml, and is not imported" in said.err, said.out + said.err
+
+
+@pytest.mark.parametrize("name", ["pwn/hash.py", "link.py", "pwn/deep/one.py"])
+def test_a_worker_loads_no_labelled_program_either(marked: Path, name: str) -> None:
+    said = Said(marked, "worker", "run", "--load", name, "--until-idle")
+    assert not (marked / "imported").exists()
+    assert "robot.toml, and is not imported" in said.err, said.out + said.err
+
+
 def test_lint_does_not_import_what_a_label_in_another_folder_names(tmp_path: Path) -> None:
     for name in ("labels", "shared"):
         (tmp_path / name).mkdir()

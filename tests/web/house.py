@@ -118,7 +118,7 @@ class House:
         store, options = self.archive.store, self.site.options
         own = (*bulk.kinds(store, TABLES), *verifying.kinds(store, options.keeping))
         commits = workflow_kinds(self.shop)[:1]
-        robots = cycle.kinds(store, ROBOTS, yard=Yard(roots=options.roots))
+        robots = cycle.kinds(store, ROBOTS, yard=Yard(self.archive.home / "yard", options.roots))
         serving = Serving((*kinds(self.archive.world, Backoff(first=0.01)), *own, *commits, *robots))
         return Worker(self.archive.store, serving, Settings(threads=2), self.site.options.telling)
 

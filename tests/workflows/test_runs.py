@@ -26,7 +26,7 @@ from workflows.repositories import GitRepository
 BOOK = """
 - name: indexing
   depends: [PREV]
-  script: echo index of {number}
+  script: echo index of {number} | tee index.txt
   outputs: [index.txt]
 - name: build
   depends: [indexing]

@@ -24,7 +24,6 @@ import os
 import select
 import signal
 import socket
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -43,6 +42,7 @@ from custody.border.confinement import (
 )
 from custody.border.containers import Contained
 from custody.border.disk import Disk
+from custody.border.gate import clock as now
 from custody.border.launch import Launched
 from custody.border.masking import patterns
 from custody.border.output import ERR, OUT, Gatherer
@@ -53,10 +53,6 @@ if TYPE_CHECKING:
 GRANTED = "granted.json"
 _PIECE = 65536
 _LAST_BYTES_WITHIN = 2.0  # seconds for what it has sent to be passed on, when it has ended by itself
-
-
-def now() -> float:
-    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 class Deadman:
@@ -256,8 +252,9 @@ class Deadman:
         if self._why:
             return {"ok": False, "reason": self._why}
         self._until = float(asked["until"])
-        if self._way and asked.get("granted"):
-            self._way.grant(json.loads(Path(GRANTED).read_text()))
+        if self._way and (leave := asked.get("leave")):
+            granted = json.loads(Path(GRANTED).read_text()) if leave["granted"] else None
+            self._way.renew(float(leave["fresh"]), float(leave["lease"]), granted)
         return {"ok": True}
 
     def _asked_to_stop(self, guest: socket.socket, asked: dict[str, Any]) -> dict[str, Any]:

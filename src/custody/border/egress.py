@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +35,10 @@ MOST_CONNECTIONS = 200  # each is a thread and two descriptors of its proxy
 ANY = "*"
 _HINT = "HOST, HOST:PORT, http://HOST or *.DOMAIN"
 _MIB = 1 << 20
+NEWS_SECONDS = 1.0
+"""How often a worker looks up what is granted, while something runs."""
+FRESH_SECONDS = 5.0
+"""For so long something passes after it was last looked up: then nothing, until it is looked up again."""
 Asked = bool | Sequence[str]
 """What a definition says: nothing, all that is granted, or these."""
 
@@ -202,6 +207,7 @@ class Egress:
     granted: tuple[str, ...]
     asked: tuple[str, ...] = ()  # none: all that is granted
     rules: Rules = field(default_factory=Rules)
+    fresh: float = FRESH_SECONDS  # from its start, until somebody has looked up again what is granted
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -209,10 +215,16 @@ class Egress:
 
 def egress_from(told: Mapping[str, Any]) -> Egress:
     rules = Rules(**told["rules"] | {"inner": tuple(told["rules"]["inner"])})
-    return Egress(told["subject"], tuple(told["granted"]), tuple(told["asked"]), rules)
+    return Egress(told["subject"], tuple(told["granted"]), tuple(told["asked"]), rules, told["fresh"])
 
 
-NEWS_SECONDS = 1.0
+@dataclass(frozen=True, slots=True)
+class Leave:
+    """How long a way out may be used from now on. Times are those of `time.monotonic`."""
+
+    lease: float  # then it is closed, whatever lives on
+    looked: float  # when what is granted was last looked up
+    granted: Sequence[str] | None = None  # where it may lead, if that has changed
 
 
 class Permit:
@@ -221,7 +233,7 @@ class Permit:
     def __init__(self, subject: str, read: Callable[[], Sequence[str]], rules: Rules) -> None:
         self.subject, self._read, self._rules = subject, read, rules
         self._last: Sequence[str] | None = None
-        self._looked = float("-inf")
+        self._looked = self._tried = time.monotonic() - FRESH_SECONDS
 
     def waits_for(self, asked: Asked) -> str:
         """Why it cannot begin now, and what to do; empty if it can."""
@@ -233,15 +245,14 @@ class Permit:
             return None
         return Egress(self.subject, tuple(self._read()), () if asked is True else tuple(asked), self._rules)
 
-    def news(self) -> Sequence[str] | None:
-        """What is granted, if that is not what was said before. A store that is away says nothing new: then the lease
-        ends what it has begun."""
-        if time.monotonic() - self._looked < NEWS_SECONDS:
-            return None
-        self._looked = time.monotonic()
-        try:
-            found = list(self._read())
-        except CustodyError:
-            return None
-        before, self._last = self._last, found
-        return None if found == before else found
+    def leave(self, lease: float) -> Leave:
+        """Look again at what is granted, and say how long the way out may be used. A store that is away says nothing:
+        then nothing passes until it is back, or the lease has ended."""
+        granted = None
+        if (now := time.monotonic()) - self._tried >= NEWS_SECONDS:
+            self._tried = now
+            with suppress(CustodyError):
+                found = list(self._read())
+                granted = None if found == self._last else found
+                self._last, self._looked = found, now
+        return Leave(lease, self._looked, granted)

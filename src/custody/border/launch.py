@@ -71,7 +71,7 @@ class Launched:
 
     def _bound(self) -> bool:
         """bwrap's first process loads the filter right after it has bound its life to its parent's."""
-        with suppress(FileNotFoundError):
+        with suppress(FileNotFoundError, ProcessLookupError):  # gone before its file was opened, or before it was read
             return not seccomp.program() or "\nSeccomp:\t2" in Path(f"/proc/{self.init.pid}/status").read_text()
         return False
 
@@ -230,10 +230,17 @@ def _first_process(bwrap_: subprocess.Popen[bytes], status: int, err: int) -> tu
     if init is None or descriptor is None:
         bwrap_.kill()
         bwrap_.wait()
-        os.set_blocking(err, False)
-        said = os.read(err, 4096).decode(errors="replace").strip()
+        said = _said(err)
         raise Unavailable(f"the sandbox could not be made: {said}", code="sandbox.setup", hint=_hint(said))
     return init, descriptor
+
+
+def _said(err: int) -> str:
+    """Why it gave up. What it began and left behind may hold the line open, and say nothing."""
+    os.set_blocking(err, False)
+    with suppress(BlockingIOError):
+        return os.read(err, 4096).decode(errors="replace").strip()
+    return ""
 
 
 def _hint(said: str) -> str:

@@ -20,7 +20,7 @@ import subprocess
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -211,7 +211,11 @@ def _started(spec: Spec, asked: dict[str, Any], hidden: Path, folder: Path, way:
     listener.bind("control")
     listener.listen(64)
     listener.setblocking(False)
-    open_way: Callable[[int], None] = lambda pid: way.open(spec.network, pid) if way and spec.network else None  # noqa: E731
+
+    def open_way(pid: int) -> None:
+        if way and spec.network:
+            way.open(spec.network, pid, asked["until"])
+
     launched = containers.start(spec, token, open_way) if spec.image else launch(spec, parents, token, open_way)
     if init := launched.init:
         told: dict[str, Any] = {"boot": processes.boot(), "pid": init.pid, "started": init.started}

@@ -22,6 +22,7 @@ from custody.border import asking, hello
 from custody.border.addresses import NEVER, Resolver, system_resolver, vouched
 from custody.border.asking import Request
 from custody.border.egress import TLS, Egress, Place, command, must_be_named, read_place
+from custody.border.gate import Gate
 from custody.border.pumping import Pipe, Silent, pump
 from custody.model.errors import CustodyError, Refused, Unavailable
 
@@ -62,10 +63,11 @@ class Proxy:
 
     def __init__(
         self, egress: Egress, tell: Callable[[str], None], *, resolve: Resolver = system_resolver, dial: Dial = dial,
-        ours: Callable[[str], bool] = is_ours,
+        ours: Callable[[str], bool] = is_ours, gate: Gate | None = None,
     ) -> None:  # fmt: skip
         self._egress, self._rules = egress, egress.rules
         self._tell, self._resolve, self._dial, self._ours = tell, resolve, dial, ours
+        self.gate = gate or Gate()
         self._inner = egress.rules.networks()
         self._asked = [read_place(each) for each in egress.asked]
         self._granted = [read_place(each) for each in egress.granted]
@@ -93,6 +95,12 @@ class Proxy:
                 if line.place and not _covered(line.place, places):
                     line.cut()
 
+    def cut(self) -> None:
+        """The lease has ended: so does what goes on."""
+        with self._lock:
+            for line in self._lines:
+                line.cut()
+
     def serve(self, wire: socket.socket) -> None:
         """One connection from its first byte to its last. Never raises: there is nobody to tell but the log."""
         line = _Line(wire)
@@ -116,6 +124,7 @@ class Proxy:
     def _serve(self, line: _Line) -> None:
         head, rest = _read_head(line.wire)
         asked = asking.read_request(head)
+        self.gate.enter()
         with self._lock:
             if len(self._lines) > self._rules.connections:
                 raise _budget(f"more than {self._rules.connections} connections at once")
@@ -125,6 +134,7 @@ class Proxy:
         self._use("got", 0)
         far = self._connected(asked)
         line.reach(far)
+        self.gate.enter()
         if asked.head:
             self._pass_request(line, far, asked, rest)
         else:
@@ -173,7 +183,7 @@ class Proxy:
         if asked.place.port == TLS:
             rest = self._said_to_be(wire, asked, rest)
         out, back = Pipe(wire, far, self._count("sent"), rest), Pipe(far, wire, self._count("got"))
-        pump((out, back), self._rules.silence, until=lambda: line.has_sent(out) and back.over)
+        self._pump(line, out, back)
 
     def _pass_request(self, line: _Line, far: socket.socket, asked: Request, rest: bytes) -> None:
         """One request and its answer: what comes after them is for nobody."""
@@ -181,8 +191,13 @@ class Proxy:
         count(len(asked.head))
         far.sendall(asked.head)
         out = Pipe(line.wire, far, count, rest[: asked.length], most=asked.length)
-        back = Pipe(far, line.wire, self._count("got"))
-        pump((out, back), self._rules.silence, until=lambda: line.has_sent(out) and back.over)
+        self._pump(line, out, Pipe(far, line.wire, self._count("got")))
+
+    def _pump(self, line: _Line, out: Pipe, back: Pipe) -> None:
+        def over() -> bool:
+            return line.has_sent(out) and back.over
+
+        pump((out, back), self._rules.silence, self.gate.enter, over)
 
     def _said_to_be(self, wire: socket.socket, asked: Request, data: bytes) -> bytes:
         """The first words of TLS, if they are for the host that was asked for: a server may answer for many."""

@@ -64,8 +64,10 @@ class Pipe:
             self.ended = self.ended or self._left <= 0
 
 
-def pump(pipes: Sequence[Pipe], silence: float, until: Callable[[], bool]) -> None:
-    """Pass on until then. `Silent` if nothing passes for so many seconds."""
+def pump(pipes: Sequence[Pipe], silence: float, enter: Callable[[], None], until: Callable[[], bool]) -> None:
+    """Pass on until then; each time only when `enter` returns, which may wait. `Silent` if nothing comes for so many
+    seconds."""
+    enter()
     for pipe in pipes:
         pipe.source.setblocking(False)
         pipe.target.setblocking(False)
@@ -80,6 +82,7 @@ def pump(pipes: Sequence[Pipe], silence: float, until: Callable[[], bool]) -> No
                 wanted[pipe.target.fileno()] = wanted.get(pipe.target.fileno(), 0) | select.POLLOUT
         if not _ready(wanted, silence - (time.monotonic() - last)):
             raise Silent
+        enter()
         last = time.monotonic()
         for pipe in pipes:
             if pipe.wants_more:

@@ -23,7 +23,7 @@ import shutil
 import socket
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,7 +32,9 @@ from typing import Any
 
 from custody.border import bwrap, cgroup, containers, output, processes, seccomp
 from custody.border.confinement import LOST, End, Limits, Mount, Spec, check_name, engine_from
-from custody.border.deadman import GRANTED, now, write_file
+from custody.border.deadman import GRANTED, write_file
+from custody.border.egress import FRESH_SECONDS, Leave
+from custody.border.gate import clock as now
 from custody.border.launch import MARK
 from custody.border.nursery import Nursery
 from custody.border.output import Chunk
@@ -102,16 +104,21 @@ class Running:
     def __repr__(self) -> str:
         return f"Running({self.name!r})"
 
-    def confirm(self, until: float, granted: Sequence[str] | None = None) -> bool:
+    def confirm(self, until: float, leave: Leave | None = None) -> bool:
         """Say that the work is wanted until then (`time.monotonic`). False if it has ended or is being ended.
 
-        Count from when the lease was *asked* for, not from the answer: a slow one must not lengthen it. `granted` is
-        where its way out may lead from now on, if that has changed: what goes elsewhere is cut.
+        Count from when the lease was *asked* for, not from the answer: a slow one must not lengthen it. `leave` is for
+        its way out, which is closed when nobody says so again, although the sandbox itself may live longer.
         """
-        asked: dict[str, Any] = {"do": "confirm", "until": now() + until - time.monotonic()}
-        if granted is not None:
-            write_file(str(self.folder / GRANTED), list(granted))
-            asked["granted"] = True
+        later = now() - time.monotonic()
+        asked: dict[str, Any] = {"do": "confirm", "until": until + later}
+        if leave is not None:
+            if leave.granted is not None:
+                write_file(str(self.folder / GRANTED), list(leave.granted))
+            asked["leave"] = {
+                "fresh": round(leave.looked + FRESH_SECONDS + later, 2), "lease": round(leave.lease + later, 2),
+                "granted": leave.granted is not None,
+            }  # fmt: skip
         answer = self._ask(asked)
         return bool(answer and answer["ok"])
 

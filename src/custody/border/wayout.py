@@ -5,7 +5,8 @@ The sandbox has a network of its own in which there is nothing but its loopback.
 (apart.py), forked before the deadman has heard of a secret. So nothing has to be put into the sandbox or into an
 image, and whoever can talk to the socket is the sandbox: there is no password to lose.
 
-It lives as long as the deadman holds the line to it. Killing it cuts every connection.
+It lives as long as the deadman holds the line to it. Killing it cuts every connection. It holds the time by itself
+(gate.py): nothing passes that nobody has lately confirmed, be worker and deadman stopped and what it serves alive.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from typing import Any, NoReturn
 from custody.border import processes
 from custody.border.apart import begin_anew, set_apart
 from custody.border.egress import PORT, Egress, egress_from
+from custody.border.gate import Gate, clock
 from custody.border.proxy import Proxy
 from custody.model.errors import CustodyError, Unavailable
 
@@ -33,6 +35,7 @@ FIRST_UID, UIDS = 1_900_065_536, 65_536  # beside those of the sandboxes
 _MEMORY, _STACK = 512 << 20, 1 << 20
 _MESSAGE = 1 << 20
 _ANSWER_WITHIN = 20.0
+_LOOK_AGAIN = 10.0  # at the clock, which runs on while the machine sleeps
 _MORE_THAN_ALLOWED = 16  # connections that are heard, and told that they are too many
 _OWNER, _NEW_USER, _NEW_NET = 0xB701, 0x10000000, 0x40000000  # NS_GET_USERNS and kinds of namespaces
 _FREEBIND = 15
@@ -52,6 +55,7 @@ class WayOut:
         theirs.close()
         self._wire.settimeout(_ANSWER_WITHIN)
         self._said: dict[str, Any] = {}
+        self._renewed: dict[str, Any] = {}
         try:
             self._process = processes.look(self._heard("pid"))
         finally:
@@ -68,19 +72,25 @@ class WayOut:
     def fileno(self) -> int:
         return self._wire.fileno()
 
-    def open(self, egress: Egress, pid: int) -> None:
+    def open(self, egress: Egress, pid: int, lease: float) -> None:
         """Let it listen inside the sandbox of this process."""
         self._heard("ready")
+        told = {"egress": egress.as_dict(), "fresh": clock() + egress.fresh, "lease": lease}
         with _listening(pid) as listener:
-            socket.send_fds(self._wire, [json.dumps(egress.as_dict()).encode()], [listener.fileno()])
+            socket.send_fds(self._wire, [json.dumps(told).encode()], [listener.fileno()])
         self._wire.setblocking(False)
 
-    def grant(self, granted: Sequence[str]) -> None:
-        """What is granted now. If that cannot be said, nothing is."""
+    def renew(self, fresh: float, lease: float, granted: Sequence[str] | None) -> None:
+        """How long it may be used, and what is granted now, if that has changed. If that cannot be said, nothing is."""
+        told = {"fresh": fresh, "lease": lease} | ({} if granted is None else {"granted": list(granted)})
+        if told == self._renewed:
+            return
         try:
-            self._wire.send(json.dumps({"granted": list(granted)}).encode(), socket.MSG_DONTWAIT)
+            self._wire.send(json.dumps(told).encode(), socket.MSG_DONTWAIT)
+            self._renewed = told
         except OSError:
-            self.cut()
+            if granted is not None:  # else its time passes
+                self.cut()
 
     def hear(self) -> str | None:
         """What is to be told in the log; None if it has gone, and nothing more will be heard."""
@@ -88,6 +98,8 @@ class WayOut:
             piece = self._wire.recv(_MESSAGE)
         except BlockingIOError:
             return ""
+        except OSError:  # it was killed with something unread
+            return None
         return str(json.loads(piece)["tell"]) if piece else None
 
     def finish(self, seconds: float) -> None:
@@ -187,8 +199,9 @@ def _serve(wire: socket.socket) -> None:
     told, listeners, _, _ = socket.recv_fds(wire, _MESSAGE, 1)
     if not told:
         return
-    egress = egress_from(json.loads(told))
-    proxy = Proxy(egress, lambda text: _tell(wire, text))
+    begun = json.loads(told)
+    egress, gate = egress_from(begun["egress"]), Gate(begun["fresh"], begun["lease"])
+    proxy = Proxy(egress, lambda text: _tell(wire, text), gate=gate)
     listener = socket.socket(fileno=listeners[0])
     listener.setblocking(False)
     threading.stack_size(_STACK)
@@ -198,8 +211,13 @@ def _serve(wire: socket.socket) -> None:
     meet: dict[int, Callable[[], object]] = {
         wire.fileno(): lambda: _obey(wire, proxy), listener.fileno(): lambda: _meet(listener, proxy, egress),
     }  # fmt: skip
+    was_open = True
     while True:
-        for descriptor, _ in poll.poll():
+        left = gate.left
+        if was_open and not left:
+            proxy.cut()
+        was_open = left > 0
+        for descriptor, _ in poll.poll(min(left, _LOOK_AGAIN) * 1000 if left else None):
             meet[descriptor]()
 
 
@@ -210,6 +228,8 @@ def _obey(wire: socket.socket, proxy: Proxy) -> None:
     said: dict[str, Any] = json.loads(word)
     if "granted" in said:
         proxy.grant(said["granted"])
+    if "fresh" in said:
+        proxy.gate.renew(said["fresh"], said["lease"])
     while said.get("last"):
         if proxy.has_passed_all:
             os._exit(0)

@@ -134,8 +134,11 @@ def asking_of(store: Store, found: Config | None) -> Asking | None:
 
 
 def _kinds_of(path: Path) -> list[Kind]:
+    from custody.robots.finding import must_not_be_a_program
+
     if not path.is_file():
         raise BadInput(f"there is no file {path}", where="--load")
+    must_not_be_a_program(path)
     names = runpy.run_path(str(path))
     kinds = names.get("KINDS")
     if not isinstance(kinds, list | tuple) or not all(isinstance(kind, Kind) for kind in kinds):

@@ -15,9 +15,8 @@ from typing import Annotated, Any
 import typer
 
 from custody.border.egress import Rules
-from custody.border.roots import Roots
 from custody.cli import robot_acts, robot_grants, running
-from custody.cli.config import find
+from custody.cli.config import Config, find
 from custody.cli.configured import ConfigFile
 from custody.cli.running import AsJson, StoreUrl
 from custody.cli.stopping import stop_on_signals
@@ -26,7 +25,7 @@ from custody.cli.when import ago, moment
 from custody.model.errors import NotFound, Unavailable
 from custody.model.trigger import Trigger, clauses
 from custody.ports import Leases
-from custody.robots.confined import Yard, missing
+from custody.robots.confined import YARD, Yard, missing
 from custody.robots.cycle import facts_of, kinds, subscribe
 from custody.robots.deadlines import due_of, late
 from custody.robots.finding import INSTALLED, find_robots
@@ -78,7 +77,7 @@ def run(
 
     robots = find_robots(places or [INSTALLED])
     found = find(config)
-    yard = _yard(robots, found.network if found else Rules(), roots_of(found))
+    yard = _yard(robots, found)
     with open_store(store) as opened, _leases(locks, opened, lease) as (leases, items):
         open_roots(opened, found)
         holder = f"{socket.gethostname()}:{os.getpid()}:{opened.new_move()[:6]}"
@@ -108,12 +107,14 @@ def run(
     raise typer.Exit(1 if tally.any_bad() else 4 if detailed and not worker.settled_count else 0)
 
 
-def _yard(robots: Sequence[Robot], network: Rules, roots: Roots) -> Yard:
-    """Said at once, not at the first item: a program that must run in a sandbox, where there is none."""
-    yard = Yard(network=network, roots=roots)
+def _yard(robots: Sequence[Robot], found: Config | None) -> Yard:
+    """Said at once, not at the first item: a program that must run in a sandbox, where there is none, or no place."""
+    yard = Yard(found.home / YARD if found else None, roots_of(found), found.network if found else Rules())
     for robot in robots:
-        if isinstance(robot.work, Program) and robot.work.confined and not yard.look():
-            raise missing(f"robot {robot.name}", yard.look())
+        if isinstance(robot.work, Program) and robot.work.confined:
+            if not yard.look():
+                raise missing(f"robot {robot.name}", yard.look())
+            yard.open()
     return yard
 
 

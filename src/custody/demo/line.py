@@ -15,7 +15,7 @@ from custody.engine.kinds import Chore, Kind
 from custody.history.keeping import Keeping
 from custody.history.keys import load_key, make_key
 from custody.ingest.setup import IngestConfig, node_roots
-from custody.robots.confined import Yard
+from custody.robots.confined import YARD, Yard
 from custody.robots.cycle import kinds, subscribe
 from custody.robots.ready import fixity, formats
 from custody.robots.robot import Robot
@@ -33,6 +33,7 @@ class Line:
     keeping: Keeping
     catalogue: Catalogue
     roots: Roots
+    home: Path
 
     @classmethod
     def open(cls, store: Store, home: Path) -> Line:
@@ -40,7 +41,7 @@ class Line:
         signer = load_key(key, NAME) if key.exists() else make_key(key, NAME)
         (home / "history.public").write_text(f"{signer.public}\n")
         keeping = Keeping((signer.public,), (home / "witness.txt",), signer, SEAL_SECONDS)
-        return cls(store, keeping, Catalogue(store, home), roots(node_roots(IngestConfig(), home)))
+        return cls(store, keeping, Catalogue(store, home), roots(node_roots(IngestConfig(), home)), home)
 
     @property
     def robots(self) -> Sequence[Robot]:
@@ -51,7 +52,7 @@ class Line:
         subscribe(self.store, self.robots)
 
     def kinds(self) -> Sequence[Kind]:
-        return kinds(self.store, self.robots, yard=Yard(roots=self.roots))
+        return kinds(self.store, self.robots, yard=Yard(self.home / YARD, self.roots))
 
     def chores(self) -> Sequence[Chore]:
         return (*chores(self.store, self.robots), Chore("seal the history", SEAL_SECONDS, self.seal))

@@ -14,11 +14,11 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-import tempfile
+import stat
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -52,6 +52,8 @@ UNASKED_SECONDS = 30.0
 """How far ahead a run is confirmed that no worker's lease stands behind."""
 ITEM, PROGRAM, WORK = "/inputs/item", "/inputs/program", "/work"
 QUESTION = "/inputs/item.json"
+YARD = "work-robots"
+"""Where sandboxes are, beside a custody.toml."""
 WITH_ITEM = ("sh", "-c", f'exec "$@" <{QUESTION}', "custody-robot")
 REASONS = {
     MEMORY: ("robot.memory", "it used more memory than it may"),
@@ -98,7 +100,7 @@ class Yard:
     def __init__(self, folder: Path | None = None, roots: Roots = NO_ROOTS, network: Rules | None = None) -> None:
         self.roots = roots  # below which items are
         self.network = network or Rules()
-        self.folder = folder or Path(tempfile.gettempdir(), f"custody-robots-{os.getuid()}")
+        self.folder = folder or own_folder()
         self._lock = threading.Lock()
         self._opened: Sandboxes | None = None
         self._found: Available | None = None
@@ -115,9 +117,7 @@ class Yard:
         with self._lock:
             if self._opened is None:
                 for part in (self.folder, self.folder / "work"):
-                    part.mkdir(mode=0o700, parents=True, exist_ok=True)
-                    if part.stat().st_uid != os.getuid():
-                        raise Unavailable(f"{part} is somebody else's", code="robot.yard", hint="set TMPDIR")
+                    _make_own(part)
                 self._opened = Sandboxes(self.folder / "boxes").__enter__()
             return self._opened
 
@@ -126,9 +126,6 @@ class Yard:
             if self._opened is not None:
                 self._opened.__exit__(None, None, None)
                 self._opened = None
-                with suppress(OSError):  # as long as another process has something there, it stays
-                    for part in (self.folder / "work", self.folder / "boxes", self.folder):
-                        part.rmdir()
 
     def end(self, mark: str) -> None:
         """Make sure that nothing of an earlier run under this mark is left on this machine."""
@@ -153,6 +150,28 @@ class Yard:
             yield room
         finally:
             shutil.rmtree(room.folder, ignore_errors=True)
+
+
+def own_folder() -> Path:
+    """Where a user's robots have their sandboxes on this machine, if nobody has said where: never in a folder in which
+    others could have made it before. The machine is in its name, as several may share one home."""
+    given = os.environ.get("XDG_STATE_HOME", "")
+    state = Path(given) if given.startswith("/") else Path("~/.local/state").expanduser()
+    return state / "custody" / f"robots-{os.uname().nodename}"
+
+
+def _make_own(folder: Path) -> None:
+    hint = "say with XDG_STATE_HOME, or by a custody.toml in it, which folder is to be used"
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found = folder.lstat()
+    except OSError as error:
+        told = f"robots' programs need the folder {folder}, which cannot be made: {error.strerror}"
+        raise Unavailable(told, code="robot.yard", hint=hint) from error
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
+        told = f"robots' programs need the folder {folder}, which is somebody else's, or a link"
+        raise Unavailable(told, code="robot.yard", hint=f"remove it; or {hint}")
+    folder.chmod(0o700)
 
 
 def missing(who: str, found: Available) -> Unavailable:
@@ -253,7 +272,8 @@ def _watched(running: Running, turn: Turn, stop: threading.Event) -> End:
     while (end := running.wait(BEAT_SECONDS)) is None:
         if stop.is_set():
             return running.stop(0)
-        running.confirm(turn.trusted(), turn.permit.news() if turn.permit else None)
+        until = turn.trusted()
+        running.confirm(until, turn.permit.leave(until) if turn.permit else None)
     return end
 
 

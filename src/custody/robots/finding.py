@@ -1,7 +1,8 @@
 """Finding robots: Python files, labels of programs, folders of both, installed modules, and entry points.
 
 A Python file is imported, as whoever runs this and outside of any sandbox. So labels are read first: a file that one
-of them names in its command (or in what it needs) is that program's own and is never imported.
+of them names in its command (or in what it needs) is that program's own and is never imported, by whatever name it is
+asked for: its path, a link to it, the name of a module or of a package around it.
 """
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ from __future__ import annotations
 import importlib
 import re
 import runpy
-from collections.abc import Iterable, Iterator, Mapping
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import entry_points
 from itertools import pairwise
 from pathlib import Path
@@ -47,10 +49,27 @@ def _labels(places: Iterable[str]) -> list[Path]:
     """Those that are asked for, and those that lie beside a Python file that is."""
     found = [Path(place) for place in places if place.endswith(SUFFIX) and Path(place).is_file()]
     for place in map(Path, places):
-        folder = place if place.is_dir() else place.parent if place.suffix == ".py" else None
-        if folder is not None and folder.is_dir():
-            found += [file for file in sorted(folder.iterdir()) if file.name.endswith(SUFFIX) and file.is_file()]
+        if place.is_dir() or place.suffix == ".py":
+            found += _beside(place)
     return found
+
+
+def _beside(place: Path) -> Iterator[Path]:
+    """The labels in a folder, or beside a file; beside what it is a link to, too."""
+    for path in dict.fromkeys((place, place.resolve())):
+        folder = path if path.is_dir() else path.parent
+        if folder.is_dir():
+            yield from (file for file in sorted(folder.iterdir()) if file.name.endswith(SUFFIX) and file.is_file())
+
+
+def must_not_be_a_program(file: Path, labels: Mapping[Path, Robot] | None = None) -> None:
+    """Refuse to import what a label beside it, or one of these, names as its program."""
+    known = {**(labels or {}), **{label: read_label(label) for label in _beside(file)}}
+    if label := _program_of(file, known):
+        raise BadInput(
+            f"it is the program of {label}, and is not imported", code="robot.file", where=str(file),
+            hint=f"name {label}: then it runs as its label says",
+        )  # fmt: skip
 
 
 def _in(place: str, labels: Mapping[Path, Robot]) -> Iterator[Robot]:
@@ -60,16 +79,13 @@ def _in(place: str, labels: Mapping[Path, Robot]) -> Iterator[Robot]:
             if file.name.endswith(SUFFIX) or (file.suffix == ".py" and not _program_of(file, labels)):
                 yield from _in_file(file, labels)
     elif place.endswith((".py", SUFFIX)):
-        if path.suffix == ".py" and (label := _program_of(path, labels)):
-            raise BadInput(
-                f"it is the program of {label}, and is not imported", code="robot.file", where=place,
-                hint=f"name {label}: then it runs as its label says",
-            )  # fmt: skip
+        if path.suffix == ".py" and path.is_file():
+            must_not_be_a_program(path, labels)
         yield from _in_file(path, labels)
     elif place == INSTALLED or place.startswith(f"{INSTALLED}:"):
-        yield from _installed(place.removeprefix(INSTALLED).removeprefix(":"))
+        yield from _installed(place.removeprefix(INSTALLED).removeprefix(":"), labels)
     else:
-        yield from _in_module(place)
+        yield from _in_module(place, labels)
 
 
 def _program_of(file: Path, labels: Mapping[Path, Robot]) -> Path | None:
@@ -111,7 +127,9 @@ def _in_file(path: Path, labels: Mapping[Path, Robot]) -> Iterator[Robot]:
     yield from _of(names)
 
 
-def _in_module(place: str) -> Iterator[Robot]:
+def _in_module(place: str, labels: Mapping[Path, Robot]) -> Iterator[Robot]:
+    for file in _files_of(place):
+        must_not_be_a_program(file, labels)
     try:
         yield from _of(vars(importlib.import_module(place)))
     except ImportError as error:
@@ -122,10 +140,26 @@ def _in_module(place: str) -> Iterator[Robot]:
         ) from error
 
 
-def _installed(name: str) -> Iterator[Robot]:
+def _files_of(module: str) -> Iterator[Path]:
+    """What importing it would run: its file, and those of the packages that it is in. Nothing is run to find them."""
+    within: Sequence[str] | None = None
+    for end in range(1, len(parts := module.split(".")) + 1):
+        name = ".".join(parts[:end])
+        finders = [finder for finder in sys.meta_path if hasattr(finder, "find_spec")]
+        spec = next((found for finder in finders if (found := finder.find_spec(name, within))), None)
+        if spec is None:
+            return
+        if spec.origin and spec.has_location:
+            yield Path(spec.origin)
+        within = list(spec.submodule_search_locations or ())
+
+
+def _installed(name: str, labels: Mapping[Path, Robot]) -> Iterator[Robot]:
     """What packages offer: a robot, several, or a module of them."""
     for entry in entry_points(group=GROUP):
         if name in ("", entry.name):
+            for file in _files_of(entry.module):
+                must_not_be_a_program(file, labels)
             offered = entry.load()
             yield from _of({"it": offered} if isinstance(offered, Robot) else _names(offered))
 

@@ -150,12 +150,13 @@ def confirm_dead(job: Job, shop: Shop) -> None:
 
 
 def _watch(work: Work, running: Running, longer: float, granted: Permit | None) -> End:
-    """Until it ends: pass the lease on, as far as it is known to be ours, and what it may live beyond that; and what
-    is granted, if that changes meanwhile."""
+    """Until it ends: pass the lease on, as far as it is known to be ours, and what it may live beyond that. Its way
+    out lives no longer than the lease."""
     while (end := running.wait(BEAT_SECONDS)) is None:
         if work.stopped:
             return running.stop(LEAVING_SECONDS if work.stop_reason == "shutdown" else None)
-        running.confirm(work.trusted_until + longer, granted.news() if granted else None)
+        until = work.trusted_until
+        running.confirm(until + longer, granted.leave(until) if granted else None)
     return end
 
 

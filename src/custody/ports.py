@@ -16,6 +16,7 @@ from custody.model.event import Event, NewEvent
 from custody.model.item import Item, Latest, NewItem
 from custody.model.job import Answer, Change, Claim, Failures, FanOut, Filter, HeldBy, Job, NewJob
 from custody.model.lease import Lease
+from custody.model.schedule import Schedule
 from custody.model.why import Reason
 
 
@@ -156,7 +157,7 @@ class Records(Protocol):
 class Schedules(Protocol):
     """What becomes due."""
 
-    def run_due(self, agent: str = "scheduler", ended: Callable[[str], str] | None = None) -> int: ...
+    def run_due(self, agent: str = "scheduler", ended: Callable[[Schedule], str] | None = None) -> int: ...
 
     def next_due(self) -> int | None: ...
 

@@ -13,9 +13,11 @@ from custody.engine import Serving, Settings, Worker
 from custody.model.errors import BadInput
 from custody.model.job import NewJob
 from custody.model.machine import PLAIN
+from custody.model.schedule import Schedule
 from custody.stores import Store
 from custody.stores.rows import TOO_DEEP
 from custody.web import bulk
+from custody.web.setters import Setters
 from custody.web.tokens import Tokens
 from stores.acts import execute
 
@@ -72,7 +74,7 @@ def test_a_bulk_action_has_the_name_and_the_rights_of_its_asker(door: Door) -> N
     carry_out(door.store)
     done = [found for found in door.store.queue.list() if found.kind == "precious"]
     assert {found.state for found in done} == {"cancelled"}
-    assert {door.store.records.events(f"job/{found.id}")[-1].agent for found in done} == {"ada"}
+    assert {door.store.records.events(f"job/{found.id}")[-1].agent for found in done} == {"ada (token:1)"}
 
 
 def test_a_bulk_action_whose_askers_right_ended_does_nothing(door: Door) -> None:
@@ -94,6 +96,25 @@ def test_a_schedule_of_a_revoked_token_is_known_to_be_one(store: Store) -> None:
     tokens.revoke(token.id, "bo")
     assert "ada" in tokens.right_ended(f"token:{token.id}/ada")
     assert [tokens.right_ended(by) for by in ("cli:0/root", "system", "")] == ["", "", ""]
+
+
+def test_of_somebody_whom_an_issuer_vouched_for_the_last_login_counts(store: Store) -> None:
+    """Nobody here can ask the issuer: what was said last is what is known."""
+    tokens, by = Tokens(store), "oidc:1234/oidc:olga~1"
+    schedule = Schedule("nightly", "every 1h", "greet", by=by)
+    assert "olga" in tokens.right_ended(by), "nobody has ever vouched for her"
+    tokens.let_in("oidc:olga~1", ["operator"], "oidc:1234")
+    assert tokens.right_ended(by) == ""
+    assert Setters(store).doubt(schedule) == ""
+    long_ago = 91 * 86_400_000_000
+    store.db.write(
+        lambda tx: execute(tx, f"update token set created = created - {long_ago}, expires = expires - {long_ago}")
+    )
+    assert tokens.right_ended(by) == "", "her login is over, not her right"
+    assert "no issuer has vouched for 90 days" in Setters(store).doubt(schedule)
+    tokens.let_in("oidc:olga~1", ["reader"], "oidc:1234")
+    assert "whose right to do so has ended" in Setters(store).ended(schedule)
+    assert tokens.right_ended("oidc:9/oidc:eve~9") != "", "another person's login says nothing"
 
 
 def nested(depth: int) -> dict[str, Any]:

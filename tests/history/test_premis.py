@@ -23,9 +23,10 @@ from custody.history.premis import (
     premis_document,
     premis_event,
 )
-from custody.history.premis_reading import Habits, from_json_xml, new_events, read_premis
+from custody.history.premis_reading import Habits, PremisEvent, from_json_xml, new_events, read_premis
 from custody.model.errors import BadInput
 from custody.model.event import Event, NewEvent
+from custody.model.reserved import NOTED, RECORDED, RESERVED
 from history.archive import grown_archive
 from history.schemas import schema
 
@@ -304,7 +305,7 @@ def test_premis_2_2_of_an_older_framework_is_read(premis2: etree.XMLSchema) -> N
             "B400022028241-RT1",
             "Data_Received",
             "success",
-            "batch_uploaded_trigger",
+            "imported: batch_uploaded_trigger",
             {
                 "note": "by disk\ndetails here",
                 "premis": {
@@ -320,10 +321,23 @@ def test_premis_2_2_of_an_older_framework_is_read(premis2: etree.XMLSchema) -> N
 def test_what_we_exported_comes_in_again_with_its_detail_and_its_origin() -> None:
     (event,) = read_premis(premis_document([EVENT], origin=NAME)).events
     source = {"identifier": ["custody", f"{NAME}/{ITEM}#3"], "at": "2026-02-25T06:13:20.123456Z", "outcome": "fail"}
-    detail = {"reason": "2 of 9 differ", "premis": source}
-    assert new_events(event) == [NewEvent("ark:/99999/fk4x", "fixity check", "failure", "checksum-checker 1.2", detail)]
+    detail = {"premis": {**source, "said": {"reason": "2 of 9 differ"}}}
+    agent = "imported: checksum-checker 1.2"
+    assert new_events(event) == [NewEvent("ark:/99999/fk4x", "fixity check", "failure", agent, detail)]
     (job,) = read_premis(premis_document([replace(EVENT, subject="job/12")], origin=NAME)).events
     assert new_events(job) == []
+
+
+@pytest.mark.parametrize("type_", [*sorted(RECORDED), "Changed", "withdrawn ", "сhanged"])
+def test_what_comes_from_outside_never_passes_for_what_the_system_records(type_: str) -> None:
+    told = {word: "x" for word in (*NOTED, *RESERVED)} | {"pages": 3}
+    event = PremisEvent(("local", "1"), type_, 0, "1970", "success", "ok", ("system",), (("local", "x"),), (), told)
+    (made,) = new_events(event)
+    assert (made.item, made.type, made.agent) == ("x", f"imported {type_}", "imported: system")
+    assert made.detail.keys() == {"pages", "premis"}
+    assert made.detail["premis"]["type"] == type_
+    assert made.detail["premis"]["said"].keys() == NOTED.keys() | RESERVED.keys()
+    assert (made.robot, made.seen) == ("", None)
 
 
 def one(inside: str, *, namespace: str = "http://www.loc.gov/premis/v3", **parts: str) -> str:

@@ -10,18 +10,21 @@ from pathlib import Path
 
 import pytest
 
+from custody.ingest.blockers import why
 from custody.ingest.keys import request_of
 from custody.ingest.manifest.form import OBJECT
 from custody.ingest.manifest.reader import check
 from custody.ingest.setup import IngestConfig, open_world
 from custody.ingest.staging import name_in
 from custody.ingest.standins.ezid import EzidStandIn
-from custody.ingest.states import BATCH, JOB
+from custody.ingest.states import BATCH, BATCH_KIND, JOB
 from custody.ingest.submission import Submission, batch_job
 from custody.model.errors import BadInput, StateConflict
+from custody.model.job import NewJob
 from ingest.bench import PROFILE, Archive, archive, quick
 from ingest.test_end_to_end import tar_of
 from rig.commands import Run
+from stores.acts import execute
 
 EZID = """
 [identifier]
@@ -345,6 +348,41 @@ def test_jobs_of_a_held_batch_are_let_go_with_it_and_letters_call_it_by_its_name
     assert custody("worker", "run", "--until-idle").code == 0
     (letter,) = (tree / "outbox").glob("*.eml")
     assert "Subject: OK: batch bid0000000000 of example" in letter.read_text()
+
+
+@pytest.mark.parametrize("given", [{}, {"payload": ""}])
+def test_a_batch_without_payload_that_is_there_all_the_same_fails_with_a_letter(
+    home: Archive, given: dict[str, str]
+) -> None:
+    """Made by another version, or by another service: nobody refused it when it was made."""
+    job = NewJob(
+        BATCH_KIND, {"profile": "papers", "type": "file", **given}, machine=BATCH, collection="papers", lane="papers",
+        open=1, when_empty="reporting",
+    )  # fmt: skip
+    made = home.store.queue.submit_one(job)
+    home.run()
+    batch = home.batch(made.id)
+    assert (batch.state, batch.code) == ("failed", "submission.payload")
+    assert "names no payload" in home.store.queue.reason(batch)
+    (reason,) = why(home.store, batch)
+    assert "names no payload" in reason.text
+    assert home.letters() == [f"batch-{made.id}-refused@localhost.eml"]
+
+
+def test_an_object_that_ingest_cannot_have_made_ends_its_batch_with_a_report(home: Archive) -> None:
+    """It waits for nobody: its batch tells the depositor, and an operator can resume it."""
+    batch = home.submit(home.put("a.txt", b"a"), type="file", filename="a.txt")
+    home.worker(threads=1).run_until_idle(most=1)
+    (job,) = home.jobs(batch)
+    home.store.db.write(lambda tx: execute(tx, f"update job set payload = '{{\"odd\": 1}}' where id = {job.id}"))
+    home.run()
+    (job,) = home.jobs(batch)
+    assert (job.state, job.code) == ("failed", "job.forged")
+    assert home.batch(batch).state == "failed"
+    assert any("report" in letter for letter in home.letters())
+    (reason,) = why(home.store, job)
+    assert "which nobody asked for" in reason.text
+    assert "custody job resume" in reason.clears
 
 
 def test_a_batch_that_names_no_payload_is_refused_where_it_is_made() -> None:

@@ -96,7 +96,7 @@ def test_a_schedule_whose_setters_right_ended_stands_still_until_somebody_adopts
     store.schedules.put(Schedule("a", "every 1h", "sweep"), ADA)
     store.schedules.put(Schedule("b", "every 1h", "other", overlap="allow"), BO)
     clock.advance(seconds=3600)
-    assert store.schedules.run_due("w1", lambda by: ended.get(by, "")) == 1, "the other goes on"
+    assert store.schedules.run_due("w1", lambda schedule: ended.get(schedule.by, "")) == 1, "the other goes on"
     assert [job.kind for job in store.queue.list()] == ["other"]
     held = store.schedules.get("a")
     assert (held.paused, held.why) == (True, ended[ADA.by])
@@ -106,7 +106,7 @@ def test_a_schedule_whose_setters_right_ended_stands_still_until_somebody_adopts
     assert (adopted.paused, adopted.why, adopted.by) == (False, "", BO.by)
     assert store.records.events("schedule/a")[-1].agent == "bo"
     clock.advance(seconds=3600)
-    assert store.schedules.run_due("w1", lambda by: ended.get(by, "")) == 2
+    assert store.schedules.run_due("w1", lambda schedule: ended.get(schedule.by, "")) == 2
 
 
 def test_no_statement_changes_who_asked() -> None:

@@ -13,6 +13,7 @@ import pytest
 from custody.model.acting import system
 from custody.model.errors import BadInput, NotFound
 from custody.model.job import NewJob
+from custody.model.keys import slot_key
 from custody.model.schedule import Schedule, Wanted
 from custody.stores import Store, timetable
 from custody.stores.rows import Tx
@@ -48,7 +49,7 @@ def test_a_slot_that_has_come_becomes_one_job_with_its_slot(store: Store, clock:
     due = clock.advance(seconds=3600)
 
     assert store.schedules.run_due() == 1
-    job = store.queue.by_key("sweep", f"nightly@{due}")
+    job = store.queue.by_key("sweep", slot_key("nightly", due))
     assert job is not None
     assert (job.payload, job.lane) == ({"deep": True, "schedule": "nightly", "slot": due}, "night")
     assert store.schedules.slots("nightly") == [(due, job.id, "ran")]
@@ -107,7 +108,7 @@ def test_a_schedule_that_cannot_be_run_is_paused_and_says_why_and_the_others_go_
     hourly(store)
     store.schedules.put(Schedule("other", "every 1h", "dust"), system("eva"))
     slot = clock.advance(seconds=3600)
-    store.queue.submit_one(NewJob("sweep", {"by": "hand"}, key=f"nightly@{slot}"))
+    store.queue.submit_one(NewJob("sweep", {"by": "hand"}, key=slot_key("nightly", slot)))
 
     assert store.schedules.run_due() == 1
     assert [outcome for _, _, outcome in store.schedules.slots("other")] == ["ran"]

@@ -114,6 +114,12 @@ class House:
             self.secrets[who] = made[1]
         return self.secrets[who]
 
+    def agent(self, who: str) -> str:
+        """As the history names whoever has the token of a role."""
+        caller = self.site.tokens.caller(self.token(who))
+        assert caller is not None
+        return f"{caller.name} (token:{caller.token})"
+
     def worker(self) -> Worker:
         store, options = self.archive.store, self.site.options
         own = (*bulk.kinds(store, TABLES), *verifying.kinds(store, options.keeping))

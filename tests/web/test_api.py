@@ -207,7 +207,7 @@ def test_the_operators_moves_move_and_are_recorded_with_their_reason(own: House,
     assert [event["type"] for event in events] == [
         "submitted", "held", "released", "prioritised", "cancelled", "deleted",
     ]  # fmt: skip
-    assert {event["agent"] for event in events} == {"admin"}
+    assert {event["agent"] for event in events} == {own.agent("admin")}
     assert events[1]["detail"]["why"] == "later"
 
 
@@ -256,7 +256,10 @@ def test_holds_are_set_told_and_lifted(own: House, api: TestClient) -> None:
     job = submit(api)
     assert api.get(f"/api/v1/jobs/{job}/why").json()["reasons"][0]["code"] == "paused"
     (hold,) = api.get("/api/v1/holds").json()["holds"]
-    assert (hold["who"], hold["why"]) == ("admin", "paper jam")
+    assert (hold["who"], hold["why"]) == (own.agent("admin"), "paper jam")
+    by_name = api.get("/api/v1/events", params={"subject": "hold/", "agent": "admin"}).json()["events"]
+    assert [event["type"] for event in by_name] == ["held"], "a name finds what each token of that name did"
+    assert api.get("/api/v1/events", params={"subject": "hold/", "agent": "adm"}).json()["events"] == []
     assert api.delete("/api/v1/holds/kind/parcel").json()["lifted"] is True
     assert api.delete("/api/v1/holds/kind/parcel").json()["lifted"] is False
 

@@ -54,7 +54,7 @@ def test_it_is_done_by_a_worker_with_one_event_each_and_tells_what_was_refused(o
     assert {store.queue.get(number).state for number in ids if number != ids[7]} == {"held"}
     assert {store.queue.get(number).state for number in later} == {"queued"}, "made after it was asked for"
     last = store.records.events(f"job/{ids[3]}")[-1]
-    assert (last.type, last.agent, last.detail["why"]) == ("held", "operator", "paper jam")
+    assert (last.type, last.agent, last.detail["why"]) == ("held", own.agent("operator"), "paper jam")
 
 
 def test_a_worker_that_takes_it_over_goes_on_where_it_stopped(own: House) -> None:

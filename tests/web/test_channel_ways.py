@@ -30,7 +30,7 @@ def test_a_button_makes_no_job_where_nobody_would_do_it(tmp_path: Path, action: 
         assert answer.status_code == 303  # type: ignore[attr-defined]
         assert jobs(house) == before
         ((request, who),) = asked
-        assert (request.what, request.channel, who.agent) == (action, CHANNEL, "operator")
+        assert (request.what, request.channel, who.agent) == (action, CHANNEL, house.agent("operator"))
         assert request.message == (77 if action == "review" else 0)
 
 

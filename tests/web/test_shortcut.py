@@ -98,4 +98,4 @@ def test_a_notice_by_the_short_way_is_in_its_callers_name(plain: House) -> None:
     store = plain.archive.store
     job = store.queue.by_key(COMMIT_KIND, commit_key("book", 1))
     assert job is not None
-    assert [event.agent for event in store.records.events(job.subject)] == ["hook"]
+    assert [event.agent for event in store.records.events(job.subject)] == [plain.agent("hook")]

@@ -22,8 +22,9 @@ def test_the_edges_of_the_worked_example_are_those_in_the_queue(desk: Desk, seed
     for text in ("two", "three"):
         desk.commit({"notes.txt": text})
     desk.notify(3)
-    # With more threads the third build may meet the second under way, and wait for it.
-    desk.worker(threads=1).run_until_quiet()
+    desk.worker(
+        threads=1
+    ).run_until_quiet()  # with more, the third build may meet the second under way, and wait for it
     whole = picture(desk.store, "proj", 1, 3)
     told = {" ".join(line.split()) for line in as_text(whole.arrows).splitlines()}
     eight = {

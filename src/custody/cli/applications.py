@@ -16,7 +16,7 @@ from custody.model.errors import BadInput
 from custody.model.machine import Machine, Machines, merged
 from custody.stores import Store
 from custody.web.makers import MAKERS
-from custody.web.tokens import Tokens
+from custody.web.setters import Setters
 
 if TYPE_CHECKING:
     from custody.channels.asking import Asking
@@ -43,7 +43,7 @@ def serving(
     own = [_opened(kind, "--load") for path in load for kind in _kinds_of(path)]
     own += [_opened(_executable(text), "--exec") for text in commands]
     kinds, chores = _applications(store, config, world, place)
-    return decided(Serving((*own, *kinds), tuple(chores), Tokens(store).right_ended))
+    return decided(Serving((*own, *kinds), tuple(chores), Setters(store).ended))
 
 
 def decided(serving: Serving) -> Serving:

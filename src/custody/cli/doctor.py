@@ -9,7 +9,6 @@ import stat
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -17,28 +16,18 @@ import typer
 
 from custody.cli import running
 from custody.cli.config import Config, find
+from custody.cli.finding import Finding
 from custody.cli.opening import open_store
 from custody.cli.running import AsJson, counted
 from custody.cli.when import moment
+from custody.cli.whose import whose_findings
 from custody.model.errors import CustodyError
-from custody.model.event import Event
-from custody.model.schedule import Schedule
-from custody.model.times import slots
 from custody.stores import Store
-from custody.web.caller import ALL
-from custody.web.tokens import Tokens
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 SLACK_SECONDS = 2
 LITTLE = 0.05  # of a disk
 MANY = 1000
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    grade: Literal["fine", "warning", "unsafe"]
-    what: str
-    do: str = ""
 
 
 @app.command()
@@ -108,27 +97,12 @@ def examine_tree(url: str, repair: bool) -> Iterator[Finding]:
             yield Finding("fine", f"{orphan.code}: {orphan.text}", "mended")
 
 
-def _tokens(store: Store) -> Iterator[Finding]:
-    """What had a role that is no more has become the smallest that still submits: somebody knows what it is for."""
-    now = store.now()
-    for token in Tokens(store).list():
-        if not token.was or token.revoked or token.expires <= now:
-            continue
-        named = "".join(f" --archive {each}" for each in token.collections if each != ALL) or " --archive ARCHIVE"
-        smaller = f"custody token narrow {token.id} --to"
-        yield Finding(
-            "warning", f"token {token.id} ({token.name}) had the role {token.was}, and is a submitter now",
-            f"a hook: `{smaller} hook{named}`; a scraper: `{smaller} metrics`; if it submits: `{smaller} submitter`",
-        )  # fmt: skip
-
-
 def _store_findings(store: Store) -> Iterator[Finding]:
     checks: dict[str, Callable[[Store], Iterator[Finding]]] = {"sqlite": _sqlite, "postgres": _postgres}
     yield from checks[store.db.dialect](store)
     yield from _derived(store)
     yield from _robots(store)
-    yield from _schedules(store)
-    yield from _tokens(store)
+    yield from whose_findings(store)
     yield from _network(store)
     workers = store.workers()
     if workers:
@@ -262,33 +236,6 @@ def _network(store: Store) -> Iterator[Finding]:
     for who, text in told:
         what, _, do = text.rpartition(": ")
         yield Finding("warning", f"{who} waits: {what}", do.strip("`"))
-
-
-def _schedules(store: Store) -> Iterator[Finding]:
-    """Those that could not be run, or were sent far ahead, and stand still until somebody has looked."""
-    schedules, now = store.schedules.list(), store.now()  # in this order: one that came meanwhile is not ahead
-    for schedule in schedules:
-        if not schedule.paused and schedule.next_slot > _next_slot(schedule, now):
-            what = f"the schedule {schedule.name} comes no sooner than {moment(schedule.next_slot)}: a clock was wrong"
-            do = f"is the clock right now? then: custody schedule continue {schedule.name}"
-            yield Finding("warning", what, do)
-        last = _last_stop(store, f"schedule/{schedule.name}") if schedule.paused else None
-        if last and last.outcome == "failure":
-            do = f"put that right, then: custody schedule continue {schedule.name}"
-            yield Finding("warning", f"the schedule {schedule.name} stands still: {last.detail.get('why')}", do)
-
-
-def _next_slot(schedule: Schedule, now: int) -> int:
-    """What its times say; those that cannot be read say nothing against it here."""
-    try:
-        return next(slots(schedule.spec, schedule.zone, now))
-    except CustodyError:
-        return schedule.next_slot
-
-
-def _last_stop(store: Store, subject: str) -> Event | None:
-    """It may have been set since: that alone does not make it go on."""
-    return next(iter([event for event in store.records.all_events(subject) if event.type == "paused"][-1:]), None)
 
 
 def _disk_findings(config: Config) -> Iterator[Finding]:

@@ -124,13 +124,13 @@ def why(
 ) -> None:
     """Why it is not running, since when, and what would clear it."""
     from custody.cli.config import find
-    from custody.ingest import blockers
     from custody.ingest.disk import find_disk
+    from custody.web import reasons as looking
 
     found = find(config)
     disk = find_disk(found.home / found.ingest.work, found.ingest.place, found.ingest.threshold) if found else None
     with open_store(store) as opened:
-        reasons, now = blockers.why(opened, opened.queue.get(job), disk, place), opened.now()
+        reasons, now = looking.why(opened, opened.queue.get(job), disk, place), opened.now()
     if json:
         running.emit(reasons)
         return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from itertools import islice
+from shlex import quote
 from typing import Annotated
 
 import typer
@@ -18,6 +19,7 @@ from custody.model.schedule import Schedule, Wanted
 from custody.model.times import is_by_the_wall_clock, times_of, zone_of
 from custody.stores import Store
 from custody.web.makers import MAKERS
+from custody.web.setters import Setters
 
 app = running.noun("What becomes due, and when.")
 Name = Annotated[str, typer.Argument(help="the schedule's name")]
@@ -59,15 +61,22 @@ def set_(
 def list_(store: StoreUrl = running.DEFAULT_STORE, json: AsJson = False) -> None:
     """All schedules and when each comes next."""
     with open_store(store) as opened:
-        schedules, now = opened.schedules.list(), opened.now()
+        schedules, now, setters = opened.schedules.list(), opened.now(), Setters(opened)
+        told = [(each, setters.doubt(each)) for each in schedules]
     if json:
         running.emit(schedules)
         return
     columns = {
         "schedule": lambda row: row.name, "when": lambda row: row.spec, "zone": lambda row: row.zone,
-        "kind": lambda row: row.kind, "next (UTC)": lambda row: _next(row, now),
+        "kind": lambda row: row.kind, "set by": lambda row: name_of(row.by) if row.by else "nobody",
+        "next (UTC)": lambda row: _next(row, now),
     }  # fmt: skip
     running.table(columns, schedules, "no schedules; `custody schedule set` makes one")
+    for schedule, doubt in told:
+        if schedule.why:
+            print(f"{schedule.name} was paused by itself: {schedule.why}")
+        elif doubt:
+            print(f"{schedule.name}: {doubt}; `custody schedule adopt {quote(schedule.name)}` makes it yours")
 
 
 @app.command()
@@ -124,10 +133,14 @@ def _what_keeps_it(store: Store, schedule: Schedule) -> None:
     """What a newcomer would wait for in vain."""
     if schedule.why:
         print(f"it was paused by itself: {schedule.why}")
-        print(f"`custody schedule adopt {schedule.name}` lets it go on, in your name")
+        print(f"`{Setters(store).remedy(schedule)}`")
     elif schedule.paused:
-        print(f"it is paused: `custody schedule continue {schedule.name}` lets it go on")
-    elif not store.workers():
+        print(f"it is paused: `custody schedule continue {quote(schedule.name)}` lets it go on")
+    if schedule.paused:
+        return
+    if doubt := Setters(store).doubt(schedule):
+        print(f"{doubt}; `custody schedule adopt {quote(schedule.name)}` makes it yours")
+    if not store.workers():
         print("no worker is running: slots become jobs while one is (`custody worker run`, `custody serve`)")
 
 
@@ -167,6 +180,7 @@ def continue_(name: Name, store: StoreUrl = running.DEFAULT_STORE) -> None:
 def adopt(name: Name, store: StoreUrl = running.DEFAULT_STORE) -> None:
     """Let it go on in your name, whoever set it: their right to may have ended."""
     with open_store(store) as opened:
+        MAKERS.must_be_free(opened.schedules.get(name).kind)
         schedule = opened.schedules.adopt(name, running.acting())
         print(f"{name} is yours, next at {_both(schedule, schedule.next_slot)}")
 

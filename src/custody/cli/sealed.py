@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from custody.cli.doctor import Finding
+from custody.cli.finding import Finding
 from custody.model.errors import CustodyError
 from custody.model.event import unsealable
 

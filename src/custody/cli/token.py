@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from custody.cli import running
+from custody.cli.config import find
 from custody.cli.running import AsJson, StoreUrl, Why
 from custody.cli.when import ago, moment
-from custody.stores import open_store
-from custody.web.caller import ALL
+from custody.model.job import Filter
+from custody.stores import Store, open_store
+from custody.web.caller import ALL, IN
 from custody.web.rights import HOOK, ROLES
 from custody.web.tokens import Granting, Token, Tokens
+from custody.workflows.archives import Archives
 
 app = running.noun("Who may use the API and the dashboard.")
 Role = Annotated[
@@ -29,6 +33,7 @@ def create(
     collection: Collection = None,
     archive: Archive = None,
     days: Annotated[float, typer.Option(help="how long it is good for")] = 90,
+    config: Annotated[Path | None, typer.Option(envvar="CUSTODY_CONFIG", help="custody.toml")] = None,
     store: StoreUrl = running.DEFAULT_STORE,
     json: AsJson = False,
 ) -> None:
@@ -36,11 +41,29 @@ def create(
     with open_store(store) as opened:
         given = collection or (archive if list(role) == [HOOK] and archive else [ALL])
         made, secret = Tokens(opened).create(name, role, given, days, running.me(), archive or [])
+        unknown = _unknown(opened, made, config)
     if json:
         running.emit({"token": made, "secret": secret})
         return
     print(secret)
     typer.echo(f"token {made.id} of {name}, good until {moment(made.expires)} UTC; it is shown only now", err=True)
+    for what in unknown:
+        typer.echo(f"there is no {what} yet: is the name right?", err=True)
+
+
+def _unknown(store: Store, token: Token, config: Path | None) -> list[str]:
+    """What a token names and nobody has heard of: a slip, or something that is yet to be made."""
+    found, archives = find(config), {kept.name for kept in Archives(store).list()}
+    profiles = {each.stem for each in (found.home / found.ingest.profiles).glob("*.toml")} if found else set()
+    named = {*token.collections, *(role.partition(IN)[2] for role in token.roles if IN in role)} - {
+        ALL,
+        *token.archives,
+    }
+    missing = [
+        each for each in sorted(named - archives - profiles) if not store.queue.list(Filter(collection=each), limit=1)
+    ]
+    made = [f"collection {each}" for each in missing if not store.records.items(collection=each, limit=1)]
+    return [*made, *(f"archive {each}" for each in sorted({*token.archives} - archives))]
 
 
 @app.command("list")
@@ -86,9 +109,12 @@ def narrow(
     """Let a token give less than it did. Its secret stays good; sessions opened with it end."""
     with open_store(store) as opened:
         tokens = Tokens(opened)
-        given = collection or (["*"] if "metrics" in to else tokens.get(token).collections)
+        before = tokens.get(token)
+        given = collection or (["*"] if "metrics" in to else before.collections)
         made = tokens.narrow(token, Granting(tuple(to), tuple(given), tuple(archive or ())), running.me(), why)
     print(f"token {token} of {made.name} is {_roles(made)} now")
+    if lost := [role for role in before.roles if role not in made.roles]:
+        print(f"it was {' '.join(lost)}, and is that no more")
 
 
 @app.command()

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from custody.engine.judge import FORGED
 from custody.model.errors import CustodyError, LeaseLost, NotFound, Refused, StateConflict
 from custody.model.job import Answer, Change, Filter, Job
 from custody.model.machine import Machine, Machines
@@ -30,6 +31,11 @@ class Operator:
 
     def resume(self, job_id: int, why: str = "") -> Answer:
         """Go on after the last state that passed; counts as a retry by a person."""
+        job = self.store.queue.get(job_id)
+        machine = self._machine(job)
+        if may_resume(job, machine) and not machine.allows(job.state, "resume"):
+            change = self._change(job, machine.start, "resumed", {"why": why}, 1)
+            return self._must(job, self.store.queue.move(change))
         return self._signal(job_id, "resume", "resumed", {"why": why}, retries=1)
 
     def accept(self, job_id: int, why: str) -> Answer:
@@ -124,3 +130,10 @@ class Operator:
         stops = "cancel it, or " if self._machine(job).allows(job.state, "cancel") else ""
         hint = f"{stops}wait until it has ended" if answer.code == "leased" else ""
         raise errors.get(answer.code, Refused)(answer.why, code=answer.code, hint=hint)
+
+
+def may_resume(job: Job, machine: Machine) -> bool:
+    """Does its table say so? What was refused before anything of it was done begins again, whatever its table says: it
+    is not what was handed in that was at fault."""
+    refused_at_first = job.ended == "failed" and job.code == FORGED and job.last_passed is None
+    return machine.allows(job.state, "resume") or refused_at_first

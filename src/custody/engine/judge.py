@@ -57,10 +57,11 @@ def poison(claim: Claim) -> Failed:
 
 
 def refused(kind: Kind, claim: Claim, why: str, move: str) -> Change:
-    """The end of a job that its application cannot have made: in any state, not tried again, no fault of a worker."""
+    """The end of a job that its application cannot have made: in any state, not tried again, no fault of a worker. An
+    operator may resume it: what it was held against may have been wrong."""
     machine, job = kind.machine, claim.job
-    failed = next(state for state, end in machine.ends.items() if end == "failed")
-    to = machine.next(job.state, "fail") if machine.allows(job.state, "fail") else failed
+    failed = [state for state, end in machine.ends.items() if end == "failed"]
+    to = next((state for state in failed if machine.allows(state, "resume")), failed[0])
     return _change(
         job.id, job.state, to, "failed", "failure", claim.holder, False, machine.end(to), claim.token, move,
         claimed=job.move, detail={"reason": why}, code=FORGED,

@@ -11,6 +11,7 @@ from custody.model.errors import BadInput
 from custody.model.job import Job
 from custody.model.machine import WORK, Machine
 from custody.model.outcome import Outcome
+from custody.model.schedule import Schedule
 from custody.model.suspicion import ENOUGH
 
 Handler = Callable[[Work], Outcome]
@@ -87,7 +88,7 @@ class Serving:
 
     kinds: tuple[Kind, ...]
     chores: tuple[Chore, ...] = ()
-    ended: Callable[[str], str] | None = None  # of who set a schedule: why they may no longer do so
+    ended: Callable[[Schedule], str] | None = None  # why a schedule makes nothing any more
     _known: dict[tuple[str, str], Kind] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final, Literal
 
 from custody.model.errors import BadInput, Unsafe
 from custody.model.job import Job, NewJob
+from custody.model.names import fault, skeleton
 from custody.model.shape import Check
 
 Verify = Callable[[Any, Job], str]
@@ -71,12 +73,28 @@ class Makers:
         return None
 
     def must_be_free(self, kind: str, where: str = "kind") -> None:
-        """Refuse an application's kind, saying how its work is asked for."""
+        """Refuse an application's kind, saying how its work is asked for; and what only looks like one."""
         if maker := self.owner(kind):
             raise BadInput(
                 f"{kind} jobs are made by their application", code="job.kind", where=where,
                 hint=maker.instead or OWN_KIND,
             )  # fmt: skip
+        if told := fault(kind):
+            raise BadInput(f"{kind[:100]!r} is no name for a kind: it {told}", code="job.kind", where=where)
+        if maker := self._twin(kind):
+            raise BadInput(
+                f"{kind[:100]!r} looks like {maker.kind}, and is another name", code="job.kind", where=where,
+                hint="a kind of one's own has a name of its own",
+            )  # fmt: skip
+
+    def is_gone(self, kind: str) -> bool:
+        """Of an application's family, and nothing that it makes: made by another version, and no worker will come."""
+        return self.owner(kind) is not None and self.of(kind) is None
+
+    def _twin(self, kind: str) -> Maker | None:
+        looks = _looks(kind)
+        families = ((maker, _looks(maker.kind), _looks(maker.kind.partition("/")[0]) + "/") for maker in self.entries)
+        return next((maker for maker, own, family in families if looks == own or looks.startswith(family)), None)
 
     def must_be_decided(self, kinds: Iterable[tuple[str, Maker | None]]) -> None:
         """Refuse to start when a worker would serve what nobody decided about; each kind with the maker it has."""
@@ -93,6 +111,11 @@ class Makers:
         if maker.is_open:
             return self.owner(kind) is None
         return maker in self.entries and maker.covers(kind)
+
+
+@lru_cache(4096)
+def _looks(kind: str) -> str:
+    return skeleton(kind)
 
 
 def is_among(kind: str, offered: Iterable[str]) -> bool:

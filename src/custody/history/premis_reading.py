@@ -23,6 +23,7 @@ from custody.history.head import EPOCH
 from custody.history.premis import JSON_XML, OURS
 from custody.model.errors import BadInput
 from custody.model.event import NewEvent, Outcome
+from custody.model.reserved import is_recorded, noted
 
 NAMESPACES: Final = (
     "http://www.loc.gov/premis/v3",
@@ -43,6 +44,8 @@ OUTCOME_WORDS: Final[Mapping[str, Outcome]] = {
 }
 """Words for outcomes seen in the wild; an archive adds its own."""
 
+IMPORTED: Final = "imported"
+LONGEST_AGENT: Final = 500
 GRAVITY: Final[tuple[Outcome, ...]] = ("none", "success", "warning", "failure")
 
 Identifier: TypeAlias = tuple[str, str]
@@ -95,14 +98,30 @@ def read_premis(data: bytes, habits: Habits | None = None) -> Premis:
 
 
 def new_events(event: PremisEvent) -> list[NewEvent]:
-    """What to append to the items concerned; the original's identifier and time are kept in the detail."""
-    source = {"identifier": list(event.identifier), "at": event.at_text, "outcome": event.outcome_text}
-    detail = {**event.detail, "premis": source}
+    """What to append to the items concerned; the original's identifier and time are kept in the detail.
+
+    What somebody else's document says is never what this system itself records: a type that the system reads becomes
+    another, words that it reads are quoted below `premis`, and who did it is said to be somebody elsewhere."""
+    source: dict[str, Any] = {
+        "identifier": list(event.identifier), "at": event.at_text, "outcome": event.outcome_text,
+    }  # fmt: skip
+    own, quoted = noted(event.detail)
+    if quoted:
+        source["said"] = quoted
+    type_ = event.type
+    if is_recorded(type_):
+        source["type"], type_ = type_, f"{IMPORTED} {type_}"
+    detail = {**own, "premis": source}
     if event.notes and not event.detail:
         detail["note"] = "\n".join(event.notes)
     agent = event.agents[0] if event.agents else ""
     items = [value for kind, value in event.objects if kind != OURS]  # those are jobs, holds, schedules
-    return [NewEvent(item, event.type, event.outcome, agent, detail) for item in items]
+    return [NewEvent(item, type_, event.outcome, _foreign(agent), detail) for item in items]
+
+
+def _foreign(agent: str) -> str:
+    """Somebody of another system, who may be called like a part or a caller of ours."""
+    return f"{IMPORTED}: {agent}"[:LONGEST_AGENT] if agent else ""
 
 
 # --- safe parsing ---

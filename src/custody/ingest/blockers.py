@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from custody.engine.commands import may_resume
 from custody.ingest.disk import WorkingDisk
 from custody.ingest.operating import had_jobs
 from custody.ingest.provisioning import why_no_room
@@ -40,7 +41,7 @@ def _ended(store: Store, job: Job) -> Reason:
 
 
 def _after(job: Job) -> str:
-    if MACHINES[job.kind].allows(job.state, "resume"):
+    if may_resume(job, MACHINES[job.kind]):
         return f"the cause is mended and someone resumes it: custody job resume {shown(job.id)}"
     if job.kind == BATCH_KIND and had_jobs(job):
         return f"its failed jobs are resumed, and then: custody batch report {shown(job.id)} --update"

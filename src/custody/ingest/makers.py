@@ -64,8 +64,9 @@ def _mail_is_true(store: Any, job: Job) -> str:
 BATCH_MAKER: Final = Maker(
     kind=BATCH_KIND, instead=_DEPOSIT, verify=_batch_is_true,
     shape=record(
-        **_COMMON, local_id=_SAID, notification=_SAID, user_agent=_SAID, inline=_YES, first_row=_NUMBER,
-        last_row=_NUMBER, all_rows=_NUMBER, rows=_NUMBER,
+        **_COMMON | {"payload": _SAID},  # one without is told so in a letter: another service may have made it
+        local_id=_SAID, notification=_SAID, user_agent=_SAID, inline=_YES, first_row=_NUMBER, last_row=_NUMBER,
+        all_rows=_NUMBER, rows=_NUMBER,
     ),
 )  # fmt: skip
 JOB_MAKER: Final = Maker(

@@ -13,6 +13,7 @@ from dataclasses import replace
 from email import message_from_bytes, policy
 from typing import Any
 
+from custody.engine.judge import FORGED
 from custody.engine.work import Work
 from custody.history.ledger import last_block
 from custody.ingest import mail, manifest, webhook
@@ -146,7 +147,7 @@ def _lines(work: Work, world: World) -> Iterator[Line]:
     """What became of each row; a row whose job is gone was deleted by an operator. (In the tree, such a job stays.)"""
     seen = set()
     for job in world.store.queue.every(Filter(parent=work.job.id)):
-        seen.add(job.payload["row"])
+        seen.add(row_of(job))
         yield _line(job, world)
     first = int(work.payload.get("first_row", 1))
     gone = sorted(set(range(first, first + int(work.facts.get("jobs", 0)))) - seen)
@@ -168,13 +169,22 @@ def _rows_of(work: Work, world: World, numbers: frozenset[int]) -> dict[int, Row
 
 
 def _line(job: Job, world: World) -> Line:
-    given, kept = job.payload, job.facts
+    given, kept = {} if job.code == FORGED else job.payload, job.facts  # of what was refused nothing is believed
     reason = world.store.queue.reason(job) if job.ended == "failed" else BY_OPERATOR if job.ended == "deleted" else ""
     return Line(
-        job=str(job.id), state=STATES.get(job.ended or "", job.state), row=given.get("line", given["row"]),
+        job=str(job.id), state=STATES.get(job.ended or "", job.state), row=given.get("line", row_of(job)),
         name=given.get("filename", ""), title=given.get("title", ""), code=job.code or "", reason=reason,
         ark=kept.get("primary", ""), version=kept.get("version"), size=kept.get("space_needed"),
     )  # fmt: skip
+
+
+def row_of(job: Job) -> int:
+    """The depositor's row that a job is of: as its payload says, or, where that is not what ingest makes, its key."""
+    told = job.payload.get("row")
+    if isinstance(told, int) and job.code != FORGED:
+        return told
+    number = (job.key or "").rpartition("/")[2]
+    return int(number) if number.isascii() and number.isdigit() and len(number) < 10 else 0
 
 
 def _told_before(work: Work, world: World) -> dict[str, str]:

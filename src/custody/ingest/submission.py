@@ -23,6 +23,7 @@ from custody.ingest.states import BATCH, BATCH_KIND, JOB, JOB_KIND
 from custody.model.acting import Acting
 from custody.model.errors import BadInput
 from custody.model.job import NewJob
+from custody.model.keys import check_key
 from custody.stores import Store
 
 TYPES: Final = {
@@ -114,6 +115,7 @@ def _check_texts(given: Mapping[str, Any]) -> None:
 
 def submit(store: Store, submission: Submission, key: str | None, acting: Acting) -> tuple[int, bool]:
     """The batch's number, and whether this submit made it."""
+    check_key(key)
     facts = {name: value for name, value in asdict(submission.checked()).items() if value}
     known = None if key is None else keys.number_of(store, key, facts)
     if known is not None:
@@ -130,6 +132,8 @@ def batch_job(facts: Mapping[str, Any], key: str | None) -> NewJob:
         BATCH_KIND, facts, key=key, machine=BATCH, priority=5, lane=profile, collection=profile, open=1,
         when_empty="reporting",
     )  # fmt: skip
+    if not facts.get("payload"):
+        raise BadInput(f"the payload of {BATCH_KIND} has no payload", code="job.shape", where="job payload")
     return BATCH_MAKER.checked(made)
 
 

@@ -12,10 +12,13 @@ from custody.model.errors import BadInput
 from custody.model.event import Event, NewEvent
 from custody.model.graph import Edge
 from custody.model.item import NewItem
+from custody.model.keys import check_key
 from custody.model.machine import WORK, End, Machine
 
 LOWEST, MIDDLE, HIGHEST = 99, 50, 0
 """Priorities: low numbers go first."""
+EVERYWHERE = "*"
+"""All collections, where a token or a filter names some."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +59,9 @@ class NewJob:
         if "|" in self.kind or "|" in self.place:
             name = "kind" if "|" in self.kind else "place"
             raise _bad(name, f"{name} must not contain '|'")
+        check_key(self.key)
+        if self.collection == EVERYWHERE:
+            raise _bad("collection", f"no collection is called {EVERYWHERE}: it stands for all of them")
         if not HIGHEST <= self.priority <= LOWEST:
             raise _bad("priority", f"priority {self.priority} is outside 0 to 99", hint="low goes first")
         if not 0 <= self.delay <= A_HUNDRED_YEARS:

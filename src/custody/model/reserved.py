@@ -9,8 +9,10 @@ through the sources for words that are read and missing here.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from custody.model.errors import BadInput
+from custody.model.names import skeleton
 
 PRIORITY = "robot_priority"
 """Goes before what an item's robots say."""
@@ -90,6 +92,19 @@ NOTED: dict[str, str] = {
 
 RECORDED = frozenset({"changed", "described", "stopped", "withdrawn", "prioritised", "body-erased"})
 """Types of events that the system records about items and reads again: no robot's."""
+_LOOKS_RECORDED = frozenset(skeleton(each) for each in RECORDED)
+
+
+def is_recorded(type_: str) -> bool:
+    """Would an event of this type be read as one that the system itself records? In any spelling that looks like it."""
+    return skeleton(type_) in _LOOKS_RECORDED
+
+
+def noted(detail: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What an event from outside says, parted: in words of its own, and in words that are the system's."""
+    theirs = NOTED.keys() | RESERVED.keys()
+    own = {word: value for word, value in detail.items() if word not in theirs}
+    return own, {word: value for word, value in detail.items() if word in theirs}
 
 
 def taken(words: Iterable[str]) -> list[str]:

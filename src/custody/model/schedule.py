@@ -13,6 +13,8 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, get_args
 
 from custody.model.errors import BadInput
+from custody.model.keys import OURS
+from custody.model.names import fault
 from custody.model.times import Times, slots, times_of, zone_of
 
 Overlap = Literal["skip", "allow"]
@@ -67,6 +69,20 @@ def checked(schedule: Schedule) -> Schedule:
             words = " or ".join(get_args(allowed))
             raise BadInput(f"{part} is {words}, not {str(value)[:40]!r}", code="schedule.field")
     return schedule
+
+
+def check_name(name: str) -> None:
+    """Refuse a name that could be taken for another, or for a path."""
+    told = fault(name)
+    if not told and any(part in ("", ".", "..") or part != part.strip() for part in name.split("/")):
+        told = "has something in each part between slashes"
+    if not told and name.startswith(OURS):
+        told = f"does not begin with {OURS}"
+    if told:
+        raise BadInput(
+            f"{name[:100]!r} is no name for a schedule: it {told}", code="schedule.name", where="schedule name",
+            hint="such as nightly, or book/nightly",
+        )  # fmt: skip
 
 
 def due(schedule: Schedule, now: int, most: int) -> tuple[list[int], int, int]:

@@ -11,7 +11,8 @@ from urllib.parse import quote
 from custody.model.acting import SYSTEM, Acting, name_of
 from custody.model.errors import BadInput, NotFound, Refused
 from custody.model.job import NewJob
-from custody.model.schedule import Schedule, Wanted, checked, due
+from custody.model.keys import slot_key
+from custody.model.schedule import Schedule, Wanted, check_name, checked, due
 from custody.model.times import slots
 from custody.stores.database import Database
 from custody.stores.history import write_note
@@ -24,8 +25,12 @@ others want to write, too."""
 MOST_PORTIONS = 100
 """What is left after so many transactions is left for the next look."""
 
-Ended: TypeAlias = Callable[[str], str]
-"""Of who set a schedule: why they may no longer do so; empty while they may."""
+Ended: TypeAlias = Callable[[Schedule], str]
+"""Why a schedule makes nothing any more, as whoever set it may no longer do so; empty while they may."""
+
+
+Over: TypeAlias = Mapping[tuple[str, str], str]
+"""Those that make nothing any more, by their names and by who stood for them when that was asked."""
 
 
 class SqlSchedules:
@@ -103,11 +108,11 @@ class SqlSchedules:
     def run_due(self, agent: str = "scheduler", ended: Ended | None = None) -> int:
         """Turn every slot that has come into a job, once; answers how many jobs were made.
 
-        `ended` says of who set a schedule why they may no longer do so; such a one is paused, and says why."""
+        `ended` says of a schedule why nobody may have it run any more; such a one is paused, once, and says why."""
         if not (due := self._db.read(lambda tx: tx.run("due_schedules"))):
             return 0
-        setters = {_schedule(row).by for row in due} if ended else set()
-        over = {by: why for by in setters if ended and (why := ended(by))}
+        come = [_schedule(row) for row in due] if ended else []
+        over = {(each.name, each.by): why for each in come if ended and (why := ended(each))}
         made = 0
         for _ in range(MOST_PORTIONS):
             some, left = self._db.write(lambda tx: _portion(tx, agent, over))
@@ -140,6 +145,8 @@ def _checked(schedule: Schedule) -> Schedule:
 
 
 def _set(tx: Tx, schedule: Schedule, before: Schedule | None, acting: Acting) -> None:
+    if before is None and acting.by != SYSTEM:  # an archive's own have the names of its files
+        check_name(schedule.name)
     following = next(slots(schedule.spec, schedule.zone, tx.now))
     if before and (before.spec, before.zone) != (schedule.spec, schedule.zone):
         _pass_over(tx, before, acting.agent)
@@ -158,7 +165,7 @@ def _unknown(name: str) -> NoReturn:
     )
 
 
-def _portion(tx: Tx, agent: str, over: Mapping[str, str]) -> tuple[int, bool]:
+def _portion(tx: Tx, agent: str, over: Over) -> tuple[int, bool]:
     """Run those that are due, until many missed slots were recorded; how many jobs were made, and are some left?"""
     made = recorded = 0
     for row in tx.run("due_schedules"):
@@ -169,12 +176,12 @@ def _portion(tx: Tx, agent: str, over: Mapping[str, str]) -> tuple[int, bool]:
     return made, False
 
 
-def _by_itself(tx: Tx, schedule: Schedule, agent: str, over: Mapping[str, str]) -> tuple[int, int]:
+def _by_itself(tx: Tx, schedule: Schedule, agent: str, over: Over) -> tuple[int, int]:
     """One that cannot be run is paused and says why: it must not keep the others from their time."""
     tx.run("mark")
     try:
-        if schedule.by in over:
-            raise Refused(over[schedule.by], code="schedule.right")
+        if why := over.get((schedule.name, schedule.by)):
+            raise Refused(why, code="schedule.right")
         done = advance(tx, schedule, agent)
     except (BadInput, Refused, NotFound) as error:
         tx.run("back_to_mark")
@@ -223,6 +230,8 @@ def _missed(tx: Tx, schedule: Schedule, come: list[int], count: int, agent: str)
 
 
 def _run(tx: Tx, schedule: Schedule, slot: int, agent: str) -> int:
+    if any(job is not None for (job,) in tx.run("slot_job", schedule=schedule.name, slot=slot)):
+        return 0  # it ran before: by a clock that went back, or under a key of an earlier version
     last = tx.run("last_run", schedule=schedule.name)
     if schedule.overlap == "skip" and last and last[0][0] is None:
         tx.run("insert_slot", schedule=schedule.name, slot=slot, job=None, outcome="skipped")
@@ -235,15 +244,17 @@ def _run(tx: Tx, schedule: Schedule, slot: int, agent: str) -> int:
 
 
 def _acting(schedule: Schedule, agent: str) -> Acting:
-    """A schedule acts for who set it; one of an application for the program itself."""
-    if schedule.by in (SYSTEM, ""):  # nobody: it was there before anybody was asked
+    """A schedule acts for who set it; one of an application for the program itself. One that was there before anybody
+    was asked acts for nobody: not for the program either, which has not set it."""
+    if schedule.by == SYSTEM:
         return Acting(SYSTEM, agent)
-    return Acting(f"schedule:{quote(schedule.name, safe='')}/{name_of(schedule.by)}", agent)
+    named = f"schedule:{quote(schedule.name, safe='')}"
+    return Acting(f"{named}/{name_of(schedule.by)}" if schedule.by else named, agent)
 
 
 def _job(schedule: Schedule, slot: int) -> NewJob:
     """What becomes of a slot."""
     return NewJob(
         schedule.kind, {**schedule.payload, "schedule": schedule.name, "slot": slot}, lane=schedule.lane,
-        key=f"{schedule.name}@{slot}",
+        key=slot_key(schedule.name, slot),
     )  # fmt: skip

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from custody.engine.commands import Operator
+from custody.engine.commands import Operator, may_resume
 from custody.model.errors import BadInput, Refused
 from custody.model.job import Job
 from custody.model.machine import Machine
@@ -29,6 +29,8 @@ class Action:
         """Could it be done now, as far as the row tells?"""
         if self.name == "cancel":
             return machine.allows(job.state, "cancel")
+        if self.name == "resume":
+            return job.holder is None and may_resume(job, machine)
         return job.holder is None and self.fits_state(job.state, job.ended, machine)
 
     def fits_state(self, state: str, ended: str | None, machine: Machine) -> bool:

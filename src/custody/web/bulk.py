@@ -90,7 +90,7 @@ def submit(
             eligible=found.eligible,
         )  # fmt: skip
     payload: dict[str, Any] = {
-        "action": name, "filter": {k: v for k, v in asdict(where).items() if v}, "why": why.strip()[:2000],
+        "action": name, "filter": _said(where), "why": why.strip()[:2000],
         "last": found.last, "total": found.matched, "eligible": found.eligible,
         "priority": priority,
     }  # fmt: skip
@@ -98,7 +98,22 @@ def submit(
     try:
         return store.queue.submit_one(job, caller.acting).id
     except KeyConflict:
-        raise Refused("this was asked for before, in other words", code="key.conflict") from None
+        raise _in_other_words() from None
+
+
+def again(earlier: Job, name: str, where: Filter) -> int:
+    """What a key already stands for, if it was asked for the same."""
+    if (earlier.payload.get("action"), earlier.payload.get("filter")) != (name, _said(where)):
+        raise _in_other_words()
+    return earlier.id
+
+
+def _in_other_words() -> Refused:
+    return Refused("this was asked for before, in other words", code="key.conflict")
+
+
+def _said(where: Filter) -> dict[str, Any]:
+    return {name: value for name, value in asdict(where).items() if value}
 
 
 def _check_scope(caller: Caller, where: Filter) -> None:
@@ -122,7 +137,7 @@ def carry_out(work: Work, store: Store, machines: Machines) -> Outcome:
         if caller is None:
             why = f"the right of {name_of(work.job.by)} has ended; what was done stays done"
             return Failed("bulk.right", why, keep=_facts(after, done, refused, told))
-        operator = Operator(store, machines, caller.name)
+        operator = Operator(store, machines, caller.agent)
         for job in jobs:
             if work.stopped:
                 return Wait(0.1, "stopped half-way", keep=_facts(after, done, refused, told))

@@ -36,7 +36,13 @@ class Caller:
     @property
     def acting(self) -> Acting:
         """Who acts when this caller has something done."""
-        return Acting(f"{self.identity}/{self.name}", self.name)
+        return Acting(f"{self.identity}/{self.name}", self.agent)
+
+    @property
+    def agent(self) -> str:
+        """As the history names it: with the token, since the next one may be called the same. Somebody whom an issuer
+        vouched for, or who is alone with a demo, has a name that says who it is."""
+        return f"{self.name} ({self.identity})" if self.identity.startswith("token:") else self.name
 
     @property
     def seen(self) -> frozenset[str] | None:
@@ -67,6 +73,11 @@ class Caller:
     def granted(self) -> tuple[str, ...]:
         """Its roles as a token keeps them."""
         return tuple(sorted({*self.roles, *(f"{role}{IN}{name}" for role, name in self.also)}))
+
+    @property
+    def worth(self) -> tuple[tuple[str, ...], frozenset[str] | None, frozenset[str]]:
+        """All that it gives: whoever has another is asked anew who they are."""
+        return self.granted, self.collections, self.archives
 
     def where(self, right: str) -> frozenset[str] | None:
         """The collections in which it has this right for everything; None for all."""

@@ -19,11 +19,14 @@ from custody.model.errors import CustodyError
 from custody.model.event import Event
 from custody.stores import Store
 from custody.stores.rows import job_from
+from custody.web.caller import Caller
+from custody.web.tokens import Tokens
 
 LOOK_SECONDS = 0.3  # between looks at the history, while anyone listens
 PAUSE_SECONDS = 1.0  # between messages to one page, at least
 SHARE_SECONDS = 0.02  # of this process, that each open page may take: two hundred hear every four seconds
 APART_SECONDS = 0.006  # between the first page that hears and the next, about as long as making a page takes
+TRUST_SECONDS = 2.0  # between looks whether those who listen still may: one for all of them
 BEAT_SECONDS = 15.0  # a word now and then, so that proxies do not hang up
 MOST_SUBJECTS = 50
 MOST_EVENTS = 1000
@@ -38,6 +41,11 @@ class _Listener:
     named: bool = True  # else only that something happened: the names of what is foreign are foreign, too
     own: str = ""  # an identity: hears of the jobs that it has made, by their names, and of nothing else
     subjects: dict[str, None] = field(default_factory=dict)
+    caller: Caller | None = None  # who asked for the stream, with a token
+    over: bool = False  # that gives something else now, or nothing
+
+    def is_over(self) -> bool:
+        return self.over
 
     def hear(self, events: Sequence[Event], made_by: Mapping[str, str]) -> None:
         news = [event for event in events if event.id > self.last]
@@ -58,6 +66,7 @@ class _Listener:
 class Changes:
     def __init__(self, store: Store, on_news: Callable[[], None] = lambda: None) -> None:
         self._store, self._on_news = store, on_news
+        self._tokens = Tokens(store)
         self._listeners: set[_Listener] = set()
         self._task: asyncio.Task[None] | None = None
         self._closed = False
@@ -73,25 +82,32 @@ class Changes:
         for listener in self._listeners:
             listener.news.set()
 
-    async def listen(self, since: int | None = None, named: bool = True, own: str = "") -> AsyncIterator[str]:
-        """The lines of one stream, from where the reader's page stood until he leaves or the server stops."""
-        listener = _Listener(last=since or 0, named=named, own=own)
+    async def listen(
+        self, since: int | None = None, named: bool = True, own: str = "", caller: Caller | None = None
+    ) -> AsyncIterator[str]:
+        """The lines of one stream, from where the reader's page stood until he leaves, his token gives something else
+        than it did, or the server stops."""
+        listener = _Listener(last=since or 0, named=named, own=own, caller=caller if caller and caller.token else None)
         self._listeners.add(listener)
         try:
             self._watch()
             if since is not None:
                 await self._tell(await self._after(since), [listener])
             yield "retry: 2000\n\n: listening\n\n"
-            while not self._closed:
+            while not self._closed and not listener.is_over():
                 try:
                     await asyncio.wait_for(listener.news.wait(), BEAT_SECONDS)
                 except TimeoutError:
                     yield ": still here\n\n"
                     continue
+                if listener.is_over():
+                    break
                 await self._turn()
                 if listener.count:  # else it was woken to end
                     yield listener.message()
                 await asyncio.sleep(max(PAUSE_SECONDS, SHARE_SECONDS * self.listeners))
+            if listener.is_over():
+                yield "event: bye\ndata: {}\n\n"
         finally:
             self._listeners.discard(listener)
 
@@ -109,12 +125,31 @@ class Changes:
     async def _look(self) -> None:
         """While anyone listens: what is new since the last look, for everyone at once."""
         last = await run_in_threadpool(self.newest)
+        looked = 0.0
         while self._listeners and not self._closed:
+            now = asyncio.get_running_loop().time()
+            if now - looked >= TRUST_SECONDS:
+                looked = now
+                await run_in_threadpool(self._look_who_listens, tuple(self._listeners))
+                for each in self._listeners:
+                    if each.over:
+                        each.news.set()
             await asyncio.sleep(LOOK_SECONDS)
             events = await self._after(last)
             if events:
                 last = events[-1].id
                 await self._tell(events, tuple(self._listeners))
+
+    def _look_who_listens(self, listeners: Sequence[_Listener]) -> None:
+        """End the streams of those whose token is not worth what it was: they may ask again, with what they have."""
+        known = [(each, each.caller) for each in listeners if each.caller]
+        try:
+            now = self._tokens.callers([*{caller.token for _, caller in known}]) if known else {}
+        except CustodyError:
+            return  # the store is away: nobody could be told anything either
+        for listener, caller in known:
+            found = now.get(caller.token)
+            listener.over = found is None or found.worth != caller.worth
 
     async def _after(self, last: int) -> Sequence[Event]:
         try:

@@ -11,11 +11,13 @@ from email.message import EmailMessage
 from itertools import islice
 from typing import Any, BinaryIO, Final
 
+from custody.engine.commands import may_resume
+from custody.engine.judge import FORGED
 from custody.ingest import keys
 from custody.ingest.describe import ELEMENTS
 from custody.ingest.digests import algorithm, digest_value
 from custody.ingest.inline import manifest_of
-from custody.ingest.notices import about
+from custody.ingest.notices import about, row_of
 from custody.ingest.states import BATCH_KIND, JOB_KIND
 from custody.ingest.submission import Submission, submit
 from custody.model.errors import BadInput, NotFound
@@ -219,10 +221,16 @@ def causes(site: Site, caller: Caller, batch: Job) -> Sequence[Cause]:
 def _cause(site: Site, caller: Caller, batch: Job, code: str | None, count: int, first: int) -> Cause:
     where = Filter(parent=batch.id, ended="failed", code=code or "")
     found = children(site.store, caller, where, 0, ROWS_SHOWN).rows
-    rows = [(int(job.payload.get("line", job.payload.get("row", 0))), job.id) for job in found]
+    rows = [(_line(job), job.id) for job in found]
     machine = site.machines.of(JOB_KIND)
-    resumable = any(machine.allows(job.state, "resume") for job in found)
+    resumable = any(may_resume(job, machine) for job in found)
     return Cause(code or "", count, failure(site, first), rows, resumable)
+
+
+def _line(job: Job) -> int:
+    """Of the depositor's manifest; what was refused may say anything."""
+    told = str(job.payload.get("line", ""))
+    return int(told) if job.code != FORGED and told.isascii() and told.isdigit() else row_of(job)
 
 
 def failure(site: Site, job_id: int) -> str:

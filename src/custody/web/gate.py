@@ -6,10 +6,13 @@ token, never a cookie. Demo mode needs neither, but only from this very machine,
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import ipaddress
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from typing import TypeVar
 
 from fastapi import APIRouter, Request
 from fastapi.routing import APIRoute
@@ -23,7 +26,9 @@ from custody.web.rights import holders
 from custody.web.rules import Rule
 from custody.web.site import Site, site_of
 
+T = TypeVar("T")
 HIGHEST = 2**62
+TRUST_SECONDS = 2.0  # between looks whether somebody whose request lasts still may
 COOKIE = "custody_session"
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 FORWARDED = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip")
@@ -172,12 +177,47 @@ def _checked(rule: Rule, caller: Caller | None) -> Caller:
     return narrowed
 
 
+async def read_form(request: Request) -> FormData:
+    """The fields and the one file of a form. While it comes, whoever sends it is looked at again: a token that was
+    revoked or narrowed meanwhile hands nothing in."""
+    reading = asyncio.ensure_future(request.form(max_fields=100, max_files=1).__aenter__())
+    try:
+        while not (await asyncio.wait({reading}, timeout=TRUST_SECONDS))[0]:
+            await run_in_threadpool(must_stay, request)
+        await run_in_threadpool(must_stay, request)
+    except BaseException:
+        reading.cancel()
+        await asyncio.gather(reading, return_exceptions=True)
+        raise
+    return reading.result()
+
+
+def must_stay(request: Request) -> None:
+    """Refuse who is not any more, or has other rights than, whom the gate let through."""
+    caller: Caller | None = getattr(request.state, "caller", None)
+    if caller is None or not caller.token:
+        return
+    now = find_caller(site_of(request), request)
+    if now is None or now.worth != caller.worth:
+        raise Unknown
+
+
+def while_staying(request: Request, rows: Iterable[T]) -> Iterator[T]:
+    """As many of the rows as may be read before the caller's right ends."""
+    looked = time.monotonic()
+    for row in rows:
+        if time.monotonic() - looked >= TRUST_SECONDS:
+            must_stay(request)
+            looked = time.monotonic()
+        yield row
+
+
 async def _check_form(request: Request, caller: Caller | None) -> None:
     """Every form brings the token of the session that its page was made for."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind not in ("application/x-www-form-urlencoded", "multipart/form-data"):
         raise BadInput("a form is needed", code="form.type", hint="or use the API")
-    form = await request.form(max_fields=100, max_files=1)
+    form = await read_form(request)
     wanted = site_of(request).form_token(caller)
     given = form.get("form_token", "")
     if not isinstance(given, str) or not given.isascii() or not hmac.compare_digest(given, wanted):

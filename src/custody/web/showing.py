@@ -12,6 +12,7 @@ from starlette.responses import RedirectResponse, Response
 from custody.web import formats, words
 from custody.web.caller import Caller
 from custody.web.formats import Columns
+from custody.web.gate import while_staying
 from custody.web.site import SAID, Site, caller_of, site_of
 
 
@@ -56,7 +57,7 @@ def show(router: APIRouter, path: str, template: str, read: Read, columns: Colum
     def as_csv(request: Request) -> Response:
         view = read(_asked(request))
         assert view.every is not None
-        return formats.as_csv(view.columns or columns or {}, view.every(), name)
+        return formats.as_csv(view.columns or columns or {}, while_staying(request, view.every()), name)
 
     def as_page(request: Request) -> Response:
         asked = _asked(request)

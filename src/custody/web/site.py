@@ -21,7 +21,6 @@ from custody.channels.reader import Reader
 from custody.engine.commands import Operator
 from custody.engine.makers import OWN_KIND, is_among
 from custody.history.keeping import Keeping
-from custody.ingest import blockers
 from custody.ingest.links import Links
 from custody.ingest.world import World
 from custody.model.errors import BadInput, Unavailable
@@ -36,6 +35,7 @@ from custody.web.glance import Glance
 from custody.web.makers import MAKERS
 from custody.web.oidc import Issuer
 from custody.web.rates import KNOWN, UNKNOWN, Doorstep, Rate, Rates
+from custody.web.reasons import why
 from custody.web.rules import Rule
 from custody.web.sections import INGEST, Section
 from custody.web.telling import Telling
@@ -106,7 +106,7 @@ class Site:
 
     def why(self, job: Job, caller: Caller) -> Sequence[Reason]:
         """Why it does not go on, with what only ingest can know, in words that are this caller's to hear."""
-        reasons = blockers.why(self.store, job, self.options.world.disk if self.options.world else None)
+        reasons = why(self.store, job, self.options.world.disk if self.options.world else None)
         return submitting.told_to(self.store, caller, reasons)
 
     def must_be_open(self, kind: str) -> None:
@@ -120,7 +120,7 @@ class Site:
         )  # fmt: skip
 
     def operator(self, caller: Caller) -> Operator:
-        return Operator(self.store, self.machines, caller.name)
+        return Operator(self.store, self.machines, caller.agent)
 
     def demo_caller(self) -> Caller:
         return Caller(

@@ -112,7 +112,9 @@ select coalesce(max(id), 0) from job
 select coalesce(max(id), 0) from event
 
 -- fragment: web_event_fits
-((:type = '' or type = :type) and (:outcome = '' or outcome = :outcome) and (:agent = '' or agent = :agent)
+-- An agent by its name, or by its name alone where it acted with a token.
+((:type = '' or type = :type) and (:outcome = '' or outcome = :outcome)
+and (:agent = '' or agent = :agent or substr(agent, 1, length(:agent) + 8) = :agent || ' (token:')
 and (:first = '' or (subject >= :first and subject < :last)))
 
 -- name: web_walk_events
@@ -162,6 +164,9 @@ where token.hash = :hash and token.revoked is null and token.expires > :now
 select {token_columns} from token
 where (id = :id or (identity <> '' and identity = :identity and login is null)) and revoked is null and expires > :now
 order by id desc limit 1
+
+-- name: last_login
+select {token_columns} from token where identity = :identity and identity <> '' and login is null order by id desc limit 1
 
 -- name: tokens
 select {token_columns} from token where login is null order by id

@@ -10,8 +10,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
+from custody.model.acting import identity_of
 from custody.model.errors import BadInput, KeyConflict, NotFound
 from custody.model.job import Job, NewJob
+from custody.model.keys import callers_key
 from custody.model.why import Reason
 from custody.ports import SubmittedJob
 from custody.stores import Store
@@ -19,28 +21,33 @@ from custody.stores.rows import job_from
 from custody.stores.submit import the_earlier
 from custody.web.caller import Caller
 
-OURS: Final = "~"
-"""With this begin the keys that we make of callers' own; nobody can give one."""
 UNSEEN: Final = ("needs", "blocked")
 
 
 def key_of(caller: Caller, given: str | None, header: str) -> str | None:
-    """The key that a job is to have."""
-    if given and given.startswith(OURS):
-        raise BadInput(f"a key does not begin with {OURS}", code="key.form", where="key")
+    """The key that a job is to have; a given one that only the system makes is refused by the store."""
     return given or own_key(caller, header)
 
 
 def own_key(caller: Caller, header: str) -> str | None:
-    """A caller's own key: another's same key is another key, whatever the two are called."""
-    return f"{OURS}{caller.identity}/{header}" if header else None
+    """The key in a caller's header, as the caller's own."""
+    return callers_key(caller.identity, header) if header else None
 
 
-def submit(store: Store, caller: Caller, new: NewJob) -> SubmittedJob:
+def of_before(store: Store, caller: Caller, new: NewJob, header: str) -> Job | None:
+    """What a key in the header stood for when such keys hung on names: it still does, for who is called so."""
+    if not header:
+        return None
+    earlier = _earlier(store, replace(new, key=f"{caller.name}/{header}"))
+    is_old = earlier is not None and earlier.created < store.acting_since()
+    return earlier if earlier and is_old and identity_of(earlier.by) in ("", caller.identity) else None
+
+
+def submit(store: Store, caller: Caller, new: NewJob, header: str = "") -> SubmittedJob:
     """As the store does it, for a caller who must not hear of what is not his to see."""
     reads = replace(caller, right="job:read")
     unseen = _unseen(store, reads, [edge.on for edge in new.needs])
-    earlier = _earlier(store, new) if new.key and unseen else None
+    earlier = of_before(store, caller, new, header) or (_earlier(store, new) if new.key and unseen else None)
     if unseen and earlier is None:
         raise BadInput(f"there is no job {unseen[0]} to wait for", code="job.needs", where="job needs")
     try:

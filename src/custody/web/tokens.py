@@ -7,6 +7,7 @@ session: a short-lived token of its own, that ends with the one it was opened wi
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 import secrets
 import zlib
@@ -14,8 +15,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from custody.model.acting import name_of
+from custody.model.acting import identity_of, name_of
 from custody.model.errors import BadInput, NotFound, Refused
+from custody.model.names import skeleton
 from custody.stores import Store
 from custody.stores.history import write_note
 from custody.stores.rows import Row, Tx
@@ -29,6 +31,11 @@ SESSION_SECONDS: Final = 12 * 3600
 MOST_DAYS: Final = 3660
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
 _COLLECTION = re.compile(r"[^\s*]{1,128}")
+RESERVED: Final = (
+    "system", "engine", "root", "scheduler", "reconciler", "workflows", "sweep", "watch", "oidc", "cli", "import",
+    "custody", "nobody",
+)  # fmt: skip
+_RESERVED: Final = frozenset(skeleton(each) for each in RESERVED)
 BY_NAME: Final = (HOOK, "metrics")
 """Roles that count nowhere in particular: in the archives that are named, or in numbers about everything."""
 
@@ -77,6 +84,8 @@ class Tokens:
         granting = Granting(tuple(roles), tuple(collections), tuple(archives))
         if not _NAME.fullmatch(name):
             raise BadInput(f"{name!r} cannot be a token's name", code="token.name", hint="letters, digits, . _ @ -")
+        if told := self.taken_for(name):
+            raise BadInput(f"{name!r} cannot be a token's name: {told}", code="token.name", hint="choose another")
         _check(granting)
         if not 0 < days <= MOST_DAYS:
             raise BadInput(
@@ -109,6 +118,16 @@ class Tokens:
         if found is None:
             raise NotFound(f"there is no token {token_id}", code="token.unknown", hint="`custody token list`")
         return found
+
+    def taken_for(self, name: str) -> str:
+        """Whom the history would be read to name, if a token were called so and meant somebody else; empty: nobody."""
+        looks = skeleton(name)
+        if looks in _RESERVED:
+            return "the program itself, or the system's own user, is called so in the history"
+        now = self._db.read(lambda tx: tx.now)
+        good = [one.name for one in self.list() if one.expires > now and not one.revoked]
+        other = sorted({each for each in good if skeleton(each) == looks} - {name})
+        return f"it looks like {other[0]}, which is another's" if other else ""
 
     def revoke(self, token_id: int, who: str, why: str = "") -> bool:
         """From now on it is worth nothing, and neither are the sessions opened with it."""
@@ -155,6 +174,11 @@ class Tokens:
         self._uses.note(token.id)
         return _caller(token, csrf_of(secret), session)
 
+    def callers(self, tokens: Sequence[int]) -> dict[int, Caller]:
+        """Whom each of them stands for now; those that are over or revoked are left out."""
+        rows = self._db.glance(lambda tx: tx.run("web_tokens_these", ids=json.dumps(sorted(tokens))))
+        return {token.id: _caller(token, "", False) for token in map(_token, rows)}
+
     def by(self, by: str) -> Caller | None:
         """Whom a job or a schedule was asked for by, with the rights of now; none when they have ended. What the
         command line asked for is the owner's of the store."""
@@ -168,12 +192,21 @@ class Tokens:
 
     def right_ended(self, by: str) -> str:
         """Why who set a schedule may no longer do so; empty while they may."""
-        if not by.startswith("token:"):
-            return ""  # the owner of the store, the program itself, or somebody whom an issuer vouched for then
-        caller = self.by(by)
+        if by.startswith("oidc:"):
+            last = self.vouched(by)
+            caller = _caller(last, "", False) if last and not last.revoked else None
+        elif by.startswith("token:"):
+            caller = self.by(by)
+        else:
+            return ""  # the owner of the store, the program itself, or nobody
         if caller is not None and caller.where("schedule:set") is None:
             return ""
         return f"it was set by {name_of(by)}, whose right to do so has ended: `custody schedule adopt`"
+
+    def vouched(self, by: str) -> Token | None:
+        """The last login of somebody whom an issuer vouches for, however long ago: nobody here can ask the issuer."""
+        rows = self._db.glance(lambda tx: tx.run("last_login", identity=identity_of(by)))
+        return _token(rows[0]) if rows else None
 
     def open_session(self, secret: str) -> str | None:
         """The secret of a new session for whoever has this token; none for one that people have no use for."""
@@ -297,12 +330,13 @@ def _must_be_less(old: Token, to: Granting) -> None:
     submitting = [role.partition(IN) for role in old.roles if role.partition(IN)[0] == "submitter"]
     before = (*old.roles, *(f"{old.was}{at}{within}" for _, at, within in submitting if old.was))
     for role in to.roles:
-        if not any(_is_less(role, more) for more in before):
+        if not any(_is_less(role, more, to.archives) for more in before):
             raise Refused(
                 f"{role} is more than {' and '.join(old.roles)}", code="token.wider", hint="`custody token create`"
             )
     if ALL not in old.collections:
-        foreign = {*to.collections, *to.archives} - {*old.collections, *old.archives}
+        single = {role.partition(IN)[2] for role in old.roles if IN in role}
+        foreign = {*to.collections, *({*to.archives} - {*old.archives} - single)} - {*old.collections}
         if foreign:
             raise Refused(
                 f"the token says nothing of {', '.join(sorted(foreign))}", code="token.wider",
@@ -310,6 +344,8 @@ def _must_be_less(old: Token, to: Granting) -> None:
             )  # fmt: skip
 
 
-def _is_less(role: str, more: str) -> bool:
+def _is_less(role: str, more: str, archives: Sequence[str]) -> bool:
+    """A hook counts in the archives that it names, each of which is a collection of that name."""
     (name, _, within), (of, _, wide) = role.partition(IN), more.partition(IN)
-    return is_smaller(name, of) and wide in ("", within)
+    places = {*archives} if name == HOOK else {within}
+    return is_smaller(name, of) and (not wide or places <= {wide})

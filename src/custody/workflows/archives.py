@@ -56,9 +56,18 @@ class Archives:
     def open(self, kept: Kept) -> Archive:
         """Its repository. `Refused` if that is not ours and nobody has agreed to it."""
         archive, found = self.found(kept.system, kept.location)
-        if found and found.foreign and found.value not in self._store.grants.of(f"archive/{kept.name}", REPOSITORY):
+        if found and self._waits(kept, found):
             raise not_granted(found, kept.name, kept.location)
         return archive
+
+    def waits_for_a_grant(self, kept: Kept) -> Standing | None:
+        """Whose its repository is, if that is somebody else and nobody has agreed to it."""
+        found = self.found(kept.system, kept.location)[1]
+        return found if found and self._waits(kept, found) else None
+
+    def _waits(self, kept: Kept, found: Standing) -> bool:
+        granted = self._store.grants.of(f"archive/{kept.name}", REPOSITORY)
+        return bool(found.foreign) and found.value not in granted
 
     def opened(self, name: str) -> Archive:
         return self.open(self.get(name))

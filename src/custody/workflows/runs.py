@@ -18,6 +18,7 @@ from custody.model.errors import BadInput, NotFound, Refused
 from custody.model.event import NewEvent
 from custody.model.graph import Edge
 from custody.model.job import Job, NewJob
+from custody.model.keys import check_key
 from custody.model.outcome import Failed, Outcome, Passed, Wait
 from custody.stores import Store
 from custody.stores.rows import job_from
@@ -41,6 +42,7 @@ def ask_for_run(
 
     `key` names the wish: the same again gives the same run.
     """
+    check_key(key or None)
     kept = Archives(store).get(archive)
     asked = {"wanted": wanted, "alone": alone} | ({"revision": revision} if revision else {})
     before = store.queue.by_key(RUN_KIND, f"{archive}:{key}") if key else None

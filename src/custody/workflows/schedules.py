@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from custody.model.acting import system
+from custody.model.acting import SYSTEM, system
 from custody.model.schedule import Schedule as Timetable
 from custody.stores import Store
 from custody.workflows.makers import RUN_KIND, schedule_name
@@ -23,7 +23,7 @@ def keep_time(store: Store, archive: str, wanted: Sequence[tuple[str, Schedule]]
     for workflow, schedule in wanted:
         timetable = _timetable(archive, workflow, schedule)
         before = mine.pop(timetable.name, None)
-        if before is None or _says(before) != _says(timetable):
+        if before is None or before.by != SYSTEM or _says(before) != _says(timetable):  # whoever had it, it is ours
             store.schedules.put(timetable, system("workflows"))
     for name in mine:
         store.schedules.drop(name, "workflows")

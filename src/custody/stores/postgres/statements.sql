@@ -438,6 +438,13 @@ on conflict (schedule, slot) do nothing
 select {job_columns} from job
 where id in (select cast(one as bigint) from json_array_elements_text(cast(:ids as json)) as one)
 
+-- name: web_tokens_these
+-- Those of them that are still worth something; a session ends with the token it was opened with.
+select {token_columns} from token left join token as opener on opener.id = token.login
+where token.revoked is null and token.expires > :now
+  and (token.login is null or (opener.revoked is null and opener.expires > :now))
+  and token.id in (select cast(one as bigint) from json_array_elements_text(cast(:ids as json)) as one)
+
 -- name: web_items_these
 select id, types, collection, seq, changed, fingerprint, detail, place from item
 where id in (select one collate "C" from json_array_elements_text(cast(:ids as json)) as one)

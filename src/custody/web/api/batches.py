@@ -20,6 +20,7 @@ from custody.model.errors import BadInput, NotFound
 from custody.model.job import Filter
 from custody.web import deposits, formats, listing
 from custody.web.api.asking import PROBLEM, Before, IdempotencyKey, Limit, NewDeposit, Number, Text, Why
+from custody.web.gate import read_form
 from custody.web.reading import Router
 from custody.web.site import Site, caller_of, site_of
 
@@ -72,7 +73,7 @@ async def upload(request: Request, key: IdempotencyKey = "") -> Response:
     """Hand in a file, with the field names of the deployed form."""
     if not request.headers.get("content-type", "").startswith("multipart/form-data"):
         raise BadInput("a multipart form is needed", code="form.type", where="Content-Type")
-    form = await request.form(max_files=1, max_fields=100)
+    form = await read_form(request)
     file = form.get("file")
     if not isinstance(file, UploadFile):
         raise BadInput("a form needs a file", code="submission.payload", where="file")
@@ -149,7 +150,7 @@ def update_report(request: Request, batch: Number, given: Why) -> Response:
     """Tell the depositor what has changed since the last report."""
     site, caller = site_of(request), caller_of(request)
     found = deposits.get(site, caller, batch)
-    ask_for_update(site.store, found, caller.name)
+    ask_for_update(site.store, found, caller.agent)
     return _now(site, found.id)
 
 
@@ -160,7 +161,7 @@ def delete(request: Request, batch: Number, why: Text = "") -> Response:
     found = deposits.get(site, caller, batch)
     if not why.strip():
         raise BadInput("say why, for the history", code="action.why", where="why")
-    count = delete_batch(site.store, found, caller.name, why.strip(), site.options.world)
+    count = delete_batch(site.store, found, caller.agent, why.strip(), site.options.world)
     site.glance.forget()
     return formats.as_json({"batch": batch, "jobs": count, "deleted": True})
 

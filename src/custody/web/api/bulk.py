@@ -6,7 +6,7 @@ from fastapi import Request
 from starlette.responses import Response
 
 from custody.model.errors import BadInput, NotFound
-from custody.model.job import Filter
+from custody.model.job import Filter, NewJob
 from custody.web import bulk, formats, submitting
 from custody.web.acting import action_of
 from custody.web.api.asking import PROBLEM, BulkSubmission, IdempotencyKey, Number
@@ -27,9 +27,10 @@ def submit(request: Request, given: BulkSubmission, key: IdempotencyKey = "") ->
     if given.count is None:
         raise BadInput("say how many it must be", code="bulk.count", where="count", hint="`dry_run` first")
     own = submitting.own_key(caller, key)
-    job = bulk.submit(
+    before = submitting.of_before(site.store, caller, NewJob(bulk.KIND, collection=where.collection), key)
+    job = bulk.again(before, given.action, where) if before else bulk.submit(
         site.store, site.machines, caller, given.action, where, given.why, given.count, own, given.priority
-    )
+    )  # fmt: skip
     return formats.as_json({"job": job}, 202, {"Location": f"/api/v1/bulk/{job}"})
 
 

@@ -79,5 +79,5 @@ async def stream(
     begin = since if last_event_id is None else last_event_id
     caller = caller_of(request)
     own = caller.identity if caller.seen == NOWHERE else ""
-    lines = site_of(request).changes.listen(begin, named=caller.sees_all, own=own)
+    lines = site_of(request).changes.listen(begin, named=caller.sees_all, own=own, caller=caller)
     return StreamingResponse(lines, media_type="text/event-stream", headers=headers)

@@ -39,14 +39,14 @@ def lift(request: Request, scope: str, name: str, why: Text = "") -> Response:
 def set_hold(request: Request, scope: str, name: str, why: str) -> bool:
     if not why.strip():
         raise BadInput("say why, for those who wait", code="action.why", where="why")
-    queue, who = site_of(request).store.queue, caller_of(request).name
+    queue, who = site_of(request).store.queue, caller_of(request).agent
     new = any([queue.hold(*each, who, why.strip()) for each in known_as(scope, named(name))])
     site_of(request).glance.forget()
     return new
 
 
 def lift_hold(request: Request, scope: str, name: str, why: str) -> bool:
-    queue, who = site_of(request).store.queue, caller_of(request).name
+    queue, who = site_of(request).store.queue, caller_of(request).agent
     lifted = any([queue.lift(*each, who, why) for each in known_as(scope, named(name))])
     site_of(request).glance.forget()
     return lifted

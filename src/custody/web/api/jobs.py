@@ -42,7 +42,7 @@ def submit(request: Request, given: JobSubmission, key: IdempotencyKey = "") -> 
         given.kind, given.payload, key=submitting.key_of(caller, given.key, key), priority=given.priority,
         lane=given.lane, collection=given.collection, delay=given.delay, needs=[Edge(on) for on in given.needs],
     )  # fmt: skip
-    made = submitting.submit(site.store, caller, new)
+    made = submitting.submit(site.store, caller, new, "" if given.key else key)
     site.glance.forget()
     headers = {"Location": f"/api/v1/jobs/{made.id}"} | ({} if made.new else {"Idempotent-Replayed": "true"})
     return formats.as_json({"job": made.id}, 201, headers)

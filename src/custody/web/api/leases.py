@@ -26,7 +26,7 @@ def take_away(request: Request, name: str, why: Text = "") -> Response:
     """Take a name away; whoever held it is fenced out."""
     if not why.strip():
         raise BadInput("say why, for the history", code="action.why", where="why")
-    if not site_of(request).store.leases.take_away(name, caller_of(request).name, why.strip()):
+    if not site_of(request).store.leases.take_away(name, caller_of(request).agent, why.strip()):
         raise NotFound(f"nobody holds {name}", code="lease.unknown")
     return formats.as_json({"name": name, "free": True})
 

@@ -44,6 +44,6 @@ def put(request: Request, name: str, given: NewSchedule) -> Response:
 @router.delete("/api/v1/schedules/{name:path}")
 def drop(request: Request, name: str) -> Response:
     """Forget one; its history stays."""
-    if not site_of(request).store.schedules.drop(name, caller_of(request).name):
+    if not site_of(request).store.schedules.drop(name, caller_of(request).agent):
         raise NotFound(f"there is no schedule {name}", code="schedule.unknown")
     return formats.as_json({"name": name, "dropped": True})

@@ -156,18 +156,18 @@ def act(request: Request, batch: int, action: str) -> Response:
     found = deposits.get(site, caller, batch)
     here = f"/batches/{batch}"
     if action == "update-report":
-        ask_for_update(site.store, found, caller.name)
+        ask_for_update(site.store, found, caller.agent)
         return back(request, here, f"Batch {batch} will report what has changed.")
     if action in ("hold", "delete") and not why:
         raise BadInput("say why, for the history", code="action.why", where="why")
     if action == "hold":
-        site.store.queue.hold("batch", str(batch), caller.name, why)
+        site.store.queue.hold("batch", str(batch), caller.agent, why)
         return back(request, here, f"Batch {batch} is held: jobs that have not started will not.")
     if action == "lift":
-        site.store.queue.lift("batch", str(batch), caller.name, why)
+        site.store.queue.lift("batch", str(batch), caller.agent, why)
         return back(request, here, f"Batch {batch} is no longer held. Its held jobs can be released.")
     if action == "delete":
-        count = delete_batch(site.store, found, caller.name, why, site.options.world)
+        count = delete_batch(site.store, found, caller.agent, why, site.options.world)
         return back(request, "/batches", f"Batch {batch} and {count} jobs are deleted; their history stays.")
     done = acting.act(site.operator(caller), action, found.id, why)
     return back(request, here, f"Batch {batch} {done.told}.")

@@ -159,7 +159,7 @@ def act(request: Request, channel: str, action: str) -> Response:
 
 
 def _pause(request: Request, channel: int, hold: bool) -> Response:
-    site, who, why = site_of(request), caller_of(request).name, form_of(request).get("why", "").strip()[:2000]
+    site, who, why = site_of(request), caller_of(request).agent, form_of(request).get("why", "").strip()[:2000]
     if not site.asking.holds:
         raise Unavailable(
             "channels cannot be held here: it is not the engine that coordinates them", code="channels.holds",

@@ -9,6 +9,7 @@ from starlette.responses import FileResponse, Response
 
 from custody.ingest.states import BATCH_KIND
 from custody.model.errors import NotFound
+from custody.model.item import Item
 from custody.model.job import Job
 from custody.stores.rows import Row
 from custody.web import acting, formats, listing, logs, words
@@ -127,11 +128,17 @@ def read_files(asked: Asked) -> View:
     site, job = asked.site, _job(asked)
     left, ark = logs.outputs(site.options.shop, job), str(job.facts.get("primary", ""))
     try:
-        stored = logs.stored(site.store.records.item(ark), site.options.roots) if ark else []
+        item = site.store.records.item(ark) if ark else None
+        stored = logs.stored(item, site.options.roots) if item and _sees_item(asked, item) else []
     except NotFound:
         stored = []  # it has a number already, and is not stored yet
     values = _common(asked, job, "files") | {"left": left, "stored": stored, "ark": ark}
     return View(f"Files of {words.name(job)} · job {words.shown(job.id)}", values, {"outputs": left, "stored": stored})
+
+
+def _sees_item(asked: Asked, item: Item) -> bool:
+    """A job may name any item among its facts: what is in it is shown to who may look at it, there or as a deposit."""
+    return asked.caller.may("item:read", item.collection)
 
 
 def read_events(asked: Asked) -> View:

@@ -39,5 +39,5 @@ show(router, "/schedules/{name:path}", "schedule.html", read_one)
 def pause(request: Request) -> Response:
     form = form_of(request)
     name, paused = form.get("name", ""), form.get("paused") == "yes"
-    site_of(request).store.schedules.pause(name, paused, caller_of(request).name)
+    site_of(request).store.schedules.pause(name, paused, caller_of(request).agent)
     return back(request, "/schedules", f"{name} is paused." if paused else f"{name} goes on from now.")

@@ -51,5 +51,5 @@ def take_away(request: Request) -> Response:
     name, why = form.get("name", ""), form.get("why", "").strip()
     if not why:
         raise BadInput("say why, for the history", code="action.why", where="why")
-    broken = site_of(request).store.leases.take_away(name, caller_of(request).name, why)
+    broken = site_of(request).store.leases.take_away(name, caller_of(request).agent, why)
     return back(request, "/workers", f"{name} is free." if broken else f"Nobody holds {name}.")

@@ -1,0 +1,153 @@
+"""What the doctor looks at in tokens, schedules, jobs and repositories: whose are they, and who stands for them?
+
+Each command that is told here does what it says when it is pasted; a test does so with all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from shlex import join, quote
+
+from custody.cli.finding import Finding
+from custody.cli.when import moment
+from custody.engine.judge import FORGED
+from custody.model.errors import CustodyError
+from custody.model.event import Event
+from custody.model.job import Filter
+from custody.model.schedule import Schedule
+from custody.model.times import slots
+from custody.stores import Store
+from custody.web.makers import MAKERS
+from custody.web.narrowing import smaller
+from custody.web.reasons import ending
+from custody.web.setters import Setters
+from custody.web.tokens import Tokens
+from custody.workflows.archives import Archives
+
+SOME = 5
+FOREIGN = "archive.foreign"
+
+
+def whose_findings(store: Store) -> Iterator[Finding]:
+    yield from _schedules(store)
+    yield from _tokens(store)
+    yield from _gone_kinds(store)
+    yield from _refused(store)
+    yield from _repositories(store)
+
+
+def _schedules(store: Store) -> Iterator[Finding]:
+    """Those that could not be run, were sent far ahead, or are nobody's."""
+    schedules, now = store.schedules.list(), store.now()  # in this order: one that came meanwhile is not ahead
+    setters = Setters(store)
+    for schedule in schedules:
+        if schedule.paused:
+            yield from _paused(store, setters, schedule)
+            continue
+        if schedule.next_slot > _next_slot(schedule, now):
+            what = f"the schedule {schedule.name} comes no sooner than {moment(schedule.next_slot)}: a clock was wrong"
+            do = f"is the clock right now? then: custody schedule continue {quote(schedule.name)}"
+            yield Finding("warning", what, do)
+        if told := setters.ended(schedule):
+            what = f"the schedule {schedule.name} will stand still from its next slot on: {told}"
+            yield Finding("warning", what, setters.remedy(schedule))
+        elif told := setters.doubt(schedule):
+            setter = _setter(store, schedule)
+            before = f" (by {setter})" if setter and not schedule.by else ""
+            do = f"custody schedule adopt {quote(schedule.name)}"
+            yield Finding("warning", f"the schedule {schedule.name}: {told}{before}", do)
+
+
+def _paused(store: Store, setters: Setters, schedule: Schedule) -> Iterator[Finding]:
+    last = _last(store, schedule, "paused")
+    if last and last.outcome == "failure":
+        remedy = setters.remedy(schedule)
+        do = remedy if setters.ended(schedule) or not schedule.by else f"put that right, then: {remedy}"
+        yield Finding("warning", f"the schedule {schedule.name} stands still: {last.detail.get('why')}", do)
+
+
+def _next_slot(schedule: Schedule, now: int) -> int:
+    """What its times say; those that cannot be read say nothing against it here."""
+    try:
+        return next(slots(schedule.spec, schedule.zone, now))
+    except CustodyError:
+        return schedule.next_slot
+
+
+def _setter(store: Store, schedule: Schedule) -> str:
+    """Whom the history names; names were not anybody's alone then."""
+    last = _last(store, schedule, "set")
+    return last.agent if last else ""
+
+
+def _last(store: Store, schedule: Schedule, type_: str) -> Event | None:
+    events = [event for event in store.records.all_events(f"schedule/{schedule.name}") if event.type == type_]
+    return events[-1] if events else None
+
+
+def _tokens(store: Store) -> Iterator[Finding]:
+    """What had a role that is no more has become the smallest that still submits: somebody knows what it is for."""
+    now, archives = store.now(), [kept.name for kept in Archives(store).list()]
+    tokens = Tokens(store)
+    for token in tokens.list():
+        if token.revoked or token.expires <= now:
+            continue
+        if not token.identity and (told := tokens.taken_for(token.name)):
+            what = f"token {token.id} is called {token.name}: {told}"
+            yield Finding("warning", what, f"make one of another name, then: custody token revoke {token.id}")
+        if not token.was:
+            continue
+        ways = [f"{use}: `custody token narrow {token.id} {join(words)}`" for use, words in smaller(token, archives)]
+        what = f"token {token.id} ({token.name}) had the role {token.was}, and is a submitter now"
+        yield Finding("warning", what, "; ".join(ways))
+
+
+def _gone_kinds(store: Store) -> Iterator[Finding]:
+    """Jobs that another version made, and for which nobody will ever come."""
+    known = [kind for (kind,) in store.db.read(lambda tx: tx.run("web_kinds"))]
+    for kind in filter(MAKERS.is_gone, known):
+        waiting = [job for job in store.queue.every(Filter(kind=kind)) if job.ended is None]
+        for job in waiting[:SOME]:
+            what = f"job {job.id} waits for nobody: nothing works on {kind} any more"
+            yield Finding("warning", what, ending(job))
+        if len(waiting) > SOME:
+            what = f"{len(waiting) - SOME} more jobs of {kind} wait for nobody"
+            yield Finding("warning", what, f"custody job list --kind {quote(kind)}")
+
+
+def _refused(store: Store) -> Iterator[Finding]:
+    """Jobs that their applications cannot have made, as they stood when a worker looked at them."""
+    for group in store.queue.failures():
+        if group.code == FORGED:
+            jobs = f"{group.count} jobs of {group.kind} were" if group.count > 1 else f"a job of {group.kind} was"
+            told = store.queue.reason(store.queue.get(group.newest))
+            what = f"{jobs} refused, such as job {group.newest}: {told}"
+            yield Finding("warning", what, f"custody job show {group.newest}")
+
+
+def _repositories(store: Store) -> Iterator[Finding]:
+    """Archives whose repositories are somebody else's, and to which nobody has agreed."""
+    archives = Archives(store)
+    for kept in archives.list():
+        try:
+            if waits := archives.waits_for_a_grant(kept):
+                words = [
+                    "custody",
+                    "archive",
+                    "grant",
+                    kept.name,
+                    "repository",
+                    waits.value,
+                    "--why",
+                    "I know its owner",
+                ]
+                what = f"archive {kept.name} takes nothing in: its repository is not ours: {waits.foreign}"
+                yield Finding("warning", what, join(words))
+        except CustodyError:
+            continue  # it cannot be reached: `custody archive list` says so
+    for group in store.queue.failures():
+        if group.code == FOREIGN:
+            what = (
+                f"{group.count} of {group.kind} failed since the repository is not ours: once that is granted, resume"
+            )
+            yield Finding("warning", what, f"custody job resume --cause {FOREIGN}")

@@ -1,0 +1,46 @@
+"""Names that people choose: one form for each name, so that no two look alike and are different.
+
+A name with a blank at its end, with a sign that is not shown, or with a letter of another alphabet that looks like one
+of ours reads as another's name in a list, in the history and in an operator's head.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from typing import Final
+
+LONGEST: Final = 200
+_UNSEEN: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+_LOOKS_LIKE: Final = str.maketrans(
+    {
+        "а": "a", "в": "b", "с": "c", "ԁ": "d", "е": "e", "ё": "e", "ԍ": "g", "һ": "h", "н": "h", "і": "i", "ї": "i",
+        "ј": "j", "к": "k", "ӏ": "l", "м": "m", "п": "n", "о": "o", "р": "p", "ԛ": "q", "г": "r", "ѕ": "s", "т": "t",
+        "ц": "u", "ѵ": "v", "ѡ": "w", "ԝ": "w", "ш": "w", "х": "x", "у": "y", "ү": "y", "α": "a", "β": "b", "ϲ": "c",
+        "ε": "e", "η": "n", "ι": "i", "κ": "k", "ν": "v", "ο": "o", "ρ": "p", "σ": "o", "τ": "t", "υ": "u", "χ": "x",
+        "ω": "w", "γ": "y", "ϳ": "j", "օ": "o", "ս": "u", "հ": "h", "ց": "g", "ո": "n", "ɑ": "a", "ɡ": "g", "ı": "i",
+        "ɩ": "i", "ʟ": "l", "ɴ": "n", "ᴏ": "o", "ʀ": "r", "ꜱ": "s", "ᴛ": "t", "ʏ": "y", "ł": "l", "ø": "o", "đ": "d",
+        "0": "o", "1": "l", "|": "l", "∕": "/", "⁄": "/", "／": "/", "╱": "/", "‐": "-", "‑": "-", "‒": "-", "–": "-",
+        "—": "-", "−": "-", "․": ".",
+    }
+)  # fmt: skip
+"""Letters that are read as another: small ones, since capitals are made small first."""
+
+
+def fault(name: str, longest: int = LONGEST) -> str:
+    """What is wrong with a name that somebody chooses; empty when nothing is."""
+    if not name or len(name) > longest:
+        return f"has 1 to {longest} characters"
+    if "\0" in name or any(unicodedata.category(letter) == "Cs" for letter in name):
+        return "has no character that cannot be stored"
+    if any(unicodedata.category(letter) in _UNSEEN for letter in name):
+        return "has no characters that are not shown"
+    if name != name.strip() or any(letter.isspace() and letter != " " for letter in name):
+        return "has no blanks at its ends, and no tabs or odd blanks"
+    return "" if unicodedata.is_normalized("NFC", name) else "is written in the form NFC"
+
+
+def skeleton(name: str) -> str:
+    """What a name looks like: two names with the same are taken for one another."""
+    plain = unicodedata.normalize("NFKD", name).casefold()
+    shown = "".join(letter for letter in plain if unicodedata.category(letter) not in {*_UNSEEN, "Mn", "Me"})
+    return "".join(shown.translate(_LOOKS_LIKE).split()).replace("rn", "m").replace("i", "l").replace("vv", "w")

@@ -19,7 +19,6 @@ from custody.cli.config import Config, find
 from custody.cli.finding import Finding
 from custody.cli.opening import open_store
 from custody.cli.running import AsJson, counted
-from custody.cli.when import moment
 from custody.cli.whose import whose_findings
 from custody.model.errors import CustodyError
 from custody.stores import Store

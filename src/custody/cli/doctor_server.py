@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from custody.cli.doctor import Finding
+from custody.cli.finding import Finding
 from custody.cli.when import moment
 from custody.stores import Store
 from custody.stores.postgres.address import Address

@@ -90,33 +90,50 @@ def waits_for(store: Store) -> object:
     return store.db.write(lambda tx: tx.db.execute("show synchronous_commit").fetchall()[0][0])  # type: ignore[attr-defined]
 
 
+class Followed:
+    """A server with a standby that it may wait for, and a pooler before it."""
+
+    def __init__(self) -> None:
+        self.server = Postgres()
+        self.server.start()
+        self.standby = self.server.standby("standby")
+        self.lender = PgBouncer(self.server)
+        self.lender.start()
+
+    def url(self, pooled: bool, more: str = "") -> str:
+        url = url_of(self.server, more=more).replace("unsafe=1&", "")
+        return self.lender.url(url) if pooled else url
+
+    def remove(self) -> None:
+        self.lender.remove()
+        self.standby.remove()
+        self.server.remove()
+
+
+@pytest.fixture(scope="module")
+def followed() -> Iterator[Followed]:
+    need("postgresql")
+    need("pgbouncer")
+    pair = Followed()
+    yield pair
+    pair.remove()
+
+
 @pytest.mark.parametrize("pooled", [False, True], ids=["direct", "pooled"])
-@pytest.mark.parametrize(
-    ("server", "ours"), [("off", "on"), ("local", "on"), ("on", "on"), ("remote_apply", "remote_apply")]
-)
-def test_what_the_server_asks_of_a_commit_is_raised_and_never_lowered(
-    primary: Postgres, server: str, ours: str, pooled: bool
-) -> None:
-    primary.settings = {
-        name: value for name, value in primary.settings.items() if name not in ("fsync", "full_page_writes")
-    }
-    primary.stop()
-    primary.start()
-    following = primary.standby("standby")
-    lender = PgBouncer(primary)
-    try:
-        if pooled:
-            need("pgbouncer")
-            lender.start()
-        primary.set(synchronous_commit=server, synchronous_standby_names="standby")
-        url = url_of(primary).replace("unsafe=1&", "")
-        with open_store(lender.url(url) if pooled else url) as store:
-            assert waits_for(store) == ours
-            primary.set(synchronous_commit="off")
-            assert waits_for(store) == ours
-    finally:
-        lender.remove()
-        following.remove()
+def test_what_the_server_asks_of_a_commit_is_raised_and_never_lowered(followed: Followed, pooled: bool) -> None:
+    for server, ours in (("off", "on"), ("local", "on"), ("on", "on"), ("remote_apply", "remote_apply")):
+        followed.server.set(synchronous_commit=server, synchronous_standby_names="standby")
+        until(lambda wanted=server: _set_to(followed, "synchronous_commit", wanted))  # type: ignore[misc]
+        with open_store(followed.url(pooled)) as store:
+            assert waits_for(store) == ours, server
+            followed.server.set(synchronous_commit="off")
+            assert waits_for(store) == ours, server
+    followed.server.set(synchronous_commit="on")
+
+
+def _set_to(followed: Followed, name: str, value: str) -> bool:
+    with psycopg.connect(followed.server.url(), autocommit=True) as db:
+        return db.execute(f"show {name}").fetchall() == [(value,)]
 
 
 # A standby that is required
@@ -124,38 +141,31 @@ def test_what_the_server_asks_of_a_commit_is_raised_and_never_lowered(
 
 @pytest.mark.parametrize("pooled", [False, True], ids=["direct", "pooled"])
 def test_a_server_that_stops_waiting_for_a_standby_acknowledges_nothing_where_one_is_required(
-    primary: Postgres, pooled: bool
+    followed: Followed, pooled: bool
 ) -> None:
-    following = primary.standby("standby")
-    lender = PgBouncer(primary)
-    try:
-        if pooled:
-            need("pgbouncer")
-            lender.start()
-        primary.set(synchronous_standby_names="standby")
-        url = url_of(primary, more="&require=sync")
-        with open_store(lender.url(url) if pooled else url) as store:
-            submit(store)
-            primary.set(synchronous_standby_names="")
-            for _ in range(2):
-                with pytest.raises(CustodyError) as refused:
-                    until(lambda: submit(store, key="k") and None, seconds=20)
-                assert refused.value.code in ("postgres.alone", "store.unknown")
-            primary.set(synchronous_standby_names="standby")
-            until(lambda: _acknowledged(store, "k"))
-            following.program.freeze()  # and taken away while somebody waits
-            timer = threading.Timer(1.5, lambda: primary.set(synchronous_standby_names=""))
-            timer.start()
+    server, key = followed.server, f"{pooled}"
+    server.set(synchronous_standby_names="standby")
+    with open_store(followed.url(pooled, "&require=sync")) as store:
+        until(lambda: _acknowledged(store, f"first {key}"))
+        server.set(synchronous_standby_names="")
+        for _ in range(2):
             with pytest.raises(CustodyError) as refused:
-                submit(store, key="waits")
+                until(lambda: submit(store, key=f"k {key}") and None, seconds=20)
+            assert refused.value.code in ("postgres.alone", "store.unknown")
+        server.set(synchronous_standby_names="standby")
+        until(lambda: _acknowledged(store, f"k {key}"))
+        followed.standby.program.freeze()  # and taken away while somebody waits
+        timer = threading.Timer(1.5, lambda: server.set(synchronous_standby_names=""))
+        timer.start()
+        try:
+            with pytest.raises(CustodyError) as refused:
+                submit(store, key=f"waits {key}")
+        finally:
             timer.join()
-            assert refused.value.code == "store.unknown"
-            following.program.resume()
-            primary.set(synchronous_standby_names="standby")
-            until(lambda: _acknowledged(store, "waits"))
-    finally:
-        lender.remove()
-        following.remove()
+            followed.standby.program.resume()
+        assert refused.value.code == "store.unknown"
+        server.set(synchronous_standby_names="standby")
+        until(lambda: _acknowledged(store, f"waits {key}"))
 
 
 def _acknowledged(store: Store, key: str) -> bool:

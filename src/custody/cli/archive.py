@@ -146,6 +146,7 @@ def list_(store: StoreUrl = "", json: AsJson = False) -> None:
         }
         for kept, waits in network.waiting(handle):
             amiss[kept.name] = amiss[kept.name] or waits
+        amiss = {name: text or archives.gone(name) for name, text in amiss.items()}
     if json:
         running.emit([{**running.plain(kept), "amiss": amiss[kept.name]} for kept in found])
         return

@@ -226,12 +226,17 @@ def _robots(store: Store) -> Iterator[Finding]:
 
 
 def _network(store: Store) -> Iterator[Finding]:
-    """Who waits for the network, and the words that grant it."""
+    """Who waits for the network, and the words that grant it; and revisions that nobody could run."""
     from custody.cli import robot_grants
     from custody.workflows import network
+    from custody.workflows.archives import Archives
 
     told = [(f"archive {kept.name}", text) for kept, text in network.waiting(store)]
     told += [(f"robot {name}", text) for name, text in robot_grants.waiting(store).items()]
+    archives = Archives(store)
+    for kept in archives.list():
+        if gone := archives.gone(kept.name):
+            yield Finding("warning", f"archive {kept.name}: {gone}", f"custody archive graph {kept.name}")
     for who, text in told:
         what, _, do = text.rpartition(": ")
         yield Finding("warning", f"{who} waits: {what}", do.strip("`"))

@@ -50,10 +50,11 @@ def why(tx: Tx, job_id: int, place: str) -> list[Reason]:
 
 
 def _last_word(tx: Tx, job: Job) -> str:
-    """Why it failed, or was skipped, superseded or cancelled, as its history has it."""
-    if job.ended == "passed":
-        return ""
+    """Why it failed, or was skipped, superseded or cancelled, as its history has it; what is to be looked at of one
+    that passed with a warning."""
     last = last_move(tx, job.subject, job.seq)
+    if job.ended == "passed" and (last is None or last.outcome != "warning"):
+        return ""
     told = last.detail if last else {}
     kept = job.facts.get("why") or job.facts.get("reason")
     said = str(told.get("why") or told.get("reason") or kept or job.code or "")

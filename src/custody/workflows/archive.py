@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 LINEAGE = "custody:lineage"  # a property of commits that tasks made: which tasks led here
 COMMIT_KEY = "custody:commit"  # and which commit of which task it is
+GONE = "archive.gone"  # the code of a revision that was there and is no more
 ADDED, CHANGED, DELETED, REPLACED = "added", "changed", "deleted", "replaced"
 
 

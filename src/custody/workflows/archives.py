@@ -35,6 +35,7 @@ def _folder(location: str, _: Store) -> Archive:
 
 SYSTEMS: dict[str, Callable[[str, Store], Archive]] = {"svn": _svn, "git": _git, "folder": _folder}
 UNREACHABLE = "unreachable"
+GONE_TOLD = 7 * 24 * 3600 * 1_000_000  # microseconds that a revision that is gone is told of
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +170,17 @@ class Archives:
         """Why its repository could not be asked when it was last tried; empty: it answered."""
         rows = self._db.glance(lambda tx: tx.run("wf_last_word", subject=f"archive/{name}"))
         return str(loads(rows[0][1]).get("why", "")) if rows and rows[0][0] == UNREACHABLE else ""
+
+    def gone(self, name: str) -> str:
+        """Revisions of this week that were cleared away before anything of them was run; empty: none."""
+        since = self._store.now() - GONE_TOLD
+        rows = self._db.read(lambda tx: tx.run("wf_gone", line=name, since=since))
+        numbers = sorted(position for position, facts in rows if loads(facts).get("gone"))
+        if not numbers:
+            return ""
+        word, verb = ("revision", "is") if len(numbers) == 1 else ("revisions", "are")
+        told = ", ".join(map(str, numbers))
+        return f"{word} {told} {verb} gone: pushed away and cleared away before any task was run; later ones went on"
 
     def note_reach(self, name: str, why: str, who: str) -> None:
         """Whether it answers, written down when that changes; an empty reason: it does."""

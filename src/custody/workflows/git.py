@@ -18,10 +18,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from custody.model.errors import NotFound, Refused
+from custody.model.errors import NotFound, Refused, Unavailable
 from custody.stores import Store
 from custody.workflows import git_commit
-from custody.workflows.archive import ADDED, CHANGED, COMMIT_KEY, DELETED, Change, Entry, Meta
+from custody.workflows.archive import ADDED, CHANGED, COMMIT_KEY, DELETED, GONE, Change, Entry, Meta
 from custody.workflows.calling import Seconds
 from custody.workflows.committed_names import must_be_safe
 from custody.workflows.draft import Draft
@@ -133,8 +133,17 @@ class GitArchive:
 
     @contextmanager
     def _at(self, revision: int) -> Iterator[tuple[Reader, Update]]:
+        """`NotFound` with `GONE` if it was counted, and its commit was cleared away since: it never comes back by
+        itself."""
         with reading(self.repository) as reader:
-            yield reader, self._update(reader, revision)
+            update = self._update(reader, revision)
+            try:
+                yield reader, update
+            except (NotFound, Unavailable) as error:
+                if error.code not in ("archive.revision", "archive.corrupt") or reader.still_has(update.new):
+                    raise
+                message = f"commit {update.new} of revision {revision} is gone: it was pushed away and cleared away"
+                raise NotFound(message, code=GONE, where=self.where) from None
 
     def parents(self, revision: int, lines: Sequence[str] = ()) -> tuple[int, ...]:
         """The nearest recorded ancestors: the old tip, the tips that were merged, or where a branch began."""
@@ -243,7 +252,7 @@ class GitArchive:
             updates = [update for update in self.journal(reader).updates() if update.number]
             before = {update.new for update in updates if update.number <= since}
             for update in updates:
-                if update.number > since:
+                if update.number > since and reader.has(update.new):
                     for commit in reader.back(update.new, before):
                         said = git_commit.trailers(reader.commit(commit).message)
                         if commit not in before and said.get(COMMIT_KEY) == key:

@@ -93,6 +93,10 @@ class Reader:
             return False
         return True
 
+    def still_has(self, id_: str) -> bool:
+        """Asked of the repository itself, whatever is remembered."""
+        return self._small([id_], COMMIT)[0] is not None
+
     def commit(self, id_: str) -> Commit:
         """`NotFound` if there is no commit of this name."""
         known = self._memory.commits.get(id_)

@@ -24,7 +24,7 @@ from custody.model.quick import quick
 from custody.stores import Store
 from custody.stores.rows import loads
 from custody.workflows import network
-from custody.workflows.archive import COMMIT_KEY, Archive, Meta, read_workflows
+from custody.workflows.archive import COMMIT_KEY, GONE, Archive, Meta, read_workflows
 from custody.workflows.archives import Archives
 from custody.workflows.committing import lineage_of
 from custody.workflows.definition import read
@@ -45,6 +45,7 @@ from custody.workflows.sparing import waits_for_the_spared
 from custody.workflows.task import COMMIT, ON_COMMIT, QUICK, Task
 
 FAULTY = "(definition)"
+MISSED, GONE_FACT = "missed", "gone"
 PATIENCE = 10.0  # seconds between looks for a revision that was told of and is not there
 _edge, _new_job = quick(Edge), quick(NewJob)  # for each task of each revision
 WANTS: dict[str, Wants] = {"success": "success", "finished": "finished", "failure": "failure", "prev": "passable"}
@@ -64,10 +65,7 @@ def commit(work: Work, store: Store) -> Outcome:
     try:
         outlook = plan_revision(store, archive, name, revision)
     except NotFound as error:
-        if error.code != "archive.revision":
-            raise
-        why = f"there is no revision {revision}: whoever told of it was wrong, or the repository went back"
-        return Wait(PATIENCE, why)
+        return _missing(work, revision, error)
     planned, meta = outlook.plan, outlook.meta
     blocked = list(_blocked_by(store, name, outlook))
     if blocked:
@@ -93,6 +91,21 @@ def commit(work: Work, store: Store) -> Outcome:
     facts = {"blocking": list(planned.blocking), "definition": planned.definition_hash, network.FACT: outlook.asks}
     event = NewEvent(item.id, "planned", "failure" if planned.faults else "success", detail=told)
     return Passed(told, keep=facts, then=list(last.values()), items=[item], events=[event])
+
+
+def _missing(work: Work, revision: int, error: NotFound) -> Outcome:
+    """Wait for a revision that may still come. Of one that is gone nothing can be run any more, so those after it go
+    on; looked for twice, as a repository that is being packed may miss a commit for a moment."""
+    if error.code == "archive.revision":
+        why = f"there is no revision {revision}: whoever told of it was wrong, or the repository went back"
+        return Wait(PATIENCE, why)
+    if error.code != GONE:
+        raise error
+    if not work.facts.get(MISSED):
+        return Wait(PATIENCE, f"{error.message}; it is looked for once more", keep={MISSED: True})
+    told = {"why": f"{error.message}; none of its tasks is run", "gone": True}
+    facts = {"blocking": [], "definition": "", network.FACT: [], GONE_FACT: error.message}
+    return Passed(told, keep=facts, warning=True)
 
 
 @dataclass(frozen=True, slots=True)

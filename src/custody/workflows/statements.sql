@@ -64,6 +64,12 @@ select distinct lane from job where collection = :collection and ended is null
 -- What the tasks of an archive that have not ended were given, oldest first.
 select payload from job where line = :line and ended is null and task <> 'COMMIT' order by id limit :most
 
+-- name: wf_gone
+-- Revisions of an archive whose commit was cleared away before it was planned, as lately as this.
+select position, facts from job
+where line = :line and task = 'COMMIT' and ended = 'passed' and changed > :since and facts like '%"gone":%'
+order by position desc limit 20
+
 -- name: wf_older
 select {job_columns} from job
 where line = :line and task = :task and position < :position and ended is null

@@ -1,0 +1,65 @@
+"""A commit that was counted and is cleared away before it is planned: told, and the archive goes on in order."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from custody.cli.archive import app
+from custody.cli.doctor import examine
+from custody.engine import Serving, Settings, Worker
+from custody.stores import open_store
+from custody.workflows import planning
+from custody.workflows.archives import Archives
+from custody.workflows.makers import COMMIT_KIND, TASK_KIND, commit_key, task_key
+from custody.workflows.notify import reconcile
+from custody.workflows.serving import WorkflowConfig, kinds, open_shop
+from rig.need import need as need_service
+from workflows.desk import until
+from workflows.repositories import GitRepository
+
+TASK = "- {name: build, depends: [PREV], script: echo built}\n"
+
+
+def test_a_commit_that_was_pruned_before_it_was_planned_is_gone_and_holds_up_nothing(
+    proj_git: GitRepository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    need_service("bubblewrap")
+    monkeypatch.setattr(planning, "PATIENCE", 0.1)
+    proj_git.commit("_workflows/a.yaml", TASK)
+    proj_git.push()
+    url = f"sqlite:///{tmp_path / 'custody.db'}"
+    with open_store(url) as store:
+        kept = Archives(store).add("proj", "git", str(proj_git.path), "ada")
+        reconcile(store, kept)
+        proj_git.commit("data.txt", "to be pushed away")
+        proj_git.push()
+        reconcile(store, kept)
+        proj_git.git("reset", "-q", "--hard", "HEAD~1")
+        proj_git.commit("data.txt", "in its place")
+        proj_git.push("--force", "origin", "HEAD")
+        subprocess.run(["git", "-C", str(proj_git.path), "reflog", "expire", "--expire=now", "--all"], check=True)
+        subprocess.run(["git", "-C", str(proj_git.path), "gc", "-q", "--prune=now"], check=True)
+        reconcile(store, Archives(store).get("proj"))
+        assert Archives(store).get("proj").last == 3
+        shop = open_shop(store, WorkflowConfig(), tmp_path)
+
+        def passed(revision: int) -> bool:
+            Worker(store, Serving(tuple(kinds(shop))), Settings(lease=6.0)).run_until_quiet()
+            job = store.queue.by_key(TASK_KIND, task_key("proj", revision, "commit", "build"))
+            return job is not None and job.ended == "passed"
+
+        until(lambda: passed(1))
+        until(lambda: passed(3), 60)
+        gone = store.queue.by_key(COMMIT_KIND, commit_key("proj", 2))
+        assert gone is not None
+        assert gone.ended == "passed"
+        (reason,) = store.queue.why(gone.id)
+        assert "of revision 2 is gone" in reason.text
+        assert "revision 2 is gone" in Archives(store).gone("proj")
+        shop.sandboxes.__exit__(None, None, None)
+    assert "revision 2 is gone" in CliRunner().invoke(app, ["list", "--json", "--store", url]).output
+    assert any("revision 2 is gone" in finding.what for finding in examine(url, None))

@@ -44,3 +44,19 @@ def test_pictures_are_there_and_small() -> None:
     assert len(pictures) >= 5
     assert all(picture.read_bytes().startswith(b"\x89PNG") for picture in pictures)
     assert sum(picture.stat().st_size for picture in pictures) <= MOST_BYTES
+
+
+def test_the_reference_of_robots_has_every_key_and_every_line() -> None:
+    from custody.model.trigger import Trigger
+    from custody.robots import label, program
+    from custody.robots.confined import Confinement
+
+    text = (ROOT / "docs" / "reference" / "robots.md").read_text()
+    keys = {*label.NEEDED, *label.OPTIONS, *Confinement.__slots__, *Trigger.__slots__}
+    rows = {line.split("|")[1].strip(" `[]") for line in text.splitlines() if line.startswith("| `")}
+    assert rows - set(rows_of_lines(text)) == keys
+    assert {line.split('"')[1] for line in rows_of_lines(text)} == set(program._WORDS)
+
+
+def rows_of_lines(text: str) -> list[str]:
+    return [line.split("|")[1].strip(" `[]") for line in text.splitlines() if line.startswith("| `{")]

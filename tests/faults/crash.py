@@ -59,7 +59,7 @@ class CrashingDatabase(VerbDatabase):
             self._die()
         return value
 
-    def look(self, act: Callable[[], T]) -> T:
+    def seen(self, act: Callable[[], T]) -> T:
         self._live()
         return act()
 

@@ -66,7 +66,7 @@ class LossyDatabase(VerbDatabase):
             raise Unavailable("it was done, and nobody heard")
         return value
 
-    def look(self, act: Callable[[], T]) -> T:
+    def seen(self, act: Callable[[], T]) -> T:
         if self._rng.random() < self.loss / 4:
             raise Unavailable("it did not arrive")
         return act()

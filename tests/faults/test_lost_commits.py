@@ -116,6 +116,7 @@ class RestartingPool:
 
     def __init__(self, pool: Pool, cut: threading.Event, server: Postgres) -> None:
         self._pool, self._cut, self._server = pool, cut, server
+        self.address = pool.address
         self.restarts = 0
 
     def connection(self) -> AbstractContextManager[Connection]:

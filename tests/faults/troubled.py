@@ -30,7 +30,7 @@ class Troubled(VerbDatabase):
             raise error
         return value
 
-    def look(self, act: Callable[[], T]) -> T:
+    def seen(self, act: Callable[[], T]) -> T:
         if error := self.before("read"):
             raise error
         return act()

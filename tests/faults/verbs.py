@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 from custody.model.acting import Acting
+from custody.model.errors import CustodyError
+from custody.model.event import NewEvent
+from custody.model.item import NewItem
 from custody.model.job import Answer, Change, Claim, NewJob
 from custody.stores.database import Database
+from custody.stores.items import Look
 from custody.stores.rows import Tx
 from custody.stores.submit import Submitted
 
@@ -22,15 +26,12 @@ class VerbDatabase(ABC):
         self._db = db
         self.dialect, self.bell = db.dialect, db.bell
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._db, name)
-
     @abstractmethod
     def verb(self, act: Callable[[], T]) -> T:
         """One write, all or nothing."""
 
     @abstractmethod
-    def look(self, act: Callable[[], T]) -> T:
+    def seen(self, act: Callable[[], T]) -> T:
         """One read."""
 
     def write(self, work: Callable[[Tx], T]) -> T:
@@ -51,14 +52,29 @@ class VerbDatabase(ABC):
     def settle(self, changes: list[Change]) -> list[Answer]:
         return self.verb(lambda: self._db.settle(changes))
 
+    def append(self, event: NewEvent, agent: str) -> int:
+        return self.verb(lambda: self._db.append(event, agent))
+
+    def record(self, new: Sequence[NewItem], events: Sequence[NewEvent], agent: str) -> None:
+        self.verb(lambda: self._db.record(new, events, agent))
+
     def at_once(self, name: str, move: str, /, **values: Any) -> list[tuple[str, ...]] | None:
         return self.verb(lambda: self._db.at_once(name, move, **values))
 
     def read(self, work: Callable[[Tx], T]) -> T:
-        return self.look(lambda: self._db.read(work))
+        return self.seen(lambda: self._db.read(work))
 
     def glance(self, work: Callable[[Tx], T]) -> T:
-        return self.look(lambda: self._db.glance(work))
+        return self.seen(lambda: self._db.glance(work))
+
+    def look(self, ids: Sequence[str], types: Iterable[str]) -> dict[str, Look]:
+        return self.seen(lambda: self._db.look(ids, types))
+
+    def troubles(self) -> list[CustodyError]:
+        return self._db.troubles()
+
+    def must_serve_several(self) -> None:
+        self._db.must_serve_several()
 
     def now(self) -> int:
         return self._db.now()
@@ -69,8 +85,8 @@ class VerbDatabase(ABC):
     def changed_elsewhere(self) -> int:
         return self._db.changed_elsewhere()
 
-    def listen(self) -> None:
-        self._db.listen()
+    def listen(self) -> str:
+        return self._db.listen()
 
     def close(self) -> None:
         self._db.close()

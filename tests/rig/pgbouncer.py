@@ -26,14 +26,16 @@ max_client_conn = 400
 default_pool_size = {size}
 server_login_retry = 0.2
 server_round_robin = {round_robin}
+ignore_startup_parameters = {drops}
 """
 
 
 class PgBouncer:
-    """`mode` is transaction, session or statement. With `round_robin` every transaction meets another session."""
+    """`mode` is transaction, session or statement. With `round_robin` every transaction meets another session;
+    `drops` names what clients bring and it leaves out instead of refusing it."""
 
     def __init__(
-        self, server: Postgres, mode: str = "transaction", *, size: int = 20, round_robin: bool = False
+        self, server: Postgres, mode: str = "transaction", *, size: int = 20, round_robin: bool = False, drops: str = ""
     ) -> None:
         self.user = unprivileged_user()
         self.folder = room("pgbouncer", self.user)
@@ -46,7 +48,7 @@ class PgBouncer:
         settings.write_text(
             SETTINGS.format(
                 host=LOOPBACK, server=server.port, port=self.port, users=users, mode=mode, size=size,
-                round_robin=int(round_robin),
+                round_robin=int(round_robin), drops=drops,
             )
         )  # fmt: skip
         for file in (users, settings):

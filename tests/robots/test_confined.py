@@ -227,6 +227,9 @@ def test_what_it_makes_is_kept_when_it_went_well(home: Path, yard: Yard) -> None
     tried(home, yard, "echo new > new.txt", 'keep = "pages"')
     assert os.listdir(kept) == ["new.txt"], "replaced as a whole"
     assert os.listdir(home / "pages") == ["map-1"]
+    tried(home, yard, "truncate -s 1500M holes", 'keep = "pages"')
+    found = (kept / "holes").stat()
+    assert (found.st_size, found.st_blocks < 100) == (1500 << 20, True), "holes stay holes"
 
 
 @pytest.mark.parametrize("name", ["..", ".", "a/b", "../../x", "é" * 90, ".new-1"])

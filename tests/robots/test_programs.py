@@ -97,6 +97,13 @@ TROUBLES = [
     ("exit 75", Unavailable, "robot.not-now"), ("echo no >&2; exit 9", Unavailable, "exit.9"),
     ("kill -SEGV $$", Unavailable, f"exit.-{signal.SIGSEGV}"), ("echo '{\"finding\"'", BadInput, "robot.answer"),
     ("echo '{\"fnding\": 1}'", BadInput, "robot.answer"), ("echo '{\"note\": 3}'", BadInput, "robot.answer"),
+    *((f"echo '{line}'", BadInput, "robot.answer") for line in (
+        '{"finding": ["a", "b"]}', '{"finding": {"a": 1}}', '{"finding": true}', '{"finding": ""}', '{"finding": null}',
+        '{"finding": "a", "reason": ["b"]}', '{"warning": ["a"]}', '{"warning": "a", "reason": {}}',
+        '{"postpone": "soon"}', '{"postpone": true}', '{"postpone": "60"}', '{"postpone": 60, "why": ["x"]}',
+        '{"changed": {"fingerprint": ["x"]}}', '{"changed": {"fingerprint": ""}}',
+    )),
+    *((f"""echo '{{"postpone": {seconds}}}'""", BadInput, "robot.postpone") for seconds in (0, -5, 1e12)),
 ]  # fmt: skip
 
 

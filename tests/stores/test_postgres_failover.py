@@ -23,7 +23,7 @@ from custody.stores.postgres.way import Way
 from rig.need import need
 from rig.postgres import Postgres
 from rig.program import LOOPBACK, free_port
-from stores.acts import submit, take_one, worked
+from stores.acts import submit, take, take_one, worked
 from stores.test_postgres import until
 
 
@@ -211,6 +211,39 @@ def test_history_that_went_back_is_noticed_and_said(primary: Postgres, standby: 
             assert refused.value.code == "store.went_back"
         receipts = [(job.id, job.move) for job in (kept, *lost, *again)]
         assert store.queue.missing(receipts) == [(job.id, job.move) for job in lost]
+
+
+def test_whoever_holds_jobs_of_the_lost_history_ends_no_others_of_their_numbers(
+    primary: Postgres, standby: Postgres
+) -> None:
+    """A real promotion: numbers and tokens are given out a second time, to the same worker's name."""
+    url = url_of(primary, standby, more="&patience=60")
+    with open_store(url) as store:
+        submit(store)
+        _caught_up(primary, standby)
+        standby.stop()
+        store.queue.submit([NewJob("parcel", {"of": "before"}) for _ in range(80)])
+        lost = {claim.id: claim for claim in take(store, limit=100)}
+        lease = store.leases.claim("sealer", "ann", 600)
+        primary.stop("immediate")
+        standby.start()
+        standby.promote()
+        with open_store(url_of(standby)) as other:
+            other.queue.submit([NewJob("parcel", {"of": "now"}) for _ in range(80)])
+            claims = take(other, limit=100)
+            again = [claim for claim in claims if claim.id in lost and claim.job.payload == {"of": "now"}]
+            assert again, "no number was given out twice"
+            assert {claim.token for claim in again} == {lost[claim.id].token for claim in again}
+            assert other.leases.claim("sealer", "ann", 600) is not None
+            stale = [lost[claim.id] for claim in again]
+            assert {answer.code for answer in store.queue.settle([worked(one, "pass") for one in stale])} == {
+                "lease.lost"
+            }
+            assert store.queue.renew(stale, 60) == {one.id: "lost" for one in stale}
+            assert store.queue.release(stale) == 0
+            assert lease is not None
+            assert not store.leases.settle(lease)
+            assert all(answer.done for answer in other.queue.settle([worked(one, "pass") for one in again]))
 
 
 def _must_be_told(store: Store, moves: int) -> None:

@@ -317,7 +317,7 @@ def _the_old_way(world: Crashing, monkeypatch: pytest.MonkeyPatch) -> int:
         return words.Words(cut, whole.look, whole.glance)
 
     with monkeypatch.context() as old:
-        old.setattr("custody.stores.postgres.way.words.for_any_session", without_the_promise)
+        old.setattr("custody.stores.postgres.opening.words.for_any_session", without_the_promise)
         for number in range(-10, 0):  # whatever somebody else's commit takes along to the disk is not lost
             with open_store(world.url) as store:
                 acknowledged = round_of(world, store, number, 50)

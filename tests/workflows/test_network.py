@@ -192,6 +192,21 @@ def test_what_is_no_place_is_refused(text: str) -> None:
         read_place(text)
 
 
+WRONG = {
+    "https://a.example.org": "only http:// is said", "a.example.org,b.example.org": "one host at a time",
+    "a.example.org:65536": "a number from 1 to 65535", "a.example.org:": "a number from 1 to 65535",
+    "a.example.org:022": "a number from 1 to 65535", "a.example.org.": "without the dot", "a.example.org/x": "no path",
+    "b\u00fccher.example.org": "xn-- form", "ada@a.example.org": "no user", "": "it is empty", "fd00::1": "name a host",
+    "a.*.example.org": "first label", "-x.example.org": "cannot be read",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", WRONG)
+def test_what_is_wrong_with_a_place_is_said(text: str) -> None:
+    with pytest.raises(BadInput, match=WRONG[text]):
+        read_place(text)
+
+
 COVERED = [
     ("data.example.org", "data.example.org", True), ("*.example.org", "data.example.org", True), ("*", "a.b", True),
     ("*.example.org", "a.data.example.org", False), ("*.example.org", "example.org", False), ("*", "a.b:80", False),

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -176,6 +177,30 @@ def test_declared_outputs_that_are_no_files_or_were_never_made_are_told_in_the_l
         "custody: no file was made for the output '*.pdf'",
         "custody: no file was made for the output 'void'",
     ]
+
+
+def test_outputs_are_kept_as_far_as_a_task_may_leave_something_and_holes_cost_nothing(desk: Desk) -> None:
+    text = """
+- name: holes
+  script: truncate -s 1500M out.bin; echo end >> out.bin
+  outputs: [out.bin]
+- name: much
+  script: head -c 3000000 /dev/urandom > out.bin; echo made
+  outputs: [out.bin]
+"""
+    desk.shop = replace(desk.shop, outputs=2)
+    revision = desk.commit({"_workflows/a.yaml": text})
+    desk.notify(revision)
+    desk.run()
+    assert desk.states("holes", revision) == ["done"]
+    kept = (desk.shop.folder(desk.task(revision, "holes")) / "outputs" / "out.bin").stat()
+    assert kept.st_size == (1500 << 20) + 4
+    assert kept.st_blocks * 512 < 1 << 20
+    job = desk.task(revision, "much")
+    assert (job.state, job.code) == ("failed", "task.outputs")
+    told = "its outputs cannot be kept: more than 2 MiB"
+    assert desk.log(revision, "much").splitlines() == ["made", f"custody: {told}"]
+    assert not (desk.shop.folder(job) / "outputs").exists()
 
 
 def test_a_lost_hook_is_repaired_by_asking_the_repository(desk: Desk) -> None:

@@ -77,12 +77,36 @@ def read_place(text: str) -> Place:
     try:
         host, number, literal = read_authority(rest.removeprefix("*."), text)
     except (BadInput, Refused) as error:
-        raise BadInput(f"{text[:100]!r} is no host", code="network.host", hint=_HINT) from error
+        raise BadInput(f"{text[:100]!r} is no host: {_wrong(rest)}", code="network.host", hint=_HINT) from error
     if not literal and "." not in host:
         raise BadInput(f"{text[:100]!r} is no host with its domain", code="network.host", hint=_HINT)
     if wild and literal:
         raise BadInput(f"{text[:100]!r} is no domain", code="network.host", hint=_HINT)
     return Place(f"*.{host}" if wild else host, number or usual, plain)
+
+
+def _wrong(text: str) -> str:
+    """What is the matter with it, in words for whoever has typed it."""
+    host, _, port = text.partition(":")
+    if "://" in text:
+        return "only http:// is said, as TLS is what is meant without it"
+    if any(mark in text for mark in ",; \t"):
+        return "one host at a time"
+    if "@" in text:
+        return "no user is said"
+    if any(mark in text for mark in "/?#"):
+        return "a host has no path"
+    if not text.isascii():
+        return "a name in another script is written in its xn-- form"
+    if host.endswith("."):
+        return "without the dot at its end"
+    if text.count(":") > 1 and "[" not in text:
+        return "an address, which is not granted; name a host"
+    if ":" in text and not (port.isdigit() and 0 < int(port[:6]) < 65536 and port[0] != "0"):
+        return "a port is a number from 1 to 65535"
+    if "*" in host:
+        return "a * stands for the first label, or for all"
+    return "it is empty" if not host else "its name cannot be read"
 
 
 def lacking(asked: Asked, granted: Sequence[str]) -> list[str]:

@@ -33,7 +33,7 @@ class StorageConfig:
 @dataclass(frozen=True, slots=True)
 class Config:
     home: Path  # the file's folder: paths in it are relative to this
-    store: str
+    store: str = field(repr=False)  # its address may hold a password
     ingest: IngestConfig
     workflows: WorkflowConfig
     channels: ChannelConfig

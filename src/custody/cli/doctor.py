@@ -19,7 +19,6 @@ from custody.cli.config import Config, find
 from custody.cli.finding import Finding
 from custody.cli.opening import open_store
 from custody.cli.running import AsJson, counted
-from custody.cli.when import moment
 from custody.cli.whose import whose_findings
 from custody.model.errors import CustodyError
 from custody.stores import Store
@@ -27,7 +26,6 @@ from custody.stores import Store
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 SLACK_SECONDS = 2
 LITTLE = 0.05  # of a disk
-LATELY = 7 * 24 * 3600 * 1_000_000  # microseconds
 MANY = 1000
 
 
@@ -146,19 +144,6 @@ def _history_findings(store: Store, config: Config | None) -> Iterator[Finding]:
     return history_findings(store, config)
 
 
-def _standbys(store: Store) -> Finding:
-    """Of which sort the server is: what it acknowledges may be on one disk, or on two."""
-    sort = store.db.read(lambda tx: tx.run("standbys"))[0][0]
-    if sort == "synchronous":
-        return Finding("fine", "a synchronous standby: what is acknowledged is on two disks")
-    if sort == "asynchronous":
-        return Finding(
-            "warning", "an asynchronous standby: what was acknowledged last is lost if it is promoted after a crash",
-            "set synchronous_standby_names, and ?require=sync in the store's address",
-        )  # fmt: skip
-    return Finding("fine", "no standby: what is acknowledged is on this server's disk")
-
-
 def _receipts(store: Store, file: Path) -> Finding:
     from custody.cli.receipts import missing
 
@@ -170,16 +155,6 @@ def _receipts(store: Store, file: Path) -> Finding:
         "unsafe", f"{len(lost)} of {counted(count, 'receipt')} are unknown to the store: jobs {shown}",
         "history went back: submit them again, and make the standby synchronous",
     )  # fmt: skip
-
-
-def _went_back(store: Store) -> Iterator[Finding]:
-    """What processes noticed when another server took over."""
-    for event in store.records.events("store"):
-        if event.type == "went-back" and event.at > store.now() - LATELY:
-            yield Finding(
-                "unsafe", f"history went back at {moment(event.at)}: {event.detail['missing']} acknowledged moves lost",
-                f"on timeline {event.detail['timeline']}: {', '.join(event.detail['subjects'])}",
-            )  # fmt: skip
 
 
 def _sqlite(store: Store) -> Iterator[Finding]:
@@ -199,13 +174,14 @@ def _sqlite(store: Store) -> Iterator[Finding]:
 
 
 def _postgres(store: Store) -> Iterator[Finding]:
+    from custody.cli.doctor_server import server_findings
+
     for name, value in store.settings().items():
         bad = value == "off"
         yield Finding(
             "unsafe" if bad else "fine", f"{name} is {value}", "acknowledged work could be lost" if bad else ""
         )
-    yield _standbys(store)
-    yield from _went_back(store)
+    yield from server_findings(store)
     skew = abs(store.now() / 1e6 - local_seconds())
     if skew > SLACK_SECONDS:
         yield Finding(

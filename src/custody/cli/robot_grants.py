@@ -9,7 +9,7 @@ import typer
 
 from custody.border.egress import waits_for
 from custody.cli import grants, running
-from custody.cli.grants import Anything, Ended, Value
+from custody.cli.grants import Anything, Ended
 from custody.cli.running import AsJson, StoreUrl, Why
 from custody.model.grant import NETWORK
 from custody.stores import Store, open_store
@@ -17,6 +17,7 @@ from custody.stores.items import subscriptions
 
 Name = Annotated[str, typer.Argument(help="a robot's name")]
 What = Annotated[str, typer.Argument(help="network")]
+Value = Annotated[str, typer.Argument(help="HOST, HOST:PORT, http://HOST or *.DOMAIN")]
 
 
 def grant(

@@ -93,6 +93,7 @@ class Worker:
 
     def start(self) -> None:
         must_be_at_home(self._pid, "worker")
+        self.store.must_serve_several()
         if self.settings.wake and (deaf := self.store.listen()):
             hint = "name a direct address for it: ?listen=URL in the store's address"
             self.watch.trouble(Unavailable(deaf, code="store.deaf", hint=hint))

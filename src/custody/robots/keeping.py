@@ -8,9 +8,10 @@ import shutil
 import stat
 import tempfile
 import urllib.parse
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from custody.border.gathering import Allowance, copy_path
 from custody.border.sorts import sort_of
 
 LONGEST = 200
@@ -22,17 +23,18 @@ def left_out(made: Path) -> dict[str, str]:
     return {os.fsencode(name).decode("utf-8", "backslashreplace"): sort for name, sort in found.items() if sort}
 
 
-def keep(made: Path, kept: Path, item: str) -> list[str]:
-    """Move it to its place; the names of the files, and of nothing else."""
+def keep(made: Path, kept: Path, item: str, allowance: Allowance) -> list[str]:
+    """Copy it to its place, all or nothing; the names of the files, and of nothing else."""
     found = sorted(_files(made))
     if not found:
         return []
     kept.mkdir(parents=True, exist_ok=True)
     draft = Path(tempfile.mkdtemp(prefix=".new-", dir=kept))
-    for name in found:
-        place = draft / name
-        place.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(made / name, place, follow_symlinks=False)
+    try:
+        _fill(draft, made, found, allowance)
+    except BaseException:
+        shutil.rmtree(draft, ignore_errors=True)
+        raise
     draft.chmod(0o755)
     target = kept / folder_name(item)
     old = draft.with_name(draft.name.replace(".new-", ".old-"))
@@ -41,6 +43,13 @@ def keep(made: Path, kept: Path, item: str) -> list[str]:
     draft.rename(target)
     shutil.rmtree(old, ignore_errors=True)
     return found
+
+
+def _fill(draft: Path, made: Path, names: Sequence[str], allowance: Allowance) -> None:
+    for name in names:
+        place = draft / name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        copy_path(made / name, place, allowance)
 
 
 def folder_name(item: str) -> str:

@@ -31,6 +31,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from custody.border import processes
+from custody.border.gathering import Allowance
 from custody.border.text import read_json
 from custody.model.errors import BadInput, Unavailable
 from custody.model.item import Item
@@ -49,6 +50,8 @@ MOST_OUTPUT = 2_000
 DEATH_WITHIN = 10.0
 TICK = 0.5
 MOST_NAMED = 100
+MOST_KEPT = 65_536
+"""MiB, of a program that no sandbox limits."""
 ONCE = Turn()
 
 
@@ -87,7 +90,8 @@ class Program:
         well = not report.findings and not report.postponed
         if not self.keep or not well:
             return
-        names, other = keep(made, self.keep, item.id), left_out(made)
+        most = self.confined.disk if self.confined else MOST_KEPT
+        names, other = keep(made, self.keep, item.id, Allowance(most)), left_out(made)
         report.ours |= {"kept": str(self.keep / folder_name(item.id))} if names else {}
         report.ours |= {"made": names[:MOST_NAMED]}  # be it nothing: then what was kept before is still there
         report.ours |= {"left_out": dict(list(other.items())[:MOST_NAMED])} if other else {}
@@ -239,12 +243,12 @@ def _hear(line: str, report: Report, item: Item) -> None:
         word = next(name for name in _WORDS if name in told)
         _WORDS[word](told, report, item)
     except (BadInput, ValueError, StopIteration, TypeError, KeyError, AttributeError) as error:
-        if isinstance(error, BadInput) and error.code == RESERVED_CODE:
+        if isinstance(error, BadInput) and error.code.startswith("robot."):
             raise
         raise BadInput(
             f"its answer cannot be read: {line[:200]}",
             code="robot.answer",
-            hint=f"one of {', '.join(_WORDS)} in each line",
+            hint=f"one of {', '.join(_WORDS)} in each line, as docs/reference/robots.md has them",
         ) from error
 
 
@@ -252,12 +256,25 @@ def _rest(told: dict[str, Any], *words: str) -> dict[str, Any]:
     return {str(name): value for name, value in told.items() if name not in words}
 
 
+def _words(value: object) -> str:
+    """Text, or a number as text: a list or a map is no code and no reason."""
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise TypeError
+    return str(value)
+
+
+def _code(value: object) -> str:
+    if not (code := _words(value).strip()):
+        raise ValueError
+    return code
+
+
 def _finding(told: dict[str, Any], report: Report, _: Item) -> None:
-    report.add(str(told["finding"]), str(told.get("reason", "")), **_rest(told, "finding", "reason", "code"))
+    report.add(_code(told["finding"]), _words(told.get("reason", "")), **_rest(told, "finding", "reason", "code"))
 
 
 def _warning(told: dict[str, Any], report: Report, _: Item) -> None:
-    report.warn(str(told["warning"]), str(told.get("reason", "")), **_rest(told, "warning", "reason", "code"))
+    report.warn(_code(told["warning"]), _words(told.get("reason", "")), **_rest(told, "warning", "reason", "code"))
 
 
 def _note(told: dict[str, Any], report: Report, item: Item) -> None:
@@ -266,13 +283,15 @@ def _note(told: dict[str, Any], report: Report, item: Item) -> None:
 
 
 def _postpone(told: dict[str, Any], report: Report, _: Item) -> None:
-    report.postpone(float(told["postpone"]), str(told.get("why", "")))
+    if isinstance(told["postpone"], bool) or not isinstance(told["postpone"], int | float):
+        raise TypeError
+    report.postpone(told["postpone"], _words(told.get("why", "")))
 
 
 def _changed(told: dict[str, Any], report: Report, item: Item) -> None:
     detail = _rest(told["changed"], "fingerprint", "item")
     check_detail(detail, item.id, RESERVED_CODE)  # before it is spread: `self` would be no word for Python either
-    report.changed(item, str(told["changed"]["fingerprint"]), **detail)
+    report.changed(item, _code(told["changed"]["fingerprint"]), **detail)
 
 
 _WORDS: Mapping[str, Callable[[dict[str, Any], Report, Item], None]] = {

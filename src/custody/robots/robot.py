@@ -23,6 +23,8 @@ from custody.model.reserved import RECORDED, check_detail, check_note
 from custody.model.trigger import Trigger
 
 RESERVED_CODE = "robot.reserved"
+LONGEST = 10 * 366 * 86_400.0
+"""Seconds for which an item can be put off."""
 Work = Callable[[Item, "Report"], None]
 
 
@@ -53,6 +55,11 @@ class Report:
 
     def postpone(self, seconds: float, why: str) -> None:
         """Not now: nothing is recorded, and the item stays ready after the delay."""
+        if not 0 < seconds < LONGEST:
+            raise BadInput(
+                f"it is put off for {seconds} seconds", code="robot.postpone",
+                hint="more than none, else it would be tried again and again, and less than ten years",
+            )  # fmt: skip
         self.postponed = (seconds, why)
 
     def changed(self, item: Item, fingerprint: str, **detail: Any) -> None:

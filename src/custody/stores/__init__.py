@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from custody.model.errors import BadInput, CustodyError
 from custody.stores.clock import Clock, SystemClock
+from custody.stores.shown import shown
 from custody.stores.sql import RandomMoves, Store
 
 __all__ = ["Clock", "Store", "SystemClock", "open_store"]
@@ -34,7 +35,7 @@ def open_store(
 
         return Store.over(url, PostgresDatabase(url, clock, moves, patience, told))
     raise BadInput(
-        f"cannot tell what kind of store {url!r} is",
+        f"cannot tell what kind of store {shown(url)} is",
         code="store.url",
         hint="sqlite:///custody.db or postgresql://user@host/database",
     )

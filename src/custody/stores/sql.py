@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import TracebackType
 
 from custody.model.errors import CustodyError
@@ -67,7 +67,7 @@ class RandomMoves:
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    url: str
+    url: str = field(repr=False)  # it may hold a password
     db: Database
     queue: WholeQueue
     leases: SqlLeases
@@ -107,6 +107,10 @@ class Store:
 
     def new_move(self) -> str:
         return self.db.new_move()
+
+    def must_serve_several(self) -> None:
+        """Refuse where only one thread of this process can be served at a time: a worker renews while it settles."""
+        self.db.must_serve_several()
 
     # Wake-ups, which are hints
 

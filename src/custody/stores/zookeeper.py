@@ -34,6 +34,7 @@ from kazoo.handlers.threading import KazooTimeoutError
 
 from custody.model.errors import BadInput, LeaseLost, Unavailable
 from custody.model.lease import Lease
+from custody.stores.shown import shown
 
 logging.getLogger("kazoo").addHandler(logging.NullHandler())  # what matters of it is said by our own errors
 ROOT = "/custody/leases"
@@ -63,7 +64,7 @@ class ZooKeeperLeases:
         parts = urlsplit(url)
         if parts.scheme != "zookeeper" or not parts.netloc:
             raise BadInput(
-                f"{url!r} is not an address of ZooKeeper", code="store.url", hint="zookeeper://127.0.0.1:2181"
+                f"{shown(url)} is not an address of ZooKeeper", code="store.url", hint="zookeeper://127.0.0.1:2181"
             )
         return cls(parts.netloc + parts.path.rstrip("/"), session_seconds)
 

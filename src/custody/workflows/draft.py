@@ -7,18 +7,19 @@ committed. A folder that is named is committed as it stands: what is no longer i
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from custody.border.folder import Folder
+from custody.border.gathering import Allowance, copy_file
 from custody.border.names import safe_parts
 from custody.model.errors import NotFound, Refused
 from custody.workflows.archive import Archive, Entry
 from custody.workflows.committed_names import must_be_committable
 
-MOST_FILES = 100_000
+MOST_MEGABYTES = 4_096
+"""Of all that is looked at for one commit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,7 @@ def gather(work: Path, paths: Iterable[str], archive: Archive, base: int, into: 
     put: dict[str, Path] = {}
     gone: dict[str, None] = {}
     seen: set[str] = set()  # a file that is named, and its folder too, is one file
+    allowance = Allowance(MOST_MEGABYTES)
     with Folder(work) as folder:
         for path in paths:
             wanted = _checked(path)
@@ -58,11 +60,9 @@ def gather(work: Path, paths: Iterable[str], archive: Archive, base: int, into: 
                 if name in seen:
                     continue
                 seen.add(name)
-                copy = _copied(folder, name, into / f"{len(put)}")
-                if name not in there or archive.read(base, name) != copy.read_bytes():
+                copy = _copied(folder, name, into / f"{len(put)}", allowance)
+                if name not in there or not _holds(copy, archive.read(base, name)):
                     put[name] = copy
-            if len(put) > MOST_FILES:
-                raise Refused(f"more than {MOST_FILES} files in one commit", code="commit.size")
     return Gathered(put, list(gone))
 
 
@@ -90,9 +90,21 @@ def _files(work: Path, wanted: str) -> Iterable[str]:
         yield from (str(Path(folder, name).relative_to(work)) for name in sorted(names))
 
 
-def _copied(folder: Folder, name: str, into: Path) -> Path:
+def _holds(copy: Path, data: bytes) -> bool:
+    """Is that its content? Never more of it is read than there is to compare with."""
+    if copy.stat().st_size != len(data):
+        return False
+    with copy.open("rb") as file:
+        return file.read(len(data) + 1) == data
+
+
+def _copied(folder: Folder, name: str, into: Path, allowance: Allowance) -> Path:
     into.parent.mkdir(parents=True, exist_ok=True)
-    with open(folder.open(name), "rb") as source, into.open("wb") as copy:
-        shutil.copyfileobj(source, copy, 1 << 20)
+    into.unlink(missing_ok=True)  # one before it, of which nothing had changed
+    with open(folder.open(name), "rb") as source:
+        try:
+            copy_file(source.fileno(), into, allowance)
+        except Refused as error:
+            raise Refused(f"{error.message} in one commit", code="commit.size", where=name) from error
         into.chmod(0o700 if os.fstat(source.fileno()).st_mode & 0o100 else 0o600)
     return into

@@ -48,6 +48,7 @@ class WorkflowConfig:
     engine: str = "podman"  # or docker: runs tasks that name an image
     images: Sequence[str] = ()  # patterns of the images that tasks may name, e.g. ["localhost/*"]
     adopt: float = 120.0  # seconds that a container may live on after its worker was killed
+    outputs: int = 65_536  # MiB that one task may leave
 
 
 def open_shop(store: Store, config: WorkflowConfig, home: Path, network: Rules | None = None) -> Shop:
@@ -60,7 +61,7 @@ def open_shop(store: Store, config: WorkflowConfig, home: Path, network: Rules |
     kept, secrets = (home / config.kept).resolve(), (home / config.secrets).resolve()
     return Shop(
         store, sandboxes, work, kept, works, _client(work), secrets, _identity(work), containers.engine(config.engine),
-        tuple(config.images), float(config.adopt), network or Rules(),
+        tuple(config.images), float(config.adopt), network or Rules(), int(config.outputs),
     )  # fmt: skip
 
 

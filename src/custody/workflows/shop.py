@@ -60,6 +60,7 @@ class Shop:
     images: Sequence[str] = ()  # patterns of those that are allowed
     adopt: float = 120.0  # seconds that a container may live without a worker
     network: Rules = field(default_factory=Rules)  # for those that have a way out
+    outputs: int = 65_536  # MiB that a task may leave
 
     def folder(self, job: Job) -> Path:
         """Each part is one part of a path, or there is no folder: whoever only looks has not held the job against its

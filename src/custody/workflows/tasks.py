@@ -18,10 +18,11 @@ from typing import Any
 
 from custody.border.confinement import DISK, LEASE, LOST, MEMORY, NOT_STARTED, STOPPED, TIMEOUT, End
 from custody.border.egress import Permit
+from custody.border.gathering import Allowance, copy_path
 from custody.border.sandbox import Running
 from custody.border.sorts import sort_of
 from custody.engine.work import Work
-from custody.model.errors import BadInput, NotFound, Refused, Unsafe
+from custody.model.errors import BadInput, NotFound, Refused, Unavailable, Unsafe
 from custody.model.event import NewEvent
 from custody.model.job import Job
 from custody.model.outcome import Failed, Outcome, Passed, Wait
@@ -174,13 +175,20 @@ def _conclude(work: Work, shop: Shop, recipe: dict[str, Any], running: Running, 
     if container := work.facts.get("container"):
         kept["container"] = {**container, "over": True}  # nobody on another machine need wait for it
     if end.ok:
-        left, lacking = _keep_outputs(place, folder / "outputs", recipe.get("outputs", []))
-        _tell(log, lacking)
-        kept |= {"left_at": shop.identity} if left else {}
-        return Passed(told | {"outputs": left}, keep=kept, events=[_event(work, "success", told)])
-    if end.reason in (STOPPED, LEASE):
+        allowance = Allowance(shop.outputs, stopped=lambda: work.stopped)
+        try:
+            left, lacking = _keep_outputs(place, folder / "outputs", recipe.get("outputs", []), allowance)
+            _tell(log, lacking)
+            kept |= {"left_at": shop.identity} if left else {}
+            return Passed(told | {"outputs": left}, keep=kept, events=[_event(work, "success", told)])
+        except (Refused, Unavailable) as error:
+            shutil.rmtree(folder / "outputs", ignore_errors=True)
+            code, reason = "task.outputs", f"its outputs cannot be kept: {error.message}"
+            _tell(log, [reason])
+    else:
+        code, reason = REASONS.get(end.reason, (f"exit.{end.code}", _last_words(log) or f"exit code {end.code}"))
+    if end.reason in (STOPPED, LEASE) or (end.ok and work.stopped):
         return Failed("task.stopped", "it was stopped before it ended", transient=True, detail=told, keep=kept)
-    code, reason = REASONS.get(end.reason, (f"exit.{end.code}", _last_words(log) or f"exit code {end.code}"))
     retries = int(recipe.get("retries", 0))
     again = work.tried(retries + 1) <= retries or end.reason == LOST
     reason = f"{reason}: {end.detail}" if end.detail else reason
@@ -205,7 +213,7 @@ def _event(work: Work, outcome: Any, detail: dict[str, Any]) -> NewEvent:
     return NewEvent(item, f"task {given['task']}", outcome, detail={**detail, "job": work.job.id, "run": given["run"]})
 
 
-def _keep_outputs(place: Path, into: Path, wanted: list[str]) -> tuple[list[str], list[str]]:
+def _keep_outputs(place: Path, into: Path, wanted: list[str], allowance: Allowance) -> tuple[list[str], list[str]]:
     """Copy what was declared: regular files only, never through a link. Their names, and what is lacking, in words."""
     shutil.rmtree(into, ignore_errors=True)
     left, lacking, met = [], [], set[str]()
@@ -220,7 +228,7 @@ def _keep_outputs(place: Path, into: Path, wanted: list[str]) -> tuple[list[str]
             continue
         target = into / name
         target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(path, target, follow_symlinks=False)
+        copy_path(path, target, allowance)
         left.append(as_text(name))
     return left, lacking + [f"no file was made for the output {each!r}" for each in wanted if each not in met]
 

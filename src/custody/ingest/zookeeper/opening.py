@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from urllib.parse import parse_qs, urlsplit
 
 from custody.ingest import tree
@@ -21,6 +21,7 @@ from custody.ingest.zookeeper.session import Session
 from custody.model.errors import BadInput
 from custody.stores import Store, open_store
 from custody.stores.queue import SqlQueue
+from custody.stores.shown import shown
 
 DATABASE = "sqlite:///custody.db"
 SESSION_SECONDS = 30.0
@@ -30,7 +31,7 @@ SESSION_SECONDS = 30.0
 class Address:
     hosts: str
     root: str
-    database: str
+    database: str = field(repr=False)  # its address may hold a password
 
     @property
     def url(self) -> str:
@@ -42,7 +43,7 @@ def read_address(url: str) -> Address:
     asked = parse_qs(parts.query)
     if parts.scheme != "zookeeper" or not parts.netloc or set(asked) - {"with"}:
         raise BadInput(
-            f"{url!r} is not an address of a tree",
+            f"{shown(url)} is not an address of a tree",
             code="store.url",
             hint="zookeeper://127.0.0.1:2181/root?with=sqlite:///custody.db",
         )

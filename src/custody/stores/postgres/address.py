@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
 from custody.model.errors import BadInput
@@ -16,18 +17,21 @@ OURS = ("unsafe", "notify", "pooler", "schema", "listen", "patience", "require")
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    conninfo: str
+    conninfo: str = field(repr=False)  # it may hold a password
     unsafe: bool = False  # a forgetful server is admitted, for tests that crash no machine
     notify: bool = True
     pooler: str = ""  # yes: take it for one; no: refuse one; otherwise it is found out
     schema: str = ""
-    listen: str = ""  # where wake-ups are heard, if not here
+    listen: str = field(default="", repr=False)  # where wake-ups are heard, if not here
     patience: float | None = None
     synchronous: bool = False  # a server without a synchronous standby is refused
 
     @classmethod
     def of(cls, url: str) -> Address:
-        parts = urlsplit(url)
+        try:
+            parts = urlsplit(url)
+        except ValueError as error:
+            raise unreadable(error) from None
         given = parse_qsl(parts.query, keep_blank_values=True)
         ours = {name: value for name, value in given if name in OURS}
         theirs = urlencode([(name, value) for name, value in given if name not in OURS], quote_via=quote)
@@ -53,6 +57,16 @@ class Address:
             return self
         there = Address.of(self.listen)
         return replace(there, unsafe=self.unsafe, pooler="no", schema=self.schema, listen="")
+
+
+def unreadable(error: Exception) -> BadInput:
+    """An address that the driver cannot read: what it quotes of it may be a password, so none of that is told."""
+    said = re.sub(r"[\"'].*[\"']", "…", str(error), flags=re.DOTALL).strip()
+    return BadInput(
+        f"cannot read the store's address: {said}",
+        code="store.url",
+        hint="postgresql://user:password@host/database; in a password write @ : / ? # % as %40 %3A %2F %3F %23 %25",
+    )
 
 
 def _one_of(given: Mapping[str, str], name: str, *values: str) -> str:

@@ -39,6 +39,7 @@ class Session:
 
 class Connection(psycopg.Connection[tuple[Any, ...]]):
     session = Session()
+    has_standby = False  # when it was opened
     own = True
     """Nobody else is ever given this session, and it has the settings we need."""
     words: Words = OWN
@@ -159,23 +160,19 @@ def check_standby(server: Server) -> None:
     """For `?require=sync`."""
     if not server.has_standby or DURABLE.index(server.synchronous_commit) < DURABLE.index("remote_write"):
         what = f"synchronous_commit={server.synchronous_commit}" if server.has_standby else "no synchronous standby"
-        raise Unsafe(
-            f"this PostgreSQL has {what}, and the store's address asks for one (require=sync)",
-            code="postgres.alone",
-            hint="set synchronous_standby_names, or leave out require=sync",
-        )
+        raise no_standby(what)
+
+
+def no_standby(what: str) -> Unsafe:
+    return Unsafe(
+        f"this PostgreSQL has {what}, and the store's address asks for a standby that is waited for (require=sync)",
+        code="postgres.alone",
+        hint="set synchronous_standby_names, or leave out require=sync",
+    )
 
 
 def broken(db: Connection) -> bool:
     return db.closed or db.broken
-
-
-def down(error: Exception) -> Unavailable:
-    return Unavailable(
-        f"PostgreSQL does not answer: {' '.join(str(error).split())}",
-        code="store.down",
-        hint="is the server running, and is the address right?",
-    )
 
 
 WORDS: Mapping[type[Exception], tuple[type[CustodyError], str, str]] = {

@@ -191,6 +191,9 @@ class PostgresDatabase:
         told, self.went_back[:] = list(self.went_back), []
         return [went_back(one) for one in told]
 
+    def must_serve_several(self) -> None:
+        self._pool.must_lend_two()
+
     def changed_elsewhere(self) -> int:
         """Always the same: other processes ring through `listen`."""
         return 0

@@ -37,7 +37,7 @@ from custody.stores.postgres.connection import Connection, Session
 from custody.stores.postgres.direct import say
 from custody.stores.postgres.pool import Pool
 from custody.stores.postgres.wire import CUT
-from custody.stores.postgres.words import CONFIRMED_COMMIT
+from custody.stores.postgres.words import CONFIRMED_COMMIT, STILL_WAITS
 
 T = TypeVar("T")
 
@@ -119,6 +119,13 @@ class _NotYet(Exception):
     """It has not ended."""
 
 
+def still_waits(pool: Pool, db: Connection) -> bool:
+    """For `?require=sync`, after a commit: is a standby still waited for? When the names of standbys are taken away,
+    whoever waits is let go without a warning. A session hears of new settings only between two messages, so this is
+    a message of its own; and before whoever waits is let go, it has been told."""
+    return not pool.address.synchronous or say(db, STILL_WAITS)[0][0] == "1"
+
+
 def was_committed(pool: Pool, begun: Begun, traces: Traces, at: int) -> bool:
     """Whether it is there, and on every disk it has to be on."""
 
@@ -156,11 +163,13 @@ def _confirmed(pool: Pool, look: Callable[[Connection, Begun, bool], T | None]) 
         try:
             with pool.connection() as db:
                 now = begin(db)
+                if pool.address.synchronous and not now.has_standby:
+                    raise _NotYet
                 seen = look(db, now, time.monotonic() < began + LINGER_SECONDS)
                 if seen is None:
                     say(db, b"rollback")
                     return None
-                if _barrier(db, stop_at):
+                if _barrier(db, stop_at) and still_waits(pool, db):
                     return seen
         except (CustodyError, psycopg.OperationalError, _NotYet, Moved):
             pass  # still away, or at it
@@ -222,6 +231,15 @@ def end(db: Connection, session: Session, transaction: str = "") -> None:
 _END = """
     select pg_terminate_backend(pid) from pg_stat_activity
     where pid = %s and backend_start::text = %s and application_name = %s and wait_event is distinct from 'SyncRep'"""
+
+
+def not_on_a_standby() -> Unavailable:
+    return Unavailable(
+        "this was done, and it is not known whether a standby has it: PostgreSQL has stopped waiting for one"
+        " (synchronous_standby_names is empty), and the store's address asks for it (require=sync)",
+        code="store.unknown",
+        hint="set synchronous_standby_names again; then ask once more with the same key",
+    )
 
 
 def unknown() -> Unavailable:

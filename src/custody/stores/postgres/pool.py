@@ -16,9 +16,10 @@ from psycopg.pq import TransactionStatus
 
 from custody.model.errors import CustodyError, Unavailable, Unsafe
 from custody.stores.postgres.address import Address
+from custody.stores.postgres.causes import passes
 from custody.stores.postgres.connection import Connection, Session, broken
 from custody.stores.postgres.direct import hang_up
-from custody.stores.postgres.way import Way, passes
+from custody.stores.postgres.way import Way
 
 MOST_SPARE = 8
 WARM_SECONDS = 0.001
@@ -98,6 +99,22 @@ class Pool:
                 told(error)
             time.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE)
+
+    def must_lend_two(self) -> None:
+        """Refuse a pooler that has one session for all of us: a lease could not be renewed while anything else is done.
+
+        It is tried, since nothing else tells: in session mode whoever has a session keeps it, though it is idle."""
+        with self.connection() as first:
+            if first.own:
+                return
+            try:
+                self.way.connect().close()
+            except CustodyError as error:
+                raise Unsafe(
+                    f"the pooler before PostgreSQL lends this process one session and no second one ({error.message})",
+                    code="postgres.pool",
+                    hint="set pool_mode = transaction or a larger default_pool_size, or give a direct address",
+                ) from error
 
     def _connect(self) -> Connection:
         db = self.way.connect(of_all=self._shaken)

@@ -16,9 +16,18 @@ from psycopg import errors
 
 from custody.model.errors import Unavailable
 from custody.stores.clock import Clock
-from custody.stores.postgres.connection import Connection, broken, standby, translate
+from custody.stores.postgres.connection import Connection, broken, no_standby, standby, translate
 from custody.stores.postgres.direct import ask, run, say
-from custody.stores.postgres.lost import Begun, Moved, Traces, begin, found_out, was_committed
+from custody.stores.postgres.lost import (
+    Begun,
+    Moved,
+    Traces,
+    begin,
+    found_out,
+    not_on_a_standby,
+    still_waits,
+    was_committed,
+)
 from custody.stores.postgres.pool import Pool
 from custody.stores.postgres.texts import SERVER_TIME, texts
 from custody.stores.postgres.words import COMMIT, CONFIRMED_COMMIT
@@ -97,6 +106,7 @@ class PostgresTx:
 class Transactions:
     def __init__(self, pool: Pool, clock: Clock | None, new_move: Callable[[], str]) -> None:
         self._pool, self._clock, self._new_move = pool, clock, new_move
+        self._strict = pool.address.synchronous
 
     def write(self, work: Callable[[PostgresTx], T]) -> T:
         """Run in one transaction; when this returns, it is on disk. `work` may be run more than once."""
@@ -106,7 +116,11 @@ class Transactions:
         """As `write`, for work that is a single statement: that is a transaction by itself, in one round trip
         instead of three. If the answer is lost, `found` says what was done, or None: then it is done again. (Where the
         session is not ours alone, it is a transaction as any other: its id must be known before it is committed.)"""
-        return self._again_and_again(lambda db: self._alone(db, work) if db.own else self._once(db, work), found)
+
+        def once(db: Connection) -> T:
+            return self._alone(db, work) if db.own and not self._strict else self._once(db, work)
+
+        return self._again_and_again(once, found)
 
     def read(self, work: Callable[[Tx], T]) -> T:
         """One consistent look that writes nothing."""
@@ -147,6 +161,8 @@ class Transactions:
     def _once(self, db: Connection, work: Callable[[PostgresTx], T]) -> T:
         try:
             begun = begin(db)
+            if self._strict and not begun.has_standby:
+                raise no_standby("no synchronous standby")
             tx = self._tx(db, begun)
             value = work(tx)
         except BaseException as error:
@@ -155,6 +171,7 @@ class Transactions:
         try:
             # A transaction that writes nothing, as one that finds its key used, waits for no standby by itself.
             say(db, CONFIRMED_COMMIT if begun.has_standby else COMMIT)
+            waited = still_waits(self._pool, db)
         except psycopg.Error as error:
             if not broken(db):
                 raise translate(error) from error
@@ -163,6 +180,8 @@ class Transactions:
             return value
         if "WARNING" in db.warnings and not was_committed(self._pool, begun, tx.traces, tx.now):
             raise _Vanished
+        if not waited:
+            raise not_on_a_standby()
         return value
 
     def _alone(self, db: Connection, work: Callable[[PostgresTx], T]) -> T:

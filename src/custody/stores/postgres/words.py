@@ -46,6 +46,7 @@ _ASKED = f"select pg_current_xact_id()::text, {SERVER_TIME}, pg_backend_pid(), {
 _ASKED_OF_ANY = f"{_ASKED}, {LIFE} || ' ' || {TIMELINE}"
 
 COMMIT = b"commit"
+STILL_WAITS = f"select {HAS_STANDBY}".encode()
 CONFIRMED_COMMIT = b"select pg_logical_emit_message(true, 'custody', ''); commit"
 """A commit that waits for the standby although nothing was written: what the transaction saw is then there, too. (An
 empty record in the log does it, for which no row has to be locked.)"""
@@ -62,15 +63,19 @@ def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def options(schema: str, given: str = "", unsafe: bool = False) -> str:
+def options(schema: str, given: str, name: str, durable: str) -> str:
     """The settings as the opening packet carries them; those that the address gives come before.
 
-    A commit waits for the disk, whatever is set on the server or its roles while the session lasts. The address may ask
-    for more (`remote_apply`), so what it says of this is left as it is, and judged.
+    A commit waits for what is said here (`durable`), whatever is set on the server or its roles while the session
+    lasts. What the address itself says of this is left as it is, and judged.
     """
-    ours = dict(SETTINGS) | ({"search_path": quoted(schema)} if schema else {})
-    if not unsafe and "synchronous_commit" not in given:
-        ours["synchronous_commit"] = "on"
+    ours = (
+        dict(SETTINGS)
+        | ({"search_path": quoted(schema)} if schema else {})
+        | ({"application_name": name} if name else {})
+    )
+    if durable and "synchronous_commit" not in given:
+        ours["synchronous_commit"] = durable
     return " ".join([given, *(f"-c {name}={_escaped(value)}" for name, value in ours.items())]).strip()
 
 

@@ -172,6 +172,9 @@ class SqliteDatabase:
         """None: a file is not replaced by another that knows less."""
         return []
 
+    def must_serve_several(self) -> None:
+        """It does: they stand in one line."""
+
     def changed_elsewhere(self) -> int:
         """A number that moves when another process has committed: a cheap wake-up between processes."""
         if self.in_memory:

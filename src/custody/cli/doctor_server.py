@@ -1,0 +1,63 @@
+"""What `custody doctor` finds out about PostgreSQL servers: which of them take writes, and what their word is worth."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from custody.cli.finding import Finding
+from custody.cli.when import moment
+from custody.stores import Store
+from custody.stores.postgres.address import Address
+from custody.stores.postgres.way import Way
+
+LATELY = 7 * 24 * 3600 * 1_000_000  # microseconds
+
+
+def server_findings(store: Store) -> Iterator[Finding]:
+    yield from _hosts(store)
+    yield _standbys(store)
+    yield from _went_back(store)
+
+
+def _hosts(store: Store) -> Iterator[Finding]:
+    """Of several hosts in the address: whether more than one of them takes writes."""
+    seen = Way(Address.of(store.url)).look()
+    writable = {host.life: host for host in seen if host.refusal is None}  # two ways may lead to one server
+    if len(seen) < 2:
+        return
+    for host in seen:
+        if host.refusal is not None and host.refusal.code != "postgres.standby":
+            yield Finding("warning", f"{host.host}: {host.refusal.message}", host.refusal.hint)
+    if len(writable) > 1:
+        told = ", ".join(f"{host.host} (timeline {host.timeline})" for host in writable.values())
+        same = len({host.system for host in writable.values()}) == 1
+        yield Finding(
+            "unsafe", f"{len(writable)} hosts of the store's address take writes: {told}",
+            "stop the one with the lower timeline: what it acknowledges is lost" if same
+            else "they are different clusters: leave the wrong one out of the address",
+        )  # fmt: skip
+    elif writable:
+        yield Finding("fine", f"of {len(seen)} hosts one takes writes: {next(iter(writable.values())).host}")
+
+
+def _standbys(store: Store) -> Finding:
+    """Of which sort the server is: what it acknowledges may be on one disk, or on two."""
+    sort = store.db.read(lambda tx: tx.run("standbys"))[0][0]
+    if sort == "synchronous":
+        return Finding("fine", "a synchronous standby: what is acknowledged is on two disks")
+    if sort == "asynchronous":
+        return Finding(
+            "warning", "an asynchronous standby: what was acknowledged last is lost if it is promoted after a crash",
+            "set synchronous_standby_names, and ?require=sync in the store's address",
+        )  # fmt: skip
+    return Finding("fine", "no standby: what is acknowledged is on this server's disk")
+
+
+def _went_back(store: Store) -> Iterator[Finding]:
+    """What processes noticed when another server took over."""
+    for event in store.records.events("store"):
+        if event.type == "went-back" and event.at > store.now() - LATELY:
+            yield Finding(
+                "unsafe", f"history went back at {moment(event.at)}: {event.detail['missing']} acknowledged moves lost",
+                f"on timeline {event.detail['timeline']}: {', '.join(event.detail['subjects'])}",
+            )  # fmt: skip

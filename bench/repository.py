@@ -8,6 +8,7 @@ from pathlib import Path
 from custody.workflows.archive import Change, Entry, Meta
 from custody.workflows.calling import Seconds
 from custody.workflows.draft import Draft
+from custody.workflows.limits import LIMITS, Limits
 
 TASKS = 20
 WORKFLOW = "".join(f"- name: task{n}\n  depends: [PREV]\n  command: 'true'\n" for n in range(TASKS)).encode()
@@ -43,10 +44,13 @@ class StandIn:
     def read(self, revision: int, path: str) -> bytes:
         return WORKFLOW
 
+    def runs(self, revision: int, path: str) -> bool:
+        return False
+
     def head(self, revision: int, path: str, most: int, seconds: float = 120) -> tuple[bytes, int]:
         return WORKFLOW[:most], len(WORKFLOW)
 
-    def export(self, revision: int, into: Path, seconds: Seconds = 3600) -> None: ...
+    def export(self, revision: int, into: Path, seconds: Seconds = 3600, limits: Limits = LIMITS) -> None: ...
 
     def meta(self, revision: int) -> Meta:
         return Meta(revision, str(revision), "ann", "2026-01-01T00:00:00Z", "more")

@@ -50,9 +50,12 @@ class Desk:
     channel: Channel
     clock: Running
 
+    def worker(self) -> Worker:
+        return Worker(self.store, Serving(tuple(kinds(self.mirror))))
+
     def run(self) -> None:
         """Until nothing is left, pauses that the service asks for included."""
-        worker = Worker(self.store, Serving(tuple(kinds(self.mirror))))
+        worker = self.worker()
         worker.run_until_idle()
         end = time.monotonic() + 60
         while self.busy():

@@ -176,6 +176,26 @@ def office(folder: Path, world: World, switches: Switches | None = None, **chann
             here.stop_all()
 
 
+QUICK = Switches(bucket_limit=10_000, global_limit=100_000)
+
+
+@contextmanager
+def reading_room(folder: Path) -> Iterator[Office]:
+    """An office with one channel of 240 messages that nobody mirrors yet."""
+    world = World(seed=41)
+    world.add(0, "reading-room", 240)
+    with office(folder, world, QUICK) as here:
+        yield here
+
+
+def add(here: Office, *words: str, code: int = 0) -> Channel:
+    """Mirror the first channel, to its end."""
+    channel = next(iter(here.world.channels.values()))
+    here.run("channel", "add", str(channel.id), *words)
+    here.run("channel", "run", "--until-idle", code=code)
+    return channel
+
+
 def until(condition: Callable[[], object], why: str = "", seconds: float = SECONDS, pause: float = 0.01) -> None:
     end = time.monotonic() + seconds
     while True:

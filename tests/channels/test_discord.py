@@ -10,6 +10,7 @@ import httpx2
 import pytest
 
 from channels.conftest import Clock
+from custody.channels.answers import expires
 from custody.channels.discord import (
     BadToken,
     Discord,
@@ -18,7 +19,6 @@ from custody.channels.discord import (
     Raw,
     Unreadable,
     WrongKind,
-    expires,
 )
 from custody.channels.limits import Buckets, Budget, Route, Spaced, reset_after
 from custody.channels.snowflake import HIGHEST, parse

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from channels.desk import Desk, opened
-from custody.channels import removing, steps
+from custody.channels import refusals, removing, steps
 from custody.channels.standing import standing_of
 from custody.channels.standins.traffic import Reply
 from custody.channels.steps import Progress
@@ -41,7 +41,7 @@ def sync(desk: Desk, **how: Any) -> str:
         told = steps.ended(mirror, channel, table, progress)
         trouble = ""
     except CustodyError as refusal:
-        told, trouble = steps.set_aside(mirror, channel, refusal), refusal.code
+        told, trouble = refusals.set_aside(mirror, channel, refusal), refusal.code
     mirror.store.records.put(told.items, told.events, "test")
     return trouble
 

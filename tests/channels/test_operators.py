@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from channels.desk import ids_of
-from channels.office import Office, office
-from channels.test_commands import QUICK, add
+from channels.office import QUICK, Office, add, office
 from channels.test_reader import GONE, overlay
 from custody.channels.standins.world import Channel, World
 from custody.model.errors import Unavailable
@@ -98,7 +97,7 @@ def test_where_nothing_is_left_to_ask_only_a_word_erases(here: Office) -> None:
 
 
 def test_a_run_that_meets_a_service_out_of_order_says_come_again(here: Office, monkeypatch: pytest.MonkeyPatch) -> None:
-    def down(*_: object) -> None:
+    def down(*_: object, **__: object) -> None:
         raise Unavailable("Discord says 503")
 
     monkeypatch.setattr("custody.channels.runs.ask_for", down)

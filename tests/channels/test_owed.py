@@ -10,15 +10,13 @@ from typing import Any
 import pytest
 
 from channels.desk import Desk, opened
-from channels.office import Office, office
-from channels.test_commands import QUICK, add
+from channels.office import Office, add, reading_room
 from custody.channels.crawl import Coverage
 from custody.channels.debts import DAMAGED, UNREADABLE, Debt, Debts
 from custody.channels.mirror import item_id
 from custody.channels.paying import AGAIN, note
 from custody.channels.standing import ending, standing_of
 from custody.channels.standins.traffic import Reply
-from custody.channels.standins.world import World
 from custody.channels.states import Facts, state_of
 from custody.channels.work import sync_job, watch
 
@@ -123,7 +121,7 @@ def test_a_file_that_cannot_be_had_for_a_day_is_told_in_the_first_line(tmp_path:
         desk.mirror.discord.sleep = lambda _: None
         desk.standin.switches.file_trouble = lambda path: 502
         desk.mirror_all()
-        assert state(desk) == "whole"
+        assert state(desk) == "files", "what is lacking is told at once"
         desk.clock.ahead += 86_400 * 1.5
         watch(desk.mirror)
         desk.run()
@@ -140,9 +138,7 @@ def test_a_file_that_cannot_be_had_for_a_day_is_told_in_the_first_line(tmp_path:
 
 @pytest.fixture
 def here(tmp_path: Path) -> Iterator[Office]:
-    world = World(seed=41)
-    world.add(0, "reading-room", 240)
-    with office(tmp_path / "office", world, QUICK) as here:
+    with reading_room(tmp_path / "office") as here:
         yield here
 
 

@@ -11,9 +11,8 @@ import pytest
 
 from channels.conftest import Clock
 from channels.memory import Memory
-from channels.office import Office, office
+from channels.office import Office, add, reading_room
 from channels.orders import message, message_id
-from channels.test_commands import QUICK, add
 from channels.test_damage import spoiled
 from custody.channels import seen
 from custody.channels.deletions import hidden_since
@@ -21,7 +20,6 @@ from custody.channels.export import write_html, write_jsonl, write_sqlite
 from custody.channels.mirror import item_id
 from custody.channels.reader import Leaving, Reader, Shown, reader_of
 from custody.channels.serving import ChannelConfig, table_settings
-from custody.channels.standins.world import World
 from custody.channels.table import Table
 from custody.cli.config import read
 from custody.model.item import Item
@@ -143,9 +141,7 @@ def test_what_a_policy_will_erase_is_not_shown_from_the_moment_on_that_it_is_gon
 
 @pytest.fixture
 def here(tmp_path: Path) -> Iterator[Office]:
-    world = World(seed=41)
-    world.add(0, "reading-room", 240)
-    with office(tmp_path / "office", world, QUICK) as here:
+    with reading_room(tmp_path / "office") as here:
         yield here
 
 

@@ -46,6 +46,7 @@ STATES: dict[str, dict[str, Any]] = {
     "no-intent": {"no_intent": True, "detail": {"brake": 3}},
     "brake": {"detail": {"brake": 3}, "damaged": 1},
     "damaged": {"damaged": 1, "failed": [4]},
+    "not-added": {"detail": troubled("gone") | {"mirrored": "asked"}, "failed": [4]},
     "failing": {"failed": [4], "coverage": Coverage(5, (Gap(1, 3),))},
     "hidden": {"detail": troubled("hidden"), "coverage": Coverage(5, (Gap(1, 3),))},
     "unreadable": {"detail": troubled("unreadable"), "owed": 1},
@@ -123,7 +124,7 @@ def test_a_channel_that_is_taken_away_is_an_error_once_and_named_after_that(here
     assert "we may not read it" in here.run("channel", "run", "--until-idle", code=1)
     said = here.run("channel", "run", "--until-idle")
     assert "we may not read it" in said
-    assert "everything is up to date" in said
+    assert "everything else is up to date" in said
 
 
 def test_a_channel_without_history_is_an_error_until_it_is_set_aside(here: Office) -> None:

@@ -12,11 +12,14 @@ import pytest
 from channels.desk import Desk, opened
 from channels.office import Office, office
 from custody.channels import attachments, fetching, media, work
+from custody.channels.discord import Discord
 from custody.channels.fetching import PAUSES
 from custody.channels.links import Finder
+from custody.channels.standing import ending, standing_of
+from custody.channels.standins.traffic import Reply
 from custody.channels.standins.world import World
 from custody.channels.wanting import Wanted, joined, latest, state_of
-from custody.channels.work import review_job, sync_job
+from custody.channels.work import item_id, review_job, sync_job
 
 
 @pytest.fixture
@@ -172,8 +175,47 @@ def test_whatever_a_message_says_its_links_can_be_looked_for() -> None:
     for name in (*names, "content"):
         for value in odd:
             assert all(link.url.startswith("https://cdn/") for link in finder.of({"id": "1", name: value}))
-    stranger = {"id": "1", "attachments": [{"id": "2", "url": "http://169.254.169.254/latest"}]}
-    assert list(finder.of(stranger)) == []
+    for place in ("http://169.254.169.254/latest", "http://[", "https://cdn:99/x", "https://cdn@evil/", "\ud800", "x:"):
+        (link,) = finder.of({"id": "1", "attachments": [{"id": "2", "url": place}]})
+        assert not finder.may_ask(link), "it is named, and nobody asks there"
+        assert link.key == 2
+        (picture,) = finder.of({"id": "1", "embeds": [{"image": {"url": place, "width": 1}}]})
+        assert picture.key
+
+
+def test_a_file_at_another_place_has_a_row_is_told_and_is_fetched_once_that_place_is_allowed(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = desk.theirs()[-3]
+    elsewhere = "files.example:81"
+    named = {"id": "4321", "filename": "x.txt", "size": 3, "url": f"http://{elsewhere}/x.txt"}
+    desk.standin.switches.odd = lambda path, _, reply: (
+        Reply(200, [raw | ({"attachments": [named]} if raw["id"] == str(one) else {}) for raw in reply.body])
+        if path.endswith("/messages")
+        else reply
+    )
+    before = len(desk.standin.asked)
+    desk.mirror_all()
+    row = rows(desk)[4321]
+    assert (row["state"], elsewhere in row["why"], "media_hosts" in row["why"]) == ("refused", True, True)
+    assert not [path for path, _ in desk.standin.asked[before:] if "x.txt" in path]
+    item = desk.store.records.item(item_id(desk.channel.id))
+    state = standing_of(desk.store, desk.mirror.blobs, item).state
+    assert (state.word, state.waits) == ("files", False)
+    assert elsewhere in state.sentence
+    assert "files refused" in desk.events()
+    told = ending([standing_of(desk.store, desk.mirror.blobs, item)], {}, finished=True)
+    assert told.code == 1, "an error for the run that found it"
+    known = {item.id: state.known_as}
+    assert ending([standing_of(desk.store, desk.mirror.blobs, item)], known, finished=True).code == 0
+    desk.store.queue.submit_one(sync_job(desk.channel.id))
+    desk.run()
+    assert desk.events().count("files refused") == 1, "it is told once"
+    desk.mirror.discord.media_hosts |= {elsewhere}
+    monkeypatch.setattr(Discord, "attachment", lambda _, url: iter([b"abc"]))
+    desk.store.queue.submit_one(sync_job(desk.channel.id))
+    desk.run()
+    assert rows(desk)[4321]["state"] == "kept"
 
 
 def test_a_killed_worker_goes_on_with_the_files_that_are_left(desk: Desk) -> None:

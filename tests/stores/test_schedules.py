@@ -209,6 +209,11 @@ def test_a_scheduler_that_looked_before_another_ran_takes_no_slot(store: Store, 
     assert store.schedules.run_due() == 1
     assert store.db.write(lambda tx: advance(tx, seen, "late")) == (0, 0)
     assert outcomes(store) == ["ran"]
+    clock.advance(seconds=3600)
+    assert store.schedules.run_due() == 1
+    assert store.db.write(lambda tx: advance(tx, seen, "late")) == (0, 0), "nor does it call one missed that ran"
+    assert outcomes(store) == ["ran", "ran"]
+    assert "missed" not in [event.type for event in store.records.events("schedule/nightly")]
 
 
 def test_putting_the_same_schedule_again_forgets_no_slot(store: Store, clock: HandClock) -> None:

@@ -340,3 +340,36 @@ def test_the_words_that_are_named_for_a_grant_work_as_they_are(one_desk: Desk, a
     assert "*" not in named.replace(shlex.quote(str(read_place(asked))), "")
     assert custody_code(one_desk, *words) == 0
     assert waits_for([asked], one_desk.store.grants.of("archive/proj", "network"), "archive/proj") == ""
+
+
+def test_every_unfinished_revision_is_asked_for_what_it_waits_for(one_desk: Desk) -> None:
+    """The newest definition may ask for nothing, and tasks of an earlier one still wait."""
+    first = one_desk.commit(workflow("[one.example.org, 'two.example.org:8443']"))
+    one_desk.notify(first)
+    one_desk.run()
+    second = one_desk.commit({"_workflows/a.yaml": "- {name: other, script: 'true'}\n"})
+    one_desk.notify(second)
+    one_desk.run()
+    assert one_desk.task(first, "fetch").ended is None
+    commands = [f"{ASKED} {host} --why" for host in ("one.example.org:443", "two.example.org:8443")]
+    (amiss,) = (text for _, text in network.waiting(one_desk.store))
+    listed = custody(one_desk, "list", "--json")
+    doctor = str([finding.do for finding in examine(one_desk.store.url, None)])
+    for command_ in commands:
+        assert command_ in amiss
+        assert command_ in listed
+        assert command_ in doctor
+    grant(one_desk, "one.example.org")
+    (amiss,) = (text for _, text in network.waiting(one_desk.store))
+    assert (commands[0] in amiss, commands[1] in amiss) == (False, True)
+    grant(one_desk, "two.example.org:8443")
+    assert list(network.waiting(one_desk.store)) == []
+
+
+def test_why_says_that_it_waits_for_a_grant_and_not_for_the_clock(one_desk: Desk) -> None:
+    one_desk.notify(one_desk.commit(workflow("[data.example.org]")))
+    one_desk.run()
+    (reason,) = one_desk.store.queue.why(one_desk.task(1, "fetch").id)
+    assert reason.clears == f"an operator grants it: `{ASKED} data.example.org:443 --why …`"
+    assert "until: an operator grants it" in custody(one_desk, "why", "proj", "1", "fetch")
+    assert "before its time" not in reason.text

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from custody.workflows.folder import FolderArchive
 from custody.workflows.kept_open import Pool
 from custody.workflows.makers import COMMIT_KIND, TASK_KIND, task_key
 from custody.workflows.notify import reconcile
+from custody.workflows.recipes import definitions_of
 from custody.workflows.serving import WorkflowConfig, kinds, open_shop
 from custody.workflows.shop import Shop, attempt_name
 from custody.workflows.tasks import run_task
@@ -32,29 +34,16 @@ from workflows.repositories import GitRepository, SvnRepository
 TASK = "- {name: build, script: echo built}\n"
 
 
-def a_file_that_nobody_can_finish_reading(file: Path) -> None:
-    """What a repository on a disk that hangs looks like."""
-    file.unlink()
-    os.mkfifo(file)
-
-
-def hanging_svn(repository: SvnRepository) -> Callable[[str], None]:
+def with_a_task_svn(repository: SvnRepository) -> None:
     repository.put("data.txt", b"data")
     repository.mucc("two", "mkdir", "_workflows")
     repository.put("_workflows/a.yaml", TASK.encode())
-    files = {"what it does": 3, "its content": 1}
-    return lambda what: a_file_that_nobody_can_finish_reading(repository.path / "db" / "revs" / "0" / str(files[what]))
 
 
-def hanging_git(repository: GitRepository) -> Callable[[str], None]:
+def with_a_task_git(repository: GitRepository) -> None:
     repository.commit("data.txt", "data")
     repository.commit("_workflows/a.yaml", TASK)
     repository.push()
-    files = {"what it does": "_workflows/a.yaml", "its content": "data.txt"}
-    blobs = {what: repository.git("rev-parse", f"HEAD:{file}") for what, file in files.items()}
-    return lambda what: a_file_that_nobody_can_finish_reading(
-        repository.path / "objects" / blobs[what][:2] / blobs[what][2:]
-    )
 
 
 def readers() -> set[int]:
@@ -104,23 +93,28 @@ def test_a_task_that_is_cancelled_while_its_revision_is_written_out_ends_soon(
 ) -> None:
     need_service("bubblewrap")
     repository = request.getfixturevalue(f"proj_{system}")
-    hang = (hanging_svn if system == "svn" else hanging_git)(repository)
+    (with_a_task_svn if system == "svn" else with_a_task_git)(repository)
+    end_idle_readers()
+    before = readers()
     with open_store(f"sqlite:///{tmp_path / 'custody.db'}") as store:
         Archives(store).add("proj", system, str(repository.path), "ada")
         shop = open_shop(store, WorkflowConfig(), tmp_path)
         with planned(store, shop) as job:
-            hang(what)
-            end_idle_readers()
+            if what == "its content":
+                kept = Archives(store).get("proj")
+                definitions_of(store, kept, kept.last)  # it is known what it does
+            reading = readers() - before
+            for process in reading:  # as a disk that hangs stops them
+                os.kill(process, signal.SIGSTOP)
             worker = Worker(store, Serving(tuple(kinds(shop))).only([TASK_KIND]), Settings(lease=6.0, grace=0.1))
             thread = threading.Thread(target=worker.run_forever)
             thread.start()
             try:
                 until(lambda: store.queue.get(job).holder)
                 time.sleep(1)
-                assert (reading := readers())
+                assert reading
                 assert Operator(store, PLAIN, "ada").cancel(job, "enough").code == "asked", "it is under way"
                 until(lambda: store.queue.get(job).ended == "cancelled", 20)
-                end_idle_readers()
                 assert not living(reading), "cancelled is recorded when all of it is dead"
             finally:
                 worker.stop()

@@ -128,8 +128,10 @@ def waits_for(asked: Asked, granted: Sequence[str], subject: str) -> str:
     name = subject.partition("/")[2]
     if missing == [ANY] and asked is True:
         return f"it asks for the network, and nothing of it is granted to {name}: `{command(subject)}`"
-    others = f" (and {len(missing) - 1} more)" if len(missing) > 1 else ""
-    return f"it asks for {missing[0]}{others}, and nobody has granted that to {name}: `{command(subject, missing[0])}`"
+    *some, last = missing
+    hosts = f"{', '.join(some)} and {last}" if some else last
+    commands = "; ".join(command(subject, value) for value in missing)
+    return f"it asks for {hosts}, and nobody has granted that to {name}: `{commands}`"
 
 
 def command(subject: str, value: str = "HOST") -> str:

@@ -38,6 +38,7 @@ class Sight:
     written: Mapping[str, str | int] = field(default_factory=dict)
     files: Mapping[str, int] = field(default_factory=dict)  # read-only, with what a descriptor holds
     env: Mapping[str, str] = field(default_factory=dict)
+    over: Mapping[str, str] = field(default_factory=dict)  # read-only, in the place of what is there in the others
 
     @property
     def descriptors(self) -> tuple[int, ...]:
@@ -53,6 +54,8 @@ def command(argv: Sequence[str], owner: Owner, sight: Sight) -> list[str]:
     for how, seen in (("--ro-bind", sight.read), ("--bind", sight.written)):
         for place, source in seen.items():
             made += [*_way(place), f"{how}-fd" if isinstance(source, int) else how, str(source), place]
+    for place, folder in sight.over.items():
+        made += ["--ro-bind", folder, place]
     for place, descriptor in sight.files.items():
         made += [*_way(place), "--perms", "0444", "--ro-bind-data", str(descriptor), place]
     made += ["--remount-ro", "/", "--chdir", "/", "--clearenv"]

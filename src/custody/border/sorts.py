@@ -8,7 +8,11 @@ from pathlib import Path
 
 def sort_of(path: Path) -> str:
     """Say what it is, if it is neither a file nor a folder: such are never kept, as they may lead anywhere."""
-    mode = path.lstat().st_mode
+    return sort(path.lstat().st_mode)
+
+
+def sort(mode: int) -> str:
+    """The same, of a file's mode."""
     if stat.S_ISREG(mode) or stat.S_ISDIR(mode):
         return ""
     return "a link" if stat.S_ISLNK(mode) else "a pipe, a socket or a device"

@@ -1,4 +1,5 @@
 """Files that messages name, as rows: *wanted* when a page names them, later *kept* by digest or *lost* with the reason.
+What is at a place where nobody asks is *refused*.
 
 A page never waits for a file: rows are written before its messages, and a job of their own works them off
 (`fetching`). Each channel has its rows and its files in folders of its own, so that removing it removes them and
@@ -14,16 +15,22 @@ from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple
 
 from custody.channels import media
+from custody.channels.answers import expires
 from custody.channels.blobs import Blobs, NoBlob
-from custody.channels.discord import expires
 from custody.channels.links import Finder, Link
-from custody.channels.mirror import Mirror, assets_of, files_of
+from custody.channels.mirror import Mirror, assets_of, files_of, noted
+from custody.channels.plain import plainly
 from custody.channels.snowflake import HIGHEST, parse
 from custody.channels.table import Found, Table
 from custody.channels.wanting import Wanted, name_of, state_of
+from custody.model.event import NewEvent
 
 LOST_FOR: Final = timedelta(days=1)  # before what was lost is asked for again, when its message is seen again
 MOST_KNOWN = 200_000
+REFUSED: Final = "refused"  # the state of a row whose link leads to a place where nobody asks
+FOREIGN: Final = "files_refused"  # on the channel's item: how many such were met since somebody last looked
+HOSTS: Final = "files_hosts"  # and where they are, some of them
+MOST_HOSTS = 5
 
 Raw = Mapping[str, Any]
 Row = dict[str, Any]
@@ -38,7 +45,7 @@ def finder_of(mirror: Mirror) -> Finder:
 
 def want(mirror: Mirror, channel: int, messages: Iterable[Raw]) -> int:
     """Write down what these messages name and is neither kept nor wanted yet; answers how many that was."""
-    finder, links = finder_of(mirror), dict[int, Link]()
+    finder, links, foreign = finder_of(mirror), dict[int, Link](), list[Link]()
     for raw in messages:
         links |= {link.key: link for link in finder.of(raw) if (channel, link.key) not in mirror.known}
     tables = mirror.files(channel), mirror.assets(channel)
@@ -48,14 +55,41 @@ def want(mirror: Mirror, channel: int, messages: Iterable[Raw]) -> int:
         key, found = _place(tables[place], link)
         if found and state_of(found) == "kept":
             mirror.known.add((channel, link.key))
-        elif not found or _worth_asking(found, mirror.now()):
+        elif finder.may_ask(link) and (not found or _worth_asking(found, mirror.now())):
             rows[place].append(_row(key, link, mirror.stamp()))
-    for table, wanted in zip(tables, rows, strict=True):
-        if wanted:
-            table.upsert(wanted, json.dumps({"want": min(int(row["id"]) for row in wanted)}))
+        elif not found:
+            foreign.append(link)
+            rows[place].append(_row(key, link, mirror.stamp(), REFUSED) | {"why": _elsewhere(link)})
+    for table, named in zip(tables, rows, strict=True):
+        _write(table, named)
+    if foreign:
+        _tell_foreign(mirror, channel, foreign)
     if len(mirror.known) > MOST_KNOWN:
         mirror.known.clear()
-    return sum(map(len, rows))
+    return sum(row["state"] == "wanted" for named in rows for row in named)
+
+
+def _write(table: Table, named: list[Row]) -> None:
+    wanted = [int(row["id"]) for row in named if row["state"] == "wanted"]
+    if named:
+        table.upsert(named, json.dumps({"want": min(wanted)}) if wanted else "")
+
+
+def _elsewhere(link: Link) -> str:
+    place = f"it is at {link.host}" if link.host else "its link cannot be read"
+    return f"{place}, which is not a place of the service: `media_hosts` in [channels] may name it"
+
+
+def _tell_foreign(mirror: Mirror, channel: int, foreign: list[Link]) -> None:
+    """Nobody asks there, and that is told: on the channel's item until somebody has looked, and in its history."""
+    item = mirror.item(channel)
+    if item is None:
+        return
+    hosts = sorted({*(item.detail.get(HOSTS) or ()), *(plainly(one.host) or "?" for one in foreign)})[:MOST_HOSTS]
+    files = [{"message": one.message, "name": plainly(one.name), "host": plainly(one.host)} for one in foreign[:20]]
+    event = NewEvent(item.id, "files refused", "warning", detail={"count": len(foreign), "files": files})
+    count = int(item.detail.get(FOREIGN) or 0) + len(foreign)
+    mirror.store.records.put((noted(channel, **{FOREIGN: count, HOSTS: hosts}),), (event,), "channels")
 
 
 def _place(table: Table, link: Link) -> tuple[int, Raw]:
@@ -69,17 +103,19 @@ def _place(table: Table, link: Link) -> tuple[int, Raw]:
         key = (key + 1) % HIGHEST
 
 
-def _row(key: int, link: Link, at: str) -> Row:
+def _row(key: int, link: Link, at: str, state: str = "wanted") -> Row:
     told = ({"size": link.size} if link.size >= 0 else {}) | ({} if link.id else {"link": link.plain})
     named = {"id": str(key), "message": link.message, "name": link.name, "url": link.url}
-    return {**named, "state": "wanted", "at": at, **told}
+    return {**named, "state": state, "at": at, **told}
 
 
 def _worth_asking(row: Raw, now: datetime) -> bool:
     """Is what a fresh look at its message tells news for this row?"""
     state = state_of(row)
+    if state == REFUSED:  # the place may be asked now
+        return True
     if state == "lost":
-        return not row.get("at") or now - datetime.fromisoformat(str(row["at"])) >= LOST_FOR
+        return not row.get("at") or not timedelta() <= now - datetime.fromisoformat(str(row["at"])) < LOST_FOR
     return state == "wanted" and is_over(str(row.get("url", "")), now)
 
 

@@ -92,7 +92,7 @@ def settle(mirror: Mirror, item: Item, live: Live, kept: Kept, found: walk.Found
     braked = [one for one in due if gone[one] > believed]
     if braked:
         doubted = {one for one in {*found.denied, *gone} if gone.get(one, now) > believed}
-        room = _room(mirror, item, kept.count(), max(len(doubted), rounds.denied(item, believed)), now)
+        room = _room(mirror, item, kept.count(), max(len(doubted), rounds.denied(mirror, item, believed)), now)
         permitted += braked[:room]
         braked = braked[room:]
     batch = permitted[:AT_ONCE]
@@ -122,7 +122,7 @@ def _take(mirror: Mirror, item: Item, count: int, now: int) -> None:
 def _today(detail: Mapping[str, Any], now: int) -> int:
     told = detail.get("erasing")
     told = told if isinstance(told, Mapping) else {}
-    return int(told.get("count", 0)) if _moment(told.get("since")) > now - DAY else 0
+    return int(told.get("count", 0)) if now - DAY < _moment(told.get("since")) <= now + DAY else 0
 
 
 def _moment(text: Any) -> int:

@@ -8,19 +8,19 @@ what is not is raised at once under a name of its own.
 
 from __future__ import annotations
 
-import json
 import random
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Any
-from urllib.parse import parse_qs, urljoin, urlsplit
+from urllib.parse import urljoin, urlsplit
 
 import httpx2
 
 from custody import __version__
+from custody.channels.answers import BAN_WITHOUT_A_TIME, OTHER_IDS, Answer, host_of, is_id, is_thread, parsed, seconds
 from custody.channels.limits import Buckets, Budget, Route, Slots, Spaced
+from custody.channels.plain import plainly
 from custody.model.errors import BadInput, NotFound, Refused, Unavailable, Unsafe
 
 API = "https://discord.com/api/v10"
@@ -30,9 +30,11 @@ MEDIA_HOSTS = frozenset(
     {"cdn.discordapp.com", "media.discordapp.net", "images-ext-1.discordapp.net", "images-ext-2.discordapp.net"}
 )
 MOST_BYTES = 32 * 2**20  # of one answer; a page of 100 messages has at most a few
+MOST_SECONDS = 120.0  # for one answer: a body that comes a byte at a time is none
+FILE_SECONDS = 1_800.0  # and for one file
 TRIES = 6
+TRIES_WHEN_DOWN = 2  # after a question that got no answer at all, until one does
 PATIENCE = 60.0
-BAN_WITHOUT_A_TIME = 600.0
 OVERSLEPT = 0.1
 TOKEN_SECONDS = 3_600.0  # before a token that was refused is tried once more
 
@@ -95,6 +97,7 @@ class Discord:
     fresh_token: Callable[[], str] | None = None  # reads it again where it is kept
     _dead: bool = False
     _died: float = 0.0
+    _down: bool = False  # the last question that was asked to the end had no answer
 
     @property
     def dead(self) -> bool:
@@ -114,7 +117,14 @@ class Discord:
         return self._object(Route("/applications/@me", 0))
 
     def channel(self, channel: int) -> Raw:
-        return self._object(Route("/channels/{top}", channel))
+        """What is said of a channel; of another one, or in a form that nobody can read, it is no answer."""
+        route = Route("/channels/{top}", channel)
+        found = self._object(route)
+        thread = found.get("thread_metadata")
+        named = found.get("id") == str(channel) and type(found.get("type")) is int
+        if not named or not isinstance(thread, dict | None) or not all(is_id(found.get(one)) for one in OTHER_IDS):
+            raise Unavailable("not the answer that was expected", code="discord.answer", where=route.path())
+        return found
 
     def messages(self, channel: int, *, after: int | None = None, before: int | None = None, limit: int = 100) -> Any:
         """A page as it came, for others to judge: of the oldest after an id, or of the newest before one."""
@@ -129,7 +139,12 @@ class Discord:
         return self._list(Route("/guilds/{top}/channels", guild))
 
     def active_threads(self, guild: int) -> list[Raw]:
-        return list(self._object(Route("/guilds/{top}/threads/active", guild))["threads"])
+        """Those that can be read as threads. Something that is no list of threads is no answer."""
+        route = Route("/guilds/{top}/threads/active", guild)
+        found = self._object(route).get("threads")
+        if not isinstance(found, list):
+            raise Unavailable("not the answer that was expected", code="discord.answer", where=route.path())
+        return [one for one in found if is_thread(one)]
 
     def archived_threads(self, channel: int, before: str = "", kind: str = "public") -> Raw:
         """A page of archived threads, the last archived first. Here a page begins below a date, not an id."""
@@ -144,19 +159,25 @@ class Discord:
     def attachment(self, url: str) -> Iterator[bytes]:
         """The bytes behind an attachment's link. The token is not shown there; to another place we are sent once."""
         for _ in range(2):
-            if urlsplit(url).netloc not in self.media_hosts:
+            if host_of(url) not in self.media_hosts:
                 raise Unsafe("not a place where Discord keeps files", code="discord.host", where=url)
             self._stand_in_line(url)
+            began = time.monotonic()
             try:
                 with self.http.stream("GET", url, headers={"User-Agent": AGENT}) as answer:
                     if answer.status_code == 200:
-                        yield from answer.iter_bytes(2**20)
+                        for piece in answer.iter_bytes(2**20):
+                            if time.monotonic() - began > FILE_SECONDS:
+                                raise NoFile("the file server takes too long", where=url)
+                            yield piece
                         return
                     if not answer.is_redirect:
                         raise _file_refusal(url, answer.status_code, answer.headers.get("retry-after", ""))
                     url = urljoin(url, answer.headers.get("location", ""))
             except httpx2.RequestError as error:
                 raise NoFile(f"the file server does not answer: {error}", where=url) from error
+            except (httpx2.InvalidURL, ValueError) as error:
+                raise Withheld(f"the file server names a place that is none: {error}", where=url) from error
         raise Withheld("the file server sends us from place to place", where=url)
 
     @property
@@ -188,6 +209,7 @@ class Discord:
             answer = self._send(path, query)
             self.buckets.learn(route, answer.headers)
             if answer.status == 200 and answer.body is not None:
+                self._down = False
                 return answer.body
             if answer.status == 429:
                 left -= self._limited(route, answer)
@@ -195,7 +217,8 @@ class Discord:
                     raise RateLimited("Discord asks us to wait", where=path, retry_after=answer.retry_after)
             elif answer.status in (0, 200) or answer.status >= 500:
                 failures += 1
-                if failures == TRIES:
+                if failures >= (TRIES_WHEN_DOWN if self._down else TRIES):
+                    self._down = True
                     raise Unavailable(answer.trouble, code="discord.down", where=path, hint="try again later")
                 self.sleep(2 ** (failures - 1) * random.uniform(0.5, 1.0))
             else:
@@ -224,20 +247,20 @@ class Discord:
         if seconds > 0:
             self.sleep(seconds)
 
-    def _send(self, path: str, query: dict[str, str]) -> _Answer:
+    def _send(self, path: str, query: dict[str, str]) -> Answer:
         headers = {"Authorization": f"Bot {self.token}", "User-Agent": AGENT}
-        data = bytearray()
+        data, began = bytearray(), time.monotonic()
         try:
             with self.http.stream("GET", self.api + path, params=query, headers=headers) as answer:
                 for piece in answer.iter_bytes():
                     data += piece
-                    if len(data) > MOST_BYTES:
+                    if len(data) > MOST_BYTES or time.monotonic() - began > MOST_SECONDS:
                         raise Unavailable("an answer without end", code="discord.answer", where=path)
-        except httpx2.RequestError as error:
-            return _Answer(0, {}, None, f"no answer: {type(error).__name__} {error}")
-        return _Answer(answer.status_code, dict(answer.headers), _parsed(data), f"Discord says {answer.status_code}")
+        except (httpx2.RequestError, httpx2.InvalidURL) as error:
+            return Answer(0, {}, None, f"no answer: {type(error).__name__} {error}")
+        return Answer(answer.status_code, dict(answer.headers), parsed(data), f"Discord says {answer.status_code}")
 
-    def _limited(self, route: Route, answer: _Answer) -> float:
+    def _limited(self, route: Route, answer: Answer) -> float:
         """Remember whom a 429 is for; answers the seconds it asks for."""
         wait = answer.retry_after
         everybody = answer.body is None or answer.told("global") or answer.headers.get("x-ratelimit-global")
@@ -249,8 +272,8 @@ class Discord:
             self.buckets.close(route, wait)
         return wait
 
-    def _refusal(self, path: str, answer: _Answer) -> Exception:
-        code, said = answer.told("code"), str(answer.told("message") or answer.trouble)
+    def _refusal(self, path: str, answer: Answer) -> Exception:
+        code, said = answer.told("code"), plainly(answer.told("message"))[:300] or answer.trouble
         if answer.status in (401, 403):
             self.budget.spend()
         if answer.status == 401:
@@ -264,49 +287,13 @@ class Discord:
         return kind(said, where=path, discord=code)
 
 
-@dataclass(frozen=True, slots=True)
-class _Answer:
-    status: int  # 0 when there was none
-    headers: dict[str, str]
-    body: Any  # None when it is not JSON
-    trouble: str
-
-    def told(self, name: str) -> Any:
-        return self.body.get(name) if isinstance(self.body, dict) else None
-
-    @property
-    def retry_after(self) -> float:
-        for told in (self.told("retry_after"), self.headers.get("retry-after")):
-            try:
-                return max(0.0, float(str(told)))
-            except ValueError:
-                continue
-        return BAN_WITHOUT_A_TIME if self.body is None else 1.0
-
-
 def _file_refusal(url: str, status: int, retry_after: str) -> Exception:
     said = f"the file server says {status}"
     if status == 429:
-        wait = float(retry_after) if retry_after.isdecimal() else BAN_WITHOUT_A_TIME
-        return RateLimited(said, where=url, retry_after=wait)
+        wait = seconds(retry_after)
+        return RateLimited(said, where=url, retry_after=BAN_WITHOUT_A_TIME if wait is None else wait)
     if status == 451:
         return Withheld(said, where=url)
     if 400 <= status < 500:
         return Gone(said, where=url, hint="fetch the message again for a fresh link")
     return NoFile(said, where=url)
-
-
-def _parsed(data: bytearray) -> Any:
-    try:
-        return json.loads(data)
-    except (ValueError, RecursionError):
-        return None
-
-
-def expires(url: str) -> datetime | None:
-    """When an attachment's link stops working, which it says itself."""
-    told = parse_qs(urlsplit(url).query).get("ex", [""])[0]
-    try:
-        return datetime.fromtimestamp(int(told, 16), UTC)
-    except (ValueError, OverflowError, OSError):
-        return None

@@ -14,9 +14,11 @@ from itertools import islice
 from typing import Any
 
 from custody.channels import attachments, media
-from custody.channels.attachments import Row, finder_of, is_over
+from custody.channels.attachments import FOREIGN, Row, finder_of, is_over
 from custody.channels.discord import Gone, NoFile, Unreadable, Withheld
+from custody.channels.due import has_come
 from custody.channels.mirror import Mirror, Request, Told, item_id, kept, noted, number_of
+from custody.channels.plain import plainly
 from custody.channels.table import Table
 from custody.channels.wanting import Wanted, state_of
 from custody.model.errors import Unsafe
@@ -25,10 +27,13 @@ from custody.model.event import NewEvent
 BATCH = 20  # files, before their rows are written
 HOUR = timedelta(hours=1)
 PAUSES = tuple(timedelta(minutes=one) for one in (1, 10, 60, 360, 1440, 7 * 1440))
+WITHIN = int(PAUSES[-1] / timedelta(microseconds=1))  # a next try is never further off
 DUE = "files_due"  # on the channel's item: when something that is wanted may be asked for again
 LEFT = "files_wanted"  # and how many are still wanted
 SINCE = "files_since"  # and since when the first of them is
 LOST = "files_lost"  # how many were lost since somebody last looked (`custody channel verify`)
+
+LOOKED_AT = {LOST: 0, FOREIGN: 0}  # once somebody has looked
 
 Raw = Mapping[str, Any]
 
@@ -51,7 +56,9 @@ def batch(mirror: Mirror, channel: int) -> tuple[bool, Told]:
         for row in results:
             fetched.kept += row["state"] == "kept"
             if row["state"] == "lost":
-                fetched.lost.append({name: str(row.get(name, "")) for name in ("id", "message", "name", "why")})
+                fetched.lost.append(
+                    {name: plainly(str(row.get(name, ""))) for name in ("id", "message", "name", "why")}
+                )
         if results:
             table.upsert(results)
         fetched.done &= len(rows) < BATCH
@@ -66,8 +73,8 @@ def batch(mirror: Mirror, channel: int) -> tuple[bool, Told]:
 
 def due(mirror: Mirror) -> list[Request]:
     """Channels of which files were wanted and could not be had, and may be asked for again now."""
-    now = mirror.stamp()
-    waiting = [item for item in kept(mirror.store) if item.detail.get(DUE) and str(item.detail[DUE]) <= now]
+    now = mirror.store.now()
+    waiting = [item for item in kept(mirror.store) if item.detail.get(DUE) and has_come(item.detail[DUE], now, WITHIN)]
     return [Request("files", number_of(item)) for item in waiting]
 
 
@@ -90,8 +97,8 @@ def _due(mirror: Mirror, table: Table) -> list[Row]:
     low = Wanted.read(table.mark).low
     if low is None:
         return []
-    now = mirror.stamp()
-    return list(islice((row for row in _wanted(table, low) if str(row.get("next") or "") <= now), BATCH))
+    now = mirror.store.now()
+    return list(islice((row for row in _wanted(table, low) if has_come(row.get("next"), now, WITHIN)), BATCH))
 
 
 def _settle(table: Table) -> list[Row]:
@@ -148,6 +155,7 @@ def _refused(row: Row, why: str, now: datetime) -> Row:
     first = row.get("refused")
     if first and now - datetime.fromisoformat(str(first)) >= HOUR:
         return _ended(row, "lost", why=why)
+    first = first if first and datetime.fromisoformat(str(first)) <= now else None  # a clock that was ahead
     return row | {"refused": first or _stamp(now), "why": why, "next": _stamp(now + HOUR)}
 
 
@@ -158,7 +166,8 @@ def _fresh_link(mirror: Mirror, channel: int, row: Row, now: datetime) -> str:
     except (Gone, Unreadable):
         return ""
     wanted = row.get("link")
-    links = finder_of(mirror).of(raw)
+    finder = finder_of(mirror)
+    links = (one for one in finder.of(raw) if finder.may_ask(one))
     return next((one.url for one in links if (one.plain == wanted if wanted else str(one.id) == row["id"])), "")
 
 

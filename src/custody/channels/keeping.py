@@ -18,6 +18,7 @@ from custody.channels.versions import newer
 PAUSES = (1.0, 5.0, 30.0)  # seconds before a page that cannot be the answer is asked for again
 AHEAD = timedelta(days=1)  # by how much a service's clock may be ahead of ours
 UNKNOWN_MESSAGE = 10008
+AN_HOUR = 3_600 * 1_000_000  # by how much clocks of our own may differ
 
 
 class Live:
@@ -149,7 +150,8 @@ class Kept:
         if not messages:
             return
         stamp, wanted = trust.stamp(at), {int(raw["id"]) for raw in messages}
-        seen.refresh(self._table, self._seen, messages, stamp)
+        latest = trust.stamp(self._mirror.store.now() + AN_HOUR)
+        seen.refresh(self._table, self._seen, messages, stamp, latest)
         rows = self._seen.between(min(wanted), max(wanted) + 1)
         doubted = [row for row in rows if row.id in wanted and row.versions and trust.doubt_of(row.message).marks]
         if doubted:

@@ -11,6 +11,7 @@ process. No clock is read here but the given one, and that only for waiting.
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections import deque
@@ -20,6 +21,8 @@ from email.utils import parsedate_to_datetime
 from typing import Protocol
 
 from custody.model.errors import Unavailable
+
+LONGEST = 3_600.0  # seconds that anybody waits before asking again, whatever an answer or a clock once said
 
 Now = Callable[[], float]
 
@@ -96,13 +99,13 @@ class Buckets:
 
     def learn(self, route: Route, headers: Mapping[str, str]) -> None:
         remaining, after = headers.get("x-ratelimit-remaining", ""), reset_after(headers)
-        if not remaining.isdigit() or after is None:
+        if not _is_count(remaining) or after is None:
             return
         limit = headers.get("x-ratelimit-limit", "")
         with self._guard:
             if bucket := headers.get("x-ratelimit-bucket"):
                 self._names[route.template] = bucket
-            window = _Window(int(remaining), self._now() + after, int(limit) if limit.isdigit() else 1)
+            window = _Window(int(remaining), self._now() + min(after, LONGEST), int(limit) if _is_count(limit) else 1)
             self._windows[self._key(route)] = window
 
     def close(self, route: Route, seconds: float) -> None:
@@ -155,11 +158,19 @@ def reset_after(headers: Mapping[str, str]) -> float | None:
     if at is None or "date" not in headers:
         return None
     at = at / 1000 if at > 1e11 else at
-    return max(0.0, at - parsedate_to_datetime(headers["date"]).timestamp())
+    try:
+        return max(0.0, at - parsedate_to_datetime(headers["date"]).timestamp())
+    except (ValueError, TypeError, OverflowError):  # it is no date
+        return None
+
+
+def _is_count(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) < 10
 
 
 def _number(text: str | None) -> float | None:
     try:
-        return max(0.0, float(text)) if text is not None else None
+        number = float(text) if text is not None else math.nan
     except ValueError:
         return None
+    return None if math.isnan(number) else max(0.0, number)

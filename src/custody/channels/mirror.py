@@ -13,6 +13,8 @@ from typing import Any, Final, Literal
 from custody.channels import seen, wanting
 from custody.channels.blobs import Blobs
 from custody.channels.discord import Discord
+from custody.channels.notes import Notes
+from custody.channels.plain import plainly
 from custody.channels.snowflake import parse
 from custody.channels.table import Settings, Table
 from custody.model.errors import BadInput, NotFound
@@ -24,6 +26,7 @@ CHANNEL: Final = "channel"  # the type of the items
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 THREADED = frozenset({0, 5, 15, 16})  # text, announcements, forum, media: what may have threads
 POSTS_ONLY = frozenset({15, 16})  # forum, media: nothing but threads
+ASKED: Final = "asked"  # of an item: the channel is to be mirrored, and the service has not shown it yet
 HELD = ("ch", "seen", "files", "assets", "media")  # folders of the blob store in which a channel has one
 
 Raw = Mapping[str, Any]
@@ -63,6 +66,8 @@ class Mirror:
     largest_file: int = 100 << 20
     look_back: int = 2  # pages of the newest that are looked at again after each sync
     round_days: float = 30.0  # after which every message is looked at again; 0: never
+    look_hours: float = 20.0  # after which a channel that says nothing new is looked at again; 0: never
+    round_pages: int = 10  # of its past that are seen again with each such look
     deleted: str = "keep"  # what becomes of messages that are gone there, where nobody says otherwise
     policies: Mapping[str, str] = field(default_factory=dict)  # the same for channels and guilds, by their numbers
     private_threads: bool = False  # asking for them without the right to is an invalid request each time
@@ -88,6 +93,10 @@ class Mirror:
     def tables(self, channel: int) -> tuple[Table, ...]:
         """All that are kept of a channel; the messages first, so that nobody reads a channel that is half removed."""
         return self.table(channel), self.seen(channel), self.files(channel), self.assets(channel)
+
+    @property
+    def notes(self) -> Notes:
+        return Notes(self.store)
 
     def item(self, channel: int) -> Item | None:
         try:
@@ -140,7 +149,7 @@ def described(about: Raw) -> NewItem:
     channel = parse(about["id"])
     thread = about.get("thread_metadata") or {}
     detail = {
-        "title": about.get("name") or str(channel),
+        "title": plainly(about.get("name")) or str(channel),
         "guild": about.get("guild_id") or "",
         "kind": about.get("type", 0),
         "mirrored": "yes",

@@ -27,12 +27,13 @@ from typing import Any
 from azure.core.exceptions import AzureError, ResourceExistsError, ResourceNotFoundError
 from azure.storage.queue import QueueMessage, QueueServiceClient
 
-from custody.channels import fetching, removing, steps
-from custody.channels.discord import BadToken, RateLimited
+from custody.channels import fetching, refusals, removing, steps
+from custody.channels.discord import RateLimited
 from custody.channels.mirror import Mirror, Request, Told, item_id
+from custody.channels.refusals import REFUSALS
 from custody.channels.serving import ChannelConfig, connection
 from custody.channels.snowflake import parse
-from custody.channels.steps import REFUSALS, Progress
+from custody.channels.steps import Progress
 from custody.model.errors import BadInput, CustodyError, Unavailable
 
 MOST_TRIES = 5
@@ -40,7 +41,6 @@ VISIBLE_SECONDS = 300  # how long a consumer has for a page before the letter is
 NEVER = -1  # letters do not expire
 POLL_SECONDS = 0.1
 AGAIN_SECONDS = 30.0
-TOKEN_SECONDS = 60.0  # before it is looked whether there is another token
 
 Body = Mapping[str, Any]
 
@@ -63,10 +63,7 @@ class Later(Exception):
 
 
 def add_channel(mirror: Mirror, body: Body) -> list[Letter]:
-    try:
-        return _written(mirror, steps.add(mirror, _channel(body), bool(body.get("newest_first"))))
-    except BadToken as refusal:
-        raise Later(TOKEN_SECONDS) from refusal
+    return _written(mirror, steps.add(mirror, _channel(body), bool(body.get("newest_first"))))
 
 
 def add_messages(mirror: Mirror, body: Body) -> list[Letter]:
@@ -79,11 +76,11 @@ def add_messages(mirror: Mirror, body: Body) -> list[Letter]:
         if progress.done:
             return _written(mirror, steps.ended(mirror, channel, table, progress))
     except REFUSALS as refusal:
-        return _written(mirror, steps.set_aside(mirror, channel, refusal))
+        return _written(mirror, refusals.set_aside(mirror, channel, refusal))
     except RateLimited:
         raise
     except Unavailable as trouble:
-        steps.stumbled(mirror, channel, trouble)
+        refusals.stumbled(mirror, channel, trouble)
         raise
     more = {"newest_first": True} if progress.newest_first else {}
     return [Letter("add-messages", {"channel": str(channel), **progress.counted(), **more})]
@@ -94,7 +91,7 @@ def review_message(mirror: Mirror, body: Body) -> list[Letter]:
     try:
         return _written(mirror, steps.review(mirror, channel, message))
     except REFUSALS as refusal:
-        return _written(mirror, steps.set_aside(mirror, channel, refusal))
+        return _written(mirror, refusals.set_aside(mirror, channel, refusal))
 
 
 def fetch_files(mirror: Mirror, body: Body) -> list[Letter]:
@@ -102,7 +99,7 @@ def fetch_files(mirror: Mirror, body: Body) -> list[Letter]:
     channel = _channel(body)
     try:
         steps.still_mirrored(mirror, channel)
-    except steps.NotMirrored:
+    except refusals.NotMirrored:
         return []
     done, told = fetching.batch(mirror, channel)
     return _written(mirror, told) if done else [*_written(mirror, told), Letter("fetch-files", body)]
@@ -123,7 +120,7 @@ def delete_messages(mirror: Mirror, body: Body) -> list[Letter]:
         return [Letter("delete-messages", body)]
     item = mirror.item(channel)
     over = item is None or item.detail.get("mirrored") == "removed"
-    return [] if over else _written(mirror, removing.removed(channel, str(body.get("why", ""))))
+    return [] if over else _written(mirror, removing.removed(mirror, channel, str(body.get("why", ""))))
 
 
 Consumer = Callable[[Mirror, Body], list[Letter]]

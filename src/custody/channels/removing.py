@@ -42,7 +42,8 @@ def remove_page(mirror: Mirror, channel: int) -> bool:
     return len(left) > PER_PAGE_OF_REMOVAL
 
 
-def removed(channel: int, why: str = "") -> Told:
+def removed(mirror: Mirror, channel: int, why: str = "") -> Told:
+    mirror.notes.forget(channel)
     event = NewEvent(item_id(channel), "removed", detail={"why": why} if why else {})
     return Told({}, (noted(channel, mirrored="removed"),), (event,))
 

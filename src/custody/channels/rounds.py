@@ -1,21 +1,24 @@
 """Rounds: every message of a channel seen again, page by page from the beginning, every so many days.
 
-Nothing else finds what was left out of the middle of a page when it was first shown, or changed deep in the past. An
-archive that was made before answers were judged has no round behind it, so one is due at once.
+Nothing else finds what was left out of the middle of a page when it was first shown, or changed deep in the past. Some
+pages of a round have their turn with each look at a quiet channel, so that a channel of a thousand messages is seen
+whole every day; what is left of it when the days are over is done in one go. An archive that was made before answers
+were judged has no round behind it, so one is due at once.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from custody.channels import trust, walk
+from custody.channels import due, notes, trust, walk
 from custody.channels.crawl import Coverage
 from custody.channels.keeping import Kept, Live
 from custody.channels.mirror import Mirror, noted, number_of
 from custody.model.event import NewEvent
 from custody.model.item import Item
 
-DAY = 86_400 * 1_000_000
+HOUR = 3_600 * 1_000_000
+DAY = 24 * HOUR
 OVER = -1
 
 
@@ -26,18 +29,33 @@ def told(item: Item) -> dict[str, Any]:
 
 
 def is_due(mirror: Mirror, item: Item, coverage: Coverage) -> bool:
+    """Must all of it be seen again now, or is a round of that sort under way?"""
     if not coverage.upto:
         return False
-    known = told(item)
+    known, now = told(item), mirror.store.now()
     if "cursor" in known or not known.get("ended"):
         return True
-    return bool(mirror.round_days) and trust.moment(known["ended"]) + mirror.round_days * DAY <= mirror.store.now()
+    period = int(mirror.round_days * DAY)
+    if not period or not due.is_over(known["ended"], now, period):
+        return False
+    return due.is_over(mirror.notes.of(number_of(item)).get(notes.ENDED), now, period)
 
 
-def place(item: Item) -> tuple[int, int]:
+def has_a_turn(mirror: Mirror, item: Item, coverage: Coverage) -> bool:
+    """Are some pages of its past to be seen again with this look? Once in `look_hours`."""
+    if not coverage.upto or not mirror.round_pages or not mirror.look_hours:
+        return False
+    last = mirror.notes.of(number_of(item)).get(notes.TURN)
+    return due.is_over(last, mirror.store.now(), int(mirror.look_hours * HOUR))
+
+
+def place(mirror: Mirror, item: Item) -> tuple[int, int]:
     """Where the round that is under way stands, and how many kept messages it was denied so far."""
     known = told(item)
-    return (int(known["cursor"]), int(known.get("denied", 0))) if "cursor" in known else (0, 0)
+    if "cursor" in known:
+        return int(known["cursor"]), int(known.get("denied", 0))
+    noted_ = mirror.notes.of(number_of(item))
+    return (noted_[notes.CURSOR], noted_.get(notes.DENIED, 0)) if noted_.get(notes.CURSOR) else (0, 0)
 
 
 def step(live: Live, kept: Kept, cursor: int, found: walk.Found) -> int:
@@ -46,22 +64,33 @@ def step(live: Live, kept: Kept, cursor: int, found: walk.Found) -> int:
     return OVER if there is None else there
 
 
-def ended(mirror: Mirror, item: Item, count: int) -> None:
+def ended(mirror: Mirror, item: Item, count: int, whole: bool) -> None:
     """All of it was seen again; so many kept messages were not shown."""
-    event = NewEvent(item.id, "seen again", detail={"since": told(item).get("began", ""), "not shown": count})
-    over = noted(number_of(item), round={"ended": mirror.stamp(), "denied": count})
-    mirror.store.records.put((over,), (event,), "channels")
+    channel, now = number_of(item), mirror.store.now()
+    mirror.notes.put(channel, **{notes.ENDED: now, notes.TURN: now, notes.CURSOR: 0, notes.DENIED: count})
+    if whole or count:
+        event = NewEvent(item.id, "seen again", detail={"since": told(item).get("began", ""), "not shown": count})
+        over = noted(channel, round={"ended": mirror.stamp(), "denied": count})
+        mirror.store.records.put((over,), (event,), "channels")
 
 
-def saved(mirror: Mirror, item: Item, cursor: int, count: int) -> None:
+def saved(mirror: Mirror, item: Item, cursor: int, count: int, whole: bool) -> None:
     """Where a round stands, for whoever goes on with it, and how many kept messages it was denied so far."""
+    channel, now = number_of(item), mirror.store.now()
+    if not whole:
+        began = mirror.notes.of(channel) if place(mirror, item)[0] else {}
+        fresh = {notes.BEGAN: began.get(notes.BEGAN) or now}
+        mirror.notes.put(channel, **{notes.TURN: now, notes.CURSOR: cursor, notes.DENIED: count}, **fresh)
+        return
     known = told(item)
-    now = {"began": known.get("began") or mirror.stamp(), "cursor": str(cursor), "denied": count}
-    mirror.store.records.put((noted(number_of(item), round=known | now),), (), "channels")
+    facts = {"began": known.get("began") or mirror.stamp(), "cursor": str(cursor), "denied": count}
+    mirror.store.records.put((noted(channel, round=known | facts),), (), "channels")
 
 
-def denied(item: Item, believed: int) -> int:
-    """How many kept messages the last round was denied, unless an operator has spoken since."""
-    known = told(item)
+def denied(mirror: Mirror, item: Item, believed: int) -> int:
+    """How many kept messages the last round, or this one so far, was denied; unless an operator has spoken since."""
+    known, numbers = told(item), mirror.notes.of(number_of(item))
     since = known.get("began") or known.get("ended")
-    return int(known.get("denied", 0)) if since and trust.moment(str(since)) > believed else 0
+    of_item = int(known.get("denied", 0)) if since and trust.moment(str(since)) > believed else 0
+    began = numbers.get(notes.BEGAN) or numbers.get(notes.ENDED, 0)
+    return max(of_item, numbers.get(notes.DENIED, 0) if began > believed else 0)

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
-from custody.channels import work
+from custody.channels import looking, work
 from custody.channels.blobs import Blobs, Changed, Facts, Leased
 from custody.channels.mirror import Mirror, Request, checked, parent_of
 from custody.channels.serving import ChannelConfig, kinds
@@ -209,15 +209,16 @@ def _left(store: Store) -> list[Job]:
 KINDS = frozenset({work.ADD, work.SYNC, work.REVIEW, work.FILES, work.REMOVE})
 
 
-def requests(mirror: Mirror, config: ChannelConfig, shard: Shard | None = None) -> list[Request]:
+def requests(mirror: Mirror, config: ChannelConfig, shard: Shard | None = None, anew: bool = False) -> list[Request]:
     """What the configuration wants mirrored or removed, and where something is new."""
     listed = [*_wanted(mirror, config.mirror, shard or Shard()), *_unwanted(mirror, config.remove)]
-    return listed + work.looked_around(mirror)
+    return listed + looking.around(mirror, anew)
 
 
-def ask_for(mirror: Mirror, config: ChannelConfig, shard: Shard | None = None) -> int:
+def ask_for(mirror: Mirror, config: ChannelConfig, shard: Shard | None = None, anew: bool = False) -> int:
     """The same, as jobs of the engine; answers how many."""
-    jobs = [work.job_of(request) for request in requests(mirror, config, shard)]
+    work.believe_no_clock(mirror)
+    jobs = [work.job_of(request) for request in requests(mirror, config, shard, anew)]
     if jobs:
         mirror.store.queue.submit(jobs, system("run"))
     return len(jobs)

@@ -15,6 +15,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
+from custody.channels import trust
 from custody.channels.blobs import Blobs
 from custody.channels.debts import joined
 from custody.channels.snowflake import HIGHEST, parse
@@ -152,10 +153,11 @@ def written(row: Raw) -> bytes:
 # --- Writing ---
 
 
-def refresh(table: Table, overlay: Table, messages: Iterable[Raw], asked_at: str) -> int:
+def refresh(table: Table, overlay: Table, messages: Iterable[Raw], asked_at: str, latest: str = "") -> int:
     """Note how messages that are kept were shown just now; answers how many rows had something new.
 
-    Both tables are read once, from the first to the last of them; where nothing changed, nothing is written.
+    Both tables are read once, from the first to the last of them; where nothing changed, nothing is written. A row of
+    later than `latest` was written by a clock that was ahead: this sight is put behind it, or it would hide all others.
     """
     shown = {parse(raw["id"]): raw for raw in messages}
     if not shown:
@@ -163,17 +165,22 @@ def refresh(table: Table, overlay: Table, messages: Iterable[Raw], asked_at: str
     first, end = min(shown), max(shown) + 1
     rows = {one.id: one.message for one in overlay.between(first, end) if not one.damaged}
     kept = (one for one in table.between(first, end) if one.id in shown and one.versions)
-    found = [row for one in kept if (row := _noted(one, rows.get(one.id), shown[one.id], asked_at))]
+    found = [row for one in kept if (row := _noted(one, rows.get(one.id), shown[one.id], asked_at, latest))]
     if found:
         overlay.upsert(found)
     return len(found)
 
 
-def _noted(kept: Found, have: Raw | None, shown: Raw, asked_at: str) -> Row | None:
+def _behind(have: Raw | None, asked_at: str, latest: str) -> str:
+    last = str((have or {}).get("seen") or "")
+    return trust.stamp(trust.moment(last) + 1) if latest and last > latest else asked_at
+
+
+def _noted(kept: Found, have: Raw | None, shown: Raw, asked_at: str, latest: str) -> Row | None:
     newest = kept.message
     if core(newest) != core(shown):  # an older sight than what is kept, or one that could not be kept
         return None
-    return row_of(newest, have, shown, asked_at)
+    return row_of(newest, have, shown, _behind(have, asked_at, latest))
 
 
 # --- Reading ---

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -54,6 +55,9 @@ class ChannelConfig:
     private_threads: bool = False
     look_back: int = 2  # pages of the newest that are looked at again after each sync
     round_days: float = 30.0  # after which every message is looked at again; 0: never
+    look_hours: float = 20.0  # after which a channel that says nothing new is looked at again; 0: never
+    round_pages: int = 10  # of its past that are seen again with each such look
+    media_hosts: Sequence[str] = ()  # places besides the service's own from which files are fetched
     deleted: str = "keep"  # what becomes of messages that are gone there: or "tombstone", "honour after N days"
     policies: Mapping[str, str] = field(default_factory=dict)  # the same for a channel or a guild, by its number
     largest_file: int = 100 << 20  # bytes; a larger one is listed as lost, with the reason
@@ -69,9 +73,13 @@ class ChannelConfig:
         Policy.read(self.deleted, "channels.deleted")
         for number, told in self.policies.items():
             Policy.read(str(told), f"channels.policies.{number}")
-        if not 1 <= self.look_back <= 100 or not 0 <= self.round_days <= 3_650:
-            hint = "look_back 1 to 100 pages, round_days 0 to 3,650"
+        looks = 1 <= self.look_back <= 100 and 0 <= self.round_pages <= 1_000
+        if not looks or not 0 <= self.round_days <= 3_650 or not 0 <= self.look_hours <= 8_760:
+            hint = "look_back 1 to 100 pages, round_pages 0 to 1,000, round_days 0 to 3,650, look_hours 0 to 8,760"
             raise BadInput("this cannot be", code="config.value", where="channels", hint=hint)
+        if odd := [one for one in self.media_hosts if not re.fullmatch(r"[A-Za-z0-9.-]+(:[0-9]{1,5})?", str(one))]:
+            hint = "names as they stand in a link, with the port if there is one: files.example.org:8080"
+            raise BadInput(f"{odd[0]!r} is no host", code="config.value", where="channels.media_hosts", hint=hint)
 
 
 def settings_of(config: ChannelConfig) -> Settings:
@@ -107,15 +115,16 @@ def open_mirror(store: Store, config: ChannelConfig, home: Path, slots: Slots | 
     if not token.is_file():
         return None
     own = frozenset({urlsplit(config.api).netloc}) if config.api != API else frozenset()  # it keeps its files itself
+    hosts = MEDIA_HOSTS | own | frozenset(config.media_hosts)
     discord = Discord(
-        token.read_text().strip(), slots=slots or StoreSlots(store), api=config.api, media_hosts=MEDIA_HOSTS | own,
+        token.read_text().strip(), slots=slots or StoreSlots(store), api=config.api, media_hosts=hosts,
         fresh_token=lambda: token.read_text().strip() if token.is_file() else "",
     )  # fmt: skip
     blobs = open_blobs(config, home)
     return Mirror(
         store, discord, blobs, settings_of(config), config.largest_file, private_threads=config.private_threads,
-        look_back=config.look_back,
-        round_days=config.round_days, deleted=config.deleted, policies=config.policies,
+        look_back=config.look_back, round_days=config.round_days, look_hours=config.look_hours,
+        round_pages=config.round_pages, deleted=config.deleted, policies=config.policies,
     )  # fmt: skip
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from custody.channels.limits import LONGEST
 from custody.stores import Store
 
 PER_SECOND = 45  # of the fifty that are allowed, so that a slow clock or a retry does no harm
 SECOND = 1_000_000
+MOST = int((LONGEST + 600) * SECOND)  # how far off a turn may be: the longest pause, and the line behind it
 
 
 class StoreSlots:
@@ -16,9 +18,10 @@ class StoreSlots:
 
     def take(self) -> float:
         """Take the next place; answers in how many seconds it comes up."""
-        rows = self._db.write(lambda tx: tx.run("ch_take_slot", name=self._name, gap=self._gap))
+        rows = self._db.write(lambda tx: tx.run("ch_take_slot", name=self._name, gap=self._gap, most=MOST))
         return max(0.0, float(rows[0][0]) / SECOND)
 
     def pause(self, seconds: float) -> None:
         """Nobody's turn comes before so many seconds have passed."""
-        self._db.write(lambda tx: tx.run("ch_pause", name=self._name, pause=int(seconds * SECOND)))
+        pause = int(min(seconds, LONGEST) * SECOND)
+        self._db.write(lambda tx: tx.run("ch_pause", name=self._name, pause=pause, most=MOST))

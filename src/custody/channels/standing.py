@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from custody.channels import fetching, seen, trust
+from custody.channels import attachments, fetching, seen
 from custody.channels.blobs import Blobs
 from custody.channels.crawl import Coverage
 from custody.channels.debts import DAMAGED, Debts
@@ -19,7 +19,6 @@ from custody.model.item import Item
 from custody.model.job import Filter, Job
 from custody.stores import Store
 
-DAY = 86_400 * 1_000_000  # microseconds
 AGAIN = 75  # what a shell calls a temporary failure
 
 
@@ -36,7 +35,6 @@ def standing_of(store: Store, blobs: Blobs, item: Item, jobs: Iterable[Job] = ()
     """One channel, from its item, its marks and what is asked of it."""
     asked, detail = list(jobs), item.detail
     debts = Debts.read(seen.of(blobs, number_of(item)).mark).open()
-    old = str(detail.get(fetching.SINCE) or "")
     facts = Facts(
         item.detail,
         Coverage.read(Table(blobs, number_of(item), Settings()).mark),
@@ -45,8 +43,9 @@ def standing_of(store: Store, blobs: Blobs, item: Item, jobs: Iterable[Job] = ()
         busy=any(job.ended is None for job in asked),
         owed=sum(debt.why != DAMAGED for debt in debts),
         damaged=sum(debt.why == DAMAGED for debt in debts),
-        wanted=int(detail.get(fetching.LEFT) or 0) if old and store.now() - trust.moment(old) > DAY else 0,
+        wanted=int(detail.get(fetching.LEFT) or 0),
         lost=int(detail.get(fetching.LOST) or 0),
+        foreign=int(detail.get(attachments.FOREIGN) or 0),
         no_intent=bool(item.detail.get("no_intent")),
     )
     return Standing(item, state_of(facts))
@@ -64,6 +63,11 @@ def all_standing(store: Store, blobs: Blobs) -> Iterator[Standing]:
     jobs = jobs_of(store)
     for item in kept(store):
         yield standing_of(store, blobs, item, jobs.get(str(number_of(item)), ()))
+
+
+def told_before(store: Store, blobs: Blobs) -> dict[str, str]:
+    """How each stands as a run begins, for its end."""
+    return {one.item.id: one.state.known_as for one in all_standing(store, blobs)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +95,11 @@ def ending(found: Iterable[Standing], before: Mapping[str, str], finished: bool,
     if open_ or not finished:
         return Ending(AGAIN, (*map(str, open_), "stopped; the next run goes on"))
     aside = [str(one) for one in standings if one.state.word != "whole"]
-    return Ending(0, (*aside, "everything is up to date"))
+    return Ending(0, (*aside, "everything else is up to date" if aside else "everything is up to date"))
 
 
 def _is_wrong(one: Standing, before: Mapping[str, str]) -> bool:
     """What was set aside by an earlier run is known; what this run found is news."""
-    return one.state.alarming or (one.state.word in SET_ASIDE and before.get(one.item.id) != one.state.word)
+    state = one.state
+    told = state.word in SET_ASIDE or (state.word == "files" and state.lost)
+    return state.alarming or bool(told and before.get(one.item.id) != state.known_as)

@@ -10,15 +10,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from custody.channels import trust
+from custody.channels import due, trust
 from custody.channels.crawl import Coverage
+from custody.channels.mirror import ASKED
 
 MINUTE, HOUR = 60 * 1_000_000, 3_600 * 1_000_000
 WORST_FIRST = (
-    "token", "no-intent", "brake", "damaged", "failing", "hidden", "unreadable", "gone", "gaps", "owed", "files",
-    "behind", "whole",
+    "token", "no-intent", "brake", "damaged", "not-added", "failing", "hidden", "unreadable", "gone", "gaps", "owed",
+    "files", "behind", "whole",
 )  # fmt: skip
-ALARMING = frozenset(WORST_FIRST[:6])  # a run that leaves one of these ends with 1
+ALARMING = frozenset(WORST_FIRST[:7])  # a run that leaves one of these ends with 1
 SET_ASIDE = frozenset({"unreadable", "gone"})  # told once as an error, by the run that found it
 PAUSES: Mapping[str, Sequence[int]] = {  # before it is tried again; the last one for ever
     "token": (60 * MINUTE,),
@@ -37,14 +38,16 @@ def trouble(known: Any, what: str, said: str, now: int) -> dict[str, Any]:
     same = known if isinstance(known, Mapping) and known.get("what") == what else {}
     tries = int(same.get("tries", 0)) + 1
     pauses = PAUSES[what]
-    due = now + pauses[min(tries, len(pauses)) - 1]
+    then = now + pauses[min(tries, len(pauses)) - 1]
     since = str(same.get("since") or trust.stamp(now))
-    return {"what": what, "said": said[:300], "since": since, "tries": tries, "next": trust.stamp(due)}
+    return {"what": what, "said": said[:300], "since": since, "tries": tries, "next": trust.stamp(then)}
 
 
 def is_due(known: Any, now: int) -> bool:
     """Is it time to try again what went wrong?"""
-    return isinstance(known, Mapping) and bool(known.get("next")) and trust.moment(str(known["next"])) <= now
+    if not isinstance(known, Mapping) or not known.get("next"):
+        return False
+    return due.has_come(known["next"], now, PAUSES.get(str(known.get("what")), (24 * HOUR,))[-1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +61,9 @@ class Facts:
     busy: bool = False  # something is queued or under way
     owed: int = 0  # parts of it that have to be looked at again
     damaged: int = 0
-    wanted: int = 0  # files that are wanted for more than a day
-    lost: int = 0  # and those that were lost since somebody last looked
+    wanted: int = 0  # files that could not be had yet
+    lost: int = 0  # those that were lost since somebody last looked
+    foreign: int = 0  # and those that are at places where nobody asks
     no_intent: bool = False
 
 
@@ -67,12 +71,18 @@ class Facts:
 class State:
     word: str
     sentence: str
-    lost: bool = False  # of its files only such are lacking as are not to be had: no time mends that
+    lost: int = 0  # files that are lacking and not to be had: no time mends that
+    wanted: int = 0  # and those that may still be had
+
+    @property
+    def known_as(self) -> str:
+        """What an earlier run that left it so has told already."""
+        return f"{self.word} {self.lost}" if self.word == "files" else self.word
 
     @property
     def waits(self) -> bool:
         """Will it be whole by itself, in time?"""
-        return self.word not in ("whole", *SET_ASIDE) and not (self.word == "files" and self.lost)
+        return self.word not in ("whole", *SET_ASIDE) and not (self.word == "files" and not self.wanted)
 
     @property
     def alarming(self) -> bool:
@@ -88,6 +98,7 @@ def state_of(facts: Facts) -> State:
         "no-intent": _if(facts.no_intent, "the bot lacks the message content intent: switch it on in the portal"),
         "brake": _brake(facts),
         "damaged": _if(facts.damaged, _damaged(facts)),
+        "not-added": _not_added(facts, trouble),
         "failing": _failing(facts, trouble),
         "hidden": _troubled(trouble, "hidden", "it shows no messages at all", "may the bot read its history?"),
         "unreadable": _troubled(trouble, "unreadable", "we may not read it", "give the bot back its permission"),
@@ -98,7 +109,7 @@ def state_of(facts: Facts) -> State:
         "behind": _behind(facts, trouble),
     }
     word = next((one for one in WORST_FIRST if sentences.get(one)), "whole")
-    return State(word, sentences.get(word) or "kept up to date", lost=not facts.wanted)
+    return State(word, sentences.get(word) or "kept up to date", facts.lost + facts.foreign, facts.wanted)
 
 
 def _if(condition: object, sentence: str) -> str:
@@ -127,13 +138,36 @@ def _tried(facts: Facts) -> str:
 
 def _files(facts: Facts) -> str:
     """Wanted ones come first: they may still be had."""
+    told, parts = facts.detail, list[str]()
     if facts.wanted:
-        told = facts.detail
-        return (
-            f"{facts.wanted} files of it could not be had since {told.get('files_since')}; "
+        parts.append(
+            f"{_counted(facts.wanted)} of it could not be had since {told.get('files_since')}; "
             f"tried again at {told.get('files_due')}"
         )
-    return _if(facts.lost, f"{facts.lost} files of it are lost: `custody channel verify` lists them")
+    if facts.lost:
+        parts.append(f"{_counted(facts.lost)} of it {'are' if facts.lost > 1 else 'is'} lost")
+    if facts.foreign:
+        named = told.get("files_hosts") or ("elsewhere",)
+        parts.append(
+            f"{_counted(facts.foreign)} of it {'are' if facts.foreign > 1 else 'is'} at places that nobody asks "
+            f"({', '.join(map(str, named))}): `media_hosts` in [channels] names more of them"
+        )
+    listed = "; `custody channel verify` lists them" if facts.lost or facts.foreign else ""
+    return "; ".join(parts) + listed
+
+
+def _counted(count: int) -> str:
+    return f"{count} file{'s' if count > 1 else ''}"
+
+
+def _not_added(facts: Facts, trouble: Trouble) -> str:
+    """Somebody asked for it and the service does not show it: that needs a person, unless it may be soon."""
+    if facts.detail.get("mirrored") != ASKED or not trouble:
+        return ""
+    if trouble["what"] == "failing" and not _failing(facts, trouble):
+        return ""
+    hint = "is the number right, and the bot a member of its server? `custody channel remove` forgets it"
+    return f"it could not be added ({trouble['said']}); tried again at {trouble['next']}; {hint}"
 
 
 def _troubled(trouble: Trouble, what: str, plainly: str, hint: str) -> str:
@@ -163,4 +197,10 @@ def _failing(facts: Facts, trouble: Trouble) -> str:
 def _behind(facts: Facts, trouble: Trouble) -> str:
     if trouble:
         return f"the last try met with {trouble['said']}; tried again at {trouble['next']}"
-    return _if(facts.busy, "something is being fetched") or _if(not facts.detail.get("round"), "it was not synced yet")
+    if facts.busy:
+        return "something is being fetched"
+    if facts.detail.get("round"):
+        return ""
+    if facts.coverage.upto:
+        return "an earlier version fetched it: every message is to be seen again, and the next run does that"
+    return "it was not synced yet"

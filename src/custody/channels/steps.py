@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from custody.channels import attachments, deletions, paying, rounds, states, threads, trust, walk
+from custody.channels import deletions, notes, paying, rounds, threads, trust, walk
 from custody.channels.crawl import Coverage
-from custody.channels.discord import BadToken, Gone, Unreadable
+from custody.channels.discord import RateLimited
 from custody.channels.keeping import Kept, Live
 from custody.channels.mirror import (
     POSTS_ONLY,
@@ -24,34 +24,14 @@ from custody.channels.mirror import (
     noted,
     number_of,
 )
+from custody.channels.refusals import REFUSALS, Hidden, NotMirrored, Unfit, files_wanted, not_added
 from custody.channels.snowflake import HIGHEST, parse
 from custody.channels.table import Table
 from custody.channels.trust import PAGE
-from custody.model.errors import BadInput, CustodyError, LeaseLost, NotFound, Refused, Unavailable, Unsafe
+from custody.model.errors import Unavailable
 from custody.model.event import NewEvent
 from custody.model.item import Item
 
-
-class Hidden(Refused):
-    """The channel shows nothing at all, though we have some of it: the bot may not read its history any more."""
-
-    code = "discord.hidden"
-
-
-class Unfit(Unavailable):
-    """What came, however often it was asked for, cannot be the answer."""
-
-    code = "discord.answer"
-
-
-class NotMirrored(Refused):
-    """The channel was removed, or never added."""
-
-    code = "channel.not-mirrored"
-
-
-TROUBLES: dict[type[CustodyError], str] = {Unreadable: "unreadable", Gone: "gone", Hidden: "hidden", BadToken: "token"}
-REFUSALS = (Refused, BadInput, NotFound, Unsafe)  # what a service says that no second question would change at once
 FORWARD, GAPS, BACK, AGAIN, OWED = range(5)  # what a sync does, one after the other
 ROUND_PAGES = 20  # of a round through the whole channel, before what is new has its turn again
 MANY = 10  # kept messages denied by one page: that is written down before anything else is done
@@ -76,6 +56,7 @@ class Progress:
     cursor: int = 0  # where the round stands
     denied: int = 0  # kept messages that it was denied so far
     fresh: int = 0  # nothing of it was kept when this began
+    whole: int = 0  # the round goes on to its end; else some pages of it have their turn
 
     def counted(self) -> dict[str, int]:
         """As a letter or a workflow carries it."""
@@ -100,9 +81,13 @@ def add(mirror: Mirror, channel: int, newest_first: bool = False) -> Told:
         return Told({"known": True, "name": known.detail.get("title", "")})
     try:
         item = described(mirror.discord.channel(channel))
-    except (Gone, Unreadable) as refusal:
-        return Told({"reason": refusal.message}, failed=refusal.code)
+    except RateLimited:
+        raise
+    except (*REFUSALS, Unavailable) as refusal:
+        return not_added(mirror, channel, known, refusal)
     name = str(item.detail["title"])
+    if known and known.detail.get("trouble"):
+        item = replace(item, detail={**item.detail, "trouble": {}})
     event = NewEvent(item.id, "added", detail={"name": name})
     return Told({"name": name}, (item,), (event,), (Request("sync", channel, newest_first=newest_first),))
 
@@ -164,9 +149,10 @@ def _back(mirror: Mirror, item: Item, live: Live, kept: Kept, progress: Progress
     progress = replace(progress, erased=progress.erased + settled.erased)
     if kept.coverage != known and progress.turns < MOST_TURNS:
         return replace(progress, phase=FORWARD, below=HIGHEST + 1, turns=progress.turns + 1)
-    if not progress.fresh and rounds.is_due(mirror, item, known):
-        cursor, denied = rounds.place(item)
-        return replace(progress, phase=AGAIN, round=0, cursor=cursor, denied=denied)
+    whole = rounds.is_due(mirror, item, known)
+    if not progress.fresh and (whole or rounds.has_a_turn(mirror, item, known)):
+        cursor, denied = rounds.place(mirror, item)
+        return replace(progress, phase=AGAIN, round=0, cursor=cursor, denied=denied, whole=int(whole))
     return replace(progress, phase=OWED, cursor=0)
 
 
@@ -176,16 +162,22 @@ def _again(mirror: Mirror, item: Item, live: Live, kept: Kept, progress: Progres
     there = rounds.step(live, kept, progress.cursor, found)
     progress = replace(progress, denied=progress.denied + len(found.denied))
     walk.closer(live, kept, found, most=PAGE)
+    if found.suspects:
+        found.suspects |= {int(one) for one in item.detail.get("doubted", ())}
+        _doubted(mirror, item, kept, found)
     if there == rounds.OVER:
-        rounds.ended(mirror, item, progress.denied)
+        rounds.ended(mirror, item, progress.denied, whole=bool(progress.whole))
         return replace(progress, phase=OWED, cursor=0)
-    stuck, often = there == progress.cursor, progress.round + 1 >= ROUND_PAGES
+    most = ROUND_PAGES if progress.whole else mirror.round_pages
+    stuck, often = there == progress.cursor, progress.round + 1 >= most
     if stuck or often or len(found.denied) > MANY:
-        rounds.saved(mirror, item, there, progress.denied)
+        rounds.saved(mirror, item, there, progress.denied, whole=bool(progress.whole))
     if stuck:  # the service does not say what comes next: another sync will ask
         return replace(progress, done=True)
+    if often and not progress.whole:  # it had its turn
+        return replace(progress, phase=OWED, cursor=0)
     if often:
-        return replace(progress, phase=FORWARD, below=HIGHEST + 1, turns=0)
+        return replace(progress, phase=FORWARD, below=HIGHEST + 1, turns=0, round=0)
     return replace(progress, round=progress.round + 1, cursor=there)
 
 
@@ -244,10 +236,13 @@ def ended(mirror: Mirror, channel: int, table: Table, progress: Progress) -> Tol
         **found.detail,
     }
     facts = {"archived": bool((about.get("thread_metadata") or {}).get("archived")), "mirrored": "yes"}
-    facts |= {"round": {"ended": mirror.stamp()}} if progress.fresh or not rounds.told(item) else {}
+    first = bool(progress.fresh) or not rounds.told(item)  # the crawl that fetched all of it was a round
+    facts |= {"round": {"ended": mirror.stamp()}} if first else {}
     last = about.get("last_message_id")
     facts |= {"hint": str(last)} if coverage.behind(last) else {}  # it names one that nobody shows: no news
     facts |= {"trouble": {}} if item.detail.get("trouble") else {}
+    now = mirror.store.now()
+    mirror.notes.put(channel, **{notes.LOOKED: now}, **({notes.TURN: now} if first else {}))
     changed = {name: value for name, value in facts.items() if (item.detail.get(name) or False) != value}
     items, events = [*found.items], [*found.events]
     if changed:
@@ -256,7 +251,7 @@ def ended(mirror: Mirror, channel: int, table: Table, progress: Progress) -> Tol
         events.append(NewEvent(item.id, "readable again"))
     if progress.added or progress.edited or progress.marked or progress.erased or found.events:
         events.append(NewEvent(item.id, "synced", detail=told))
-    return Told(told, tuple(items), tuple(events), (*found.requests, *_files_wanted(mirror, channel)))
+    return Told(told, tuple(items), tuple(events), (*found.requests, *files_wanted(mirror, channel)))
 
 
 def still_mirrored(mirror: Mirror, channel: int) -> Item:
@@ -264,30 +259,6 @@ def still_mirrored(mirror: Mirror, channel: int) -> Item:
     if item is None or item.detail.get("mirrored") in ("removing", "removed"):
         raise NotMirrored("it is not mirrored", where=item_id(channel), hint="`custody channel add` it")
     return item
-
-
-def set_aside(mirror: Mirror, channel: int, refusal: CustodyError) -> Told:
-    """What a service refuses, or answers wrongly, is written down with the time of the next try. What we have stays."""
-    if isinstance(refusal, LeaseLost):
-        raise refusal
-    item, told = mirror.item(channel), {"why": str(refusal)}
-    if item is None or isinstance(refusal, NotMirrored):
-        return Told(told)
-    what = next((word for kind, word in TROUBLES.items() if isinstance(refusal, kind)), "failing")
-    known = item.detail.get("trouble")
-    trouble = states.trouble(known, what, str(refusal), mirror.store.now())
-    aside = {"mirrored": what} if what in ("unreadable", "gone", "hidden") else {}
-    news = trouble["tries"] == 1 or (aside and item.detail.get("mirrored") != what)
-    event = NewEvent(item.id, what, "failure", detail=told)
-    # What was named until now is fetched all the same: its links do not last.
-    wanted = _files_wanted(mirror, channel) if aside and news else ()
-    return Told(told, (noted(channel, trouble=trouble, **aside),), (event,) if news else (), wanted)
-
-
-def stumbled(mirror: Mirror, channel: int, trouble: Unavailable) -> None:
-    """Write down that the service is out of order, for those who ask how a channel stands; it is tried again soon."""
-    told = set_aside(mirror, channel, trouble)
-    mirror.store.records.put(told.items, told.events, "channels")
 
 
 # --- One message ---
@@ -303,7 +274,7 @@ def review(mirror: Mirror, channel: int, message: int) -> Told:
         kept.shown(raw, at)
         _note(mirror, item, kept)
         event = NewEvent(item.id, "message reviewed", detail={"message": str(message)})
-        return Told({"gone": False}, events=(event,), requests=_files_wanted(mirror, channel))
+        return Told({"gone": False}, events=(event,), requests=files_wanted(mirror, channel))
     found = walk.back(live, kept, 1)
     found.suspects = {message} if message in kept.kept(message - 1, message + 1) else set()
     walk.closer(live, kept, found)
@@ -313,8 +284,3 @@ def review(mirror: Mirror, channel: int, message: int) -> Told:
     gone = doubt.confirmed() is not None or bool(kept.erased([message]))
     told = {"message": str(message), "answer": answer or "none", "gone there": gone, "erased here": settled.erased}
     return Told({"gone": gone}, events=(NewEvent(item.id, "message not shown", detail=told),))
-
-
-def _files_wanted(mirror: Mirror, channel: int) -> tuple[Request, ...]:
-    """Files are a job of their own: no message waits for one."""
-    return (Request("files", channel),) if attachments.anything_wanted(mirror, channel) else ()

@@ -32,11 +32,12 @@ from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError
 from temporalio.worker import Worker
 
-from custody.channels import fetching, removing, steps, work
+from custody.channels import fetching, looking, refusals, removing, steps, work
 from custody.channels.discord import RateLimited
 from custody.channels.mirror import Mirror, Request, Told, checked, item_id
+from custody.channels.refusals import REFUSALS
 from custody.channels.serving import ChannelConfig
-from custody.channels.steps import REFUSALS, Progress
+from custody.channels.steps import Progress
 from custody.channels.temporal_flows import (
     HEARTBEAT,
     PAGES_PER_RUN,
@@ -132,7 +133,7 @@ class Activities:
     @activity.defn(no_thread_cancel_exception=True)
     def look_around(self) -> list[Ask]:
         with _beating(self._pace.heartbeat), _retries():
-            return [ask_of(request) for request in work.looked_around(self._mirror)]
+            return [ask_of(request) for request in looking.around(self._mirror)]
 
     @activity.defn(no_thread_cancel_exception=True)
     def tiers(self) -> int:
@@ -155,11 +156,11 @@ def _sync(mirror: Mirror, channel: int, asked: Asked, counted: dict[str, int]) -
         if progress.done:
             return _told(mirror, steps.ended(mirror, channel, table, progress))
     except REFUSALS as refusal:
-        return _told(mirror, steps.set_aside(mirror, channel, refusal))
+        return _told(mirror, refusals.set_aside(mirror, channel, refusal))
     except RateLimited:
         raise
     except Unavailable as trouble:
-        steps.stumbled(mirror, channel, trouble)
+        refusals.stumbled(mirror, channel, trouble)
         raise
     return Answer(False, progress.counted())
 
@@ -169,13 +170,13 @@ def _review(mirror: Mirror, channel: int, asked: Asked, _: dict[str, int]) -> An
     try:
         return _told(mirror, steps.review(mirror, channel, message))
     except REFUSALS as refusal:
-        return _told(mirror, steps.set_aside(mirror, channel, refusal))
+        return _told(mirror, refusals.set_aside(mirror, channel, refusal))
 
 
 def _files(mirror: Mirror, channel: int, asked: Asked, counted: dict[str, int]) -> Answer:
     try:
         steps.still_mirrored(mirror, channel)
-    except steps.NotMirrored:
+    except refusals.NotMirrored:
         return Answer(True)
     done, told = fetching.batch(mirror, channel)
     return replace(_told(mirror, told), done=done, progress={} if done else {"pages": counted.get("pages", 0) + 1})
@@ -189,7 +190,7 @@ def _remove(mirror: Mirror, channel: int, asked: Asked, counted: dict[str, int])
         return replace(_told(mirror, removing.begin_removal(mirror, channel)), done=False, progress={"pages": 1})
     if removing.remove_page(mirror, channel):
         return Answer(False, {"pages": counted["pages"] + 1})
-    return _told(mirror, removing.removed(channel, asked.why))
+    return _told(mirror, removing.removed(mirror, channel, asked.why))
 
 
 STEPS: dict[str, Callable[[Mirror, int, Asked, dict[str, int]], Answer]] = {

@@ -54,7 +54,7 @@ def is_due(mirror: Mirror, item: Item) -> bool:
         return False
     looked = mirror.looked.get(number_of(item))
     often = OFTEN if item.detail.get("kind") in POSTS_ONLY else RARELY
-    return looked is None or mirror.now() - looked >= often
+    return looked is None or not timedelta() <= mirror.now() - looked < often
 
 
 def remember(mirror: Mirror, channel: int, messages: Iterable[Mapping[str, Any]]) -> None:

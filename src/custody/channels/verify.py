@@ -27,7 +27,7 @@ LIVE = frozenset(
     {"live.edited", "live.deleted", "live.erased", "live.bad"}
 )  # the channel moved on: a sync or a review brings it in
 UNREADABLE = frozenset({"index.missing", "child.missing", "index.order"})  # mend it first, then look again
-HARMLESS = LIVE | {"orphan", "gap", "file.lost", "file.wanted"}
+HARMLESS = LIVE | {"orphan", "gap", "file.lost", "file.wanted", "file.refused"}
 
 CODES = {
     "coverage.beyond": "a message is newer than the archive says it has fetched",
@@ -35,6 +35,7 @@ CODES = {
     "file.damaged": "a file does not have the digest it is kept under",
     "file.lost": "a file that a message names is not to be had",
     "file.wanted": "a file that a message names has not been fetched yet",
+    "file.refused": "a file that a message names is at a place where nobody asks",
     "gap": "a part that is known not to have been fetched yet",
     "live.missing": "the channel has a message that the archive should have and has not",
     "live.edited": "the channel has a newer version",

@@ -7,15 +7,15 @@ What is done is in `steps`, a page at a time; here it becomes jobs and their out
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
-from custody.channels import fetching, owing, paying, removing, rounds, states, steps, threads, tiering, trust
-from custody.channels.crawl import Coverage
-from custody.channels.discord import BadToken, Gone, RateLimited, Unreadable
+from custody.channels import fetching, looking, refusals, removing, steps, tiering
+from custody.channels.discord import RateLimited
+from custody.channels.limits import LONGEST
 from custody.channels.makers import ADD, FILES, MAKER_OF, REMOVE, REVIEW, SYNC
 from custody.channels.mirror import (
     CHANNEL,
-    POSTS_ONLY,
     Mirror,
     Request,
     Told,
@@ -24,14 +24,13 @@ from custody.channels.mirror import (
     kept,
     mirrored,
     number_of,
-    parent_of,
 )
+from custody.channels.refusals import REFUSALS
 from custody.channels.snowflake import parse
-from custody.channels.steps import REFUSALS, Progress
+from custody.channels.steps import Progress
 from custody.engine.work import Work
 from custody.model.acting import system
-from custody.model.errors import Unavailable
-from custody.model.item import Item
+from custody.model.errors import Refused, Unavailable
 from custody.model.job import Filter, NewJob
 from custody.model.outcome import Failed, Outcome, Passed, Wait
 
@@ -42,7 +41,7 @@ __all__ = [
     "tiers", "watch",
 ]  # fmt: skip
 
-TOKEN_SECONDS = 60.0  # before it is looked whether there is another token
+LATEST = int((LONGEST + 600) * 1_000_000)  # microseconds: no job of a channel is ever due later than this
 BUSY_SECONDS = 0.5  # before a removal looks again whether somebody still writes
 
 
@@ -98,10 +97,11 @@ def channel_of(work: Work) -> int:
 
 
 def add(work: Work, mirror: Mirror) -> Outcome:
+    """Make the channel known. What a service refuses is written down on its item, and the job is over."""
     try:
         return _passed(steps.add(mirror, channel_of(work), bool(work.facts.get("newest_first"))))
-    except BadToken as refusal:
-        return Wait(TOKEN_SECONDS, str(refusal))
+    except RateLimited as limit:
+        return _wait(limit)
 
 
 def sync(work: Work, mirror: Mirror) -> Outcome:
@@ -119,13 +119,13 @@ def sync(work: Work, mirror: Mirror) -> Outcome:
             progress = steps.page(mirror, channel, table, progress)
         return _passed(steps.ended(mirror, channel, table, progress))
     except REFUSALS as refusal:
-        return _passed(steps.set_aside(mirror, channel, refusal))
+        return _passed(refusals.set_aside(mirror, channel, refusal))
     except RateLimited as limit:
         return _wait(limit)
     except Unavailable as trouble:
         if trouble.code == "table.damaged":  # no second try helps before somebody mends it
-            return _passed(steps.set_aside(mirror, channel, trouble))
-        steps.stumbled(mirror, channel, trouble)
+            return _passed(refusals.set_aside(mirror, channel, trouble))
+        refusals.stumbled(mirror, channel, trouble)
         raise
 
 
@@ -134,7 +134,7 @@ def review(work: Work, mirror: Mirror) -> Outcome:
     try:
         return _passed(steps.review(mirror, channel, message))
     except REFUSALS as refusal:
-        return _passed(steps.set_aside(mirror, channel, refusal))
+        return _passed(refusals.set_aside(mirror, channel, refusal))
     except RateLimited as limit:
         return _wait(limit)
 
@@ -151,7 +151,7 @@ def files(work: Work, mirror: Mirror) -> Outcome:
             mirror.store.records.put(told.items, told.events, work.claim.holder)
             if work.stopped:
                 return Wait(0, "stopped between two files; the next worker goes on")
-    except steps.NotMirrored as refusal:
+    except refusals.NotMirrored as refusal:
         return _passed(Told({"why": str(refusal)}))
     except RateLimited as limit:
         return _wait(limit)
@@ -169,7 +169,7 @@ def remove(work: Work, mirror: Mirror) -> Outcome:
     while removing.remove_page(mirror, channel):
         if work.stopped:
             return Wait(0, "stopped between two pages; the next worker goes on")
-    told = removing.removed(channel, str(work.facts.get("why", "")))
+    told = removing.removed(mirror, channel, str(work.facts.get("why", "")))
     then = [job_of(request) for request in begun.requests]
     return Passed(items=told.items, events=told.events, then=then, forget=True)
 
@@ -196,99 +196,24 @@ def _wait(limit: RateLimited) -> Wait:
 
 def watch(mirror: Mirror) -> int:
     """Where something may be new, a sync is due. What a channel says of its last message is only a hint."""
-    requests = looked_around(mirror)
+    believe_no_clock(mirror)
+    requests = looking.around(mirror)
     if requests:
         mirror.store.queue.submit([job_of(request) for request in requests], system("watch"))
     return len(requests)
 
 
-def looked_around(mirror: Mirror) -> list[Request]:
-    """One question per channel; one per guild for all its threads."""
-    due, guilds = fetching.due(mirror), dict[int, set[int]]()
-    try:
-        for item in kept(mirror.store):
-            if request := _due_anyway(mirror, item):
-                due.append(request)
-            elif item.detail.get("mirrored") != "yes":
-                continue
-            active = guilds.setdefault(parse(str(item.detail.get("guild") or 0)), set())
-            if not parent_of(item):
-                due += [] if request else _looked_at(mirror, item)
-            elif not item.detail.get("archived"):
-                active.add(number_of(item))
-        listed = [one for guild, known in guilds.items() if guild for one in _threads_of(mirror, guild, known)]
-    except BadToken as refusal:
-        _refused(mirror, refusal)
-        return []
-    return due + listed
-
-
-DUE_BY_ITEM = {
-    "look_again": "some messages were not shown",
-    "erase_at": "some are to be erased",
-    paying.OWED_AT: "something is owed",
-}
-
-
-def _due_anyway(mirror: Mirror, item: Item) -> Request | None:
-    """Whatever the channel says of itself: a second try, a second witness, or its round is due."""
-    now, channel, trouble = mirror.store.now(), number_of(item), item.detail.get("trouble") or {}
-    if trouble:
-        if trouble.get("what") == "token" and not mirror.discord.dead:
-            return Request("sync", channel, why="there is another token")
-        due = states.is_due(trouble, now)
-        return Request("sync", channel, why=f"tried again: {trouble.get('what')}") if due else None
-    if item.detail.get("mirrored") != "yes" or item.detail.get("kind") in POSTS_ONLY:
-        return None
-    for name, why in DUE_BY_ITEM.items():
-        if (then := item.detail.get(name)) and trust.moment(str(then)) <= now:
-            return Request("sync", channel, why=why)
-    if item.detail.get(owing.NO_INTENT) and owing.sees_content(mirror):
-        return Request("sync", channel, why="its content may be seen now")
-    if rounds.is_due(mirror, item, Coverage.read(mirror.table(channel).mark)):
-        return Request("sync", channel, why="every message is to be seen again")
-    return None
-
-
-def _refused(mirror: Mirror, refusal: BadToken) -> None:
-    """The token is everybody's: all that is mirrored waits for another."""
-    for item in mirrored(mirror.store):
-        if (item.detail.get("trouble") or {}).get("what") != "token":
-            told = steps.set_aside(mirror, number_of(item), refusal)
-            mirror.store.records.put(told.items, told.events, "watch")
-
-
-def _looked_at(mirror: Mirror, item: Item) -> list[Request]:
-    channel = number_of(item)
-    try:
-        about = mirror.discord.channel(channel)
-    except (Gone, Unreadable):
-        return [Request("sync", channel, why="it cannot be seen any more")]
-    found = list[Request]()
-    if threads.is_due(mirror, item) or threads.hinted(mirror, about):
-        told = threads.look(mirror, item, about, active=False)  # the guild's list is asked for once, for all
-        if told.items or told.events:
-            mirror.store.records.put(told.items, told.events, "watch")
-        found = [*told.requests]
-    if about.get("type") in POSTS_ONLY:  # its last message is a thread
-        return found
-    last = about.get("last_message_id")
-    news = Coverage.read(mirror.table(channel).mark).behind(last) and str(last) != item.detail.get("hint")
-    return [*found, Request("sync", channel, why="it says it has something new")] if news else found
-
-
-def _threads_of(mirror: Mirror, guild: int, known: set[int]) -> list[Request]:
-    """Threads with something new, those that are new, and those that went out of sight: archived, or deleted."""
-    try:
-        active = mirror.discord.active_threads(guild)
-    except (Gone, Unreadable):
-        return []
-    parents = {number_of(item) for item in mirrored(mirror.store)}
-    told = threads.news(mirror, [one for one in active if one.get("parent_id") and parse(one["parent_id"]) in parents])
-    if told.items or told.events:
-        mirror.store.records.put(told.items, told.events, "watch")
-    vanished = known - {parse(thread["id"]) for thread in active}
-    return [*told.requests, *(Request("sync", one, why="it is no longer active") for one in sorted(vanished))]
+def believe_no_clock(mirror: Mirror) -> None:
+    """Ask anew for what waits longer than anything of ours ever does: its time was set by a clock that was ahead."""
+    latest = mirror.store.now() + LATEST
+    jobs = [job for job in mirror.store.queue.every(Filter(kind="channel/*")) if job.kind in MAKER_OF]
+    for job in jobs:
+        if job.ended is not None or job.holder or job.due is None or job.due <= latest:
+            continue
+        with suppress(Refused):  # somebody works on it just now
+            mirror.store.queue.delete(job.id, "watch", "a clock was ahead when its time was set")
+            again = NewJob(job.kind, dict(job.payload), key=job.key, lane=job.lane, facts=dict(job.facts))
+            mirror.store.queue.submit_one(MAKER_OF[job.kind].checked(again), system("watch"))
 
 
 # --- Every day ---

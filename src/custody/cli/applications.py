@@ -20,6 +20,7 @@ from custody.web.setters import Setters
 
 if TYPE_CHECKING:
     from custody.channels.asking import Asking
+    from custody.channels.metrics import Numbers
     from custody.channels.reader import Reader
     from custody.cli.config import Config
     from custody.history.keeping import Keeping
@@ -124,6 +125,17 @@ def readers_of(store: Store, found: Config | None) -> Callable[[int], Reader] | 
 
     config, blobs = found.channels, open_blobs(found.channels, found.home)
     return readers(store, blobs, settings_of(config), config)
+
+
+def channel_numbers(store: Store, found: Config | None) -> Callable[[], Numbers] | None:
+    """How the channels stand, for metrics; none where nothing is configured."""
+    if found is None:
+        return None
+    from custody.channels.metrics import kept_for_a_while, numbers
+    from custody.channels.serving import open_blobs
+
+    config, home = found.channels, found.home
+    return kept_for_a_while(lambda: numbers(store, open_blobs(config, home)))
 
 
 def asking_of(store: Store, found: Config | None) -> Asking | None:

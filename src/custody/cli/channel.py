@@ -230,8 +230,8 @@ def verify(
         overlay = seen.of(blobs, parse(channel), settings.channels.capacity)
         if found.damaged is not None:
             paying.recounted(overlay, found.damaged, trust.stamp(handle.now()))
-            if item.detail.get(fetching.LOST):
-                handle.records.put((noted(parse(channel), **{fetching.LOST: 0}),), (), running.me())
+            if any(item.detail.get(name) for name in fetching.LOOKED_AT):
+                handle.records.put((noted(parse(channel), **fetching.LOOKED_AT),), (), running.me())
         told = {"mended": mended} if mend else {}
         told |= {"messages": found.messages, "files": found.files, "compared": found.sampled}
         outcome: Outcome = "success" if found.sound else "failure"

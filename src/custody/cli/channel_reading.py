@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json as jsons
+import sys
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from custody.channels import paying, seen, trust
-from custody.channels.mirror import checked
+from custody.channels.mirror import POSTS_ONLY, checked, threads_under
+from custody.channels.plain import plainly
 from custody.channels.reader import Leaving, Shown
 from custody.channels.seen import written
 from custody.channels.snowflake import HIGHEST, at
@@ -49,7 +52,7 @@ def _line(one: Shown) -> str:
     if one.damaged or not one.versions:
         return jsons.dumps({"id": str(one.id), "damaged" if one.damaged else "deleted": True})
     besides = one.besides
-    return (written({**one.message, "custody": besides}) if besides else one.versions[-1]).decode()
+    return _escaped((written({**one.message, "custody": besides}) if besides else one.versions[-1]).decode())
 
 
 def _tell(found: Shown) -> None:
@@ -61,13 +64,35 @@ def _tell(found: Shown) -> None:
         print("damaged here: `custody channel verify --mend` fetches it again")
         raise typer.Exit(1)
     for line in found.versions:
-        print(jsons.dumps(jsons.loads(line), ensure_ascii=False, indent=1))
+        print(_readable(jsons.loads(line)))
     if found.versions and found.message != found.newest:
         print(f"as it was last seen, {found.besides.get('seen', '')}")
-        print(jsons.dumps(found.message, ensure_ascii=False, indent=1))
+        print(_readable(found.message))
     if was := found.besides.get("was"):
         print("no longer shown")
-        print(jsons.dumps(was, ensure_ascii=False, indent=1))
+        print(_readable(was))
+
+
+def _readable(told: Mapping[str, Any]) -> str:
+    """As JSON for people: what would deceive or break a terminal is escaped, and so can be read back."""
+    return _escaped(jsons.dumps(told, ensure_ascii=False, indent=1))
+
+
+def _escaped(text: str) -> str:
+    """JSON that says the same in signs that the output can write."""
+    any_ = (sys.stdout.encoding or "utf-8").lower().replace("-", "") == "utf8"
+    good = text.isascii() or any_
+    if good and all(plainly(line) == line for line in text.split("\n")):
+        return text
+    return "".join(sign if _is_fine(sign, any_) else _escape(sign) for sign in text)
+
+
+def _is_fine(sign: str, any_: bool) -> bool:
+    return sign == "\n" or (plainly(sign) == sign if any_ else sign.isascii() and sign.isprintable())
+
+
+def _escape(sign: str) -> str:
+    return f"\\u{ord(sign):04x}" if ord(sign) < 0x10000 else jsons.dumps(sign)[1:-1]
 
 
 def export(
@@ -97,17 +122,23 @@ def export(
     number, leaving = checked(channel), Leaving(without_deleted)
     with opened(config, store) as (handle, settings):
         blobs = blobs_of(settings)
-        item = None if with_hidden else _item(handle, number)
-        messages = leaving.through(reader(settings, number, blobs, item).between())
+        item, under = _item(handle, number), threads_under(handle, number)
+        messages = leaving.through(reader(settings, number, blobs, None if with_hidden else item).between())
+        detail = item.detail if item else {}
+        name = str(detail.get("title") or number)
         if jsonl:
             count = write_jsonl(messages, target)
         elif sqlite:
-            count = write_sqlite(messages, target, number, channel)
+            about = {one: detail[one] for one in ("guild", "kind", "parent", "archived") if detail.get(one) is not None}
+            count = write_sqlite(messages, target, number, name, jsons.dumps(about))
         else:
-            count = write_pages(blobs, messages, target, number, leaving)
+            count = write_pages(blobs, messages, target, number, leaving, title=name)
         if leaving.damaged:
             paying.note(seen.of(blobs, number, settings.channels.capacity), leaving.damaged, trust.stamp(handle.now()))
     print(f"{count} messages in {target}")
+    if under:
+        what = "posts" if detail.get("kind") in POSTS_ONLY else "threads"
+        print(f"its {len(under)} {what} are channels of their own, to be exported one by one: `custody channel list`")
     if leaving.out:
         print(f"{len(leaving.out)} that were deleted there are kept and not in it")
     if damaged := leaving.damaged:

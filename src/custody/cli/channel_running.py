@@ -14,11 +14,11 @@ import typer
 
 from custody.channels import runs, work
 from custody.channels.blobs import Blobs
-from custody.channels.mirror import Mirror
+from custody.channels.mirror import Mirror, kept, number_of
 from custody.channels.runs import Shard, Stop
 from custody.channels.serving import WATCH_SECONDS, daily, open_blobs, open_mirror
 from custody.channels.shared import StoreSlots
-from custody.channels.standing import all_standing, ending, jobs_of
+from custody.channels.standing import all_standing, ending, jobs_of, told_before
 from custody.cli.config import Config
 from custody.cli.configured import ConfigFile, StoreUrl, opened
 from custody.cli.stopping import stop_on_signals
@@ -63,18 +63,18 @@ def run(
         def work_on() -> bool:
             if found.channels.queues == "azure":
                 return _post(mirror, found, deadline, until_idle, stop, lease)
-            runs.ask_for(mirror, found.channels)
+            runs.ask_for(mirror, found.channels, anew=until_idle)
             return runs.run_until_idle(mirror, deadline, settings, tell, stop)
 
         chore = daily(mirror)
         chores = Chores(handle, (chore,), handle.new_move(), tell)
         if until_idle:
-            before = {one.item.id: one.state.word for one in all_standing(handle, mirror.blobs)}
+            before = told_before(handle, mirror.blobs)
             finished = _lived_through(work_on)
             if finished:
                 chores.run(chore)
             _end(handle, mirror.blobs, before, finished)
-        _run_on(work_on, lambda: chores.run(chore), chore.every, deadline, stop)
+        _run_on(_telling(handle, work_on), lambda: chores.run(chore), chore.every, deadline, stop)
 
 
 def _run_on(
@@ -88,6 +88,24 @@ def _run_on(
             chore()
             due = time.monotonic() + every
         stop.wait(min(PAUSE_SECONDS, deadline - time.monotonic()))
+
+
+def _telling(store: Store, work_on: Callable[[], bool]) -> Callable[[], bool]:
+    """Say each trouble of a channel once: who runs for ever has no end at which it would be told."""
+    told = set[tuple[str, str]]()
+
+    def working() -> bool:
+        finished = work_on()
+        for item in kept(store):
+            trouble = item.detail.get("trouble") or {}
+            if trouble and (item.id, str(trouble.get("since"))) not in told:
+                told.add((item.id, str(trouble.get("since"))))
+                print(
+                    f"custody: {item.detail.get('title')} ({number_of(item)}): {trouble.get('said')}", file=sys.stderr
+                )
+        return finished
+
+    return working
 
 
 def _end(store: Store, blobs: Blobs, before: Mapping[str, str], finished: bool) -> None:
@@ -143,15 +161,16 @@ def _run_shard(shard: Shard, config: Path | None, deadline: float, settings: Set
             nonlocal before
             mirror = _mirror(store, found, shard)
             if before is None:
-                before = {one.item.id: one.state.word for one in all_standing(store, blobs)}
-                runs.ask_for(mirror, found.channels, shard)
+                before = told_before(store, blobs)
+                runs.ask_for(mirror, found.channels, shard, anew=True)
             finished = runs.run_until_idle(mirror, until, settings, tell, stop)
             if finished:
                 work.daily(mirror)
             return finished or stop.asked
 
         with runs.state_of(blobs, shard, file) as state:
-            finished = runs.run_shard(state, deadline, lambda: open_store(f"sqlite:///{file}"), work_on)
+            opening: Callable[[], Store] = lambda: open_store(f"sqlite:///{file}")  # noqa: E731
+            finished = _lived_through(lambda: runs.run_shard(state, deadline, opening, work_on))
             print(f"shard {shard}: the state is kept in {shard.blob}")
             with open_store(f"sqlite:///{file}") as store:
                 _end(store, blobs, before or {}, finished and not stop.asked)
@@ -176,7 +195,7 @@ def _post(mirror: Mirror, found: Config, deadline: float, until_idle: bool, stop
     while True:
         # Letters on their way may be about what is new: it is not asked for twice, but looked for again after them.
         busy = queues.waiting()["add-messages"] > 0
-        for request in runs.requests(mirror, found.channels):
+        for request in runs.requests(mirror, found.channels, anew=until_idle):
             if request.what != "sync" or not busy:
                 queues.send(request)
         end = deadline if until_idle else min(deadline, time.monotonic() + WATCH_SECONDS)

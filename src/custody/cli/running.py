@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import errno
 import getpass
+import io
 import json
 import os
 import re
 import sys
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
@@ -44,6 +45,7 @@ def _several_verbs() -> None:
 
 def run(app: typer.Typer, arguments: list[str]) -> NoReturn:
     """Run `app`, tell errors in words, and end the process."""
+    _write_anything()
     try:
         with _store_of_configuration(arguments):
             app(arguments[1:], prog_name=f"custody {arguments[0]}")
@@ -61,6 +63,14 @@ def run(app: typer.Typer, arguments: list[str]) -> NoReturn:
     except KeyboardInterrupt:
         sys.exit(130)
     sys.exit(0)
+
+
+def _write_anything() -> None:
+    """What others have named may hold half a character, or signs that a terminal cannot write: escaped, not refused."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError):  # a stream that wants to know its place, and has none
+            if isinstance(stream, io.TextIOWrapper):
+                stream.reconfigure(errors="backslashreplace")
 
 
 ABOUT = {
@@ -204,11 +214,13 @@ def _cell(value: Any) -> str:
 
 
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_MORE = re.compile(r"[\u2028-\u202e\u2066-\u2069\ud800-\udfff]")  # breaks, signs that turn a line round, halves
 
 
 def harmless(text: str) -> str:
     """What strangers wrote must not type, rename or recolour anything on the terminal where it is read."""
-    return _CONTROLS.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
+    escaped = _CONTROLS.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
+    return escaped if escaped.isascii() else _MORE.sub(lambda found: f"\\u{ord(found[0]):04x}", escaped)
 
 
 def tell_reason(what: str, reason: Reason, now: int) -> None:

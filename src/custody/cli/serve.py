@@ -35,7 +35,7 @@ def serve(
     store: Annotated[str, typer.Option(envvar="CUSTODY_STORE", help="instead of the configuration's store")] = "",
 ) -> None:
     """Serve until SIGTERM or Ctrl-C; work under way finishes or is given back."""
-    from custody.cli.applications import asking_of, keeping_of, machines, readers_of, serving, shop_of
+    from custody.cli.applications import asking_of, channel_numbers, keeping_of, machines, readers_of, serving, shop_of
     from custody.cli.config import find
     from custody.cli.opening import PATIENCE, open_store
     from custody.cli.storage import open_roots
@@ -65,6 +65,7 @@ def serve(
             login=open_issuer(found.login, found.home) if found else None,
             open_kinds=found.access.open_kinds if found else (),
         )  # fmt: skip
+        telling.channels = channel_numbers(opened, found)
         site = build_app(opened, options)
         server = Server(site, host, port).start()
         stopping = threading.Event()

@@ -17,6 +17,7 @@ from custody.cli.when import ago
 from custody.stores import Store
 
 if TYPE_CHECKING:
+    from custody.cli.config import Config
     from custody.engine.watch import Watch
     from custody.web.scraping import Scraped
     from custody.web.telling import Telling
@@ -64,19 +65,20 @@ def run(
         serves = serves.only(kinds) if kinds else serves
         settings = Settings(threads=threads, lease=lease, poll=poll, grace=grace, place=place, wake=wake)
         watch: Watch = Logging() if log else NOTHING
-        scraped = _metrics(metrics, opened, watch) if metrics else None
+        scraped = _metrics(metrics, opened, watch, found) if metrics else None
         worker = Worker(opened, serves, settings, scraped[0] if scraped else watch)
         stop_on_signals(worker.stop)
         with scraped[1] if scraped else nullcontext():
             worker.run_until_quiet() if until_idle else worker.run_forever()
 
 
-def _metrics(where: str, store: Store, watch: Watch) -> tuple[Telling, Scraped]:
-    from custody.cli.applications import machines
+def _metrics(where: str, store: Store, watch: Watch, found: Config | None = None) -> tuple[Telling, Scraped]:
+    from custody.cli.applications import channel_numbers, machines
     from custody.web.scraping import Scraped
     from custody.web.telling import Telling
 
     telling = Telling(watch)
+    telling.channels = channel_numbers(store, found)
     scraped = Scraped(where, store, machines(), telling)
     print(f"metrics    {scraped.url}", file=sys.stderr, flush=True)
     return telling, scraped

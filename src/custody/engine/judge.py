@@ -113,7 +113,8 @@ def _waited(claim: Claim, outcome: Wait, facts: Mapping[str, Any], move: str) ->
     job = claim.job
     return _change(
         job.id, job.state, job.state, "waited", "none", claim.holder, True, None, claim.token, move,
-        claimed=job.move, detail={"why": outcome.why, "again_in": outcome.seconds}, keep=outcome.keep,
+        claimed=job.move, keep=outcome.keep,
+        detail={"why": outcome.why, "again_in": outcome.seconds} | ({"until": outcome.until} if outcome.until else {}),
         facts=_all_facts(facts, outcome.keep), delay=outcome.seconds, attempts=-1, needs=outcome.needs,
     )  # fmt: skip
 

@@ -59,6 +59,7 @@ class Wait:
     why: str
     needs: Sequence[Edge] = ()
     keep: Facts = field(default_factory=dict)
+    until: str = ""  # what would end it, if that is more than time
 
 
 @dataclass(frozen=True, slots=True)

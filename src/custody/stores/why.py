@@ -108,22 +108,25 @@ def who_and_why(tx: Tx, subject: str, seq: int, state: str) -> str:
 def _needs(tx: Tx, job: Job) -> Iterator[Reason]:
     if job.due is not None:
         seconds = max(0, job.due - tx.now) // 1_000_000
-        told = _why_later(tx, job)
-        text = f"it may not start before its time ({seconds} s from now){f': {told}' if told else ''}"
-        yield Reason("due", text, "the time comes", job.changed)
+        told, until = _why_later(tx, job)
+        if until:
+            yield Reason("due", f"{told} (looked at again in {seconds} s)", until, job.changed)
+        else:
+            text = f"it may not start before its time ({seconds} s from now){f': {told}' if told else ''}"
+            yield Reason("due", text, "the time comes", job.changed)
     for row in tx.run("edges_from", id=job.id):
         if not row[3]:
             yield _need(row)
 
 
-def _why_later(tx: Tx, job: Job) -> str:
-    """What the last try said, when it was that which put it off."""
+def _why_later(tx: Tx, job: Job) -> tuple[str, str]:
+    """What the last try said, when it was that which put it off; and what would end it, if that is more than time."""
     last = last_move(tx, job.subject, job.seq)
     if last is None or last.type not in ("waited", "retried"):
-        return ""
+        return "", ""
     if last.type == "waited":
-        return str(last.detail.get("why", ""))
-    return f"try {job.attempts} failed, {job.code}: {last.detail.get('reason', '')}"
+        return str(last.detail.get("why", "")), str(last.detail.get("until", ""))
+    return f"try {job.attempts} failed, {job.code}: {last.detail.get('reason', '')}", ""
 
 
 def _need(row: Row) -> Reason:

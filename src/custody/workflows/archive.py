@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from custody.workflows.calling import Seconds
 from custody.workflows.definition import FOLDER, is_workflow_file
+from custody.workflows.limits import LIMITS, Limits
 from custody.workflows.reading import LARGEST
 from custody.workflows.standing import Standing
 
@@ -84,11 +85,14 @@ class Archive(Protocol):
 
     def read(self, revision: int, path: str) -> bytes: ...
 
+    def runs(self, revision: int, path: str) -> bool:
+        """Whether a file is a program."""
+
     def head(self, revision: int, path: str, most: int, seconds: float = 120) -> tuple[bytes, int]:
         """The beginning of a file that may be larger than our memory, and its size."""
 
-    def export(self, revision: int, into: Path, seconds: Seconds = 3600) -> None:
-        """Write the whole revision into an empty folder. Links are made as links."""
+    def export(self, revision: int, into: Path, seconds: Seconds = 3600, limits: Limits = LIMITS) -> None:
+        """Write the whole revision into an empty folder. Links are made as links. `Refused` if it is too large."""
 
     def meta(self, revision: int) -> Meta: ...
 

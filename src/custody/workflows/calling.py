@@ -20,6 +20,7 @@ from custody.model.errors import Unavailable
 _PATH = "/usr/local/bin:/usr/bin:/bin"
 DYING = 10.0  # seconds for all that a process has begun to be gone after it was killed
 BEAT_SECONDS = 0.2  # between questions whether it may go on
+SILENT, STOPPED = "archive.silent", "archive.stopped"
 _PACKAGES = {"svn": "subversion", "svnlook": "subversion", "git": "git"}
 
 
@@ -53,11 +54,15 @@ def unless(given_up: Callable[[], bool]) -> Iterator[None]:
         _given_up.reset(token)
 
 
+def given_up() -> bool:
+    return _given_up.get()()
+
+
 def time_left(seconds: Seconds) -> Callable[[], float]:
     """How much longer an answer is waited for; nothing at all once nobody wants it."""
     until = time.monotonic() + (0 if callable(seconds) else seconds)
     left = seconds if callable(seconds) else lambda: until - time.monotonic()
-    return lambda: 0 if _given_up.get()() else left()
+    return lambda: 0 if given_up() else left()
 
 
 def call(
@@ -170,4 +175,6 @@ def _not_installed(tool: str) -> Unavailable:
 
 
 def _silent(tool: str, seconds: float) -> Unavailable:
-    return Unavailable(f"{tool} gave no answer within {seconds:g} seconds", code="archive.silent")
+    if given_up():
+        return Unavailable(f"{tool} is not waited for", code=STOPPED)
+    return Unavailable(f"{tool} gave no answer within {seconds:g} seconds", code=SILENT)

@@ -21,13 +21,27 @@ _IGNORED = dict.fromkeys([*range(0x200C, 0x2010), *range(0x202A, 0x202F), *range
 
 
 def must_be_safe(name: bytes, where: str) -> None:
-    """`Refused` if this cannot be one part of a path."""
+    """`Refused` if this cannot be one part of a path, or is where tools of a working copy look."""
     if why := _fault(name):
-        text = name.decode("utf-8", "surrogateescape")
-        raise Refused(
-            f"the archive has a file whose name '{shown(text)}' {why}", code="archive.name", where=where,
-            hint="commit a revision without it; no working copy is made of this one",
-        )  # fmt: skip
+        raise _refused(name, why, where)
+
+
+def must_be_one_part(name: bytes, where: str) -> None:
+    """`Refused` if this cannot be one part of a path."""
+    if _leads_elsewhere(name):
+        raise _refused(name, "is no name of one file", where)
+
+
+def _refused(name: bytes, why: str, where: str) -> Refused:
+    text = name.decode("utf-8", "surrogateescape")
+    return Refused(
+        f"the archive has a file whose name '{shown(text)}' {why}", code="archive.name", where=where,
+        hint="commit a revision without it; no working copy is made of this one",
+    )  # fmt: skip
+
+
+def _leads_elsewhere(name: bytes) -> bool:
+    return name in (b"", b".", b"..") or b"/" in name or b"\0" in name or len(name) > LONGEST
 
 
 def is_safe(name: bytes) -> bool:
@@ -37,7 +51,7 @@ def is_safe(name: bytes) -> bool:
 def _fault(name: bytes) -> str:
     if _PLAIN.match(name):
         return ""
-    if name in (b"", b".", b"..") or b"/" in name or b"\0" in name or len(name) > LONGEST:
+    if _leads_elsewhere(name):
         return "is no name of one file"
     return "belongs to the repository itself" if belongs_to_them(name.decode("utf-8", "surrogateescape")) else ""
 
@@ -45,7 +59,10 @@ def _fault(name: bytes) -> str:
 def must_be_committable(path: str) -> None:
     """`BadInput` if any part of a path is not for committing."""
     for part in path.split("/"):
-        if part in ("", ".", "..") or "\0" in part or "\n" in part or "\r" in part:
+        if "\n" in part or "\r" in part:
+            hint = "give it another name; not every archive can keep this one"
+            raise BadInput(f"'{shown(path)}' has a line break in its name", code="commit.path", hint=hint)
+        if part in ("", ".", "..") or "\0" in part:
             raise BadInput(f"'{shown(path)}' is no path of a file", code="commit.path")
         if belongs_to_them(part):
             raise BadInput(f"{shown(path)} belongs to the repository itself", code="commit.path")

@@ -24,6 +24,7 @@ from custody.workflows.notify import notify
 
 LONGEST_MESSAGE = 64_000
 MOST_COMMITS = 100
+COMMIT_SECONDS = 600.0  # for one commit: hooks of the repository's owner are quick
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +126,8 @@ class Commits:
             lineage = [*self._work.payload.get("lineage", []), str(self._work.payload["task"])]
             draft = Draft(message, self._base, found.put, found.gone, lineage, begun.named(key))
             self._must_be_ours()
-            revision = archive.commit(draft, seconds=self._time_left)
+            until = time.monotonic() + COMMIT_SECONDS
+            revision = archive.commit(draft, seconds=lambda: min(self._time_left(), until - time.monotonic()))
         finally:
             shutil.rmtree(drafts, ignore_errors=True)
         self._work.keep(commits={**self._work.facts.get("commits", {}), key: revision})

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from custody.border.folder import Folder
 from custody.border.gathering import Allowance, copy_file
-from custody.border.names import safe_parts
+from custody.border.names import safe_parts, shown
 from custody.model.errors import NotFound, Refused
 from custody.workflows.archive import Archive, Entry
 from custody.workflows.committed_names import must_be_committable
@@ -60,8 +60,11 @@ def gather(work: Path, paths: Iterable[str], archive: Archive, base: int, into: 
                 if name in seen:
                     continue
                 seen.add(name)
+                if (work / name).is_symlink():
+                    _must_be_as_it_was(work, name, archive, base, name in there)
+                    continue
                 copy = _copied(folder, name, into / f"{len(put)}", allowance)
-                if name not in there or not _holds(copy, archive.read(base, name)):
+                if name not in there or _differs(archive, base, name, copy):
                     put[name] = copy
     return Gathered(put, list(gone))
 
@@ -88,6 +91,22 @@ def _files(work: Path, wanted: str) -> Iterable[str]:
         yield wanted
     for folder, _, names in os.walk(top):
         yield from (str(Path(folder, name).relative_to(work)) for name in sorted(names))
+
+
+def _differs(archive: Archive, base: int, name: str, copy: Path) -> bool:
+    if not _holds(copy, archive.read(base, name)):
+        return True
+    return archive.runs(base, name) != bool(copy.stat().st_mode & 0o100)
+
+
+def _must_be_as_it_was(work: Path, name: str, archive: Archive, base: int, was: bool) -> None:
+    """A link that the revision has may lie where it is; no other is committed, as it may lead anywhere."""
+    target = os.fsencode(os.readlink(work / name))
+    if not was or archive.read(base, name) not in (target, b"link " + target):
+        raise Refused(
+            f"{shown(name)} is a link, and only files are committed", code="name.blocked", where=shown(name),
+            hint="commit a copy of what it leads to, or leave it out",
+        )  # fmt: skip
 
 
 def _holds(copy: Path, data: bytes) -> bool:

@@ -21,9 +21,12 @@ from pathlib import Path
 
 from custody.model.errors import BadInput, NotFound, Refused, Unavailable
 from custody.workflows.archive import ADDED, CHANGED, COMMIT_KEY, DELETED, LINEAGE, Change, Entry, Meta
-from custody.workflows.calling import Seconds
+from custody.workflows.calling import SILENT, Seconds, time_left
 from custody.workflows.draft import Draft
+from custody.workflows.limits import LIMITS, Limits
+from custody.workflows.plain import opened
 from custody.workflows.standing import Standing, look
+from custody.workflows.writing_out import Into
 
 NAME = "custody-archive"  # holds the uuid, and says what the folder is
 TRIES = 5
@@ -43,7 +46,8 @@ class FolderArchive:
 
     def uuid(self) -> str:
         try:
-            return (self.folder / NAME).read_text().strip()
+            with opened(self.folder / NAME, str(self.folder)) as file:
+                return file.read(4096).decode("ascii", "replace").strip()
         except OSError as error:
             raise Unavailable("there is no archive here", code="archive.unreachable", where=str(self.folder)) from error
 
@@ -85,30 +89,50 @@ class FolderArchive:
 
     def read(self, revision: int, path: str) -> bytes:
         try:
-            return self._at(revision, path).read_bytes()
+            with opened(self._at(revision, path), str(self.folder)) as file:
+                return file.read()
         except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
+            raise self._absent(path) from None
+
+    def runs(self, revision: int, path: str) -> bool:
+        try:
+            return bool(self._at(revision, path).lstat().st_mode & 0o100)
+        except (FileNotFoundError, NotADirectoryError):
             raise self._absent(path) from None
 
     def head(self, revision: int, path: str, most: int, seconds: float = 120) -> tuple[bytes, int]:
         try:
-            with self._at(revision, path).open("rb") as file:
+            with opened(self._at(revision, path), str(self.folder)) as file:
                 return file.read(most), os.fstat(file.fileno()).st_size
         except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
             raise self._absent(path) from None
 
-    def export(self, revision: int, into: Path, seconds: Seconds = 3600) -> None:
-        def copy(one: str, other: str) -> str:
-            if callable(seconds) and seconds() <= 0:
-                raise Unavailable("it was not copied in time", code="archive.silent", where=str(self.folder))
-            return shutil.copy2(one, other)
-
-        shutil.copytree(self._content(revision), into, dirs_exist_ok=True, copy_function=copy)
+    def export(self, revision: int, into: Path, seconds: Seconds = 3600, limits: Limits = LIMITS) -> None:
+        """Files and folders, and links as links; of anything else there is no copy."""
+        content, left = self._content(revision), time_left(seconds)
+        into.mkdir(parents=True, exist_ok=True)
+        with Into(into, str(self.folder), limits) as place:
+            for path in _outer_first(content):
+                place.measure.paths(1)
+                if left() <= 0:
+                    raise Unavailable("it was not copied in time", code=SILENT, where=str(self.folder))
+                name = os.fsencode(path.relative_to(content))
+                if path.is_symlink():
+                    place.link(name, os.fsencode(os.readlink(path)))
+                elif path.is_dir():
+                    place.folder(name)
+                else:
+                    with opened(path, str(self.folder)) as file:
+                        about = os.fstat(file.fileno())
+                        place.expect(about.st_size)
+                        place.file(name, iter(lambda: file.read(1 << 20), b""), bool(about.st_mode & 0o100))
 
     def meta(self, revision: int) -> Meta:
         self._content(revision)
         file = self.folder / str(revision) / "about.json"
-        about = json.loads(file.read_text())
-        date = datetime.fromtimestamp(int(file.stat().st_mtime), UTC).isoformat()
+        with opened(file, str(self.folder)) as open_:
+            about = json.loads(open_.read())
+            date = datetime.fromtimestamp(int(os.fstat(open_.fileno()).st_mtime), UTC).isoformat()
         return Meta(revision, str(revision), about["author"], date, about["message"], about["properties"])
 
     def changed(self, revision: int) -> Sequence[Change]:
@@ -199,6 +223,11 @@ def _entry(content: Path, path: Path) -> Entry:
 
 def _files(content: Path) -> dict[str, Path]:
     return {str(path.relative_to(content)): path for path in _walk(content)}
+
+
+def _outer_first(folder: Path) -> Iterator[Path]:
+    for at, folders, files in os.walk(folder):
+        yield from (Path(at, name) for name in sorted((*folders, *files)))
 
 
 def _walk(folder: Path) -> Iterator[Path]:

@@ -27,12 +27,13 @@ from custody.workflows.committed_names import must_be_safe
 from custody.workflows.draft import Draft
 from custody.workflows.git_folder import BRANCHES, GitFolder, is_good
 from custody.workflows.git_known import known
-from custody.workflows.git_objects import FOLDER, LINK, PROGRAM, SUBMODULE, is_id
+from custody.workflows.git_objects import FOLDER, LINK, PROGRAM, SUBMODULE, Leaf, is_id
 from custody.workflows.git_reader import Reader, is_file, is_shown, reading
 from custody.workflows.journal import Journal, Update, Writer, is_nothing
+from custody.workflows.limits import LIMITS, Limits
 from custody.workflows.spool import spooled
 from custody.workflows.standing import Standing
-from custody.workflows.writing_out import Into
+from custody.workflows.writing_out import LONGEST_LINK, Into
 
 NOTHING = "0" * 40
 
@@ -178,6 +179,10 @@ class GitArchive:
     def read(self, revision: int, path: str) -> bytes:
         return self.head(revision, path, 1 << 62)[0]
 
+    def runs(self, revision: int, path: str) -> bool:
+        with self._at(revision) as (reader, update):
+            return reader.at(update.new, _clean(path)).mode == PROGRAM
+
     def head(self, revision: int, path: str, most: int, seconds: float = 120) -> tuple[bytes, int]:
         with self._at(revision) as (reader, update):
             found = reader.at(update.new, _clean(path))
@@ -185,27 +190,34 @@ class GitArchive:
                 raise NotFound(f"{path} is no file", code="archive.path", where=self.where)
             return reader.head(found.id, most, seconds)
 
-    def export(self, revision: int, into: Path, seconds: Seconds = 3600) -> None:
+    def export(self, revision: int, into: Path, seconds: Seconds = 3600, limits: Limits = LIMITS) -> None:
         """All that the commit has, whatever its attributes say; of a submodule, its empty folder."""
         with self._at(revision) as (reader, update):
             tree = reader.commit(update.new).tree
             into.mkdir(parents=True, exist_ok=True)
-            with Into(into, self.where) as place:
-                files = []
-                for path, leaf in reader.below(tree, seconds):
-                    must_be_safe(leaf.name, self.where)
-                    if is_file(leaf):
-                        files.append((path.encode("utf-8", "surrogateescape"), leaf))
-                    elif leaf.mode in (FOLDER, SUBMODULE):
-                        place.folder(path.encode("utf-8", "surrogateescape"))
-                    else:
-                        raise Refused(f"{path} is neither file, link nor folder", code="archive.name", where=self.where)
+            with Into(into, self.where, limits) as place:
+                found = [
+                    (path.encode("utf-8", "surrogateescape"), leaf)
+                    for path, leaf in reader.below(tree, seconds, place.measure)
+                    if self._must_be_known(path, leaf)
+                ]
+                for name, leaf in found:
+                    if leaf.mode in (FOLDER, SUBMODULE):
+                        place.folder(name)
+                files = [(name, leaf) for name, leaf in found if is_file(leaf)]
                 told = reader.blobs([leaf.id for _, leaf in files], seconds)
-                for (name, leaf), (_, _, pieces) in zip(files, told, strict=True):
+                for (name, leaf), (_, size, pieces) in zip(files, told, strict=True):
+                    place.expect(size)
                     if leaf.mode == LINK:
-                        place.link(name, b"".join(pieces))
+                        place.link(name, b"".join(pieces) if size <= LONGEST_LINK else b"")
                     else:
                         place.file(name, pieces, leaf.mode == PROGRAM)
+
+    def _must_be_known(self, path: str, leaf: Leaf) -> bool:
+        must_be_safe(leaf.name, self.where)
+        if not is_file(leaf) and leaf.mode not in (FOLDER, SUBMODULE):
+            raise Refused(f"{path} is neither file, link nor folder", code="archive.name", where=self.where)
+        return True
 
     def meta(self, revision: int) -> Meta:
         with self._at(revision) as (reader, update):

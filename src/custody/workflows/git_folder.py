@@ -9,19 +9,19 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from custody.model.errors import CustodyError, Refused, Unavailable
 from custody.workflows.git_objects import is_id
+from custody.workflows.plain import FILE, must_be_files, must_be_plain
 from custody.workflows.standing import FOLDER, GIT_PARTS, Standing, opened, standing
 
 BRANCHES = "refs/heads/"
 LARGEST = 64 << 20  # of packed-refs
 MOST_REFS = 200_000
 DEPTH = 32
-_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _WRONG = re.compile(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//|/\.|\.lock(?:/|\Z)|\.\Z|/\Z")  # as check-ref-format has it
 _PARTIAL = re.compile(rb"(?i)^\s*(partialclone|promisor)\b", re.MULTILINE)
 _REFTABLE = re.compile(rb"(?i)^\s*refstorage\s*=\s*\"?reftable", re.MULTILINE)
@@ -65,6 +65,12 @@ class GitFolder:
         except OSError:
             made = 0
         return about.st_dev, about.st_ino, made
+
+    def must_be_plain(self, ids: Sequence[str]) -> None:
+        """What git will read of these objects is files: packs, or a file for each."""
+        must_be_plain(self.objects, "pack", self.where)
+        must_be_plain(self.objects, "info", self.where)
+        must_be_files(self.objects, [f"{id_[:2]}/{id_[2:]}" for id_ in ids], self.where)
 
     def head(self) -> str:
         """The branch that HEAD names; nothing if it names none."""
@@ -135,7 +141,7 @@ class GitFolder:
 
     def _read(self, name: str, most: int, above: int | None = None) -> bytes:
         try:
-            descriptor = os.open(name, _FILE, dir_fd=self.fd if above is None else above)
+            descriptor = os.open(name, FILE, dir_fd=self.fd if above is None else above)
         except OSError as error:
             raise self._odd(name, error) from None
         with open(descriptor, "rb") as file:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from custody.border.outside import Owner
-from custody.model.errors import NotFound, Refused
+from custody.model.errors import NotFound
 from custody.workflows.calling import Seconds
 from custody.workflows.committed_names import is_safe
 from custody.workflows.git_batch import Batch
@@ -34,9 +34,10 @@ from custody.workflows.git_objects import (
     read_tree,
 )
 from custody.workflows.kept_open import Pool
+from custody.workflows.limits import LISTED, Measure
+from custody.workflows.suspects import asking
 
 LARGEST = 256 << 20  # of a commit or a tree
-MOST_PATHS = 5_000_000  # of one revision: a few trees that hold each other can stand for more than there are atoms
 ANSWER_WITHIN = 120.0
 _COMMITS, _TREES = 100_000, 5_000
 
@@ -74,9 +75,13 @@ class Reader:
         self._memory = _memories.setdefault(self._key, Memory())
 
     @contextmanager
-    def _batch(self, like: str) -> Iterator[Batch]:
-        wide = len(like) == 64
-        with _POOL.one((self._key, wide), lambda: Batch(self.folder.objects, self._owner, wide, self.where)) as batch:
+    def _batch(self, ids: Sequence[str]) -> Iterator[Batch]:
+        self.folder.must_be_plain(ids)
+        wide = len(ids[0]) == 64
+        with (
+            asking(self.where),
+            _POOL.one((self._key, wide), lambda: Batch(self.folder.objects, self._owner, wide, self.where)) as batch,
+        ):
             yield batch
 
     # Commits.
@@ -156,18 +161,20 @@ class Reader:
             here = below
         return here
 
-    def below(self, tree: str, seconds: Seconds = ANSWER_WITHIN) -> Iterator[tuple[str, Leaf]]:
-        """All that is in a tree at any depth, outer folders before what is in them; sorted by level, then name."""
-        level, count = [("", tree)], 0
+    def below(
+        self, tree: str, seconds: Seconds = ANSWER_WITHIN, measure: Measure | None = None
+    ) -> Iterator[tuple[str, Leaf]]:
+        """All that is in a tree at any depth, outer folders before what is in them; sorted by level, then name. What
+        is too much is told before it is gone through."""
+        measure = measure or Measure(LISTED, self.where)
+        level = [("", tree)]
         while level:
             found = self.fetch((id_ for _, id_ in level), seconds)
+            measure.paths(sum(len(found[id_]) for _, id_ in level))
+            measure.path(level[0][0].encode("utf-8", "surrogateescape"))
             deeper = []
             for base, id_ in level:
                 for leaf in found[id_]:
-                    count += 1
-                    if count > MOST_PATHS:
-                        message = f"it has more than {MOST_PATHS:,} paths"
-                        raise Refused(message, code="archive.large", where=self.where)
                     yield base + leaf.text, leaf
                     if leaf.is_folder:
                         deeper.append((f"{base}{leaf.text}/", leaf.id))
@@ -207,7 +214,7 @@ class Reader:
         """Name, size and content of files, one after the other; each content is taken before the next is asked for."""
         if not ids:
             return
-        with self._batch(ids[0]) as batch:
+        with self._batch(ids) as batch:
             for id_, kind, size in batch.ask(ids, seconds):
                 if kind != BLOB:
                     raise corrupt(id_, f"is {kind}, and should be a file", self.where)
@@ -223,7 +230,7 @@ class Reader:
 
     def _small(self, ids: Sequence[str], kind: str, seconds: Seconds = ANSWER_WITHIN) -> list[bytes | None]:
         found: list[bytes | None] = []
-        with self._batch(ids[0]) as batch:
+        with self._batch(ids) as batch:
             for id_, told, size in batch.ask(ids, seconds):
                 if told == "missing":
                     found.append(None)

@@ -12,6 +12,7 @@ from custody.border.egress import Asked, Permit, Rules, waits_for
 from custody.model.errors import CustodyError
 from custody.model.grant import NETWORK
 from custody.stores import Store
+from custody.stores.rows import loads
 from custody.workflows.archive import read_workflows
 from custody.workflows.archives import Archives, Kept
 from custody.workflows.definition import read
@@ -20,6 +21,9 @@ from custody.workflows.task import Definitions
 
 FACT = "network"
 """What a commit's job keeps of what its definitions ask for."""
+
+
+MOST_LOOKED_AT = 10_000  # tasks
 
 
 def permit(store: Store, archive: str, rules: Rules) -> Permit:
@@ -38,12 +42,15 @@ def asked_in(definitions: Definitions) -> list[Asked]:
 
 
 def waits(store: Store, archive: str, asks: Sequence[Asked]) -> str:
-    """What tasks that ask like this wait for, and what to do; empty: for nothing."""
+    """What tasks that ask like this wait for, all of it, and what to do; empty: for nothing."""
     if not asks:
         return ""
     subject = f"archive/{archive}"
     granted = store.grants.of(subject, NETWORK)
-    return next((text for wish in asks if (text := waits_for(wish, granted, subject))), "")
+    hosts = list(dict.fromkeys(host for wish in asks if not isinstance(wish, bool) for host in wish))
+    wishes: list[Asked] = [hosts] if hosts else []
+    wishes += [True] if any(wish is True for wish in asks) else []
+    return next((text for wish in wishes if (text := waits_for(wish, granted, subject))), "")
 
 
 def waiting(store: Store) -> Iterator[tuple[Kept, str]]:
@@ -54,7 +61,19 @@ def waiting(store: Store) -> Iterator[tuple[Kept, str]]:
 
 
 def asked_by(store: Store, kept: Kept) -> Sequence[Asked]:
-    """As its last revision was planned; if that did not look for it, as its definitions say."""
+    """By every task that has not ended, of whichever revision; and by those that the newest would begin."""
+    return [*_of_tasks(store, kept), *_of_the_newest(store, kept)]
+
+
+def _of_tasks(store: Store, kept: Kept) -> Iterator[Asked]:
+    for row in store.db.read(lambda tx: tx.run("wf_unfinished", line=kept.name, most=MOST_LOOKED_AT)):
+        wish = loads(row[0]).get("recipe", {}).get("network", False)
+        if wish:
+            yield wish
+
+
+def _of_the_newest(store: Store, kept: Kept) -> Sequence[Asked]:
+    """As it was planned; if that did not look for it, as its definitions say."""
     commit = store.queue.by_key(COMMIT_KIND, commit_key(kept.name, kept.last)) if kept.last else None
     if commit is not None and FACT in commit.facts:
         found: Sequence[Asked] = commit.facts[FACT]

@@ -24,6 +24,7 @@ from custody.stores import Store
 from custody.workflows import inside
 from custody.workflows.archives import Archives, Kept
 from custody.workflows.calling import unless
+from custody.workflows.limits import LIMITS, Limits
 from custody.workflows.makers import COMMIT_MAKER, QUICK_MAKER, RUN_MAKER, TASK_MAKER
 from custody.workflows.notify import reconcile
 from custody.workflows.planning import commit
@@ -49,6 +50,9 @@ class WorkflowConfig:
     images: Sequence[str] = ()  # patterns of the images that tasks may name, e.g. ["localhost/*"]
     adopt: float = 120.0  # seconds that a container may live on after its worker was killed
     outputs: int = 65_536  # MiB that one task may leave
+    checkout_files: int = LIMITS.files  # of one working copy, folders counted too
+    checkout_bytes: int = LIMITS.bytes
+    checkout_depth: int = LIMITS.depth  # of its folders
 
 
 def open_shop(store: Store, config: WorkflowConfig, home: Path, network: Rules | None = None) -> Shop:
@@ -62,6 +66,7 @@ def open_shop(store: Store, config: WorkflowConfig, home: Path, network: Rules |
     return Shop(
         store, sandboxes, work, kept, works, _client(work), secrets, _identity(work), containers.engine(config.engine),
         tuple(config.images), float(config.adopt), network or Rules(), int(config.outputs),
+        Limits(config.checkout_files, config.checkout_bytes, config.checkout_depth),
     )  # fmt: skip
 
 

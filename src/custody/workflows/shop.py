@@ -28,6 +28,7 @@ from custody.stores import Store
 from custody.workflows import images, network
 from custody.workflows.archives import Archives, Kept
 from custody.workflows.inside import SOCKET
+from custody.workflows.limits import LIMITS, Limits
 from custody.workflows.makers import task_key
 from custody.workflows.pausing import paused_by
 from custody.workflows.planning import find_task
@@ -61,6 +62,7 @@ class Shop:
     adopt: float = 120.0  # seconds that a container may live without a worker
     network: Rules = field(default_factory=Rules)  # for those that have a way out
     outputs: int = 65_536  # MiB that a task may leave
+    limits: Limits = LIMITS  # of a working copy
 
     def folder(self, job: Job) -> Path:
         """Each part is one part of a path, or there is no folder: whoever only looks has not held the job against its
@@ -93,7 +95,7 @@ def obstacle(work: Work, shop: Shop, kept: Kept, recipe: dict[str, Any]) -> Outc
     if hold := paused_by(shop.store, kept.name):
         return Wait(PATIENCE, f"{kept.name} was paused by {hold.who} while this was planned: {hold.why}")
     if not_granted := permit(shop, kept.name).waits_for(recipe.get("network", False)):
-        return Wait(PATIENCE, not_granted)
+        return Wait(PATIENCE, not_granted, until=f"an operator grants it: {not_granted.rpartition(': ')[2]}")
     if recipe.get("image"):
         if hindered := images.obstacle(work, shop, recipe):
             return hindered
@@ -122,7 +124,7 @@ def prepare(
     place.mkdir(parents=True)
     archive = Archives(shop.store).opened(work.payload["archive"])
     until = time.monotonic() + EXPORT_SECONDS
-    archive.export(work.payload["revision"], place, lambda: 0 if work.stopped else until - time.monotonic())
+    archive.export(work.payload["revision"], place, lambda: until - time.monotonic(), shop.limits)
     script = str(recipe.get("script", ""))
     # A folder, not its files: a worker that takes over opens a window of its own in it.
     shutil.copy2(shop.client, window.place.with_name("custody"))

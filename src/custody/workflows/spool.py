@@ -13,12 +13,12 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from custody.workflows.plain import FILE
 from custody.workflows.standing import FOLDER
 
 SPOOL = "custody-spool"
 LARGEST = 1 << 20  # of a note: ten thousand branches
 MOST = 10_000  # notes at a time
-_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ def spooled(repository: Path) -> list[Note]:
     with suppress(OSError), _spool(repository) as here, os.scandir(here) as entries:
         names = [entry.name for entry in entries if not entry.name.endswith(".new")][:MOST]
         for name in names:
-            with suppress(OSError), open(os.open(name, _FILE, dir_fd=here), "rb") as file:  # or passed on just now
+            with suppress(OSError), open(os.open(name, FILE, dir_fd=here), "rb") as file:  # or passed on just now
                 about = os.fstat(file.fileno())
                 if stat.S_ISREG(about.st_mode) and about.st_size <= LARGEST:
                     words = file.read(LARGEST).decode("utf-8", "surrogateescape").splitlines()

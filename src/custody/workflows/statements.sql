@@ -60,6 +60,10 @@ select {job_columns} from job where line = :line and position >= :first and posi
 -- Where the unfinished jobs of an archive stand.
 select distinct lane from job where collection = :collection and ended is null
 
+-- name: wf_unfinished
+-- What the tasks of an archive that have not ended were given, oldest first.
+select payload from job where line = :line and ended is null and task <> 'COMMIT' order by id limit :most
+
 -- name: wf_older
 select {job_columns} from job
 where line = :line and task = :task and position < :position and ended is null

@@ -22,11 +22,13 @@ from pathlib import Path
 from typing import TypeVar
 
 from custody.model.errors import BadInput, NotFound
-from custody.workflows import svn_commit
+from custody.workflows import svn_commit, svn_export
 from custody.workflows.archive import ADDED, CHANGED, COMMIT_KEY, DELETED, REPLACED, Change, Entry, Meta
 from custody.workflows.calling import Failed, Seconds, call, call_for_head
 from custody.workflows.draft import Draft
+from custody.workflows.limits import LIMITS, Limits, Measure
 from custody.workflows.standing import Standing
+from custody.workflows.suspects import asking
 from custody.workflows.svn_folder import SCHEME, SvnFolder
 from custody.workflows.svn_wire import Questions
 from custody.workflows.svn_words import told
@@ -100,6 +102,8 @@ class SvnArchive:
     def tree(self, revision: int, path: str) -> Sequence[Entry]:
         if path.strip("/") and self._is_file(path, revision):
             return [Entry(path.strip("/"), False)]
+        if self._quick:
+            return self._asked(lambda ask: svn_export.tree(ask, self._inside(path, revision), revision))
         listing = self._xml(["ls", "--xml", "--recursive", self.at(path, revision)], seconds=3600).find("list")
         base = f"{path.strip('/')}/" if path.strip("/") else ""
         entries = listing.findall("entry") if listing is not None else []
@@ -115,22 +119,39 @@ class SvnArchive:
             return self.head(revision, path, 1 << 62)[0]
         return self._svn(["cat", "--ignore-keywords", self.at(path, revision)])
 
+    def runs(self, revision: int, path: str) -> bool:
+        if self._quick:
+            return svn_commit.PROGRAM in self._asked(lambda ask: ask.properties(self._inside(path, revision), revision))
+        return svn_commit.PROGRAM in self.properties(revision, path)
+
     def head(self, revision: int, path: str, most: int, seconds: float = 120) -> tuple[bytes, int]:
         if self._quick:
             return self._asked(lambda ask: ask.head(self._inside(path, revision), revision, most, seconds))
         with self._as_ourselves(["svn", "cat"]) as argv:
+            words = [*argv, "--ignore-keywords", self.at(path, revision)]
             try:
-                return call_for_head(
-                    [*argv, "--ignore-keywords", self.at(path, revision)], most, seconds=seconds,
-                    given=self._password.encode(),
-                )  # fmt: skip
+                with asking(self.where):
+                    return call_for_head(words, most, seconds=seconds, given=self._password.encode())
             except Failed as error:
                 raise told(error.said, self.where) from None
 
-    def export(self, revision: int, into: Path, seconds: Seconds = 3600) -> None:
+    def export(self, revision: int, into: Path, seconds: Seconds = 3600, limits: Limits = LIMITS) -> None:
+        if self._quick:
+            self._asked(lambda ask: svn_export.export(ask, revision, into, seconds, limits))
+            return
+        self._must_fit(revision, limits)
         # Externals would fetch from wherever a committer likes.
         options = ["--quiet", "--force", "--ignore-externals", "--ignore-keywords"]
         self._svn(["export", *options, self.at("", revision), f"{into.absolute()}@"], seconds)
+
+    def _must_fit(self, revision: int, limits: Limits) -> None:
+        """Of a server's: told before anything is written, as far as the server says the truth."""
+        measure = Measure(limits, self.where)
+        self._xml(["info", "--xml", self.at("", revision)])  # a list of what is not there is told in no words
+        for entry in self._xml(["ls", "--xml", "--recursive", self.at("", revision)], seconds=3600).iterfind("*/entry"):
+            measure.paths(1)
+            measure.path(entry.findtext("name", "").encode())
+            measure.content(int(entry.findtext("size", "0")))
 
     def meta(self, revision: int) -> Meta:
         if self._quick:
@@ -271,7 +292,8 @@ class SvnArchive:
 
     def _call(self, argv: Sequence[str], *, seconds: Seconds = 120, given: bytes = b"") -> bytes:
         try:
-            return call(argv, seconds=seconds, given=given)
+            with asking(self.where):
+                return call(argv, seconds=seconds, given=given)
         except Failed as error:
             raise told(error.said, self.where) from None
 

@@ -7,6 +7,7 @@ has changed since. Lineage and key are revision properties, set by the commit it
 from __future__ import annotations
 
 import re
+import stat
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
@@ -20,6 +21,7 @@ from custody.workflows.draft import Draft
 if TYPE_CHECKING:
     from custody.workflows.svn import SvnArchive
 
+PROGRAM = "svn:executable"
 _MADE = re.compile(rb"^r(\d+) committed", re.MULTILINE)
 
 
@@ -58,6 +60,17 @@ def _changes(archive: SvnArchive, draft: Draft) -> Iterator[str]:
         yield from ("mkdir", _address(archive, folder))
     for path, file in draft.put.items():
         yield from ("put", str(file), _address(archive, path))
+        if file.stat().st_mode & stat.S_IXUSR:
+            yield from ("propset", PROGRAM, "*", _address(archive, path))
+        elif _ran(archive, draft.base, path):
+            yield from ("propdel", PROGRAM, _address(archive, path))
+
+
+def _ran(archive: SvnArchive, base: int, path: str) -> bool:
+    try:
+        return archive.runs(base, path)
+    except NotFound:
+        return False
 
 
 def _address(archive: SvnArchive, path: str) -> str:

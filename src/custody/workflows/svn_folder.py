@@ -17,14 +17,19 @@ from pathlib import Path
 from custody.border import outside
 from custody.border.outside import Sight
 from custody.model.errors import Refused, Unavailable
+from custody.workflows.plain import FILE, must_be_files, must_be_plain
 from custody.workflows.standing import FOLDER, SVN_PARTS, Standing, must_be_writable, opened, standing
 
 AUTHOR = "custody"
 SCHEME = "svn+custody"
 NEWEST = 8  # of the formats of db/: Subversion 1.9 and later
 _CONF = "/etc/custody-svnserve.conf"
+_HOOKS = "/run/custody-hooks"
+HOOKS = frozenset(
+    ("start-commit", "pre-commit", "post-commit", "pre-revprop-change", "post-revprop-change", "pre-lock", "post-lock",
+     "pre-unlock", "post-unlock")
+)  # fmt: skip
 _SETTINGS = "[general]\nanon-access = none\nauth-access = write\n"
-_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _UUID = re.compile(r"[0-9a-fA-F-]{36}\Z")
 
 
@@ -47,6 +52,15 @@ class SvnFolder:
         except OSError as error:
             raise self._odd(f"there is no Subversion repository here: {error.strerror}") from None
         return self.where, about.st_ino, about.st_ctime_ns
+
+    def must_be_plain(self) -> None:
+        """What svnserve will read is files."""
+        here = opened(self.path)
+        try:
+            must_be_files(here, ("format",), self.where)
+            must_be_plain(here, "db", self.where)
+        finally:
+            os.close(here)
 
     def uuid(self) -> str:
         found = self._lines("uuid")[0]
@@ -79,7 +93,11 @@ class SvnFolder:
         serve = ["svnserve", "--tunnel", f"--tunnel-user={AUTHOR}"]
         if outside.works():
             repo = {self.where: self.where}  # at its own path: its hooks may name it
-            sight = Sight({_CONF: str(settings), **({} if writing else repo)}, repo if writing else {})
+            if writing:
+                over = self._hooks_apart(folder)
+                sight = Sight({_CONF: str(settings), **over[0]}, repo, over=over[1])
+            else:
+                sight = Sight({_CONF: str(settings), **repo})
             argv = outside.command([*serve, "--root=/", f"--config-file={_CONF}"], found.owner, sight)
         elif found.foreign:
             message = "the repository of somebody else is read in a sandbox only, and none works here"
@@ -92,6 +110,20 @@ class SvnFolder:
         script.write_text(f"#!/bin/sh\nPATH={outside.PATH} exec {shlex.join(argv)}\n")
         script.chmod(0o700)
         return str(script)
+
+    def _hooks_apart(self, folder: Path) -> tuple[dict[str, str], dict[str, str]]:
+        """Where the repository's hooks are seen, and what is seen in their place: hooks that begin them with nothing to
+        read. Subversion would let them read what the client says, and one that does waits for ever."""
+        theirs, ours = self.path / "hooks", folder / "hooks"
+        if theirs.is_symlink() or not theirs.is_dir():
+            return {}, {}
+        ours.mkdir(mode=0o755)
+        for hook in theirs.iterdir():
+            if hook.name in HOOKS:
+                script = ours / hook.name
+                script.write_text(f'#!/bin/sh\nexec {_HOOKS}/{hook.name} "$@" </dev/null\n')
+                script.chmod(0o755 if os.access(hook, os.X_OK) else 0o644)
+        return {_HOOKS: str(theirs)}, {str(theirs): str(ours)}
 
     def _must_be_readable(self) -> None:
         kind = self._lines("fs-type")[0]
@@ -109,7 +141,7 @@ class SvnFolder:
         try:
             below = os.open("db", FOLDER, dir_fd=here)
             try:
-                descriptor = os.open(name, _FILE, dir_fd=below)
+                descriptor = os.open(name, FILE, dir_fd=below)
             finally:
                 os.close(below)
         except OSError as error:

@@ -9,13 +9,15 @@ from __future__ import annotations
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 from custody.workflows.archive import ADDED, CHANGED, DELETED, REPLACED, Change, Entry, Meta
-from custody.workflows.calling import Failed
+from custody.workflows.calling import Failed, Seconds
 from custody.workflows.kept_open import Pool
+from custody.workflows.suspects import asking
 from custody.workflows.svn_folder import SvnFolder
 from custody.workflows.talking import SILENCE, Talk
 
@@ -44,31 +46,47 @@ class Wire:
     def greet(self) -> None:
         """Say who we are; asked of it once, by whoever uses it first: it may not answer."""
         self._talk.within(SILENCE)
-        self._answer()
+        self.answer()
         self._talk.send(_HELLO % (len(self._hello), self._hello))
-        self._answer()
+        self.answer()
         self._talk.send(b"( EXTERNAL ( 0: ) ) ")
-        self._answer()
-        self._answer()
+        self.answer()
+        self.answer()
 
     def ask(self, name: str, words: bytes, seconds: float) -> Any:
         """The answer to a command; `Failed` with Subversion's codes if it is an error."""
         self.begin(name, words, seconds)
-        return self._answer()
+        return self.answer()
 
     def begin(self, name: str, words: bytes, seconds: float) -> None:
         self._talk.within(seconds)
         self._talk.send(b"( %s ( %s ) ) " % (name.encode(), words))
-        self._answer()  # who we are is known
+        self.answer()  # who we are is known
+
+    def ask_all(self, name: str, all_words: Sequence[bytes], seconds: Seconds, most: int) -> Iterator[None]:
+        """The same command again and again, asked ahead; its answers are to be taken before the next comes."""
+        self._talk.within(seconds)
+        ahead, sent, at = deque[int](), 0, 0
+        for _ in all_words:
+            while at < len(all_words) and (not ahead or sent + len(all_words[at]) < most):
+                self._talk.send(b"( %s ( %s ) ) " % (name.encode(), all_words[at]))
+                ahead.append(len(all_words[at]))
+                sent += ahead[-1]
+                at += 1
+            self.answer()  # who we are is known
+            yield
+            sent -= ahead.popleft()
+
+    def pieces(self) -> Iterator[bytes]:
+        """Of a file; all of it, and then whether that went well, is to be taken before anything else."""
+        while piece := self.item():
+            yield piece
 
     def item(self) -> Any:
         """The next that it says: a number, a string as bytes, a word as text, or a list of such."""
         return self._item(self._token(), 0)
 
-    def end(self) -> None:
-        self._answer()
-
-    def _answer(self) -> Any:
+    def answer(self) -> Any:
         said = self.item()
         if not isinstance(said, list) or len(said) != 2 or said[0] not in ("success", "failure"):
             raise self._talk.ended()
@@ -146,11 +164,12 @@ class Questions:
 
     def _key(self) -> tuple[str, int, int]:
         """Another repository in its place, or another owner, is asked by another process."""
+        self._folder.must_be_plain()
         return self._folder.identity()
 
-    def _with(self, work: Callable[[Wire], T]) -> T:
+    def with_wire(self, work: Callable[[Wire], T]) -> T:
         """An error that svnserve tells is an answer: it can be asked again."""
-        with _POOL.one(self._key(), lambda: Wire(self._folder)) as wire:
+        with asking(self._folder.where), _POOL.one(self._key(), lambda: Wire(self._folder)) as wire:
             try:
                 return work(wire)
             except Failed as error:
@@ -158,7 +177,7 @@ class Questions:
         raise told
 
     def _ask(self, name: str, words: bytes, seconds: float) -> Any:
-        return self._with(lambda wire: wire.ask(name, words, seconds))
+        return self.with_wire(lambda wire: wire.ask(name, words, seconds))
 
     def kind(self, path: str, revision: int, seconds: float = 120) -> str:
         """file, dir or none."""
@@ -170,17 +189,22 @@ class Questions:
         found = [(entry[0].decode("utf-8", "surrogateescape"), entry[1] == "dir") for entry in said[2]]
         return [Entry(base + name, is_folder) for name, is_folder in sorted(found)]
 
+    def properties(self, path: str, revision: int, seconds: float = 120) -> set[str]:
+        """Their names, of a file."""
+        said = self._ask("get-file", b"%s ( %d ) true false " % (text(path), revision), seconds)
+        return {_text(name) for name, _ in said[2]}
+
     def head(self, path: str, revision: int, most: int, seconds: float = 120) -> tuple[bytes, int]:
         def work(wire: Wire) -> tuple[bytes, int]:
             wire.ask("get-file", b"%s ( %d ) false true " % (text(path), revision), seconds)
             kept, total = bytearray(), 0
-            while piece := wire.item():
+            for piece in wire.pieces():
                 kept += piece[: max(0, most - len(kept))]
                 total += len(piece)
-            wire.end()
+            wire.answer()
             return bytes(kept), total
 
-        return self._with(work)
+        return self.with_wire(work)
 
     def log(self, revision: int, seconds: float = 120) -> tuple[Meta, list[Change]] | None:
         """All that is known of a revision, in one question."""
@@ -193,10 +217,10 @@ class Questions:
                 if isinstance(entry, list) and entry and entry[0] == "failure":
                     raise Failed(1, f"svn: E{entry[1][0][0]:06d}")
                 found = entry
-            wire.end()
+            wire.answer()
             return found
 
-        found = self._with(work)
+        found = self.with_wire(work)
         return (_meta(found), _changes(found)) if found else None
 
 

@@ -20,6 +20,7 @@ _ABSENT = {
     "160016",  # not a folder
     "200017",  # no such property
     "160017",  # not a file
+    "145000",  # neither file nor folder: so a server tells of a path that is not there
 }
 _CONFLICT = {
     "160024",  # a path was changed by somebody else

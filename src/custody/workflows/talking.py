@@ -15,7 +15,7 @@ import time
 from typing import Any
 
 from custody.model.errors import Unavailable
-from custody.workflows.calling import BEAT_SECONDS, DYING, Seconds, time_left
+from custody.workflows.calling import BEAT_SECONDS, DYING, SILENT, STOPPED, Seconds, given_up, time_left
 
 SILENCE = 60.0  # seconds without a byte, after which no more is expected
 _PIECE = 1 << 20
@@ -70,8 +70,10 @@ class Talk:
         silent = time.monotonic() + SILENCE
         while True:
             left = min(self._left(), silent - time.monotonic())
+            if left <= 0 and given_up():
+                raise Unavailable(f"{self.tool} is not waited for", code=STOPPED, where=self.where)
             if left <= 0:
-                raise Unavailable(f"{self.tool} gave no answer in time", code="archive.silent", where=self.where)
+                raise Unavailable(f"{self.tool} gave no answer in time", code=SILENT, where=self.where)
             if ready.poll(min(BEAT_SECONDS, left) * 1000):
                 return
 

@@ -13,6 +13,7 @@ from types import TracebackType
 
 from custody.border.names import shown
 from custody.model.errors import Refused, Unavailable
+from custody.workflows.limits import Limits, Measure
 from custody.workflows.standing import FOLDER
 
 KEEP_FREE = 64 << 20
@@ -24,8 +25,9 @@ _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 class Into:
     """An empty folder that is being filled. Paths are given in the order of their folders, outer ones first."""
 
-    def __init__(self, folder: Path, where: str) -> None:
+    def __init__(self, folder: Path, where: str, limits: Limits) -> None:
         self._top = os.open(folder, FOLDER)
+        self.measure = Measure(limits, where)
         self._where = where
         self._at, self._here = b"", os.dup(self._top)
         self._since = LOOK_EVERY
@@ -38,6 +40,7 @@ class Into:
         os.close(self._top)
 
     def folder(self, path: bytes) -> None:
+        self.measure.path(path)
         base, _, name = path.rpartition(b"/")
         self._go(base)
         try:
@@ -46,6 +49,7 @@ class Into:
             raise self._blocked(path, error) from None
 
     def file(self, path: bytes, pieces: Iterable[bytes], runs: bool) -> None:
+        self.measure.path(path)
         base, _, name = path.rpartition(b"/")
         self._go(base)
         try:
@@ -54,6 +58,7 @@ class Into:
             raise self._blocked(path, error) from None
         try:
             for piece in pieces:
+                self.measure.content(len(piece))
                 self._room(len(piece))
                 left = memoryview(piece)
                 while left:
@@ -67,6 +72,7 @@ class Into:
             os.close(descriptor)
 
     def link(self, path: bytes, target: bytes) -> None:
+        self.measure.path(path)
         base, _, name = path.rpartition(b"/")
         self._go(base)
         if not 0 < len(target) <= LONGEST_LINK or b"\0" in target:
@@ -91,13 +97,20 @@ class Into:
         os.close(self._here)
         self._at, self._here = base, here
 
+    def expect(self, size: int) -> None:
+        """Content of this size follows: too much of it is told before any of it is written."""
+        self.measure.must_fit(size)
+        self._must_have_room(size)
+
     def _room(self, size: int) -> None:
         self._since += size
-        if self._since < LOOK_EVERY:
-            return
-        self._since = 0
+        if self._since >= LOOK_EVERY:
+            self._since = 0
+            self._must_have_room(0)
+
+    def _must_have_room(self, size: int) -> None:
         disk = os.fstatvfs(self._here)
-        if disk.f_bavail * disk.f_frsize < KEEP_FREE:
+        if disk.f_bavail * disk.f_frsize < KEEP_FREE + size:
             raise Unavailable("there is no room for a working copy", code="disk.full", where=self._where)
 
     def _blocked(self, path: bytes, error: OSError) -> Refused | Unavailable:

@@ -15,7 +15,9 @@ LONGEST = 80  # bytes of a name: with what is put before it, every disk takes th
 PIECE = 4 * 2**20
 
 
-def write_pages(blobs: Blobs, messages: Iterable[Shown], folder: Path, channel: int, leaving: Leaving) -> int:
+def write_pages(
+    blobs: Blobs, messages: Iterable[Shown], folder: Path, channel: int, leaving: Leaving, *, title: str = ""
+) -> int:
     """Write a channel's messages and files; answers how many messages. No file of one that is left out."""
     kept = where_kept(blobs, channel)
     names = {one: f"files/{one}-{short_name(file.name)}" for one, file in kept.items()}
@@ -32,7 +34,7 @@ def write_pages(blobs: Blobs, messages: Iterable[Shown], folder: Path, channel: 
             path.parent.mkdir(exist_ok=True)
             _copy(blobs, file.blob, path)
 
-    return write_html(messages, folder, f"Channel {channel}", link, also=files)
+    return write_html(messages, folder, title or f"Channel {channel}", link, also=files)
 
 
 def short_name(name: str) -> str:

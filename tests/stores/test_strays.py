@@ -331,22 +331,33 @@ def test_a_child_that_was_forked_in_the_loop_itself_neither_goes_on_nor_comes_ou
 
 
 def test_no_part_of_a_worker_does_anything_in_another_process(tmp_path: Path) -> None:
+    """Each by itself, with where it ends: the others would end it as well, a step later."""
     with open_store(f"sqlite:///{tmp_path / 'custody.db'}") as store:
         kind = Kind("parcel", lambda work: Passed())
         worker = Worker(store, Serving((kind,)))
         keeper, chores = Keeper(store.queue, 30), Chores(store, (), "here", NOTHING)
         settler, telling = Settler(store, Serving((kind,)), lambda *_: None, lambda work: None), Unharmed(NOTHING)
         parts: dict[str, Callable[[], object]] = {
-            "the loop": worker._cycle,
-            "claiming": lambda: worker._claim_from(kind, ["parcel|ready||"], 1),
+            "looking after what is due": worker._cycle,
+            "deciding": lambda: worker._upkeep.decide("here", now=True),
+            "claiming": lambda: worker._claim_from(kind, ["parcel|queued||"], 1),
             "taking over": lambda: worker._take_over(1),
             "renewing": keeper.beat,
             "watching over leases": lambda: keeper.watch(None),
             "the chores": chores.run_due,
             "settling": lambda: settler.attempt([]),
-            "telling": lambda: telling.lost(None, ""),  # type: ignore[arg-type]
+            "telling those who watch": lambda: telling.lost(None, ""),  # type: ignore[arg-type]
         }
-        assert {name: code_in_a_child(part) for name, part in parts.items()} == dict.fromkeys(parts, EXIT_CODE)
+        for where, part in parts.items():
+            told = tmp_path / "told"
+            told.write_text("")
+
+            def tell(part: Callable[[], object] = part, told: Path = told) -> None:
+                os.dup2(os.open(told, os.O_WRONLY), 2)
+                part()
+
+            assert code_in_a_child(tell) == EXIT_CODE, where
+            assert f"came back from {where}" in told.read_text()
 
 
 def test_a_hand_that_comes_back_in_a_child_takes_nothing_more() -> None:

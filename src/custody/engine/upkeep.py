@@ -42,6 +42,7 @@ class Upkeep:
 
     def look(self, holder: str, now: bool = False) -> None:
         """Do all whose time has come; `now`: what has come due, in any case."""
+        stay(self._pid, "looking after what is due")
         if now or self._is_time("tick", TICK_SECONDS):
             self._guard(self._tick, "letting what is due be claimed")
         if self._settings.schedules and self._is_time("schedules", SCHEDULE_SECONDS):
@@ -55,6 +56,7 @@ class Upkeep:
 
     def decide(self, holder: str, now: bool = False) -> int:
         """Let kinds that look at all their jobs at once do so, when it is time or at once; how many jobs moved."""
+        stay(self._pid, "deciding")
         return self._rounds.run(holder, self._settings.lease, now)
 
     def close(self, holder: str) -> None:

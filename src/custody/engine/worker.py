@@ -176,7 +176,6 @@ class Worker:
     # Claiming
 
     def _cycle(self) -> int:
-        self._stay("the worker's loop")
         self._upkeep.look(self.holder)
         for trouble in self.store.troubles():
             self.watch.trouble(trouble)

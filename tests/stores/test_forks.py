@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import multiprocessing
 import os
+import pickle
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -15,7 +17,7 @@ import pytest
 
 from custody.engine.kinds import Serving
 from custody.engine.worker import Worker
-from custody.model.errors import CustodyError
+from custody.model.errors import CustodyError, Refused
 from custody.model.job import NewJob
 from custody.stores import Store, open_store
 from custody.stores.postgres.database import PostgresDatabase
@@ -360,3 +362,12 @@ def test_children_are_served_while_other_threads_open_use_and_close_other_stores
             for thread in threads:
                 thread.join()
         assert wrong(store, answered) == []
+
+
+def test_a_store_is_not_handed_to_another_process_in_a_letter(kept: Store) -> None:
+    """What would arrive is no store; `spawn` writes the arguments of a process such a letter."""
+    spawned = multiprocessing.get_context("spawn").Process(target=submit, args=(kept,))
+    for act in (lambda: pickle.dumps(kept), spawned.start, lambda: copy.copy(kept)):
+        with pytest.raises(Refused, match="pass its URL") as refused:
+            act()
+        assert refused.value.code == "store.pickled"

@@ -22,7 +22,8 @@ unix_socket_dir =
 auth_type = plain
 auth_file = {users}
 pool_mode = {mode}
-max_client_conn = 400
+max_client_conn = {clients}
+query_wait_timeout = {waits}
 default_pool_size = {size}
 server_login_retry = 0.2
 server_round_robin = {round_robin}
@@ -32,11 +33,13 @@ ignore_startup_parameters = {drops}
 
 class PgBouncer:
     """`mode` is transaction, session or statement. With `round_robin` every transaction meets another session;
-    `drops` names what clients bring and it leaves out instead of refusing it."""
+    `drops` names what clients bring and it leaves out instead of refusing it. It takes so many
+    clients, and lets each wait so many seconds for a session."""
 
     def __init__(
-        self, server: Postgres, mode: str = "transaction", *, size: int = 20, round_robin: bool = False, drops: str = ""
-    ) -> None:
+        self, server: Postgres, mode: str = "transaction", *, size: int = 20, round_robin: bool = False, drops: str = "",
+        clients: int = 400, waits: int = 120,
+    ) -> None:  # fmt: skip
         self.user = unprivileged_user()
         self.folder = room("pgbouncer", self.user)
         self.port = free_port()
@@ -48,7 +51,7 @@ class PgBouncer:
         settings.write_text(
             SETTINGS.format(
                 host=LOOPBACK, server=server.port, port=self.port, users=users, mode=mode, size=size,
-                round_robin=int(round_robin), drops=drops,
+                round_robin=int(round_robin), drops=drops, clients=clients, waits=waits,
             )
         )  # fmt: skip
         for file in (users, settings):

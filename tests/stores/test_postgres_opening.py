@@ -274,6 +274,7 @@ def test_a_server_without_a_free_connection_is_told_as_full_and_waited_for(prima
         ('connection to server at "h", port 1 failed: SSL error: certificate verify failed', "postgres.tls"),
         ('connection to server at "h", port 1 failed: FATAL:  role "x" does not exist', "postgres.login"),
         ('connection to server at "h", port 1 failed: FATAL:  something new', "postgres.refused"),
+        ('connection to server at "h", port 1 failed: FATAL:  no more connections allowed', "postgres.full"),
         ('could not translate host name "h" to address: Name or service not known', "store.host"),
     ],
 )

@@ -14,7 +14,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from custody.model.errors import BadInput, CustodyError, Unsafe
+from custody.model.errors import BadInput, CustodyError, Unavailable, Unsafe
 from custody.model.job import NewJob
 from custody.stores import Store, open_store
 from custody.stores.postgres import connection, words
@@ -132,6 +132,36 @@ def test_a_pooler_that_lends_for_single_statements_is_refused_in_words(quick_pos
         server.remove()
     assert refused.value.code == "postgres.pooler"
     assert "transaction" in refused.value.hint
+
+
+@pytest.mark.parametrize("mode", ["session", "transaction"])
+def test_a_pooler_whose_sessions_or_clients_are_all_taken_is_told_as_full(
+    quick_postgres: Postgres, database: str, mode: str
+) -> None:
+    need("pgbouncer")
+    server = PgBouncer(quick_postgres, mode, size=1, clients=2, waits=1)
+    server.start()
+    url = server.url(database)
+    try:
+        with psycopg.connect(url.partition("?")[0]) as first:
+            first.execute("select 1")  # and holds the one session
+            with pytest.raises(Unavailable, match=r"none of its sessions .* query_wait_timeout") as no_session:
+                open_store(f"{url}&patience=0")
+            with psycopg.connect(url.partition("?")[0]), pytest.raises(Unavailable, match="no more clients") as no_room:
+                open_store(f"{url}&patience=0")
+        if mode == "transaction":
+            with open_store(f"{url}&patience=0") as store, psycopg.connect(url.partition("?")[0]) as stranger:
+                submit(store)
+                stranger.execute("select 1")
+                with pytest.raises(Unavailable, match="none of its sessions") as in_use:
+                    submit(store)
+                assert in_use.value.code == "postgres.full"
+    finally:
+        server.remove()
+    assert (no_session.value.code, no_room.value.code) == ("postgres.full", "postgres.full")
+    assert "default_pool_size" in no_session.value.hint
+    assert "max_client_conn" in no_room.value.hint
+    assert not any("running?" in str(each.value) for each in (no_session, no_room))
 
 
 def test_wake_ups_are_heard_through_a_direct_address_or_it_is_said_that_they_are_not(

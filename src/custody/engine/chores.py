@@ -7,11 +7,13 @@ A chore is level-triggered: it looks at how things are, so a missed turn costs n
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Sequence
 
 from custody.engine.kinds import Chore
+from custody.engine.strays import stay
 from custody.engine.watch import Watch
 from custody.model.errors import CustodyError, LeaseLost, Unavailable
 from custody.model.lease import Lease
@@ -23,12 +25,14 @@ LEASE_SECONDS = 60.0
 class Chores:
     def __init__(self, store: Store, chores: Sequence[Chore], holder: str, watch: Watch) -> None:
         self._store, self._chores, self._holder, self._watch = store, chores, holder, watch
+        self._pid = os.getpid()
         self._next = dict.fromkeys((chore.name for chore in chores), 0.0)
         self._running: dict[str, threading.Thread] = {}
         self._leases: dict[str, tuple[Lease, float]] = {}  # of those under way, and when each is to be renewed
 
     def run_due(self) -> None:
         """Begin those whose time has come and that are not still running."""
+        stay(self._pid, "the chores")
         now = time.monotonic()
         for name, (lease, renew_at) in [*self._leases.items()]:
             if now >= renew_at:
@@ -62,6 +66,7 @@ class Chores:
             try:
                 chore.do()
             finally:
+                stay(self._pid, "the chore {}", chore.name)
                 self._leases.pop(chore.name, None)
                 self._store.leases.settle(lease)
         except CustodyError as error:

@@ -5,16 +5,19 @@ They can be asked to let what is ready lie, so that one piece of work is done wi
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable
 
+from custody.engine.strays import stay
 from custody.engine.work import Work
 
 
 class Hands:
     def __init__(self, work: Callable[[Work], None]) -> None:
         self._work = work
+        self._pid = os.getpid()
         self._stopping = False
         self._paused = False  # only what is to be done alone is begun
         self._at_work: list[bool] = []
@@ -101,6 +104,7 @@ class Hands:
     def _hand(self, number: int) -> None:
         while (work := self._begin(number) or self._wait_for_one(number)) is not None:
             self._work(work)
+            stay(self._pid, "a hand's work")
 
     def _begin(self, number: int) -> Work | None:
         # Said before it looks: whoever pauses us and then asks whether we rest either is seen here or sees this.

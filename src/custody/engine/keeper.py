@@ -8,10 +8,12 @@ not say a word may keep whoever asks it waiting for hours.
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable, Sequence
 
+from custody.engine.strays import stay
 from custody.engine.work import Work
 from custody.model.lease import Trust
 from custody.ports import Queue
@@ -23,6 +25,7 @@ CLOSE_SECONDS = 5.0
 class Keeper:
     def __init__(self, queue: Queue, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._queue, self._seconds, self._clock = queue, seconds, clock
+        self._pid = os.getpid()
         self._held: dict[int, tuple[Work, Trust]] = {}
         self._lock = threading.Lock()
         self._renewing = threading.Thread(target=self._renew_on, name="custody-keeper", daemon=True)
@@ -67,6 +70,7 @@ class Keeper:
 
     def beat(self) -> float:
         """Renew what is due, stop what is lost; answers the seconds until the next look."""
+        stay(self._pid, "renewing")
         now = self._clock()
         with self._lock:
             due = [(work, trust) for work, trust in self._held.values() if trust.renew_at() <= now]
@@ -131,6 +135,7 @@ class Keeper:
     def watch(self, seen: float | None) -> float | None:
         """Stop what is late, if the same renewal is still waited for as when we looked before. In any other case
         whoever renews will do so: after a long sleep it asks first, and then it is known who has the job."""
+        stay(self._pid, "watching over leases")
         waits_since = self._waits_since
         if waits_since is not None and waits_since == seen:
             self._stop_unconfirmed()

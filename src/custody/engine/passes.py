@@ -7,14 +7,16 @@ can do no harm.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 
 from custody.engine.judge import judge
 from custody.engine.kinds import Kind, Serving
 from custody.engine.settler import Finished, Heard, Settler
+from custody.engine.strays import stay
 from custody.engine.work import Work
-from custody.model.job import Claim, Filter
+from custody.model.job import Claim, Filter, Job
 from custody.model.outcome import Hold, Outcome
 from custody.ports import Store
 
@@ -57,8 +59,6 @@ class Rounds:
 
 def run_pass(store: Store, kind: Kind, holder: str, seconds: float, chance: Callable[[], float]) -> int:
     """Decide once over all that wait; answers how many jobs moved."""
-    if kind.decide is None:
-        raise TypeError(f"{kind.kind} in state {kind.state} has no pass")
     if not store.queue.ready_queues(kind.prefix, limit=1):
         return 0
     lease = store.leases.claim(f"pass/{kind.kind}/{kind.state}", holder, seconds)
@@ -67,11 +67,21 @@ def run_pass(store: Store, kind: Kind, holder: str, seconds: float, chance: Call
     try:
         every = store.queue.every(Filter(kind=kind.kind, state=kind.state))
         waiting = islice((job for job in every if not job.holder), MOST_JOBS)
-        chosen = kind.decide([job for job in waiting if job.unmet == 0])
+        chosen = _decide(kind, [job for job in waiting if job.unmet == 0])
         store.leases.renew(lease, seconds)  # decided too slowly: someone else may be deciding
         return _settle(store, kind, holder, seconds, chosen, chance)
     finally:
         store.leases.settle(lease)
+
+
+def _decide(kind: Kind, waiting: Sequence[Job]) -> Mapping[int, Outcome]:
+    if kind.decide is None:
+        raise TypeError(f"{kind.kind} in state {kind.state} has no pass")
+    here = os.getpid()
+    try:
+        return kind.decide(waiting)
+    finally:
+        stay(here, "the pass over {} in state {}", kind.kind, kind.state)
 
 
 def _settle(

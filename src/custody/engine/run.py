@@ -9,6 +9,7 @@ from typing import Any
 
 from custody.engine.judge import judge, poison, refused, revoked, surprise
 from custody.engine.kinds import Kind
+from custody.engine.strays import stay
 from custody.engine.work import Work
 from custody.model.errors import LeaseLost
 from custody.model.job import Change
@@ -41,7 +42,10 @@ def _is_dead(kind: Kind, work: Work) -> bool:
     if not (work.job.suspect or work.job.revoked):
         return True
     try:
-        kind.confirm_dead(work.job)
+        try:
+            kind.confirm_dead(work.job)
+        finally:
+            stay(work.claim.pid, "asking whether job {} is dead", work.job.id)
     except Exception as error:
         work.stop(f"{NOT_DEAD}: {error}")  # whoever claims it next has to ask again
         return False
@@ -74,7 +78,10 @@ def forged(kind: Kind, work: Work, store: Store) -> str:
         return f"its payload {told}"
     if not job.by and job.created >= store.acting_since():
         return "nobody is known to have made it"
-    return maker.verify(store, job) if maker.verify else ""
+    try:
+        return maker.verify(store, job) if maker.verify else ""
+    finally:
+        stay(work.claim.pid, "asking who made job {}", job.id)
 
 
 def _before(kind: Kind, work: Work) -> Outcome | None:
@@ -90,9 +97,12 @@ def _before(kind: Kind, work: Work) -> Outcome | None:
 def _call(kind: Kind, work: Work) -> Outcome:
     if kind.handler is None:
         raise TypeError(f"{kind.kind} in state {kind.state} has a pass, not a handler")
-    value: Any = kind.handler(work)
-    if inspect.iscoroutine(value):
-        value = asyncio.run(value)
+    try:
+        value: Any = kind.handler(work)
+        if inspect.iscoroutine(value):
+            value = asyncio.run(value)
+    finally:
+        stay(work.claim.pid, "the body of job {} ({})", work.job.id, kind.kind)
     if not isinstance(value, Outcome):
         returned = "nothing" if value is None else f"a {type(value).__name__}"
         return Failed("surprise", f"the handler for {kind.kind} returned {returned}; it must return an outcome")

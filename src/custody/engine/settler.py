@@ -6,6 +6,7 @@ that job alone, and a store that cannot be reached is asked again for as long as
 
 from __future__ import annotations
 
+import os
 import queue
 import threading
 import time
@@ -15,6 +16,7 @@ from typing import TypeAlias
 
 from custody.engine.judge import judge, revoked, surprise
 from custody.engine.kinds import Serving
+from custody.engine.strays import stay
 from custody.engine.work import Work
 from custody.model.errors import Unavailable, Unsafe
 from custody.model.job import Answer, Change
@@ -52,6 +54,7 @@ class Settler:
     ) -> None:
         self._store, self._serving, self._on_settled, self._on_lost = store, serving, on_settled, on_lost
         self._clock = clock
+        self._pid = os.getpid()
         self._inbox: queue.SimpleQueue[Finished | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._loop, name="custody-settler", daemon=True)
         self._under_way = 0
@@ -87,6 +90,7 @@ class Settler:
     def attempt(self, finished: list[Finished]) -> list[Finished]:
         """Say it once; answers what has to be said again, in other words. Raises when the store cannot be reached."""
         asked_at = self._clock()
+        stay(self._pid, "settling")
         try:
             answers = self._store.queue.settle([entry.change for entry in finished])
         except AWAY:

@@ -5,9 +5,11 @@ With what care it is begun is another matter (suspects.py).
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 
 from custody.engine.kinds import Kind, Serving
+from custody.engine.strays import stay
 from custody.model.job import Claim
 from custody.ports import Queue
 
@@ -21,6 +23,7 @@ class Takeover:
     def __init__(self, queue: Queue, serving: Serving, lease: float, place: str, clock: Callable[[], float]) -> None:
         self._queue, self._serving, self._lease, self._place, self._clock = queue, serving, lease, place, clock
         self.next_look = 0.0
+        self._pid = os.getpid()
 
     def claim(self, holder: str, room: int, allowed: Callable[[Kind], int], take: Take) -> int:
         """When it is time, as many of each kind as are allowed. What was claimed is taken at once, whatever becomes of
@@ -44,4 +47,5 @@ class Takeover:
         return taken
 
     def _ask(self, kind: Kind, holder: str, most: int) -> list[Claim]:
+        stay(self._pid, "taking over")
         return self._queue.claim_expired([kind.prefix], holder, self._lease, self._place, most)

@@ -14,6 +14,8 @@ from custody.engine.chores import Chores
 from custody.engine.kinds import Serving
 from custody.engine.passes import Rounds
 from custody.engine.settings import Settings
+from custody.engine.strays import stay
+from custody.model.schedule import Schedule
 from custody.ports import Store
 
 TICK_SECONDS = 0.1  # between looks for what has come due
@@ -35,14 +37,18 @@ class Upkeep:
     ) -> None:
         self._store, self._serving, self._settings = store, serving, settings
         self._rounds, self._chores, self._clock, self._trouble = rounds, chores, clock, trouble
+        self._pid = os.getpid()
         self._next: dict[str, float] = {}
 
     def look(self, holder: str, now: bool = False) -> None:
         """Do all whose time has come; `now`: what has come due, in any case."""
+        stay(self._pid, "looking after what is due")
         if now or self._is_time("tick", TICK_SECONDS):
             self._guard(self._tick, "letting what is due be claimed")
         if self._settings.schedules and self._is_time("schedules", SCHEDULE_SECONDS):
-            self._guard(lambda: self._store.schedules.run_due(holder, self._serving.ended), "the schedules")
+            self._guard(
+                lambda: self._store.schedules.run_due(holder, self._serving.ended and self._ended), "the schedules"
+            )
         self.decide(holder)
         self._guard(self._chores.run_due, "the chores")
         if self._is_time("beat", BEAT_SECONDS):
@@ -50,6 +56,7 @@ class Upkeep:
 
     def decide(self, holder: str, now: bool = False) -> int:
         """Let kinds that look at all their jobs at once do so, when it is time or at once; how many jobs moved."""
+        stay(self._pid, "deciding")
         return self._rounds.run(holder, self._settings.lease, now)
 
     @property
@@ -63,6 +70,12 @@ class Upkeep:
     def close(self, holder: str) -> None:
         self._chores.close()
         self._guard(lambda: self._store.farewell(holder), "the farewell")
+
+    def _ended(self, schedule: Schedule) -> str:
+        try:
+            return self._serving.ended(schedule) if self._serving.ended else ""
+        finally:
+            stay(self._pid, "asking whether the schedule {} has ended", schedule.name)
 
     def _guard(self, what: Callable[[], object], where: str) -> None:
         try:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Protocol
 
+from custody.engine.strays import stay
 from custody.model.errors import CustodyError
 from custody.model.job import Answer, Change, Job
 
@@ -37,19 +40,28 @@ class Unharmed:
 
     def __init__(self, watch: Watch) -> None:
         self._watch = watch
+        self._pid = os.getpid()
 
     def started(self, job: Job) -> None:
-        with suppress(Exception):
+        with self._told():
             self._watch.started(job)
 
     def settled(self, job: Job, change: Change, answer: Answer) -> None:
-        with suppress(Exception):
+        with self._told():
             self._watch.settled(job, change, answer)
 
     def lost(self, job: Job, reason: str) -> None:
-        with suppress(Exception):
+        with self._told():
             self._watch.lost(job, reason)
 
     def trouble(self, error: CustodyError) -> None:
-        with suppress(Exception):
+        with self._told():
             self._watch.trouble(error)
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        with suppress(Exception):
+            try:
+                yield
+            finally:
+                stay(self._pid, "telling those who watch")

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
+from custody.engine.strays import stay
 from custody.model.errors import CustodyError, LeaseLost, Unavailable
 from custody.model.job import Claim, Job, NewJob
 from custody.ports import Queue
@@ -100,7 +101,10 @@ class Work:
             callbacks = self._on_stop or ()
         for callback in callbacks:
             with suppress(Exception):  # one that fails keeps neither the others from being told nor us from our round
-                callback()
+                try:
+                    callback()
+                finally:
+                    stay(self.claim.pid, "stopping job {}", self.job.id)
 
     def on_stop(self, callback: Callable[[], None]) -> None:
         """Call this when the work must stop; at once if it must already."""

@@ -12,7 +12,8 @@ import random
 import socket
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 
 from custody.engine.chores import Chores
@@ -26,6 +27,7 @@ from custody.engine.passes import Rounds
 from custody.engine.run import NOT_DEAD, conclude, run
 from custody.engine.settings import Settings
 from custody.engine.settler import Finished, Heard, Settler
+from custody.engine.strays import stay
 from custody.engine.suspects import Suspects
 from custody.engine.takeover import Takeover
 from custody.engine.upkeep import Upkeep
@@ -78,8 +80,7 @@ class Worker:
 
     def run_forever(self) -> None:
         """Until `stop` is called from elsewhere (a signal handler, another thread)."""
-        self.start()
-        try:
+        with self._running():
             while not self._stopping:
                 try:
                     heard = self.store.heard()
@@ -88,8 +89,18 @@ class Worker:
                 except Exception as error:  # the next look may find better times; nothing is lost by waiting
                     self._trouble(error, "the worker's loop")
                     time.sleep(min(1.0, self.settings.poll))
+
+    @contextmanager
+    def _running(self) -> Iterator[None]:
+        self.start()
+        try:
+            yield
         finally:
+            self._stay("the worker's loop")
             self.shut_down()
+
+    def _stay(self, where: str) -> None:
+        stay(self._pid, where)
 
     def start(self) -> None:
         must_be_at_home(self._pid, "worker")
@@ -105,9 +116,11 @@ class Worker:
         """Ask for a graceful end: nothing new is claimed, work finishes or is given back.
 
         No more than this: a signal may come while its own thread holds whatever lock we would ask for here."""
+        must_be_at_home(self._pid, "worker")
         self._stopping = True
 
     def shut_down(self) -> None:
+        must_be_at_home(self._pid, "worker")
         self._stopping = True
         self._give_back(self._hands.stop() + self._suspects.give_back())
         deadline = time.monotonic() + self.settings.grace
@@ -124,6 +137,12 @@ class Worker:
     def run_until_idle(self, most: int | None = None) -> int:
         """Work on everything that can be claimed now, in this thread; answers how many were settled."""
         must_be_at_home(self._pid, "worker")
+        try:
+            return self._run_inline(most)
+        finally:
+            self._stay("the worker's loop")
+
+    def _run_inline(self, most: int | None) -> int:
         before, count, idle = self.settled_count, 0, True
         self._in_a_row = IN_A_ROW if most is None else 0
         while most is None or count < most:
@@ -146,12 +165,9 @@ class Worker:
     def run_until_quiet(self) -> None:
         """With all threads, until nothing is claimable, running, or about to become due; and until chores that began
         after the last work have found nothing either."""
-        self.start()
-        try:
+        with self._running():
             while self._work_until_quiet() and self._upkeep.look_again():
                 pass
-        finally:
-            self.shut_down()
 
     def _work_until_quiet(self) -> bool:
         """Whether there was anything to work on; False, too, when told to stop."""
@@ -197,6 +213,7 @@ class Worker:
 
     def _claim_from(self, kind: Kind, queues: list[str], share: int) -> int:
         asked_at = self._clock()
+        self._stay("claiming")
         claims = self.store.queue.claim(queues, self.holder, self.settings.lease, share)
         return self._take(claims, asked_at, prepare=kind.prepare)
 
@@ -240,7 +257,10 @@ class Worker:
 
     def _prepare(self, prepare: Callable[[Sequence[Work]], None], works: list[Work]) -> None:
         try:
-            prepare(works)
+            try:
+                prepare(works)
+            finally:
+                self._stay("preparing what was claimed")
         except Exception as error:  # each handler then looks for itself, and meets the trouble as its own
             self._trouble(error, "preparing what was claimed")
 

@@ -7,8 +7,9 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
+from typing import NoReturn
 
-from custody.model.errors import CustodyError
+from custody.model.errors import CustodyError, Refused
 from custody.ports import Elsewhere, WholeQueue
 from custody.stores import forks
 from custody.stores.database import Database
@@ -84,6 +85,14 @@ class Store:
             url, db, SqlQueue(db), SqlLeases(db), SqlRecords(db), SqlSchedules(db), SqlLedger(db), SqlGrants(db),
             SqlKinds(db),
         )  # fmt: skip
+
+    def __reduce__(self) -> NoReturn:
+        """Refuse to be pickled: what would arrive in another process is no store, though its address could be one."""
+        raise Refused(
+            "a store is opened by each process: it cannot be pickled, nor handed to another process",
+            code="store.pickled",
+            hint="pass its URL, and call open_store(url) there; a process that is forked may use it as it is",
+        )
 
     def now(self) -> int:
         return self.db.now()

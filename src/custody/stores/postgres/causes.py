@@ -19,7 +19,28 @@ class Cause:
 
 
 SAID_SO = r"FATAL|ERROR|PANIC"
+FULL_POOL: Sequence[Cause] = (
+    Cause(
+        re.compile(r"no more connections allowed|max_(client_conn|(db|user)_client_connections)"),
+        "the pooler runs, and takes no more clients", "postgres.full",
+        "raise max_client_conn on the pooler, or run fewer processes: each keeps connections of its own", passes=True,
+    ),
+    Cause(
+        re.compile(r"query_wait_timeout"),
+        "the pooler runs, and none of its sessions of PostgreSQL became free in time", "postgres.full",
+        "raise default_pool_size on the pooler, in session mode to as many as all processes keep together; it says the "
+        "same while PostgreSQL behind it does not answer", passes=True,
+    ),
+    Cause(
+        re.compile(r"took the connection, and then said nothing"),
+        "PostgreSQL, or the pooler before it, is silent", "store.down",
+        "is PostgreSQL running? A pooler waits like this while all its sessions are lent: raise its default_pool_size",
+        passes=True,
+    ),
+)  # fmt: skip
+"""What PgBouncer says (or does not) at the door or, as it lends its sessions late, in the middle of a transaction."""
 CAUSES: Sequence[Cause] = (
+    *FULL_POOL,
     Cause(
         re.compile(
             r"authentication failed|password|pg_hba|no such user|role \S+ (does not|is not)|not permitted|SASL|GSS"
@@ -33,7 +54,7 @@ CAUSES: Sequence[Cause] = (
         "createdb --encoding UTF8 --template template0 --locale C NAME, or mend the name in the address",
     ),
     Cause(
-        re.compile(r"too many (clients|connections)|connection slots|no more connections allowed|max_client_conn"),
+        re.compile(r"too many (clients|connections)|connection slots"),
         "PostgreSQL answers, and has no connection left for us", "postgres.full",
         "raise max_connections, or put a pooler before it", passes=True,
     ),
@@ -51,7 +72,7 @@ CAUSES: Sequence[Cause] = (
         "PostgreSQL answers, and is not ready", "store.down", "it is starting, or being stopped", passes=True,
     ),
     Cause(
-        re.compile(r"query_wait_timeout|server_login_retry|client_login_timeout|server login|server_connect_timeout"),
+        re.compile(r"server_login_retry|client_login_timeout|server login|server_connect_timeout"),
         "the pooler answers, and has no session of PostgreSQL for us", "postgres.full",
         "is PostgreSQL running, and is the pool large enough? (default_pool_size)", passes=True,
     ),
@@ -72,13 +93,17 @@ NAMES = re.compile(r"connection to server (at|on socket) \"[^\"]*\"[^:]*failed:|
 """Of hosts, users and databases: whatever they are called, they say nothing of the cause."""
 
 
-def refused_to_open(error: Exception) -> Unavailable:
+def told_by(causes: Sequence[Cause], error: Exception) -> Unavailable | None:
     said = " ".join(str(error).split())
-    for cause in CAUSES:
+    for cause in causes:
         if cause.said.search(NAMES.sub("…", said)):
             return Unavailable(f"{cause.told}: {said}", code=cause.code, hint=cause.hint)
-    return Unavailable(
-        f"PostgreSQL does not answer: {said}",
+    return None
+
+
+def refused_to_open(error: Exception) -> Unavailable:
+    return told_by(CAUSES, error) or Unavailable(
+        f"PostgreSQL does not answer: {' '.join(str(error).split())}",
         code="store.down",
         hint="is the server running, and is the address right?",
     )

@@ -18,6 +18,7 @@ from psycopg import errors
 from psycopg.abc import Transformer
 
 from custody.model.errors import BadInput, CustodyError, Unavailable, Unsafe
+from custody.stores.postgres.causes import FULL_POOL, told_by
 from custody.stores.postgres.words import HAS_STANDBY, LIFE, OWN, SETTINGS, TIMELINE, Words
 
 OLDEST = 140_000
@@ -198,6 +199,8 @@ WORDS: Mapping[type[Exception], tuple[type[CustodyError], str, str]] = {
 
 def translate(error: Exception) -> Exception:
     """PostgreSQL's errors in our words; what is not expected stays as it is."""
+    if isinstance(error, psycopg.OperationalError) and (full := told_by(FULL_POOL, error)):
+        return full
     for kind, (ours, code, hint) in WORDS.items():
         if isinstance(error, kind):
             return ours(f"PostgreSQL: {' '.join(str(error).split())}", code=code, hint=hint)

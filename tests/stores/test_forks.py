@@ -333,6 +333,37 @@ def test_a_child_speaks_in_a_session_of_its_own_and_the_old_way_did_not(
     quick_postgres.give_back(database)
 
 
+@pytest.mark.parametrize("churned", ["file", "memory"])
+def test_children_are_served_while_other_threads_open_use_and_close_other_stores(
+    quick_folder: Path, churned: str
+) -> None:
+    """A lock of SQLite's own that is held at the fork would never be opened in the child."""
+    over = threading.Event()
+
+    def churn(name: str) -> None:
+        other = f"sqlite:///{quick_folder / name}.db" if churned == "file" else "sqlite://:memory:"
+        while not over.is_set():
+            with open_store(other) as store:
+                for _ in range(5):
+                    submit(store)
+
+    threads = [threading.Thread(target=churn, args=(f"other-{n}",)) for n in range(2)]
+    with open_store(f"sqlite:///{quick_folder / 'custody.db'}") as store:
+        answered = submits(store, "parent", 1)
+        for thread in threads:
+            thread.start()
+        try:
+            for number in range(12):
+                how, ids = Child(lambda name=f"child {number}": submits(store, name, 2)).answer()  # type: ignore[misc]
+                assert how == "done", (how, ids)
+                answered |= ids
+        finally:
+            over.set()
+            for thread in threads:
+                thread.join()
+        assert wrong(store, answered) == []
+
+
 def test_a_store_is_not_handed_to_another_process_in_a_letter(kept: Store) -> None:
     """What would arrive is no store; `spawn` writes the arguments of a process such a letter."""
     spawned = multiprocessing.get_context("spawn").Process(target=submit, args=(kept,))

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from custody.model.errors import Unavailable
+from custody.model.errors import Refused, Unavailable
 from custody.stores.reply import Reply
 
 T = TypeVar("T")
@@ -32,6 +32,7 @@ class Wish(Generic[T, R]):
     reply: Reply[R | None] = field(default_factory=Reply)  # None: it is your turn to lead
     leads: bool = False
     waits: bool = False
+    entered: int = 0  # by this thread
 
 
 class Line(Generic[T, R]):
@@ -39,8 +40,9 @@ class Line(Generic[T, R]):
 
     def __init__(self, lead: Callable[[Wish[T, R]], R]) -> None:
         self._lead = lead
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal's handler may come while its own thread has it
         self._busy = False
+        self._inside: set[int] = set()  # threads: one that came again would wait for itself
         self._waiting: deque[Wish[T, R]] = deque()
         self._taken: list[Wish[T, R]] = []
         self._crowd = 0  # so many were taken along last time
@@ -61,6 +63,8 @@ class Line(Generic[T, R]):
         finally:
             if mine.leads or mine.waits:
                 self._leave(mine, trouble)
+            if mine.entered:
+                self._inside.discard(mine.entered)
 
     def hold(self, thing: T, seconds: float) -> Wish[T, R] | None:
         """Take the turn, and keep it: nobody writes until it is let go. None if it does not come in that time."""
@@ -70,12 +74,13 @@ class Line(Generic[T, R]):
             try:
                 mine.reply.wait(seconds)
             except TimeoutError:
-                self._leave(mine, None)
+                self.let_go(mine)
                 return None
         return mine
 
     def let_go(self, mine: Wish[T, R]) -> None:
         self._leave(mine, None)
+        self._inside.discard(mine.entered)
 
     def let_the_crowd_return(self) -> None:
         """Those just served together are about to ask again: without them we would commit for one, then for all."""
@@ -106,7 +111,12 @@ class Line(Generic[T, R]):
                 self._waiting.appendleft(one)
 
     def _enter(self, mine: Wish[T, R]) -> None:
+        here = threading.get_ident()
         with self._lock:
+            if here in self._inside:
+                raise _is_inside()
+            mine.entered = here
+            self._inside.add(here)
             mine.leads, mine.waits = not self._busy, self._busy
             self._busy = True
             if mine.waits:
@@ -130,6 +140,14 @@ class Line(Generic[T, R]):
             following = self._waiting.popleft()
             following.waits, following.leads = False, True
             following.reply.give(None)
+
+
+def _is_inside() -> Refused:
+    return Refused(
+        "this thread is in the middle of another verb of the store: it would wait for itself",
+        code="store.inside",
+        hint="in a signal's handler, only take note of it (worker.stop() does), and submit outside of it",
+    )
 
 
 def _interrupted() -> Unavailable:

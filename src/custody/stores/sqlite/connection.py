@@ -89,14 +89,15 @@ def check_file_system(path: Path, mounts: str = "/proc/self/mounts") -> None:
         )
 
 
-def connect(path: str, *, read_only: bool = False) -> apsw.Connection:
+def connect(path: str, *, read_only: bool = False, create: bool = True) -> apsw.Connection:
     """A connection with every setting that our promises rest on."""
     check_version()
     if path != ":memory:":
         check_file_system(Path(path).parent)
         if _LEFT_ALONE and os.path.realpath(path) in _LEFT_ALONE:
             raise foreign(in_memory=False)
-    flags = apsw.SQLITE_OPEN_READONLY if read_only else apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
+    flags = apsw.SQLITE_OPEN_READONLY if read_only else apsw.SQLITE_OPEN_READWRITE
+    flags |= apsw.SQLITE_OPEN_CREATE if create and not read_only else 0
     try:
         db = apsw.Connection(path, flags=flags)
     except apsw.CantOpenError as error:
@@ -128,7 +129,7 @@ def foreign(in_memory: bool) -> Refused:
     return Refused(
         f"this store cannot be used after the fork: {why}",
         code="fork.foreign",
-        hint="open it after the fork, or use a file",
+        hint="open it after the fork, or use a file" if in_memory else "open it after the fork, or fork outside of it",
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
@@ -35,17 +36,19 @@ class SqliteDatabase:
     dialect = "sqlite"
 
     def __init__(self, path: str, clock: Clock, new_move: Callable[[], str]) -> None:
-        self.path, self.clock, self.new_move = path, clock, new_move
         self.in_memory = path == ":memory:"
+        self.path = path if self.in_memory else os.path.abspath(path)  # wherever the program goes meanwhile
+        self.clock, self.new_move = clock, new_move
         self._watch: apsw.Connection | None = None
         self._closed = self._is_quiet = self._stopped_watching = False
         self._writer: Writer | InlineWriter | Foreign = Foreign(self.in_memory)
-        self._opened = threading.Event()
+        self._opened, self._over = threading.Event(), threading.Event()
         forks.follow(self)  # first: what is open while another thread forks is known to the fork
         try:
             self._begin(self._migrated())
         except BaseException:
             self._closed = True
+            self._over.set()
             raise
         finally:
             self._opened.set()
@@ -66,7 +69,7 @@ class SqliteDatabase:
         self._writer = (
             InlineWriter(opened or connect(self.path), self.clock, self.new_move)
             if self.in_memory
-            else Writer(lambda: connect(self.path), self.clock, self.new_move, opened)
+            else Writer(self.path, self.clock, self.new_move, opened)
         )
         self._readers = Readers(self.path)
         self._watch = None
@@ -78,8 +81,11 @@ class SqliteDatabase:
 
     def before_fork(self) -> None:
         self._is_quiet = self._stopped_watching = False
-        is_open = self._opened.wait(FORK_SECONDS)
-        if not is_open or not isinstance(self._writer, Writer) or self._closed:
+        if not self._opened.wait(FORK_SECONDS) or (self._closed and not self._over.wait(FORK_SECONDS)) or self._closed:
+            return
+        if isinstance(self._writer, InlineWriter):
+            self._writer.pause(FORK_SECONDS)  # nobody is inside of SQLite, whose own locks a child could never open
+        if not isinstance(self._writer, Writer):
             return
         self._stopped_watching = self._watching.acquire(timeout=FORK_SECONDS)
         if self._stopped_watching and self._watch is not None:
@@ -90,14 +96,15 @@ class SqliteDatabase:
         )
 
     def after_fork(self) -> None:
-        if isinstance(self._writer, Writer) and not self._closed:
+        if isinstance(self._writer, Writer | InlineWriter) and not self._closed:
             self._writer.go_on()
+        if isinstance(self._writer, Writer) and not self._closed:
             self._readers.go_on()
         if self._stopped_watching:
             self._watching.release()
 
     def in_child(self) -> None:
-        if self._closed:
+        if self._closed and self._over.is_set():
             return
         if self._is_quiet:
             self._begin(None)
@@ -199,8 +206,11 @@ class SqliteDatabase:
             self._closed = True
             if self._watch is not None:
                 self._watch.close()
-        self._readers.close()
-        self._writer.close()  # last, as only a writer can fold the log back into the file
+        try:
+            self._readers.close()
+            self._writer.close()  # last, as only a writer can fold the log back into the file
+        finally:
+            self._over.set()
 
     def _migrate(self, db: apsw.Connection) -> None:
         for number, _, script in pending("sqlite", _version_of(db)):

@@ -10,13 +10,16 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, TypeVar
 
 import apsw
 
+from custody.model.errors import CustodyError
 from custody.stores.clock import Clock
 from custody.stores.line import Line, Wish
-from custody.stores.sqlite.connection import VALUES, SqliteTx, closed, foreign, translate
+from custody.stores.sqlite.connection import VALUES, SqliteTx, closed, connect, foreign, translate
+from custody.stores.sqlite.guard import InPlace
 
 T = TypeVar("T")
 Work = Callable[[SqliteTx], Any]
@@ -28,14 +31,11 @@ MOST_SECONDS = 0.005  # then other processes get their turn
 
 class Writer:
     def __init__(
-        self,
-        connect: Callable[[], apsw.Connection],
-        clock: Clock,
-        new_move: Callable[[], str],
-        opened: apsw.Connection | None = None,
+        self, path: str, clock: Clock, new_move: Callable[[], str], opened: apsw.Connection | None = None
     ) -> None:
-        self._connect, self._clock, self._new_move = connect, clock, new_move
+        self._path, self._clock, self._new_move = path, clock, new_move
         self._opened = opened
+        self._guard = InPlace(path) if opened else None
         self._line: Line[Work, Done] = Line(self._commit_group)
         self._closed = False
         self._pause: Wish[Work, Done] | None = None
@@ -44,15 +44,26 @@ class Writer:
     def _db(self) -> apsw.Connection:
         """Opened by the first who writes, if none was given; for the leader alone."""
         if self._opened is None:
-            self._opened = self._connect()
+            self._opened = connect(self._path, create=False)  # after a fork: it is there, or it is not ours to make
+            self._guard = InPlace(self._path)
         return self._opened
+
+    def _put_down(self) -> None:
+        """Close the connection, between the two halves of letting its files go."""
+        opened, self._opened = self._opened, None
+        guard, self._guard = self._guard, None
+        if guard is not None:
+            guard.let_go()
+        if opened is not None:
+            opened.close()
+        if guard is not None:
+            guard.close()
 
     def pause(self, seconds: float) -> bool:
         """Close the connection, and write nothing until `go_on`. False if others did not end in that time."""
         self._pause = self._line.hold(_PAUSE, seconds)
-        if self._pause is not None and self._opened is not None:
-            self._opened.close()
-            self._opened = None
+        if self._pause is not None:
+            self._put_down()
         return self._pause is not None
 
     def go_on(self) -> None:
@@ -76,7 +87,10 @@ class Writer:
             return None, closed()
         if first.thing is _CLOSE:
             self._closed = True
-            self._db.close()  # opened for it if need be: only a writer can fold the log back into the file
+            if self._opened is None:  # only a writer can fold the log back into the file
+                with suppress(CustodyError):  # and what is not there any more has none
+                    self._opened = connect(self._path, create=False)
+            self._put_down()
             return None, None
         company: list[Wish[Work, Done]] = []
         answers: list[Done] = []
@@ -90,6 +104,8 @@ class Writer:
                 company.append(one)
                 answers.append(self._run(one.thing, tx))
             self._db.execute("commit")
+            if self._guard is not None:
+                self._guard.check()
             _give(company, answers)
         except Exception as error:
             self._roll_back()
@@ -146,7 +162,7 @@ class InlineWriter:
     def __init__(self, db: apsw.Connection, clock: Clock, new_move: Callable[[], str]) -> None:
         self._db, self._clock, self._new_move = db, clock, new_move
         self._lock = threading.RLock()
-        self._closed = False
+        self._closed = self._is_paused = False
 
     def write(self, work: Callable[[SqliteTx], T]) -> T:
         with self._lock:
@@ -168,6 +184,15 @@ class InlineWriter:
         with self._lock:
             self._closed = True
             self._db.close()
+
+    def pause(self, seconds: float) -> None:
+        """Let nobody in until `go_on`."""
+        self._is_paused = self._lock.acquire(timeout=seconds)
+
+    def go_on(self) -> None:
+        if self._is_paused:
+            self._is_paused = False
+            self._lock.release()
 
 
 class Foreign:

@@ -74,7 +74,7 @@ class World:
             self.ever.add(one)
 
     def raw(self, one: int) -> dict[str, Any]:
-        return {"id": str(one), "channel_id": str(CHANNEL), "version": self.live[one]}
+        return {"id": str(one), "channel_id": str(CHANNEL), "content": "", "version": self.live[one]}
 
     def page(self, ask: Ask, denied: Span = (1, 0)) -> list[Any]:
         ids = [one for one in sorted(self.live) if ask.low < one < ask.high and not self.hidden]
@@ -149,7 +149,9 @@ LIES: dict[str, Lie] = {
     "one twice": lambda s, a, page: (page + page[-1:])[: a.limit + 1],
     "all twice": lambda s, a, page: page + page,
     "another channel's": _foreign,
-    "one of another channel": _insert(lambda s: {"id": str(s.world.next - 1), "channel_id": "8", "version": 1}),
+    "one of another channel": _insert(
+        lambda s: {"id": str(s.world.next - 1), "channel_id": "8", "content": "", "version": 1}
+    ),
     "not a list": _odd({"message": "what", "code": 0}),
     "nothing": _odd(None),
     "a number": _odd(7),
@@ -158,7 +160,9 @@ LIES: dict[str, Lie] = {
     "an id that is a word": _insert(lambda s: {"id": "seven"}),
     "an id beyond all": _insert(lambda s: {"id": str(2**63)}),
     "an id without end": _insert(lambda s: {"id": "9" * 5000}),
-    "an id of the future": _insert(lambda s: {"id": str(2**62), "channel_id": str(CHANNEL), "version": 1}),
+    "an id of the future": _insert(
+        lambda s: {"id": str(2**62), "channel_id": str(CHANNEL), "content": "", "version": 1}
+    ),
     "one of our own tombstones": _insert(lambda s: {"id": str(max(s.world.ever, default=9)), "deleted_at": "2026"}),
     "all unreadable": lambda s, a, page: [None for _ in page],
     "older versions": lambda s, a, page: [{**one, "version": 1} for one in page],
@@ -231,7 +235,7 @@ class Service:
             self.denied = (0, HIGHEST)
             return trust.NO_SUCH, None
         if name == "one that was deleted" and one in self.world.ever:
-            return "200", {"id": str(one), "channel_id": str(CHANNEL), "version": 1}
+            return "200", {"id": str(one), "channel_id": str(CHANNEL), "content": "", "version": 1}
         if name == "an older version" and raw:
             return "200", {**raw, "version": 1}
         return "", None

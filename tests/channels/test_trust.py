@@ -52,7 +52,7 @@ ASKS = st.one_of(
 
 
 def raw(one: int) -> dict[str, Any]:
-    return {"id": str(one), "channel_id": str(CHANNEL)}
+    return {"id": str(one), "channel_id": str(CHANNEL), "content": ""}
 
 
 def page(ids: list[int], after: int | None = None, before: int | None = None, limit: int = 100) -> Page:
@@ -151,6 +151,9 @@ def test_a_page_that_cannot_be_the_answer_proves_nothing(sort: str) -> None:
         {"id": "9" * 5000},
         {"id": "1000"},
         {"id": "4", "deleted_at": ""},
+        {"id": "4", "channel_id": str(CHANNEL)},
+        {"id": "4", "content": None},
+        {"id": "4", "content": 5},
     ],
 )
 def test_an_element_that_cannot_be_read_costs_its_neighbourhood_and_no_more(odd: Any) -> None:

@@ -17,10 +17,12 @@ from custody.model.errors import BadInput
 
 MOST: Final = 50  # the mark must fit into a blob's metadata
 VEIL: Final = "veil"
+BLANK: Final = "blank"
 UNREADABLE: Final = "unreadable"
 DAMAGED: Final = "damaged"
 SAID: Final[Mapping[str, str]] = {
     VEIL: "fetched without the message content intent",
+    BLANK: "shown without the text that is kept of it, and without an edit",
     UNREADABLE: "something in an answer could not be read",
     DAMAGED: "blocks here are not what they were written as",
     "unheard": "changes may have been missed",

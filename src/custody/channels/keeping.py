@@ -7,13 +7,13 @@ from datetime import timedelta
 
 from custody.channels import attachments, owing, seen, threads, trust
 from custody.channels.crawl import Coverage
-from custody.channels.debts import UNREADABLE, VEIL
+from custody.channels.debts import BLANK, UNREADABLE, VEIL
 from custody.channels.discord import Gone, Unreadable
 from custody.channels.mirror import Mirror
 from custody.channels.snowflake import HIGHEST, at
 from custody.channels.table import Table
 from custody.channels.trust import NO_SUCH, Ask, Doubt, Mark, Page, Raw, Span
-from custody.channels.versions import newer
+from custody.channels.versions import blanked, newer
 
 PAUSES = (1.0, 5.0, 30.0)  # seconds before a page that cannot be the answer is asked for again
 AHEAD = timedelta(days=1)  # by how much a service's clock may be ahead of ours
@@ -33,7 +33,7 @@ class Live:
     def page(self, after: int | None = None, before: int | None = None) -> Page:
         page = self._page(Ask(after, before))
         for pause in PAUSES:
-            if not page.bad:
+            if not page.bad or page.bad == trust.NOTHING_READ:  # that is asked for again by the next sync
                 break
             self._mirror.discord.sleep(pause)
             page = self._page(Ask(after, before))
@@ -53,7 +53,8 @@ class Live:
         except Unreadable:
             return "", None
         here = str(raw.get("channel_id", self._channel)) == str(self._channel)
-        return ("200", raw) if here and trust.identity(raw) == one else ("", None)
+        sound = here and trust.identity(raw) == one and trust.legible(raw)
+        return ("200", raw) if sound else ("", None)
 
 
 class Kept:
@@ -65,6 +66,7 @@ class Kept:
         self._coverage: Coverage | None = None
         self.added = self.edited = self.marked = 0
         self.revived, self.mended, self.unread = list[int](), list[int](), list[str]()
+        self.blank = set[int]()  # shown without the text that is kept of them
 
     @property
     def coverage(self) -> Coverage:
@@ -80,7 +82,9 @@ class Kept:
         grown = before.grown(*spans)
         known, damaged = self._known(page.ids, before)
         sights = dict(zip(page.ids, page.sights, strict=True))
-        veiled = owing.veiled(self._mirror, list(sights.values()))
+        blank = {one for one, raw in sights.items() if (have := known.get(one)) is not None and blanked(have, raw)}
+        veiled = blank | owing.veiled(self._mirror, list(sights.values()))
+        self.blank = (self.blank - sights.keys()) | blank
         fresh = [
             raw
             for one, raw in sights.items()
@@ -107,7 +111,13 @@ class Kept:
         stamp = trust.stamp(page.at)
         if veiled:
             owing.owe(self._mirror, self._channel, [(min(veiled), max(veiled))], VEIL, stamp)
-        if holes := [(low + 1, high - 1) for low, high in page.holes if high - low > 1]:
+        if blank := self.blank & set(page.ids):
+            owing.owe(self._mirror, self._channel, [(min(blank), max(blank))], BLANK, stamp)
+        holes = [(low + 1, high - 1) for low, high in page.holes if high - low > 1]
+        if page.ids and page.loose[1] and not page.bad:  # before its first id there is a gap, or what is kept
+            newest = min(page.ask.high - 1, at(self._mirror.now() + AHEAD))
+            holes += [(page.ids[-1] + 1, newest)] if newest > page.ids[-1] else []
+        if holes:
             owing.owe(self._mirror, self._channel, holes, UNREADABLE, stamp)
 
     def _known(self, ids: Sequence[int], coverage: Coverage) -> tuple[dict[int, Raw | None], set[int]]:

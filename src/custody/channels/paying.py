@@ -11,7 +11,7 @@ from datetime import timedelta
 from typing import Final
 
 from custody.channels import owing
-from custody.channels.debts import DAMAGED, UNREADABLE, VEIL, Debt, Debts
+from custody.channels.debts import BLANK, DAMAGED, UNREADABLE, VEIL, Debt, Debts
 from custody.channels.keeping import Kept, Live
 from custody.channels.mirror import Mirror, noted
 from custody.channels.table import Table
@@ -32,14 +32,20 @@ def step(mirror: Mirror, channel: int, live: Live, kept: Kept, cursor: int) -> i
         return debt.high + 1
     kept.keep(page, ())
     upto = min(page.ids[-1], debt.high) if page.full else debt.high
-    _write(mirror, channel, debt, _paid_upto(mirror.table(channel), debt, page, upto) if cursor <= debt.next else -1)
+    paid = _paid_upto(mirror.table(channel), debt, page, upto, kept.blank) if cursor <= debt.next else -1
+    _write(mirror, channel, debt, paid)
     return upto + 1
 
 
-def _paid_upto(table: Table, debt: Debt, page: Page, upto: int) -> int:
+def _paid_upto(table: Table, debt: Debt, page: Page, upto: int, blank: set[int]) -> int:
     """How far a debt is paid by a page that was kept."""
-    if debt.why == UNREADABLE and page.unread:
-        return min((low for low, high in page.holes if high > debt.low), default=debt.next - 1)
+    if debt.why == UNREADABLE and page.loose[0]:
+        return debt.next - 1
+    if debt.why == UNREADABLE:
+        unread = [low for low, high in page.holes if high > debt.low] + [page.ids[-1]] * page.loose[1]
+        return min([*unread, upto])
+    if debt.why == BLANK:
+        return min((one - 1 for one in blank if one >= debt.next), default=upto)
     if debt.why == DAMAGED:
         return next((one.id - 1 for one in table.between(debt.next, upto + 1) if one.damaged), upto)
     return upto

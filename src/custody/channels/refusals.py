@@ -14,7 +14,7 @@ from custody.model.item import Item, NewItem
 
 
 class Hidden(Refused):
-    """The channel shows nothing at all, though we have some of it: the bot may not read its history any more."""
+    """The channel shows nothing at all, though some of it is kept or named: the bot may not read its history."""
 
     code = "discord.hidden"
 

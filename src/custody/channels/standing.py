@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from custody.channels import attachments, fetching, seen
 from custody.channels.blobs import Blobs
 from custody.channels.crawl import Coverage
-from custody.channels.debts import DAMAGED, Debts
+from custody.channels.debts import BLANK, DAMAGED, Debts
 from custody.channels.mirror import CHANNEL, kept, number_of
 from custody.channels.states import SET_ASIDE, Facts, State, state_of
 from custody.channels.table import Settings, Table
@@ -47,6 +47,7 @@ def standing_of(store: Store, blobs: Blobs, item: Item, jobs: Iterable[Job] = ()
         lost=int(detail.get(fetching.LOST) or 0),
         foreign=int(detail.get(attachments.FOREIGN) or 0),
         no_intent=bool(item.detail.get("no_intent")),
+        blank=sum(debt.why == BLANK for debt in debts),
     )
     return Standing(item, state_of(facts))
 

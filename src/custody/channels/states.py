@@ -65,6 +65,7 @@ class Facts:
     lost: int = 0  # those that were lost since somebody last looked
     foreign: int = 0  # and those that are at places where nobody asks
     no_intent: bool = False
+    blank: int = 0  # parts that are shown without the text that is kept of them
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +96,7 @@ def state_of(facts: Facts) -> State:
     trouble = told if isinstance(told, Mapping) and told.get("what") else {}
     sentences = {
         "token": _troubled(trouble, "token", "the bot's token is refused", "put the right one into the token file"),
-        "no-intent": _if(facts.no_intent, "the bot lacks the message content intent: switch it on in the portal"),
+        "no-intent": _no_intent(facts),
         "brake": _brake(facts),
         "damaged": _if(facts.damaged, _damaged(facts)),
         "not-added": _not_added(facts, trouble),
@@ -114,6 +115,15 @@ def state_of(facts: Facts) -> State:
 
 def _if(condition: object, sentence: str) -> str:
     return sentence if condition else ""
+
+
+def _no_intent(facts: Facts) -> str:
+    if facts.no_intent or not facts.blank:
+        return _if(facts.no_intent, "the bot lacks the message content intent: switch it on in the portal")
+    return (
+        f"{_parts(facts.blank)} shown without the text that is kept of it, though nobody edited it{_tried(facts)}; "
+        "what is kept stays: has the bot the message content intent?"
+    )
 
 
 def _gaps(coverage: Coverage) -> str:

@@ -224,8 +224,12 @@ def _is_open(doubt: trust.Doubt) -> bool:
 def ended(mirror: Mirror, channel: int, table: Table, progress: Progress) -> Told:
     """The present was reached, and looked at again: what is told of it, and its threads."""
     item, about = still_mirrored(mirror, channel), mirror.discord.channel(channel)
-    found = threads.look(mirror, item, about)
     coverage = Coverage.read(table.mark)
+    if not coverage.upto and coverage.behind(about.get("last_message_id")) and about.get("type") not in POSTS_ONLY:
+        raise Hidden(
+            "it shows no messages at all, and names a last one", where=item.id, hint="may the bot read its history?"
+        )
+    found = threads.look(mirror, item, about)
     told = {
         "added": progress.added,
         "edited": progress.edited,

@@ -24,6 +24,7 @@ EXCERPT = 200  # characters of an element that could not be read, for whoever lo
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 NO_SUCH = "404"  # a mark by a refusal of that very message; others are "page" and "event"
 WORD = "word"  # a mark by an operator
+NOTHING_READ = "none of its elements can be read"
 TOMBSTONE = {"id", "deleted_at"}  # the fields of the line that stays of an erased message
 
 Raw = Mapping[str, Any]
@@ -61,6 +62,7 @@ class Page:
     bad: str = ""  # why it proves nothing
     holes: tuple[Span, ...] = ()  # open, round elements that could not be read
     unread: tuple[str, ...] = ()  # the beginning of each of those
+    loose: tuple[bool, bool] = (False, False)  # such elements stand before its first id, behind its last
     digest: str = ""
     at: int = 0  # just before it was asked
 
@@ -86,7 +88,7 @@ def judge(channel: int, ask: Ask, answer: Any, *, newest: int = HIGHEST, at: int
     """Judge one answer by itself. `newest` is the highest id that a message can have by now."""
     if not isinstance(answer, list):
         return Page(ask, bad="it is not a list", at=at)
-    known = [(identity(one, newest), one) for one in answer]
+    known = [(identity(one, newest) if legible(one) else None, one) for one in answer]
     ids = [one for one, _ in known if one is not None]
     if any(one is not None and _foreign(raw, channel) for one, raw in known):
         return Page(ask, bad="it has messages of another channel", at=at)
@@ -97,8 +99,10 @@ def judge(channel: int, ask: Ask, answer: Any, *, newest: int = HIGHEST, at: int
     order = tuple(sorted(sights))
     unread = tuple(repr(raw)[:EXCERPT] for one, raw in known if one is None)
     holes = () if bad else _holes([one for one, _ in known])
+    edges = (known[0][0] is None, known[-1][0] is None) if known else (False, False)
+    loose = (any(edges), any(edges)) if len(ids) < 2 else edges  # beside one id nobody knows which way the row goes
     digest = sha256(repr((ask, order)).encode()).hexdigest()[:8]
-    return Page(ask, tuple(sights[one] for one in order), order, bad, holes, unread, digest, at)
+    return Page(ask, tuple(sights[one] for one in order), order, bad, holes, unread, loose, digest, at)
 
 
 def identity(one: Any, newest: int = HIGHEST) -> int | None:
@@ -111,6 +115,11 @@ def identity(one: Any, newest: int = HIGHEST) -> int | None:
     return number if number <= newest else None
 
 
+def legible(one: Any) -> bool:
+    """Has it a text, be it an empty one? Each message has: an object without was cut, and is no sight of a message."""
+    return isinstance(one, Mapping) and isinstance(one.get("content"), str)
+
+
 def _foreign(raw: Raw, channel: int) -> bool:
     return str(raw.get("channel_id", channel)) != str(channel)
 
@@ -119,6 +128,8 @@ def _fault(ask: Ask, count: int, ids: Sequence[int]) -> str:
     """Why a page with these ids cannot be the answer to that question."""
     if count > ask.limit:
         return "it has more than was asked for"
+    if count and not ids:
+        return NOTHING_READ
     if any(not ask.low < one < ask.high for one in ids):
         return "it has ids outside the bounds that were asked for"
     if list(ids) not in (sorted(set(ids)), sorted(set(ids), reverse=True)):

@@ -13,13 +13,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import sha256
 
-from custody.channels import media, seen
+from custody.channels import media, owing, seen
 from custody.channels.blobs import Blobs, NoBlob
 from custody.channels.crawl import Coverage
 from custody.channels.discord import Discord, Gone, Unreadable
 from custody.channels.mirror import Mirror, assets_of, files_of
 from custody.channels.table import Finding, Table
-from custody.channels.trust import Ask, judge, unshown
+from custody.channels.trust import Ask, Raw, judge, legible, unshown
 from custody.channels.versions import newer
 from custody.channels.wanting import state_of
 
@@ -39,6 +39,7 @@ CODES = {
     "gap": "a part that is known not to have been fetched yet",
     "live.missing": "the channel has a message that the archive should have and has not",
     "live.edited": "the channel has a newer version",
+    "live.other": "the channel shows another text than the newest one kept, and no later edit: a sync brings it in",
     "live.deleted": "the channel does not show it any more",
     "live.erased": "the channel shows one that was erased here",
     "live.bad": "a page of the channel was no answer to what was asked",
@@ -92,7 +93,7 @@ def mend(mirror: Mirror, channel: int) -> int:
             raw = mirror.discord.message(channel, one)
         except (Gone, Unreadable):
             continue  # it is not to be had any more: it stays damaged, and is told
-        if str(raw.get("id")) == str(one):
+        if str(raw.get("id")) == str(one) and legible(raw) and not owing.veiled(mirror, [raw]):
             table.mend([raw], asked_at)
             mended += 1
     return mended
@@ -142,6 +143,12 @@ def _compare(discord: Discord, channel: int, table: Table, coverage: Coverage, s
     stored = {one: row.message for one, row in rows.items() if row.versions}
     told = [("live.missing", one) for one in shown if one not in rows]
     told += [("live.erased", one) for one in shown if one in rows and one not in stored]
-    told += [("live.edited", one) for one, raw in shown.items() if one in stored and newer(stored[one], raw)]
+    other = {one: raw for one, raw in shown.items() if one in stored and newer(stored[one], raw)}
+    told += [("live.edited" if _later(raw, stored[one]) else "live.other", one) for one, raw in other.items()]
     told += [("live.deleted", one) for one in unshown(page, sorted(stored))[0]]
-    return len(shown), [Finding(code, str(one)) for code, one in sorted(told, key=lambda one: one[1])]
+    unread = [Finding("live.bad", str(start), f"{len(page.unread)} elements cannot be read")] if page.unread else []
+    return len(shown), unread + [Finding(code, str(one)) for code, one in sorted(told, key=lambda one: one[1])]
+
+
+def _later(raw: Raw, kept: Raw) -> bool:
+    return str(raw.get("edited_timestamp") or "") > str(kept.get("edited_timestamp") or "")

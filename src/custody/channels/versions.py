@@ -44,17 +44,18 @@ def newer(old: Raw, new: Raw) -> bool:
 
 
 def merged(lines: Lines, line: bytes) -> Lines:
-    """A message's versions with one more sight of it: what is new is put where its edit mark says.
+    """A message's versions with one more sight of it: it is put where its edit mark says, behind those of the same.
 
-    What was first seen without its content, for want of an intent, gives way to the same message with it.
+    So what is shown again is the newest again. What was seen without its content gives way to the same message with it,
+    and never comes in its place.
     """
-    if line in lines:
+    raw, known = json.loads(line), [(one, json.loads(one)) for one in lines]
+    if any(blanked(old, raw) for _, old in known):
         return lines
-    raw = json.loads(line)
-    if any(not newer(json.loads(one), raw) for one in lines):
-        return lines
-    kept = [one for one in lines if not _is_veil_of(json.loads(one), raw)]
-    return tuple(sorted((*kept, line), key=edited_at))
+    kept = [(one, old) for one, old in known if not blanked(raw, old)]
+    same = [one for one, old in kept if not newer(old, raw)]
+    others = [one for one, _ in kept if one not in same]
+    return tuple(sorted((*others, same[-1] if same else line), key=edited_at))
 
 
 def edited_at(line: bytes) -> str:
@@ -68,9 +69,11 @@ def hollow(raw: Raw) -> bool:
     return not any(raw.get(name) for name in shown)
 
 
-def _is_veil_of(old: Raw, new: Raw) -> bool:
-    same = old.get("edited_timestamp") == new.get("edited_timestamp")
-    return same and hollow(old) and not hollow(new)
+def blanked(full: Raw, empty: Raw) -> bool:
+    """Is the second the first without its text? Whoever empties a message edits it, and that leaves a mark."""
+    if full.get("edited_timestamp") != empty.get("edited_timestamp"):
+        return False
+    return bool(full.get("content") and not empty.get("content")) or (hollow(empty) and not hollow(full))
 
 
 def unsigned(value: Any) -> Any:

@@ -104,6 +104,8 @@ def forward(service: Service, archive: Archive) -> bool:
     """One page beyond what there is; answers whether nothing newer is shown."""
     upto = archive.coverage.upto
     page = asked(service, archive, after=max(upto - 1, 0))
+    if len(page.ids) == 1 and not page.full:
+        return _alone(service, archive, page.ids[0])
     if page.ids:
         return not page.full or page.ids[-1] <= upto
     down = other_side(service, archive)
@@ -113,6 +115,18 @@ def forward(service: Service, archive: Archive) -> bool:
         up = asked(service, archive, after=down.ids[-1] - 1)
         return not up.ids or up.ids[-1] <= upto
     return True  # what lies between is a gap now
+
+
+def _alone(service: Service, archive: Archive, one: int) -> bool:
+    """Is there nothing newer than a message that came alone? A service that gives one at a time always says so: it is
+    asked by a bound that leaves this one out, and what comes is joined to it if the other side agrees."""
+    more = asked(service, archive, after=one)
+    if not more.ids:
+        return True
+    first = more.ids[0]
+    if not any(one < other < first for other in asked(service, archive, before=first).ids):
+        archive.keep(Page(more.ask), [(one, first)])
+    return False
 
 
 def other_side(service: Service, archive: Archive) -> Page | None:
@@ -140,11 +154,31 @@ def into(service: Service, archive: Archive, gap: Gap) -> bool:
         down, up = end, asked(service, archive, after=max(end.ids[-1] - 1, 0))
     elif not beyond or beyond[0] != gap.high or not down.ids:
         down = asked(service, archive, before=beyond[0] + 1 if beyond else HIGHEST)
+    if _inside(service, archive, gap, up):
+        return True
     if proof := agreed(up, down):
         low, high = max(proof[0], gap.low), min(proof[1], gap.high)
         if low <= high:
             archive.keep(Page(up.ask), [(max(low, 0), high)])
     return archive.coverage != before
+
+
+def _inside(service: Service, archive: Archive, gap: Gap, up: Page) -> bool:
+    """Ask for a gap from both sides by bounds that leave out its edges: a service that gives one message at a time has
+    shown nothing but those. What comes is kept, with the span between it and the edge if the other side agrees."""
+    down = asked(service, archive, before=gap.high)
+    if down.ids and down.ids[-1] > gap.low:
+        last = down.ids[-1]
+        if not any(last < one < gap.high for one in asked(service, archive, after=last).ids):
+            archive.keep(Page(down.ask), [(last, gap.high)])
+        return True
+    up = up if up.ask.after == max(gap.low, 0) else asked(service, archive, after=max(gap.low, 0))
+    if not up.ids or up.ids[0] >= gap.high:
+        return False
+    first = up.ids[0]
+    if gap.low >= 0 and not any(gap.low < one < first for one in asked(service, archive, before=first).ids):
+        archive.keep(Page(up.ask), [(gap.low, first)])
+    return True
 
 
 def back(service: Service, archive: Archive, pages: int = LOOK_BACK) -> Found:
@@ -202,14 +236,15 @@ def again(service: Service, archive: Archive, cursor: int, found: Found) -> int 
 
 
 def erase(service: Service, archive: Archive, due: Sequence[int], witness: int) -> list[int]:
-    """Erase messages that are gone there, after two more looks at each, round one that answers; answers which.
+    """Erase messages that are gone there, after three more looks at each, round one that answers; answers which.
 
     Where none is left to answer, only those go that an operator has spoken for.
     """
     denied = _refused(service, archive, due)
     alone = not witness or not denied or service.message(witness)[1] is None
     sure = [one for one in denied if (doubt := archive.doubt(one)).confirmed() and (doubt.spoken or not alone)]
-    gone = [one for one in _refused(service, archive, sure) if archive.doubt(one).confirmed()]
+    twice = _refused(service, archive, sure)
+    gone = [one for one in _refused(service, archive, twice) if archive.doubt(one).confirmed()]
     if gone:
         archive.erase(gone)
     return gone

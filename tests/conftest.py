@@ -54,6 +54,7 @@ HEAVIEST = (
     "stateful/test_comparison.py",
     "robots/test_confined.py",
     "ingest/test_kills.py",
+    "stores/test_strays.py",
     "robots/test_locks.py",
     "robots/test_robots.py",
     "faults/test_crash_points.py",

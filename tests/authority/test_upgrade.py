@@ -123,6 +123,26 @@ def job_of(store: Store, kind: str) -> Job:
     return found
 
 
+# A program of before that is still open
+
+
+def test_a_program_of_before_that_is_still_open_acknowledges_nothing_any_more(upgraded: Callable[..., Store]) -> None:
+    """It would be refused later, for good: nobody is known to have made it."""
+    store = upgraded(lambda old: old.job("greet", "ada"))
+    insert = (
+        "insert into job (kind, key, state, runnable, lane, place, collection, priority, unmet, payload, facts, token, "
+        "seq, move, created, changed) values ('bulk', 'k', 'queued', 1, '', '', '', 50, 0, '{}', '{}', 1, 1, 'old', 1, 1) "
+        "on conflict (kind, key) where key is not null do nothing returning id"
+    )
+    with pytest.raises(Exception, match=r"ON CONFLICT|null value in column \"by\""):
+        store.db.write(lambda tx: execute(tx, insert))
+    if store.db.dialect == "postgres":
+        for act in (lambda: Old(store).job("bulk", "ada"), lambda: Old(store).schedule("late", "greet")):
+            with pytest.raises(Exception, match='null value in column "by"'):
+                act()
+    assert [job.kind for job in store.queue.list()] == ["greet"]
+
+
 # Schedules
 
 

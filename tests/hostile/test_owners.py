@@ -145,3 +145,43 @@ def test_a_hook_is_installed_by_the_owner_alone(theirs: Path, tmp_path: Path, te
             install()
     assert list(place.iterdir()) == []
     tell("", tries=4, got_through=0)
+
+
+@pytest.mark.parametrize("system", ["git", "svn"])
+def test_a_grant_for_mixed_ownership_names_whoever_else_owns_a_part_and_never_ourselves(
+    store: Store, tmp_path: Path, system: str
+) -> None:
+    path = tmp_path / "mixed"
+    make = ["git", "init", "-q", "--bare"] if system == "git" else ["svnadmin", "create"]
+    subprocess.run([*make, str(path)], check=True, env=ENV)
+    os.chown(path / "hooks", NOBODY, NOBODY)
+    with pytest.raises(Refused, match="its hooks belongs to nobody") as caught:
+        Archives(store).add("proj", system, str(path), "ada")
+    assert f"repository uid:{NOBODY} " in caught.value.hint
+    Archives(store).add("proj", system, str(path), "ada", foreign="agreed")
+    assert store.grants.of("archive/proj", REPOSITORY) == [f"uid:{NOBODY}"]
+    os.chown(path / ("objects" if system == "git" else "db"), 12345, 12345)
+    reconcile_all(store)
+    frozen = Archives(store).get("proj").frozen
+    assert "uid 12345" in frozen, "one more owner is somebody nobody has agreed to"
+    assert Archives(store).found(system, str(path))[1].value == f"uid:12345+{NOBODY}"  # type: ignore[union-attr]
+
+
+def test_a_grant_for_what_others_may_write_to_names_them(store: Store, tmp_path: Path) -> None:
+    path = tmp_path / "shared.git"
+    subprocess.run(["git", "init", "-q", "--bare", str(path)], check=True, env=ENV)
+    os.chown(path / "refs", 0, 4242)
+    (path / "refs").chmod(0o775)
+    with pytest.raises(Refused, match="others may write to its refs") as caught:
+        Archives(store).add("proj", "git", str(path), "ada")
+    assert "repository gid:4242 " in caught.value.hint
+    (path / "refs").chmod(0o777)
+    with pytest.raises(Refused) as caught:
+        Archives(store).add("proj", "git", str(path), "ada")
+    assert "repository anyone " in caught.value.hint
+
+
+def test_root_beside_the_owner_needs_nobodys_agreement(store: Store, theirs: Path) -> None:
+    os.chown(theirs / "hooks", 0, 0)
+    Archives(store).add("proj", "git" if theirs.suffix == ".git" else "svn", str(theirs), "ada", foreign="agreed")
+    assert store.grants.of("archive/proj", REPOSITORY) == [f"uid:{NOBODY}"]

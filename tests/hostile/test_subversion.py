@@ -65,7 +65,9 @@ def test_its_hooks_run_as_its_owner_or_not_at_all(theirs: Stage, tell: Tell) -> 
         said = subprocess.run(["svnlook", "author", str(theirs.repository)], capture_output=True, text=True, check=True)
         assert said.stdout.strip() == "custody"
     else:
-        assert set(told["errors"]) == {"archive.owner"}, "it is read by its owner only, too"
+        assert told["errors"] == ["archive.owner"], "told when it is added: nothing of it can be planned"
+        assert "is read as its owner only" in told["words"][0]
+        assert "svn://" in told["words"][0]
         assert not (theirs.repository / "mark").exists()
     tell("", tries=len(HOOKS), got_through=0)
 

@@ -303,7 +303,7 @@ def test_a_child_that_comes_back_from_whatever_a_worker_calls_ends(
 @BOTH
 @pytest.mark.parametrize("way", [_returns, _raises])
 @pytest.mark.parametrize("run", RUNS)
-@pytest.mark.parametrize("call", [1, 4, 9])
+@pytest.mark.parametrize("call", [1, 9])
 def test_a_child_that_was_forked_in_the_loop_itself_neither_goes_on_nor_comes_out(
     kept: Store, run: str, way: Callable[[], None], call: int
 ) -> None:

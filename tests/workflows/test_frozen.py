@@ -52,7 +52,7 @@ def test_what_another_repository_says_is_neither_planned_nor_run(one_desk: Desk,
     for revision, name in ((1, "a"), (2, "COMMIT")):
         job = one_desk.task(revision, name)
         assert job.ended is None, "it would have run what somebody else wrote, with the secrets of this archive"
-        assert "is another one now" in one_desk.store.queue.why(job.id)[0].text
+        assert "has another uuid now" in one_desk.store.queue.why(job.id)[0].text
 
 
 def test_what_is_left_of_an_archive_that_was_removed_waits_until_it_is_added_again(one_desk: Desk) -> None:

@@ -24,14 +24,20 @@ from workflows.repositories import GitRepository
 TASK = "- {name: build, depends: [PREV], script: echo built}\n"
 
 
+@pytest.mark.parametrize("database", ["sqlite", "postgres"])
 def test_a_commit_that_was_pruned_before_it_was_planned_is_gone_and_holds_up_nothing(
-    proj_git: GitRepository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    request: pytest.FixtureRequest,
+    proj_git: GitRepository,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    database: str,
 ) -> None:
     need_service("bubblewrap")
     monkeypatch.setattr(planning, "PATIENCE", 0.1)
     proj_git.commit("_workflows/a.yaml", TASK)
     proj_git.push()
-    url = f"sqlite:///{tmp_path / 'custody.db'}"
+    local = f"sqlite:///{tmp_path / 'custody.db'}"
+    url = local if database == "sqlite" else request.getfixturevalue("postgres_url")
     with open_store(url) as store:
         kept = Archives(store).add("proj", "git", str(proj_git.path), "ada")
         reconcile(store, kept)

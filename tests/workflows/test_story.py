@@ -216,7 +216,7 @@ def test_another_repository_in_its_place_freezes_the_archive_and_says_so(desk: D
     subprocess.run(["svnadmin", "setuuid", str(desk.repository.path)], check=True)
     assert reconcile(desk.store, Archives(desk.store).get("proj")) == 0
     frozen = Archives(desk.store).get("proj").frozen
-    assert "another one now" in frozen
+    assert "has another uuid now: it is another one, or `svnadmin setuuid` changed it" in frozen
     desk.publish()
     assert desk.notify(2) == 0, "a frozen archive takes nothing in"
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -67,18 +68,14 @@ def add(
         hook = hook and local and system != "folder"  # nothing is pushed there: it is looked at
         if foreign and not why.strip():
             raise BadInput("say why, for the history", code="grant.why", where=name, hint="--why …")
-        kept = Archives(handle).add(
-            name,
-            system,
-            str(path.resolve()) if local else location,
-            running.me(),
-            since,
-            foreign=why if foreign else "",
-        )
+        path = path.resolve()  # a link is followed once, here: what it leads to is looked after
+        where = str(path) if local else location
+        kept = Archives(handle).add(name, system, where, running.me(), since, foreign=why if foreign else "")
         hook = hook and not handle.grants.of(f"archive/{name}", REPOSITORY)  # its owner's to install
-        if hook:
-            _install(handle, name, path)
-        new = reconcile(handle, kept)
+        with _all_or_nothing(handle, name, path if hook and not hooks.is_installed(path) else None):
+            if hook:
+                _install(handle, name, path)
+            new = reconcile(handle, kept)
     print(
         f"archive {name} ({system}): {counted(new, 'revision')} taken in" + ("; the hook is installed" if hook else "")
     )
@@ -86,12 +83,24 @@ def add(
         print("its tasks are run by `custody worker run` where there is a custody.toml: `custody init` writes one")
 
 
+@contextmanager
+def _all_or_nothing(store: Store, name: str, hooked: Path | None) -> Iterator[None]:
+    """What was to be added and could not, whatever came between, is not there: neither the archive nor its hook."""
+    try:
+        yield
+    except BaseException:
+        Archives(store).drop(name, running.me(), "it could not be added")
+        if hooked:
+            with suppress(CustodyError, OSError):  # it was not installed
+                hooks.uninstall(hooked)
+        raise
+
+
 def _install(store: Store, name: str, repository: Path) -> None:
     """The hook; an archive that was to have one and cannot is not added."""
     try:
         hooks.install_for_store(repository, hooks.ourselves(), name, absolute(store.url, Path.cwd()))
     except (CustodyError, OSError) as error:
-        Archives(store).drop(name, running.me())
         hint = "--no-hook adds it without one: then it is asked every few seconds"
         raise Unavailable(
             f"its hook cannot be installed: {error}", code="archive.hook", where=name, hint=hint
@@ -112,7 +121,7 @@ def hook(
     token: Annotated[Path, typer.Option(help="a file with a token of the role hook for this archive")],
 ) -> None:
     """Install a hook that tells an API on another machine; what it cannot tell is kept on disk."""
-    written = hooks.install_for_api(repository, api, name, token.read_text())
+    written = hooks.install_for_api(repository.resolve(), api, name, token.read_text())
     print(f"{written} tells {api} of every commit to {name}")
 
 
@@ -206,6 +215,7 @@ def plan(
             outlook = plan_revision(handle, archive, name, revision)
             planned, asks = outlook.plan, outlook.asks
         waits = network.waits(handle, name, asks)
+        others = network.waits(handle, name, network.asked_by(handle, kept))
     for fault in planned.faults:
         print(fault)
     for edge in planned.edges:
@@ -214,6 +224,8 @@ def plan(
         print(f"earlier {cancel.victim} <!= rev-{planned.revision}:{cancel.task}")
     if waits:
         print(f"some of its tasks wait: {waits}")
+    if others and others != waits:
+        print(f"tasks of {name} that have not ended wait: {others}")
     if planned.skipped:
         print(planned.skipped)
     elif not planned.faults and not planned.tasks:

@@ -19,7 +19,10 @@ from custody.workflows.archives import check_owner
 
 What = Annotated[str, typer.Argument(help="network, secret or repository")]
 Value = Annotated[
-    str, typer.Argument(help="HOST or HOST:PORT; the secret's NAME, or NAME@BRANCH; uid:N, who owns the repository")
+    str,
+    typer.Argument(
+        help="HOST or HOST:PORT; the secret's NAME, or NAME@BRANCH; uid:N, gid:N, anyone: whose the repository is"
+    ),
 ]
 Ended = Annotated[bool, typer.Option("--ended", help="also those that were withdrawn")]
 

@@ -41,7 +41,9 @@ def run(
     poll: Annotated[float, typer.Option(help="seconds between looks when nothing wakes us")] = 1,
     grace: Annotated[float, typer.Option(help="seconds for work to finish on SIGTERM")] = 20,
     place: Annotated[str, typer.Option(help="this machine's working disk, if not as configured")] = "",
-    until_idle: Annotated[bool, typer.Option("--until-idle", help="end when there is nothing left to do")] = False,
+    until_idle: Annotated[
+        bool, typer.Option("--until-idle", help="end when nothing can be worked on now; repositories are asked first")
+    ] = False,
     wake: Annotated[bool, typer.Option(help="listen for wake-ups between polls")] = True,
     config: Annotated[Path | None, typer.Option(envvar="CUSTODY_CONFIG", help="custody.toml")] = None,
     log: Annotated[bool, typer.Option(help="structured log on standard error")] = True,

@@ -44,6 +44,18 @@ class Chores:
                 self._running[chore.name] = threading.Thread(target=self.run, args=(chore,), daemon=True)
                 self._running[chore.name].start()
 
+    def look_again(self) -> bool:
+        """Let those that may find work have their turn now; whether there are any."""
+        finding = [chore.name for chore in self._chores if chore.finds]
+        self._next |= dict.fromkeys(finding, 0.0)
+        return bool(finding)
+
+    @property
+    def are_looking(self) -> bool:
+        """Whether one that may find work is under way."""
+        running = (self._running.get(chore.name) for chore in self._chores if chore.finds)
+        return any(thread is not None and thread.is_alive() for thread in running)
+
     def run(self, chore: Chore) -> bool:
         """Do it now, unless another process is at it."""
         try:

@@ -80,6 +80,7 @@ class Chore:
     name: str
     every: float  # seconds
     do: Callable[[], object]
+    finds: bool = False  # whether it may find work: nobody ends for lack of work before it has looked
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,6 +59,14 @@ class Upkeep:
         stay(self._pid, "deciding")
         return self._rounds.run(holder, self._settings.lease, now)
 
+    @property
+    def is_looking(self) -> bool:
+        return self._chores.are_looking
+
+    def look_again(self) -> bool:
+        """Ask the chores that may find work once more, at the next look; whether there are any."""
+        return self._chores.look_again()
+
     def close(self, holder: str) -> None:
         self._chores.close()
         self._guard(lambda: self._store.farewell(holder), "the farewell")

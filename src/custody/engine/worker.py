@@ -163,15 +163,24 @@ class Worker:
         return self.settled_count - before
 
     def run_until_quiet(self) -> None:
-        """With all threads, until nothing is claimable, running, or about to become due."""
+        """With all threads, until nothing is claimable, running, or about to become due; and until chores that began
+        after the last work have found nothing either."""
         with self._running():
-            nothing = 0
-            while not self._stopping and nothing < 2:  # what was just settled may be claimable again: look twice
-                claimed = self._cycle()
-                busy = claimed or self._keeper.count() or self._upkeep.decide(self.holder, now=True)
-                nothing = 0 if busy else nothing + 1
-                if not claimed:  # while hands are at work, what comes of it is what there can be to claim
-                    self._hands.hungry.wait(SETTLED_SECONDS if self._keeper.count() else 0.002)
+            while self._work_until_quiet() and self._upkeep.look_again():
+                pass
+
+    def _work_until_quiet(self) -> bool:
+        """Whether there was anything to work on; False, too, when told to stop."""
+        nothing, total = 0, 0
+        while not self._stopping and nothing < 2:  # what was just settled may be claimable again: look twice
+            looking = self._upkeep.is_looking  # asked before the claim: what it has found by then is seen by that
+            claimed = self._cycle()
+            looking = looking or self._upkeep.is_looking
+            busy = claimed or self._keeper.count() or looking or self._upkeep.decide(self.holder, now=True)
+            nothing, total = 0 if busy else nothing + 1, total + claimed
+            if not claimed:  # while hands are at work, what comes of it is what there can be to claim
+                self._hands.hungry.wait(SETTLED_SECONDS if self._keeper.count() or looking else 0.002)
+        return bool(total) and not self._stopping
 
     # Claiming
 

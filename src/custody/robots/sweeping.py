@@ -35,7 +35,7 @@ END = "\U0010ffff"
 def chores(store: Store, robots: Sequence[Robot]) -> Sequence[Chore]:
     """In threads of their own, so that a new robot does not wait for the end of a repair."""
     return (
-        Chore("robots sweep", FILL_SECONDS, lambda: _each(robots, lambda robot: sweep(store, robot))),
+        Chore("robots sweep", FILL_SECONDS, lambda: _each(robots, lambda robot: sweep(store, robot)), finds=True),
         Chore("robots repair", FILL_SECONDS, lambda: _each(robots, lambda robot: repair_if_due(store, robot))),
     )
 

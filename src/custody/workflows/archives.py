@@ -14,6 +14,7 @@ from custody.stores.history import write_note
 from custody.stores.rows import Tx, loads
 from custody.workflows.archive import Archive
 from custody.workflows.credentials import split
+from custody.workflows.folder import NAME as FOLDER_NAME
 from custody.workflows.folder import FolderArchive
 from custody.workflows.git import GitArchive
 from custody.workflows.standing import Standing, not_granted
@@ -34,6 +35,11 @@ def _folder(location: str, _: Store) -> Archive:
 
 
 SYSTEMS: dict[str, Callable[[str, Store], Archive]] = {"svn": _svn, "git": _git, "folder": _folder}
+ANOTHER = {
+    "svn": ", or, for a copy that lives on by itself, `svnadmin setuuid` on it",
+    "folder": f", or, for a copy that lives on by itself, another uuid in its {FOLDER_NAME}",
+}
+"""How a copy becomes a repository of its own; git's are told apart by where they stand."""
 UNREACHABLE = "unreachable"
 GONE_TOLD = 7 * 24 * 3600 * 1_000_000  # microseconds that a revision that is gone is told of
 
@@ -88,15 +94,15 @@ class Archives:
             )
         archive, found = self.found(system, location)
         granted = found is not None and bool(found.foreign)
-        if found and granted and not foreign:
-            raise not_granted(found, name, location)
         if isinstance(archive, SvnArchive):
             archive.must_be_whole()
-        uuid = archive.uuid()
-        if since and not 0 <= since <= archive.youngest():
+        if found and granted and not foreign:
+            raise not_granted(found, name, location)
+        uuid, youngest = archive.uuid(), archive.youngest()  # one that does not answer is not added
+        if since and not 0 <= since <= youngest:
             raise BadInput(
                 f"there is no revision {since}", code="archive.since", where=location,
-                hint=f"revisions up to this one are taken as done; the youngest is {archive.youngest()}",
+                hint=f"revisions up to this one are taken as done; the youngest is {youngest}",
             )  # fmt: skip
 
         def work(tx: Tx) -> None:
@@ -104,8 +110,7 @@ class Archives:
             if others and name not in others:
                 raise Refused(
                     f"{location} is the repository of archive {others[0]} already", code="archive.known", where=name,
-                    hint=f"one archive each: `custody archive remove {others[0]}`, or, for a copy that lives on by "
-                    "itself, `svnadmin setuuid` on it",
+                    hint=f"one archive each: `custody archive remove {others[0]}`{ANOTHER.get(system, '')}",
                 )  # fmt: skip
             _must_be_the_same(tx, name, uuid)
             if not tx.run("wf_add_archive", name=name, system=system, location=location, uuid=uuid, last=since):
@@ -213,9 +218,14 @@ def _must_be_the_same(tx: Tx, name: str, uuid: str) -> None:
 
 
 def check_owner(store: Store, name: str, value: str) -> None:
-    """A grant for a repository names who owns it now: nobody agrees to whoever comes after."""
+    """A grant for a repository names who may change it now: nobody agrees to whoever comes after."""
     kept = Archives(store).get(name)
     _, found = Archives(store).found(kept.system, kept.location)
-    if found is None or value != found.value:
-        hint = f"its owner is {found.value}" if found else "a repository on a server has no owner here"
-        raise BadInput(f"{value!r} does not own {kept.location}", code="grant.value", where=name, hint=hint)
+    if found is None or not found.foreign:
+        why = "a repository on a server has no owner here" if found is None else f"{kept.location} is all ours"
+        raise BadInput(f"there is nothing to grant: {why}", code="grant.value", where=name)
+    if value != found.value:
+        raise BadInput(
+            f"{value!r} is not whose {kept.location} is", code="grant.value", where=name,
+            hint=f"{found.foreign}: {found.value}",
+        )  # fmt: skip

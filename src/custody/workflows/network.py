@@ -12,18 +12,18 @@ from custody.border.egress import Asked, Permit, Rules, waits_for
 from custody.model.errors import CustodyError
 from custody.model.grant import NETWORK
 from custody.stores import Store
-from custody.stores.rows import loads
+from custody.stores.rows import Row, loads
 from custody.workflows.archive import read_workflows
 from custody.workflows.archives import Archives, Kept
 from custody.workflows.definition import read
-from custody.workflows.makers import COMMIT_KIND, commit_key
+from custody.workflows.makers import COMMIT_KIND, commit_key, runs_line
 from custody.workflows.task import Definitions
 
 FACT = "network"
 """What a commit's job keeps of what its definitions ask for."""
 
 
-MOST_LOOKED_AT = 10_000  # tasks
+LOOKED_AT_ONCE = 1_000  # tasks
 
 
 def permit(store: Store, archive: str, rules: Rules) -> Permit:
@@ -66,10 +66,15 @@ def asked_by(store: Store, kept: Kept) -> Sequence[Asked]:
 
 
 def _of_tasks(store: Store, kept: Kept) -> Iterator[Asked]:
-    for row in store.db.read(lambda tx: tx.run("wf_unfinished", line=kept.name, most=MOST_LOOKED_AT)):
-        wish = loads(row[0]).get("recipe", {}).get("network", False)
-        if wish:
-            yield wish
+    for line in (kept.name, runs_line(kept.name)):
+        rows = _unfinished(store, line, 0)
+        while rows:
+            yield from (wish for _, payload in rows if (wish := loads(payload).get("recipe", {}).get("network", False)))
+            rows = _unfinished(store, line, rows[-1][0]) if len(rows) == LOOKED_AT_ONCE else ()
+
+
+def _unfinished(store: Store, line: str, after: int) -> Sequence[Row]:
+    return store.db.read(lambda tx: tx.run("wf_unfinished", line=line, after=after, most=LOOKED_AT_ONCE))
 
 
 def _of_the_newest(store: Store, kept: Kept) -> Sequence[Asked]:

@@ -21,6 +21,13 @@ from custody.workflows.makers import COMMIT_KIND, COMMIT_MAKER, commit_key
 HOOK = system("hook")
 RECONCILER = system("reconciler")
 MOST_AT_ONCE = 500
+_CHANGED = {
+    "git": "none of the commits that were counted is in the repository at {where} any more: it is another one now, or "
+    "its history was rewritten and cleared away",
+    "svn": "the repository at {where} has another uuid now: it is another one, or `svnadmin setuuid` changed it",
+    "folder": "the archive at {where} has another uuid now: it is another one, or its file custody-archive was changed",
+}
+"""What was seen when a repository is no longer known by its name; what was done to it nobody has seen."""
 MOST_TRUSTED = 1000  # revisions that a notice may bring while the repository does not answer
 
 
@@ -130,7 +137,7 @@ def reconcile(store: Store, kept: Kept, acting: Acting = RECONCILER) -> int:
         raise
     uuid, youngest = archive.uuid(), archive.youngest()
     if uuid != kept.uuid:
-        why = f"the repository at {kept.location} is another one now ({uuid}, not {kept.uuid})"
+        why = f"{_CHANGED[kept.system].format(where=kept.location)} ({uuid}, not {kept.uuid})"
     elif youngest < kept.last:
         if not _went_back(store, kept, youngest):
             return 0

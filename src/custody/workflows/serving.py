@@ -132,7 +132,7 @@ def _while_wanted(handle: Callable[[Work], Outcome]) -> Callable[[Work], Outcome
 
 
 def chores(store: Store, every: float = RECONCILE_SECONDS) -> Sequence[Chore]:
-    return (Chore("reconcile archives", every, lambda: reconcile_all(store)),)
+    return (Chore("reconcile archives", every, lambda: reconcile_all(store), finds=True),)
 
 
 def reconcile_all(store: Store) -> int:

@@ -10,6 +10,7 @@ import os
 import pwd
 import stat
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,11 +29,7 @@ class Standing:
 
     owner: Owner
     foreign: str
-
-    @property
-    def value(self) -> str:
-        """As a grant names it."""
-        return f"uid:{self.owner.uid}"
+    value: str  # whom a grant names: all besides us who may change it, by what they own or by what they may write
 
     @property
     def writable(self) -> bool:
@@ -53,24 +50,38 @@ def opened(repository: Path) -> int:
     try:
         return os.open(repository, FOLDER)
     except OSError as error:
-        message = f"there is no repository here: {error.strerror}"
-        raise Unavailable(message, code="archive.unreachable", where=str(repository)) from None
+        message, hint = f"there is no repository here: {error.strerror}", ""
+        if os.path.islink(repository):
+            message, hint = "a link stands here, and is not followed", f"name the repository: {repository.resolve()}"
+        elif isinstance(error, PermissionError):
+            message, hint = f"{named(os.geteuid())} may not open it", "its owner decides who may: `chmod`, or a group"
+        raise Unavailable(message, code="archive.unreachable", where=str(repository), hint=hint) from None
 
 
 def standing(here: int, parts: Sequence[str]) -> Standing:
-    about = os.fstat(here)
-    owner, me = Owner(about.st_uid, about.st_gid), os.geteuid()
-    foreign = "" if owner.uid == me else f"it belongs to {named(owner.uid)}"
-    for part in (".", *parts):
-        try:
-            found = os.stat(part, dir_fd=here, follow_symlinks=False)
-        except OSError:
-            continue
-        if not foreign and found.st_uid != me:
-            foreign = f"its {part} belongs to {named(found.st_uid)}"
-        elif not foreign and found.st_mode & _OTHERS and not stat.S_ISLNK(found.st_mode):
-            foreign = "others may write to it" if part == "." else f"others may write to its {part}"
-    return Standing(owner, foreign)
+    about, me = os.fstat(here), os.geteuid()
+    owner, found = Owner(about.st_uid, about.st_gid), {".": about}
+    for part in parts:
+        with suppress(OSError):
+            found[part] = os.stat(part, dir_fd=here, follow_symlinks=False)
+    theirs = [part for part, one in found.items() if one.st_uid != me]
+    if theirs:
+        first, whose = theirs[0], found[theirs[0]].st_uid
+        told = f"it belongs to {named(whose)}" if first == "." else f"its {first} belongs to {named(whose)}"
+        told += "".join(
+            f", its {part} to {named(found[part].st_uid)}" for part in theirs if found[part].st_uid not in (whose, 0)
+        )
+        return Standing(owner, told, _owners({found[part].st_uid for part in theirs}))
+    for part, one in found.items():
+        if one.st_mode & _OTHERS and not stat.S_ISLNK(one.st_mode):
+            told = "others may write to it" if part == "." else f"others may write to its {part}"
+            return Standing(owner, told, "anyone" if one.st_mode & stat.S_IWOTH else f"gid:{one.st_gid}")
+    return Standing(owner, "", f"uid:{owner.uid}")
+
+
+def _owners(uids: set[int]) -> str:
+    """All of them; root beside somebody else needs nobody's agreement."""
+    return "uid:" + "+".join(map(str, sorted(uids - {0} or uids)))
 
 
 def named(uid: int) -> str:
@@ -88,6 +99,18 @@ def must_be_writable(found: Standing, where: str) -> None:
         f"it belongs to {named(found.owner.uid)}, and nothing is written there as anybody else", code="archive.owner",
         where=where,
         hint=f"run the worker as {named(found.owner.uid)} or as root; or let its tasks leave outputs, not commits",
+    )  # fmt: skip
+
+
+def must_be_readable(found: Standing, where: str) -> None:
+    """Subversion locks and reads as whoever serves the repository: nobody reads one of somebody else as himself."""
+    if found.writable:
+        return
+    owner = named(found.owner.uid)
+    raise Refused(
+        f"it belongs to {owner}, and a Subversion repository is read as its owner only, which {named(os.geteuid())} "
+        "cannot become", code="archive.owner", where=where,
+        hint=f"run the worker as {owner} or as root; or let {owner} serve it and add its address: svn://…",
     )  # fmt: skip
 
 

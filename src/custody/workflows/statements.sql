@@ -61,8 +61,9 @@ select {job_columns} from job where line = :line and position >= :first and posi
 select distinct lane from job where collection = :collection and ended is null
 
 -- name: wf_unfinished
--- What the tasks of an archive that have not ended were given, oldest first.
-select payload from job where line = :line and ended is null and task <> 'COMMIT' order by id limit :most
+-- What the tasks of an archive, or of its runs, that have not ended were given, oldest first, after those that are known.
+select id, payload from job
+where line = :line and ended is null and task <> 'COMMIT' and id > :after order by id limit :most
 
 -- name: wf_gone
 -- Revisions of an archive whose commit was cleared away before it was planned, as lately as this.

@@ -27,7 +27,7 @@ from custody.workflows.archive import ADDED, CHANGED, COMMIT_KEY, DELETED, REPLA
 from custody.workflows.calling import Failed, Seconds, call, call_for_head
 from custody.workflows.draft import Draft
 from custody.workflows.limits import LIMITS, Limits, Measure
-from custody.workflows.standing import Standing
+from custody.workflows.standing import Standing, must_be_readable
 from custody.workflows.suspects import asking
 from custody.workflows.svn_folder import SCHEME, SvnFolder
 from custody.workflows.svn_wire import Questions
@@ -65,8 +65,11 @@ class SvnArchive:
         return self._info().findtext("entry/repository/uuid", "")
 
     def must_be_whole(self) -> None:
-        """A folder inside a repository is not one: it is missing in the revisions before it was made."""
+        """A folder inside a repository is not one: it is missing in the revisions before it was made. One on this
+        machine is looked at whether we may read it: its youngest revision, which anybody can read, does not say so."""
         if self.local:
+            self.local.youngest()  # what is wrong with itself is told first
+            must_be_readable(self.local.standing(), self.where)
             return
         told = self._info()  # both as Subversion spells them
         root = told.findtext("entry/repository/root", "")

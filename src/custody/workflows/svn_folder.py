@@ -18,7 +18,7 @@ from custody.border import outside
 from custody.border.outside import Sight
 from custody.model.errors import Refused, Unavailable
 from custody.workflows.plain import FILE, must_be_files, must_be_plain
-from custody.workflows.standing import FOLDER, SVN_PARTS, Standing, must_be_writable, opened, standing
+from custody.workflows.standing import FOLDER, SVN_PARTS, Standing, must_be_readable, must_be_writable, opened, standing
 
 AUTHOR = "custody"
 SCHEME = "svn+custody"
@@ -79,7 +79,7 @@ class SvnFolder:
         """What a client starts instead of ssh; written into a folder that is ours alone."""
         self._must_be_readable()
         found = self.standing()
-        must_be_writable(found, self.where)  # to read it, too, one must be its owner
+        (must_be_writable if writing else must_be_readable)(found, self.where)
         if writing and not outside.works():
             message = (
                 "commits are made in a sandbox only, where the hooks of a repository do no harm, and none works here"

@@ -43,7 +43,7 @@ create table job (
     changed bigint not null,
     queue text collate "C" not null
         generated always as (kind || '|' || state || '|' || place || '|' || lane) stored,
-    by text collate "C" not null default ''      -- who asked for it: written once
+    by text collate "C" not null                 -- who asked for it: written once, by a program that knows
 ) with (
     -- Room on each page for the versions a claim and a settle leave behind, and vacuum before they pile up:
     -- dead entries at the front of the ready index are what slows a queue down.
@@ -159,7 +159,7 @@ create table schedule (
     paused smallint not null default 0,
     last_slot bigint not null,
     next_slot bigint not null,
-    by text not null default '',                -- who set or adopted it last
+    by text not null,                           -- who set or adopted it last
     why text not null default ''                -- why it was paused by itself
 );
 create index schedule_next on schedule (next_slot) where paused = 0;

@@ -1,0 +1,2 @@
+-- Nothing to do here: a program of before the names that is still open fails at the index of keys (0011) before it
+-- acknowledges anything.

@@ -213,6 +213,18 @@ def test_what_cannot_be_read_at_the_end_of_a_channel_is_owed(desk: Desk) -> None
     assert texts(desk) == there(desk)
 
 
+def test_a_last_message_that_cannot_be_read_any_more_stops_nothing_else(desk: Desk) -> None:
+    night(desk)
+    last = desk.theirs()[-1]
+    answers(desk, each(lambda _, one: {"id": one["id"]} if int(one["id"]) == last else one))
+    edited = desk.theirs()[-3]
+    desk.standin.world.edit(desk.channel, edited, desk.clock(), "edited")
+    told = night(desk)
+    assert told.code == 75, told
+    assert "to be fetched again" in told.lines[0]
+    assert texts(desk) == there(desk), "the others were seen"
+
+
 def test_beside_a_single_id_what_cannot_be_read_may_stand_on_either_side() -> None:
     seven = {"id": "7", "content": ""}
     assert judge(1, Ask(after=0), [None, seven]).loose == (True, True)

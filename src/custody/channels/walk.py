@@ -14,7 +14,7 @@ from typing import Protocol
 
 from custody.channels.crawl import Coverage, Gap
 from custody.channels.snowflake import HIGHEST
-from custody.channels.trust import NO_SUCH, Doubt, Mark, Page, Raw, Span, agreed, denied, unshown
+from custody.channels.trust import NO_SUCH, NOTHING_READ, Doubt, Mark, Page, Raw, Span, agreed, denied, unshown
 
 MOST_LOOKS = 100  # at single messages in one go
 LOOK_BACK = 2  # pages of the newest that are looked at again after each sync
@@ -91,11 +91,11 @@ class Found:
 
 
 def asked(service: Service, archive: Archive, after: int | None = None, before: int | None = None) -> Page:
-    """A page, kept with what it proves."""
+    """A page, kept with what it proves. One of which nothing can be read proves nothing: others may stand beside it."""
     page = service.page(after, before)
     if page.ids or page.unread:
         archive.keep(page, page.spans())
-    if page.bad:
+    if page.bad and page.bad != NOTHING_READ:
         raise Bad(page)
     return page
 
@@ -108,7 +108,7 @@ def forward(service: Service, archive: Archive) -> bool:
         return _alone(service, archive, page.ids[0])
     if page.ids:
         return not page.full or page.ids[-1] <= upto
-    down = other_side(service, archive)
+    down = other_side(service, archive, page)
     if down is None:
         return True
     if down.ids[-1] <= upto:
@@ -129,14 +129,22 @@ def _alone(service: Service, archive: Archive, one: int) -> bool:
     return False
 
 
-def other_side(service: Service, archive: Archive) -> Page | None:
+def other_side(service: Service, archive: Archive, page: Page) -> Page | None:
     """After an empty page: what the channel shows from its end. Nothing there either, and something kept: silence."""
     down = asked(service, archive, before=HIGHEST)
     if down.ids:
         return down
+    _must_be_silent(down, page)
     if archive.coverage.upto:
         raise Silent
     return None
+
+
+def _must_be_silent(*pages: Page) -> None:
+    """Who shows something that cannot be read is not silent."""
+    for page in pages:
+        if page.unread:
+            raise Bad(page)
 
 
 def into(service: Service, archive: Archive, gap: Gap) -> bool:
@@ -148,14 +156,14 @@ def into(service: Service, archive: Archive, gap: Gap) -> bool:
     up = asked(service, archive, after=max(gap.low - 1, 0))
     beyond = [one for one in up.ids if one > gap.low]
     if not up.ids:
-        end = other_side(service, archive)
+        end = other_side(service, archive, up)
         if end is None:
             return False
         down, up = end, asked(service, archive, after=max(end.ids[-1] - 1, 0))
     elif not beyond or beyond[0] != gap.high or not down.ids:
         down = asked(service, archive, before=beyond[0] + 1 if beyond else HIGHEST)
     if _inside(service, archive, gap, up):
-        return True
+        return archive.coverage != before
     if proof := agreed(up, down):
         low, high = max(proof[0], gap.low), min(proof[1], gap.high)
         if low <= high:
@@ -165,7 +173,9 @@ def into(service: Service, archive: Archive, gap: Gap) -> bool:
 
 def _inside(service: Service, archive: Archive, gap: Gap, up: Page) -> bool:
     """Ask for a gap from both sides by bounds that leave out its edges: a service that gives one message at a time has
-    shown nothing but those. What comes is kept, with the span between it and the edge if the other side agrees."""
+    shown nothing but those. What comes is kept, with the span between it and the edge if the other side agrees.
+
+    Answers whether there is something inside, be it nothing that can be read."""
     down = asked(service, archive, before=gap.high)
     if down.ids and down.ids[-1] > gap.low:
         last = down.ids[-1]
@@ -174,7 +184,7 @@ def _inside(service: Service, archive: Archive, gap: Gap, up: Page) -> bool:
         return True
     up = up if up.ask.after == max(gap.low, 0) else asked(service, archive, after=max(gap.low, 0))
     if not up.ids or up.ids[0] >= gap.high:
-        return False
+        return NOTHING_READ in (up.bad, down.bad)
     first = up.ids[0]
     if gap.low >= 0 and not any(gap.low < one < first for one in asked(service, archive, before=first).ids):
         archive.keep(Page(up.ask), [(gap.low, first)])
@@ -187,7 +197,8 @@ def back(service: Service, archive: Archive, pages: int = LOOK_BACK) -> Found:
     for number in range(pages):
         page = asked(service, archive, before=before)
         if not page.ids:
-            if number == 0 and not asked(service, archive, after=0).ids and archive.coverage.upto:
+            if number == 0 and not (up := asked(service, archive, after=0)).ids and archive.coverage.upto:
+                _must_be_silent(page, up)
                 raise Silent
             break
         found.learn(page, archive)
@@ -227,6 +238,7 @@ def again(service: Service, archive: Archive, cursor: int, found: Found) -> int 
         return page.ids[-1] - 1
     end = asked(service, archive, before=HIGHEST)  # the other side decides, else a deleted end would stop us for ever
     if not end.ids:
+        _must_be_silent(end, page)
         raise Silent
     found.learn(end, archive)
     beyond = [one for one in end.ids if one > cursor + 1]

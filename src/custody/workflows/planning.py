@@ -14,7 +14,7 @@ from typing import Any
 
 from custody.border.egress import Asked
 from custody.engine.work import Work
-from custody.model.errors import NotFound
+from custody.model.errors import NotFound, Unavailable
 from custody.model.event import NewEvent
 from custody.model.graph import Edge, Otherwise, Wants, satisfied
 from custody.model.item import NewItem
@@ -28,6 +28,7 @@ from custody.workflows.archive import COMMIT_KEY, GONE, Archive, Meta, read_work
 from custody.workflows.archives import Archives
 from custody.workflows.committing import lineage_of
 from custody.workflows.definition import read
+from custody.workflows.git_objects import CORRUPT, MALFORMED
 from custody.workflows.makers import (
     COMMIT_KIND,
     QUICK_KIND,
@@ -46,6 +47,7 @@ from custody.workflows.task import COMMIT, ON_COMMIT, QUICK, Task
 
 FAULTY = "(definition)"
 MISSED, GONE_FACT = "missed", "gone"
+WRONG_FACT, CORRUPT_FACT = "malformed", "corrupt"
 PATIENCE = 10.0  # seconds between looks for a revision that was told of and is not there
 _edge, _new_job = quick(Edge), quick(NewJob)  # for each task of each revision
 WANTS: dict[str, Wants] = {"success": "success", "finished": "finished", "failure": "failure", "prev": "passable"}
@@ -66,6 +68,8 @@ def commit(work: Work, store: Store) -> Outcome:
         outlook = plan_revision(store, archive, name, revision)
     except NotFound as error:
         return _missing(work, revision, error)
+    except Unavailable as error:
+        return _unusable(work, name, revision, error)
     planned, meta = outlook.plan, outlook.meta
     blocked = list(_blocked_by(store, name, outlook))
     if blocked:
@@ -106,6 +110,22 @@ def _missing(work: Work, revision: int, error: NotFound) -> Outcome:
     told = {"why": f"{error.message}; none of its tasks is run", "gone": True}
     facts = {"blocking": [], "definition": "", network.FACT: [], GONE_FACT: error.message}
     return Passed(told, keep=facts, warning=True)
+
+
+def _unusable(work: Work, name: str, revision: int, error: Unavailable) -> Outcome:
+    """Give up a commit that was made wrong: it stays as it is for ever. One whose repository is damaged may be mended;
+    until then whoever waits is told how to go on without it."""
+    if error.code == MALFORMED:
+        told = {"why": f"revision {revision} cannot be used: {error.message}; none of its tasks is run", "gone": True}
+        facts = {"blocking": [], "definition": "", network.FACT: [], GONE_FACT: error.message, WRONG_FACT: True}
+        return Passed(told, keep=facts, warning=True)
+    if error.code != CORRUPT:
+        raise error
+    words = f"{name} {revision} {COMMIT} --why …"
+    until = (
+        f"the repository is mended; or without it: `custody archive cancel {words}`, `custody archive accept {words}`"
+    )
+    return Wait(PATIENCE, f"{error.message} ({error.hint})", keep={CORRUPT_FACT: error.message}, until=until)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ import re
 import shlex
 import subprocess
 from collections.abc import Callable, Iterator
+from json import loads
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from custody.model.schedule import Schedule
 from custody.stores import Store, migrate, open_store
 from custody.stores.rows import event_text
 from custody.stores.submit import first_detail
+from custody.web import bulk
 from custody.web.app import Options, build_app
 from custody.web.makers import MAKERS
 from custody.web.reasons import why
@@ -194,11 +196,14 @@ def test_the_list_of_schedules_says_who_set_each_and_how_one_is_adopted(
     store = upgraded(lambda old: (old.schedule("nightly", "greet"), old.schedule("evil", "bulk")))
     said = custody("schedule", "list", "--store", store.url)
     assert "nobody" in said.out
-    assert "`custody schedule adopt nightly`" in said.out
+    adopt = (
+        f"`custody schedule adopt --store {shlex.quote(store.url) if store.db.dialect == 'sqlite' else '…'} nightly`"
+    )
+    assert adopt in said.out
     refused = custody("schedule", "adopt", "evil", "--store", store.url)
     assert (refused.code, "made by their application" in refused.err) == (2, True)
     assert custody("schedule", "adopt", "nightly", "--store", store.url).code == 0
-    assert "`custody schedule adopt nightly`" not in custody("schedule", "list", "--store", store.url).out
+    assert adopt not in custody("schedule", "list", "--store", store.url).out
 
 
 # Tokens
@@ -269,6 +274,28 @@ def test_what_a_narrowed_token_gave_up_is_said(upgraded: Callable[..., Store], c
     store = upgraded(lambda old: old.token("t", "worker operator@maps"))
     said = custody("token", "narrow", "1", "--to", "submitter", "--store", store.url)
     assert "it was operator@maps, and is that no more" in said.out
+    assert "collections" not in said.out, "it counts where it did"
+
+
+def test_what_a_narrowed_token_gave_up_is_said_where_only_its_places_shrink(custody: Run) -> None:
+    custody("token", "create", "ada", "--role", "reader", "--role", "hook", "--archive", "a", "--archive", "b")
+    to = ("--to", "reader", "--to", "hook", "--archive", "a")
+    said = custody("token", "narrow", "1", *to, "--collection", "maps", "--collection", "books")
+    assert "it counted in all collections, and counts in maps books alone" in said.out
+    assert "it told of b, and does so no more" in said.out
+    said = custody("token", "narrow", "1", *to, "--collection", "maps")
+    assert "it counted in books, and does so no more" in said.out
+    assert "no more" not in custody("token", "narrow", "1", *to, "--collection", "maps").out
+
+
+def test_a_second_token_of_one_name_renews_the_first_and_says_so(custody: Run) -> None:
+    said = custody("token", "create", "ada", "--role", "reader")
+    assert "another good token" not in said.err
+    said = custody("token", "create", "ada", "--role", "reader")
+    assert "there is another good token of this name (token 1)" in said.err
+    assert custody(*re.findall(r"custody (token revoke \d+)", said.err)[0].split()).code == 0
+    custody("token", "revoke", "2")
+    assert "another good token" not in custody("token", "create", "ada", "--role", "reader").err
 
 
 # Jobs
@@ -417,7 +444,8 @@ def test_what_was_refused_at_first_can_be_resumed_by_an_operator(
     job = refuse(store, kind, machine)
     assert (job.code, job.state, job.ended) == (FORGED, "failed", "failed")
     (finding,) = [each for each in told(store) if "refused" in each.what]
-    assert f"such as job {job.id}" in finding.what
+    assert f"job {job.id} of {kind} was refused" in finding.what
+    assert f"custody job resume {job.id}" in finding.do
     (reason,) = why(store, job)
     assert "which nobody asked for" in reason.text
     assert f"custody job resume {job.id}" in reason.clears
@@ -493,3 +521,67 @@ def test_tokens_of_names_that_mean_others_are_refused_and_old_ones_told(upgraded
         assert refused.value.code == "token.name"
     tokens.create("ada", ["reader"])
     assert any("token 1 is called system" in each.what for each in told(store))
+
+
+OLD_BULK = '{"action": "hold", "filter": {"kind": "x"}, "why": "", "last": 1, "total": 1, "eligible": 1, "priority": 50, "who": "op"}'
+
+
+def carry_out_bulk(store: Store) -> None:
+    Worker(store, Serving(bulk.kinds(store, machines())), Settings(threads=1, schedules=False)).run_until_idle()
+
+
+def test_a_bulk_action_of_before_is_asked_for_again_as_no_resuming_helps(
+    upgraded: Callable[..., Store], custody: Run
+) -> None:
+    store = upgraded(lambda old: [old.job("bulk", "op", payload=OLD_BULK) for _ in range(7)])
+    carry_out_bulk(store)
+    jobs = store.queue.list()
+    assert {job.code for job in jobs} == {FORGED}
+    (reason,) = why(store, jobs[0])
+    assert "ask for it again, with another key" in reason.clears
+    findings = [each for each in told(store) if "refused" in each.what]
+    assert len(findings) == 6, "each of the first few, and how many more"
+    assert "2 other jobs were refused" in findings[-1].what
+    for job, finding in zip(jobs, findings[:-1], strict=False):
+        assert f"job {job.id} of bulk was refused: nobody" in finding.what
+        assert "resume" not in finding.do
+        assert custody(*shlex.split(finding.do.partition("custody ")[2]), "--store", store.url).code == 0
+    assert len([each for each in told(store) if "refused" in each.what]) == 2, "those are settled"
+
+
+@pytest.mark.parametrize(("by", "helps"), [("token:1/op", False), ("oidc:op~1/op", True)])
+def test_a_bulk_action_whose_asker_lost_the_right_is_resumed_only_where_it_may_come_back(
+    upgraded: Callable[..., Store], by: str, helps: bool
+) -> None:
+    store = upgraded(lambda old: (old.token("op", "operator"), old.job("x", "op")))
+    Tokens(store).revoke(1, "ada")
+    payload = {**loads(OLD_BULK), "last": 99}
+    store.queue.submit_one(NewJob("bulk", payload), Acting(by, "op"))
+    carry_out_bulk(store)
+    (reason,) = why(store, job_of(store, "bulk"))
+    assert job_of(store, "bulk").code == "bulk.right"
+    assert ("an operator resumes it" in reason.clears, "ask for it again" in reason.clears) == (helps, not helps)
+
+
+def test_a_refused_job_is_told_with_a_command_that_settles_it(upgraded: Callable[..., Store], custody: Run) -> None:
+    store = upgraded(lambda old: None)
+    refuse(store, JOB_KIND, JOB)
+    (finding,) = [each for each in told(store) if "refused" in each.what]
+    delete = re.findall(r"custody (job delete .*)", finding.do)[0]
+    assert custody(*shlex.split(delete), "--store", store.url).code == 0
+    assert [each for each in told(store) if "refused" in each.what] == []
+
+
+def test_a_schedule_whose_setter_lost_the_right_is_told_with_its_name(
+    upgraded: Callable[..., Store], clock: HandClock, custody: Run
+) -> None:
+    store = upgraded(lambda old: old.token("op", "operator"))
+    store.schedules.put(Schedule("nightly", "every 1h", "greet"), Acting("token:1/op", "op"))
+    Tokens(store).revoke(1, "ada")
+    clock.advance(seconds=7200)
+    store.schedules.run_due("w", Setters(store).ended)
+    said = custody("schedule", "list", "--store", store.url).out
+    assert re.search(r"nightly was paused by itself: .* has ended; `custody schedule adopt --store \S+ nightly`", said)
+    (finding,) = [each for each in told(store) if "nightly" in each.what]
+    assert "custody" not in finding.what
+    assert finding.do == "custody schedule adopt nightly"

@@ -223,7 +223,9 @@ def forgetful() -> Iterator[str]:
     need("postgresql")
     server = Postgres(fast=True)
     server.start()
-    yield server.fresh_database()
+    database = server.fresh_database()
+    open_store(f"{database}?unsafe=1").close()
+    yield database
     server.remove()
 
 

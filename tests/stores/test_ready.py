@@ -232,6 +232,49 @@ def test_postgresql_plans_use_the_index_of_what_is_ready_and_read_few_pages(stor
         assert pages < (300 if name == "expired" else 60), f"{name} read {pages} pages"
 
 
+FENCE = {"id": 1, "token": 1, "claimed": "m", "holder": "ann"}
+FENCED: dict[str, dict[str, Any]] = {
+    "renew": FENCE | {"lease": 30}, "release": FENCE, "suspect": FENCE | {"suspect": 1},
+    "keep": FENCE | {"facts": "{}", "open": 0},
+    "settle": FENCE | dict.fromkeys(("priority", "lane", "place", "last_passed", "facts", "code", "ended"))
+    | {"to_state": "queued", "from_state": "queued", "runnable": 1, "move": "n", "retries": 0, "open": 0, "attempts": 0,
+       "delay": 0},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("url", ["file", "postgres"], indirect=True)
+def test_what_a_claim_fences_is_found_by_its_number_alone(store: Store) -> None:
+    """The claim's own move is compared with the one row that was found: it needs no index, and changes no plan."""
+    crowded(store)
+    assert set(FENCED) == {name for name, text in load(store.db.dialect).items() if ":claimed" in text}
+    for name, values in FENCED.items():
+        found = plan(store, name, **values)
+        if store.db.dialect == "sqlite":
+            assert found == "SEARCH job USING INTEGER PRIMARY KEY (rowid=?)", name
+            continue
+        (told,) = json.loads(found)
+        looks = [node for node in nodes(told["Plan"]) if "Scan" in node["Node Type"]]
+        assert [(node["Node Type"], node["Index Name"]) for node in looks] == [("Index Scan", "job_pkey")], name
+        assert "id" in looks[0]["Index Cond"]
+        assert "move" in looks[0]["Filter"]
+
+
+@pytest.mark.parametrize("url", ["postgres"], indirect=True)
+def test_many_that_are_fenced_at_once_are_found_by_their_numbers_too(store: Store) -> None:
+    crowded(store)
+    many: dict[str, Any] = {"ids": [1, 2], "tokens": [1, 1], "claims": "m"}
+    told = {"type": "passed", "outcome": "success", "agent": "ann", "detail": "{}", "details": "{}", "moves": "n"}
+    asked = {
+        "renew_many": many | {"holder": "ann", "lease": 30},
+        "settle_many": FENCED["settle"] | many | told | {"facts": "{}"},
+    }
+    for name, values in asked.items():
+        (found,) = json.loads(plan(store, name, **values))
+        looks = [node for node in nodes(found["Plan"]) if "Scan" in node["Node Type"]]
+        assert any(node.get("Index Name") == "job_pkey" for node in looks), name
+        assert not any(node["Node Type"] == "Seq Scan" and node["Relation Name"] == "job" for node in looks), name
+
+
 @pytest.mark.parametrize("url", ["postgres"], indirect=True)
 def test_a_claim_that_goes_on_behind_a_place_does_not_read_what_is_before_it(store: Store, url: str) -> None:
     with psycopg.connect(store.url.partition("?")[0]) as forgotten:

@@ -18,6 +18,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from custody.model import telling
 from custody.model.errors import BadInput, CustodyError, Refused
 
 if TYPE_CHECKING:
@@ -136,11 +137,9 @@ def waits_for(asked: Asked, granted: Sequence[str], subject: str) -> str:
 
 def command(subject: str, value: str = "HOST") -> str:
     """The words by which it is granted, as a shell takes them."""
-    from shlex import quote
-
     sort, _, name = subject.partition("/")
     anything = " --anything" if value.removeprefix("http://").partition(":")[0] == ANY else ""
-    return f"custody {sort} grant {quote(name)} network {quote(value)}{anything} --why …"
+    return telling.command(f"{sort} grant{anything}", name, "network", value, why="…")
 
 
 def read_named(text: str) -> Place:

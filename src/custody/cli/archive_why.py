@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 
 from custody.cli import running
+from custody.cli.aiming import aimed
 from custody.cli.archive_tasks import InRun, Name, Revision, StoreUrl, TaskName, faults_of, job_of, of_run, opened
 from custody.cli.running import AsJson
 from custody.model.errors import NotFound
@@ -34,7 +35,7 @@ def why(
         told = [(reason.text, _clears(handle, name, job, itself, reason)) for reason in reasons]
         is_faulty = task == "COMMIT" and find_task(handle, task_key(name, revision, "commit", FAULTY)) is not None
     for text, clears in told:
-        print(running.harmless(f"{name} r{revision} {task}: {text}\n  until: {clears}"))
+        print(running.harmless(f"{name} r{revision} {task}: {text}\n  until: {aimed(clears)}"))
     if is_faulty:
         print(faults_of(name, revision))
 

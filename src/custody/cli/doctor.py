@@ -9,18 +9,21 @@ import stat
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
 from custody.cli import running
+from custody.cli.aiming import HIDDEN, aimed, is_hidden
 from custody.cli.config import Config, find
 from custody.cli.finding import Finding
 from custody.cli.opening import open_store
 from custody.cli.running import AsJson, counted
 from custody.cli.whose import whose_findings
 from custody.model.errors import CustodyError
+from custody.model.telling import command
 from custody.stores import Store
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
@@ -41,7 +44,8 @@ def doctor(
     """Look at settings, versions, clocks and disks, and count everything again that is derived."""
     found = find(config)
     url = store or (found.store if found else running.DEFAULT_STORE)
-    findings = list(examine_tree(zookeeper, repair) if zookeeper else examine(url, found, repair, receipts))
+    seen = examine_tree(zookeeper, repair) if zookeeper else examine(url, found, repair, receipts)
+    findings = [replace(finding, do=aimed(finding.do)) for finding in seen]
     if json:
         running.emit(findings)
     else:
@@ -49,13 +53,15 @@ def doctor(
             print(f"{finding.grade.upper() if finding.grade != 'fine' else 'fine':8} {finding.what}")
             if finding.do:
                 print(f"         {finding.do}")
+        if is_hidden():
+            print(f"--store {HIDDEN} stands for the address that you gave: it may hold a password, and is not shown")
     raise typer.Exit(1 if any(finding.grade == "unsafe" for finding in findings) else 0)
 
 
 def examine(url: str, config: Config | None, repair: bool = False, receipts: Path | None = None) -> Iterator[Finding]:
     yield Finding("fine", f"Python {platform.python_version()} on {sys.platform}")
     try:
-        with open_store(url, config) as store:
+        with open_store(url, config, existing=True) as store:
             yield from _store_findings(store)
             yield from _history_findings(store, config)
             if receipts:
@@ -215,12 +221,12 @@ def _robots(store: Store) -> Iterator[Finding]:
 
     overdue = late(store)
     for each in overdue[:5]:
-        do = f"custody robot why {each.robot} {each.item}"
+        do = command("robot why", each.robot, each.item)
         yield Finding("warning", f"{each.event} of {each.item} is overdue: {each.waits_for}", do)
     if len(overdue) > 5:
         yield Finding("warning", f"{len(overdue) - 5} more are overdue", "custody robot late")
     for item, why in stopped(store, 5):
-        yield Finding("warning", f"{item} is off the line: {why}", f"custody robot undo {item} --why …")
+        yield Finding("warning", f"{item} is off the line: {why}", command("robot undo", item, why="…"))
     if found := orphans(store):
         yield Finding("warning", f"{len(found)} events came too late and were kept aside", "custody robot orphans")
 
@@ -236,7 +242,7 @@ def _network(store: Store) -> Iterator[Finding]:
     archives = Archives(store)
     for kept in archives.list():
         if gone := archives.gone(kept.name):
-            yield Finding("warning", f"archive {kept.name}: {gone}", f"custody archive graph {kept.name}")
+            yield Finding("warning", f"archive {kept.name}: {gone}", command("archive graph", kept.name))
     for who, text in told:
         what, _, do = text.rpartition(": ")
         yield Finding("warning", f"{who} waits: {what}", do.strip("`"))

@@ -36,16 +36,20 @@ class Waiting:
 
 @contextmanager
 def open_store(
-    url: str, config: Config | None = None, lease: float = LEASE_SECONDS, place: str = "", patience: float = 0.0
-) -> Iterator[Store]:
+    url: str, config: Config | None = None, lease: float = LEASE_SECONDS, place: str = "", patience: float = 0.0,
+    *, existing: bool = False,
+) -> Iterator[Store]:  # fmt: skip
     """On ZooKeeper the session's time-out is the lease, and the configuration says what other services do."""
     if not url.startswith("zookeeper:"):
-        with stores.open_store(url, patience=patience, told=Waiting()) as store:
+        with stores.open_store(url, patience=patience, told=Waiting(), existing=existing) as store:
             yield store
         return
     from custody.ingest.setup import external_states
     from custody.ingest.zookeeper import open_tree
+    from custody.ingest.zookeeper.opening import read_address
 
+    if existing:
+        stores.open_store(read_address(url).database, existing=True).close()
     found = config or find(None)
     external = external_states(found.ingest) if found else ()
     with open_tree(url, lease, external, place or (found.ingest.place if found else "")) as tree:

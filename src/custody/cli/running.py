@@ -18,6 +18,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
+from custody.cli.aiming import aimed, asked, option
 from custody.cli.config import absolute
 from custody.cli.when import ago
 from custody.model.acting import Acting
@@ -47,10 +48,11 @@ def run(app: typer.Typer, arguments: list[str]) -> NoReturn:
     """Run `app`, tell errors in words, and end the process."""
     _write_anything()
     try:
-        with _store_of_configuration(arguments):
+        with asked(arguments), _store_of_configuration(arguments):
             app(arguments[1:], prog_name=f"custody {arguments[0]}")
     except CustodyError as error:
-        tell_error(error, "--json" in arguments)
+        with asked(arguments):
+            tell_error(error, "--json" in arguments)
         sys.exit(3 if isinstance(error, Refused) else 2)
     except OSError as error:
         if isinstance(error, BrokenPipeError):
@@ -103,8 +105,8 @@ def counted(number: int, noun_: str) -> str:
 @contextmanager
 def _store_of_configuration(arguments: list[str]) -> Iterator[None]:
     """Where a custody.toml lies, or one is named, a command means its store, unless it is told another."""
-    told = "CUSTODY_STORE" in os.environ or bool(_option(arguments, "--store"))
-    if told or not (store := _configured_store(arguments)):
+    told = "CUSTODY_STORE" in os.environ or bool(option(arguments, "--store"))
+    if told or not (store := configured_store(_configuration(arguments))):
         yield
         return
     os.environ["CUSTODY_STORE"] = store
@@ -114,8 +116,12 @@ def _store_of_configuration(arguments: list[str]) -> Iterator[None]:
         del os.environ["CUSTODY_STORE"]  # whoever calls us as a function may call again, elsewhere
 
 
-def _configured_store(arguments: list[str]) -> str:
-    named = _option(arguments, "--config") or os.environ.get("CUSTODY_CONFIG", "")
+def _configuration(arguments: list[str]) -> str:
+    return option(arguments, "--config") or os.environ.get("CUSTODY_CONFIG", "")
+
+
+def configured_store(named: str) -> str:
+    """The store of the configuration that is named, or of the one in this folder."""
     path = Path(named or "custody.toml")
     try:
         store = tomllib.loads(path.read_text(encoding="utf-8")).get("store", "")
@@ -126,12 +132,9 @@ def _configured_store(arguments: list[str]) -> str:
     return absolute(store, path.resolve().parent) if named else store
 
 
-def _option(arguments: list[str], name: str) -> str:
-    """What an option is given, before anything else looks at it."""
-    for word, following in zip(arguments, [*arguments[1:], ""], strict=True):
-        if word == name or word.startswith(f"{name}="):
-            return following if word == name else word.removeprefix(f"{name}=")
-    return ""
+def tell(text: str) -> None:
+    """A sentence for people; its commands mean the store that was asked about."""
+    print(aimed(text))
 
 
 def tell_error(error: CustodyError, as_json: bool) -> None:
@@ -141,7 +144,7 @@ def tell_error(error: CustodyError, as_json: bool) -> None:
     where = f"{error.where}: " if error.where else ""
     print(f"custody: {where}{error.message}", file=sys.stderr)
     if error.hint:
-        print(f"  {error.hint}", file=sys.stderr)
+        print(f"  {aimed(error.hint)}", file=sys.stderr)
 
 
 def me() -> str:
@@ -199,7 +202,7 @@ def table(columns: Mapping[str, Callable[[Any], Any]], rows: Iterable[Any], empt
     """A table for people; what they see when there is nothing is a sentence."""
     texts = [[_cell(get(row)) for get in columns.values()] for row in rows]
     if not texts:
-        print(empty)
+        tell(empty)
         return
     heads = list(columns)
     widths = [max(len(head), *(len(row[i]) for row in texts)) for i, head in enumerate(heads)]
@@ -226,7 +229,7 @@ def harmless(text: str) -> str:
 def tell_reason(what: str, reason: Reason, now: int) -> None:
     """Why something waits, and what would clear it."""
     since = f" (for {ago(reason.since, now)})" if reason.since else ""
-    print(harmless(f"{what}: {reason.text}{since}\n  until: {reason.clears}"))
+    print(harmless(f"{what}: {reason.text}{since}\n  until: {aimed(reason.clears)}"))
 
 
 def show(pairs: Sequence[tuple[str, Any]]) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from datetime import datetime
 from itertools import islice
-from shlex import quote
 from typing import Annotated
 
 import typer
@@ -16,6 +15,7 @@ from custody.cli.when import moment
 from custody.model.acting import name_of
 from custody.model.json_text import json_text
 from custody.model.schedule import Schedule, Wanted
+from custody.model.telling import command
 from custody.model.times import is_by_the_wall_clock, times_of, zone_of
 from custody.stores import Store
 from custody.web.makers import MAKERS
@@ -62,7 +62,7 @@ def list_(store: StoreUrl = running.DEFAULT_STORE, json: AsJson = False) -> None
     """All schedules and when each comes next."""
     with open_store(store) as opened:
         schedules, now, setters = opened.schedules.list(), opened.now(), Setters(opened)
-        told = [(each, setters.doubt(each)) for each in schedules]
+        told = [(each, setters.doubt(each), setters.remedy(each)) for each in schedules]
     if json:
         running.emit(schedules)
         return
@@ -72,11 +72,11 @@ def list_(store: StoreUrl = running.DEFAULT_STORE, json: AsJson = False) -> None
         "next (UTC)": lambda row: _next(row, now),
     }  # fmt: skip
     running.table(columns, schedules, "no schedules; `custody schedule set` makes one")
-    for schedule, doubt in told:
+    for schedule, doubt, remedy in told:
         if schedule.why:
-            print(f"{schedule.name} was paused by itself: {schedule.why}")
+            running.tell(f"{schedule.name} was paused by itself: {schedule.why}; `{remedy}`")
         elif doubt:
-            print(f"{schedule.name}: {doubt}; `custody schedule adopt {quote(schedule.name)}` makes it yours")
+            running.tell(f"{schedule.name}: {doubt}; `{command('schedule adopt', schedule.name)}` makes it yours")
 
 
 @app.command()
@@ -133,15 +133,15 @@ def _what_keeps_it(store: Store, schedule: Schedule) -> None:
     """What a newcomer would wait for in vain."""
     if schedule.why:
         print(f"it was paused by itself: {schedule.why}")
-        print(f"`{Setters(store).remedy(schedule)}`")
+        running.tell(f"`{Setters(store).remedy(schedule)}`")
     elif schedule.paused:
-        print(f"it is paused: `custody schedule continue {quote(schedule.name)}` lets it go on")
+        running.tell(f"it is paused: `{command('schedule continue', schedule.name)}` lets it go on")
     if schedule.paused:
         return
     if doubt := Setters(store).doubt(schedule):
-        print(f"{doubt}; `custody schedule adopt {quote(schedule.name)}` makes it yours")
+        running.tell(f"{doubt}; `{command('schedule adopt', schedule.name)}` makes it yours")
     if not store.workers():
-        print("no worker is running: slots become jobs while one is (`custody worker run`, `custody serve`)")
+        running.tell("no worker is running: slots become jobs while one is (`custody worker run`, `custody serve`)")
 
 
 @app.command()
@@ -163,7 +163,7 @@ def pause(name: Name, store: StoreUrl = running.DEFAULT_STORE) -> None:
     """Let no slot come until it is continued. What would have come meanwhile is not made up for."""
     with open_store(store) as opened:
         opened.schedules.pause(name, True, running.me())
-    print(f"{name} is paused; `custody schedule continue {name}` lets it go on")
+    running.tell(f"{name} is paused; `{command('schedule continue', name)}` lets it go on")
 
 
 @app.command("continue")

@@ -34,7 +34,8 @@ def history_findings(store: Store, config: Config | None) -> Iterator[Finding]:
         yield Finding(
             "warning",
             "the history is not sealed, so changes to it could not be shown",
-            "custody history key history.key, then [history] in custody.toml; or custody history seal --witness FILE",
+            "custody history key history.key, then [history] in custody.toml; "
+            "or custody history seal --key history.key --witness FILE",
         )
     yield from _backlog(store, keeping, last)
     if last is not None and config is None:
@@ -61,7 +62,7 @@ def _backlog(store: Store, keeping: Keeping, last: Block | None) -> Iterator[Fin
         yield Finding(
             "warning",
             f"{len(waiting)} events wait to be sealed, the oldest for {seconds / 60:.0f} minutes",
-            "does a worker with the key run? custody worker run, or custody history seal",
+            "does a worker with the key run? custody worker run, or custody history seal --key FILE",
         )
     else:
         yield Finding("fine", f"the history is sealed up to block {last.number}; {len(waiting)} events wait")

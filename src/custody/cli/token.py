@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from custody.cli import running
+from custody.cli.aiming import aimed
 from custody.cli.config import find
 from custody.cli.running import AsJson, StoreUrl, Why
 from custody.cli.when import ago, moment
@@ -40,6 +42,7 @@ def create(
     """Make a token. Its secret is shown once, and kept nowhere."""
     with open_store(store) as opened:
         given = collection or (archive if list(role) == [HOOK] and archive else [ALL])
+        others = [str(each.id) for each in Tokens(opened).good() if each.name == name]
         made, secret = Tokens(opened).create(name, role, given, days, running.me(), archive or [])
         unknown = _unknown(opened, made, config)
     if json:
@@ -47,8 +50,17 @@ def create(
         return
     print(secret)
     typer.echo(f"token {made.id} of {name}, good until {moment(made.expires)} UTC; it is shown only now", err=True)
+    if others:
+        typer.echo(aimed(_renewal(name, others)), err=True)
     for what in unknown:
         typer.echo(f"there is no {what} yet: is the name right?", err=True)
+
+
+def _renewal(name: str, others: Sequence[str]) -> str:
+    """Two tokens of one name are one person's or program's, and the history says which acted."""
+    tokens = f"token {others[0]}" if len(others) == 1 else f"tokens {', '.join(others)}"
+    revoke = "; ".join(f"custody token revoke {each}" for each in others)
+    return f"there is another good token of this name ({tokens}): if this renews it for {name}, end that: {revoke}"
 
 
 def _unknown(store: Store, token: Token, config: Path | None) -> list[str]:
@@ -113,8 +125,22 @@ def narrow(
         given = collection or (["*"] if "metrics" in to else before.collections)
         made = tokens.narrow(token, Granting(tuple(to), tuple(given), tuple(archive or ())), running.me(), why)
     print(f"token {token} of {made.name} is {_roles(made)} now")
-    if lost := [role for role in before.roles if role not in made.roles]:
-        print(f"it was {' '.join(lost)}, and is that no more")
+    for lost in _given_up(before, made):
+        print(lost)
+
+
+def _given_up(before: Token, made: Token) -> Iterator[str]:
+    """What a token gave and gives no more: roles, and where they count."""
+    if roles := [role for role in before.roles if role not in made.roles]:
+        yield f"it was {' '.join(roles)}, and is that no more"
+    if ALL in before.collections and ALL not in made.collections:
+        yield f"it counted in all collections, and counts in {' '.join(made.collections)} alone"
+    elif (
+        gone := [] if ALL in made.collections else [each for each in before.collections if each not in made.collections]
+    ):
+        yield f"it counted in {' '.join(gone)}, and does so no more"
+    if archives := [each for each in before.archives if each not in made.archives]:
+        yield f"it told of {' '.join(archives)}, and does so no more"
 
 
 @app.command()

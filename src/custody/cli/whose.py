@@ -7,26 +7,30 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
-from shlex import join, quote
+from itertools import islice
+from shlex import join
 
 from custody.cli.finding import Finding
+from custody.cli.opening import label
 from custody.cli.when import moment
 from custody.engine.judge import FORGED
 from custody.model.errors import CustodyError
 from custody.model.event import Event
 from custody.model.job import Filter
 from custody.model.schedule import Schedule
+from custody.model.telling import command
 from custody.model.times import slots
 from custody.stores import Store
 from custody.web.makers import MAKERS
 from custody.web.narrowing import smaller
-from custody.web.reasons import ending
+from custody.web.reasons import AGAIN, ending, is_refused_for_good
 from custody.web.setters import Setters
 from custody.web.tokens import Tokens
 from custody.workflows.amiss import stands_still
 from custody.workflows.archives import Archives
 
 SOME = 5
+MOST = 1000
 FOREIGN = "archive.foreign"
 
 
@@ -48,7 +52,7 @@ def _schedules(store: Store) -> Iterator[Finding]:
             continue
         if schedule.next_slot > _next_slot(schedule, now):
             what = f"the schedule {schedule.name} comes no sooner than {moment(schedule.next_slot)}: a clock was wrong"
-            do = f"is the clock right now? then: custody schedule continue {quote(schedule.name)}"
+            do = f"is the clock right now? then: {command('schedule continue', schedule.name)}"
             yield Finding("warning", what, do)
         if told := setters.ended(schedule):
             what = f"the schedule {schedule.name} will stand still from its next slot on: {told}"
@@ -56,7 +60,7 @@ def _schedules(store: Store) -> Iterator[Finding]:
         elif told := setters.doubt(schedule):
             setter = _setter(store, schedule)
             before = f" (by {setter})" if setter and not schedule.by else ""
-            do = f"custody schedule adopt {quote(schedule.name)}"
+            do = command("schedule adopt", schedule.name)
             yield Finding("warning", f"the schedule {schedule.name}: {told}{before}", do)
 
 
@@ -114,17 +118,22 @@ def _gone_kinds(store: Store) -> Iterator[Finding]:
             yield Finding("warning", what, ending(job))
         if len(waiting) > SOME:
             what = f"{len(waiting) - SOME} more jobs of {kind} wait for nobody"
-            yield Finding("warning", what, f"custody job list --kind {quote(kind)}")
+            yield Finding("warning", what, command("job list", kind=kind))
 
 
 def _refused(store: Store) -> Iterator[Finding]:
     """Jobs that their applications cannot have made, as they stood when a worker looked at them."""
-    for group in store.queue.failures():
-        if group.code == FORGED:
-            jobs = f"{group.count} jobs of {group.kind} were" if group.count > 1 else f"a job of {group.kind} was"
-            told = store.queue.reason(store.queue.get(group.newest))
-            what = f"{jobs} refused, such as job {group.newest}: {told}"
-            yield Finding("warning", what, f"custody job show {group.newest}")
+    refused = list(islice(store.queue.every(Filter(ended="failed", code=FORGED)), MOST))
+    for job in refused[:SOME]:
+        delete = command("job delete", label(job.id), why="it was refused")
+        if is_refused_for_good(store, job):
+            do = f"{AGAIN}, if it is still wanted; then: {delete}"
+        else:
+            do = f"if the cause is mended: {command('job resume', label(job.id))}; if nobody wants it: {delete}"
+        yield Finding("warning", f"job {label(job.id)} of {job.kind} was refused: {store.queue.reason(job)}", do)
+    if len(refused) > SOME:
+        more = f"{len(refused) - SOME}{' or more' if len(refused) == MOST else ''}"
+        yield Finding("warning", f"{more} other jobs were refused", command("job list", code=FORGED))
 
 
 def _repositories(store: Store) -> Iterator[Finding]:
@@ -135,9 +144,9 @@ def _repositories(store: Store) -> Iterator[Finding]:
         with suppress(CustodyError):  # it cannot be reached: that is told below
             waits = archives.waits_for_a_grant(kept)
         if waits:
-            words = ["custody", "archive", "grant", kept.name, "repository", waits.value, "--why", "I know its owner"]
+            do = command("archive grant", kept.name, "repository", waits.value, why="I know its owner")
             what = f"archive {kept.name} takes nothing in: its repository is not ours: {waits.foreign}"
-            yield Finding("warning", what, join(words))
+            yield Finding("warning", what, do)
         if (kept.frozen or not waits) and (found := stands_still(store, kept)):
             yield Finding("warning", f"archive {kept.name} stands still: {found.what}", found.do)
     for group in store.queue.failures():

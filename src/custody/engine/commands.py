@@ -10,6 +10,7 @@ from custody.engine.judge import FORGED
 from custody.model.errors import CustodyError, LeaseLost, NotFound, Refused, StateConflict
 from custody.model.job import Answer, Change, Filter, Job
 from custody.model.machine import Machine, Machines
+from custody.model.telling import command
 from custody.ports import Store
 
 
@@ -102,7 +103,7 @@ class Operator:
                 raise Refused(
                     f"{hold.scope} {hold.name} is held by {hold.who}: {hold.why}",
                     code="held",
-                    hint=f"`custody hold lift {hold.scope} {hold.name}` first",
+                    hint=f"`{command('hold lift', hold.scope, hold.name)}` first",
                 )
 
     def _machine(self, job: Job) -> Machine:

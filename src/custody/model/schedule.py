@@ -76,8 +76,8 @@ def check_name(name: str) -> None:
     told = fault(name)
     if not told and any(part in ("", ".", "..") or part != part.strip() for part in name.split("/")):
         told = "has something in each part between slashes"
-    if not told and name.startswith(OURS):
-        told = f"does not begin with {OURS}"
+    if not told and name.startswith((OURS, "-")):
+        told = f"does not begin with {name[0]}"
     if told:
         raise BadInput(
             f"{name[:100]!r} is no name for a schedule: it {told}", code="schedule.name", where="schedule name",

@@ -19,21 +19,22 @@ def open_store(
     *,
     patience: float = 0.0,
     told: Callable[[CustodyError], None] = lambda error: None,
+    existing: bool = False,
 ) -> Store:
     """sqlite:///file.db, sqlite:////absolute/file.db, sqlite://:memory: or postgresql://…
 
     A server that is starting or being promoted is waited for, so many seconds unless the address says otherwise;
-    `told` hears what is waited for."""
+    `told` hears what is waited for. With `existing` none is made where there is none."""
     moves = new_move or RandomMoves()
     if url.startswith("sqlite:"):
         from custody.stores.sqlite.connection import file_of
         from custody.stores.sqlite.database import SqliteDatabase
 
-        return Store.over(url, SqliteDatabase(file_of(url), clock or SystemClock(), moves))
+        return Store.over(url, SqliteDatabase(file_of(url), clock or SystemClock(), moves, existing))
     if url.startswith(("postgresql:", "postgres:")):
         from custody.stores.postgres.database import PostgresDatabase
 
-        return Store.over(url, PostgresDatabase(url, clock, moves, patience, told))
+        return Store.over(url, PostgresDatabase(url, clock, moves, patience, told, existing=existing))
     raise BadInput(
         f"cannot tell what kind of store {shown(url)} is",
         code="store.url",

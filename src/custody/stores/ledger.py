@@ -95,7 +95,7 @@ class SqlLedger:
         rows = self._db.read(lambda tx: tx.run("leaf", subject=subject, seq=seq))
         if not rows:
             raise NotFound(
-                f"{subject} number {seq} is not sealed", code="history.unsealed", hint="custody history seal"
+                f"{subject} number {seq} is not sealed", code="history.unsealed", hint="custody history seal --key FILE"
             )
         return rows[0]
 

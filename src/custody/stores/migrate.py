@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 from importlib import resources
 
-from custody.model.errors import Unsafe
+from custody.model.errors import NotFound, Unsafe
 
 Script = tuple[int, str, str]  # number, name, SQL
 
@@ -19,6 +19,13 @@ def migrations(dialect: str) -> list[Script]:
         if match:
             found.append((int(match[1]), match[2], file.read_text()))
     return sorted(found)
+
+
+def missing(what: str) -> NotFound:
+    return NotFound(
+        what, code="store.missing",
+        hint="is the address right? A store is made by whatever first uses it, or by custody store migrate",
+    )  # fmt: skip
 
 
 def statements_of(script: str) -> Iterator[str]:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from custody.model.errors import NotFound
 from custody.model.graph import satisfied
 from custody.model.job import Job
+from custody.model.telling import command
 from custody.model.why import Reason
 from custody.stores.history import last_move
 from custody.stores.rows import Row, Tx, hold_from, job_from
@@ -157,7 +158,7 @@ def _hold(tx: Tx, scope: str, name: str) -> Reason:
     return Reason(
         "paused",
         f"the {scope} {name} is paused by {hold.who}: {hold.why}",
-        f"the pause is over: custody hold lift {scope} {name}",
+        f"the pause is over: {command('hold lift', scope, name)}",
         hold.since,
     )
 

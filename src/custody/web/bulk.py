@@ -28,6 +28,7 @@ from custody.web.makers import BULK_MAKER
 from custody.web.tokens import Tokens
 
 KIND: Final = BULK_MAKER.kind
+RIGHT_ENDED: Final = "bulk.right"
 PIECE = 200
 MOST_REFUSALS = 50
 
@@ -136,7 +137,7 @@ def carry_out(work: Work, store: Store, machines: Machines) -> Outcome:
         caller = asker(store, work.job)
         if caller is None:
             why = f"the right of {name_of(work.job.by)} has ended; what was done stays done"
-            return Failed("bulk.right", why, keep=_facts(after, done, refused, told))
+            return Failed(RIGHT_ENDED, why, keep=_facts(after, done, refused, told))
         operator = Operator(store, machines, caller.agent)
         for job in jobs:
             if work.stopped:

@@ -7,11 +7,11 @@ would make an application's jobs makes none: it pauses once, and says why.
 
 from __future__ import annotations
 
-from shlex import quote
 from typing import Final
 
 from custody.model.acting import SYSTEM, name_of
 from custody.model.schedule import Schedule
+from custody.model.telling import command
 from custody.stores import Store
 from custody.web.makers import MAKERS
 from custody.web.tokens import DAY, Tokens
@@ -31,16 +31,15 @@ class Setters:
             return ""
         maker = MAKERS.owner(schedule.kind)
         if maker and not _is_of_an_archive(schedule):
-            drop = f"`custody schedule drop {quote(schedule.name)}`"
-            return f"it would make {schedule.kind} jobs, which are made by their application alone: {drop}"
+            return f"it would make {schedule.kind} jobs, which are made by their application alone"
         return self._tokens.right_ended(schedule.by)
 
     def remedy(self, schedule: Schedule) -> str:
         """The command that lets one go on that has been paused by itself, or ends it."""
         if schedule.by != SYSTEM and MAKERS.owner(schedule.kind) and not _is_of_an_archive(schedule):
-            return f"custody schedule drop {quote(schedule.name)}"
+            return command("schedule drop", schedule.name)
         verb = "adopt" if not schedule.by or self.ended(schedule) else "continue"
-        return f"custody schedule {verb} {quote(schedule.name)}"
+        return command(f"schedule {verb}", schedule.name)
 
     def doubt(self, schedule: Schedule) -> str:
         """What an operator should know of one that goes on: nobody stands for it, or nobody knows whether they do."""

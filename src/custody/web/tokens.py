@@ -113,6 +113,11 @@ class Tokens:
         self._uses.write()
         return [_token(row) for row in self._db.read(lambda tx: tx.run("tokens"))]
 
+    def good(self) -> Sequence[Token]:
+        """Those that are neither over nor revoked."""
+        now = self._db.read(lambda tx: tx.now)
+        return [token for token in self.list() if token.expires > now and not token.revoked]
+
     def get(self, token_id: int) -> Token:
         found = next((token for token in self.list() if token.id == token_id), None)
         if found is None:
@@ -124,9 +129,7 @@ class Tokens:
         looks = skeleton(name)
         if looks in _RESERVED:
             return "the program itself, or the system's own user, is called so in the history"
-        now = self._db.read(lambda tx: tx.now)
-        good = [one.name for one in self.list() if one.expires > now and not one.revoked]
-        other = sorted({each for each in good if skeleton(each) == looks} - {name})
+        other = sorted({each.name for each in self.good() if skeleton(each.name) == looks} - {name})
         return f"it looks like {other[0]}, which is another's" if other else ""
 
     def revoke(self, token_id: int, who: str, why: str = "") -> bool:
@@ -201,7 +204,7 @@ class Tokens:
             return ""  # the owner of the store, the program itself, or nobody
         if caller is not None and caller.where("schedule:set") is None:
             return ""
-        return f"it was set by {name_of(by)}, whose right to do so has ended: `custody schedule adopt`"
+        return f"it was set by {name_of(by)}, whose right to do so has ended"
 
     def vouched(self, by: str) -> Token | None:
         """The last login of somebody whom an issuer vouches for, however long ago: nobody here can ask the issuer."""

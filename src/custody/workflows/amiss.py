@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from custody.model.telling import BLANK, command
 from custody.stores import Store
 from custody.stores.rows import job_from
 from custody.workflows import network
@@ -22,23 +23,23 @@ def stands_still(store: Store, kept: Kept) -> Amiss | None:
     """Why nothing more of it is taken in or planned; None: nothing is known against it."""
     archives, name = Archives(store), kept.name
     if kept.frozen:
-        return Amiss(kept.frozen, f"custody archive thaw {name} --why 'I have looked at it'")
+        return Amiss(kept.frozen, command("archive thaw", name, why="I have looked at it"))
     if why := archives.out_of_reach(name):
         return Amiss(why, "put that right: it is asked again every few seconds")
     rows = store.db.read(lambda tx: tx.run("wf_stuck", line=name))
     if not rows:
         return None
     job = job_from(rows[0])
-    words = f"{name} {job.position} {COMMIT}"
+    words = (name, str(job.position), COMMIT)
     if job.ended is None:
         what = f"revision {job.position} cannot be read: {job.facts.get('corrupt')}; those after it wait"
-        return Amiss(what, f"custody archive why {words}")
+        return Amiss(what, command("archive why", *words))
     reason = f" ({told})" if (told := store.queue.reason(job)) else ""
     what = (
         f"revision {job.position} was not planned: its {COMMIT} is {job.state}{reason}; those after it wait, unless "
-        f"`custody archive accept {words} --why …`"
+        f"`{command('archive accept', *words, why=BLANK)}`"
     )
-    return Amiss(what, f"custody archive retry {words}")
+    return Amiss(what, command("archive retry", *words))
 
 
 def all_amiss(store: Store) -> Iterator[tuple[Kept, str]]:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from custody.model.errors import BadInput, NotFound, Refused
 from custody.model.grant import REPOSITORY
+from custody.model.telling import BLANK, command
 from custody.stores import Store
 from custody.stores.grants import grant_in, withdraw_all
 from custody.stores.history import write_note
@@ -153,7 +154,7 @@ class Archives:
         for value in before:
             if not {*named_in(value)} & {*found.who}:
                 self._store.grants.withdraw(f"archive/{kept.name}", REPOSITORY, value, who, why)
-        then = f"if an operator agrees: `{granting(waits, kept.name)}`, then `custody archive thaw {kept.name} --why …`"
+        then = f"if an operator agrees: `{granting(waits, kept.name)}`, then `{command('archive thaw', kept.name, why=BLANK)}`"
         self.freeze(kept.name, f"{why}; {then}", kept.uuid, who)
         return True
 

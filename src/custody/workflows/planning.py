@@ -21,6 +21,7 @@ from custody.model.item import NewItem
 from custody.model.job import Job, NewJob
 from custody.model.outcome import Outcome, Passed, Wait
 from custody.model.quick import quick
+from custody.model.telling import BLANK, command
 from custody.stores import Store
 from custody.stores.rows import loads
 from custody.workflows import network
@@ -121,10 +122,8 @@ def _unusable(work: Work, name: str, revision: int, error: Unavailable) -> Outco
         return Passed(told, keep=facts, warning=True)
     if error.code != CORRUPT:
         raise error
-    words = f"{name} {revision} {COMMIT} --why …"
-    until = (
-        f"the repository is mended; or without it: `custody archive cancel {words}`, `custody archive accept {words}`"
-    )
+    ways = [command(f"archive {verb}", name, str(revision), COMMIT, why=BLANK) for verb in ("cancel", "accept")]
+    until = f"the repository is mended; or without it: `{ways[0]}`, then `{ways[1]}`"
     return Wait(PATIENCE, f"{error.message} ({error.hint})", keep={CORRUPT_FACT: error.message}, until=until)
 
 

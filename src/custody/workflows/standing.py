@@ -16,6 +16,7 @@ from pathlib import Path
 from custody.border.names import shown
 from custody.border.outside import Owner
 from custody.model.errors import Refused, Unavailable
+from custody.model.telling import BLANK, command
 from custody.workflows.owned import FOLDER, Looked, parts
 
 MOST_TOLD = 5
@@ -153,4 +154,4 @@ def not_granted(found: Standing, name: str, where: str) -> Refused:
 
 
 def granting(found: Standing, name: str) -> str:
-    return f"custody archive grant {name} repository {found.value} --why …"
+    return command("archive grant", name, "repository", found.value, why=BLANK)

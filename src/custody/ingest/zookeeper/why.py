@@ -149,9 +149,7 @@ def _not_queued(at: Tree, seen: Seen) -> Reason:
             "fan-out", f"{seen.batch} is still becoming jobs, and this one is kept back so that it cannot report early",
             "the last of its jobs is made", seen.changed,
         )  # fmt: skip
-    return Reason(
-        "orphan", "it is in no queue: whoever moved it last stopped half-way", "`custody doctor --zookeeper --repair`"
-    )
+    return Reason("orphan", "it is in no queue: whoever moved it last stopped half-way", "`custody doctor --repair`")
 
 
 def _serving(at: Tree, seen: Seen) -> bool:

@@ -22,7 +22,7 @@ from custody.stores.postgres.claiming import Holds, as_claims, claim_many, renew
 from custody.stores.postgres.life import Life, silence_inherited
 from custody.stores.postgres.lost import PATIENCE, waited_for
 from custody.stores.postgres.many import PostgresMany
-from custody.stores.postgres.migrating import migrate
+from custody.stores.postgres.migrating import migrate, must_exist
 from custody.stores.postgres.pool import Pool, Told, nobody
 from custody.stores.postgres.receipts import WentBack, went_back
 from custody.stores.postgres.recording import Lone, looked, record_many
@@ -48,14 +48,17 @@ class PostgresDatabase:
     dialect = "postgres"
 
     def __init__(
-        self, url: str, clock: Clock | None, new_move: Callable[[], str], patience: float = 0.0, told: Told = nobody
-    ) -> None:
+        self, url: str, clock: Clock | None, new_move: Callable[[], str], patience: float = 0.0, told: Told = nobody,
+        *, existing: bool = False,
+    ) -> None:  # fmt: skip
         self.address, self.clock, self.new_move = Address.of(url), clock, new_move
         self.went_back: list[WentBack] = []
         self._life = self._new_life()
         waits = self.address.waits if self.address.patience is not None else max(patience, self.address.waits)
         db = self._pool.wait_for_one(waits, told)
         try:
+            if existing:
+                must_exist(db)
             migrate(db)
         finally:
             self._pool.give_back(db)

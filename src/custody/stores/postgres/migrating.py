@@ -6,7 +6,7 @@ import time
 
 import psycopg
 
-from custody.stores.migrate import pending, statements_of
+from custody.stores.migrate import missing, pending, statements_of
 from custody.stores.postgres.connection import Connection, translate
 from custody.stores.postgres.direct import say
 from custody.stores.postgres.texts import SERVER_TIME
@@ -23,6 +23,18 @@ def migrate(db: Connection) -> None:
                 time.sleep(PAUSE_SECONDS)
     except psycopg.Error as error:
         raise translate(error) from error
+
+
+def must_exist(db: Connection) -> None:
+    """Refuse a database that is no store yet, without making it one."""
+    try:
+        say(db, db.words.look)
+        version = version_of(db)
+        say(db, b"rollback")
+    except psycopg.Error as error:
+        raise translate(error) from error
+    if not version:
+        raise missing("there is no store in this database")
 
 
 def _is_behind(db: Connection) -> bool:

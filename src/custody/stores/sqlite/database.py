@@ -16,7 +16,7 @@ from custody.model.item import NewItem
 from custody.model.job import Answer, Change, Claim, NewJob
 from custody.stores import forks, items, moves
 from custody.stores.clock import Clock
-from custody.stores.migrate import pending, statements_of
+from custody.stores.migrate import missing, pending, statements_of
 from custody.stores.rows import Tx
 from custody.stores.settling import settle_many
 from custody.stores.sqlite.connection import VALUES, SqliteTx, closed, connect, leave_alone, translate
@@ -35,7 +35,7 @@ FORK_SECONDS = 10.0
 class SqliteDatabase:
     dialect = "sqlite"
 
-    def __init__(self, path: str, clock: Clock, new_move: Callable[[], str]) -> None:
+    def __init__(self, path: str, clock: Clock, new_move: Callable[[], str], existing: bool = False) -> None:
         self.in_memory = path == ":memory:"
         self.path = path if self.in_memory else os.path.abspath(path)  # wherever the program goes meanwhile
         self.clock, self.new_move = clock, new_move
@@ -45,7 +45,7 @@ class SqliteDatabase:
         self._opened, self._over = threading.Event(), threading.Event()
         forks.follow(self)  # first: what is open while another thread forks is known to the fork
         try:
-            self._begin(self._migrated())
+            self._begin(self._migrated(existing))
         except BaseException:
             self._closed = True
             self._over.set()
@@ -53,9 +53,13 @@ class SqliteDatabase:
         finally:
             self._opened.set()
 
-    def _migrated(self) -> apsw.Connection:
+    def _migrated(self, existing: bool) -> apsw.Connection:
+        if existing and not (os.path.exists(self.path) and os.path.getsize(self.path)):
+            raise missing(f"there is no store {self.path}")
         db = connect(self.path)
         try:
+            if existing and not _version_of(db):
+                raise missing(f"{self.path} is no store of ours")
             self._migrate(db)
         except BaseException as error:
             db.close()

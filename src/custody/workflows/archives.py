@@ -154,7 +154,8 @@ class Archives:
         for value in before:
             if not {*named_in(value)} & {*found.who}:
                 self._store.grants.withdraw(f"archive/{kept.name}", REPOSITORY, value, who, why)
-        then = f"if an operator agrees: `{granting(waits, kept.name)}`, then `{command('archive thaw', kept.name, why=BLANK)}`"
+        ways = granting(waits, kept.name), command("archive thaw", kept.name, why=BLANK)
+        then = f"if an operator agrees: `{ways[0]}`, then `{ways[1]}`"
         self.freeze(kept.name, f"{why}; {then}", kept.uuid, who)
         return True
 

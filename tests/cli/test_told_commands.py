@@ -70,6 +70,17 @@ def test_every_command_of_the_doctor_that_takes_a_store_carries_it(custody: Run,
             assert found == " --store ", line
 
 
+def test_a_store_in_the_environment_goes_before_that_of_a_configuration_in_told_commands_too(
+    custody: Run, elsewhere: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nobodys(elsewhere, "nightly")
+    Path("c.toml").write_text('store = "sqlite:///another.db"\n')
+    monkeypatch.setenv("CUSTODY_STORE", elsewhere)
+    (told,) = commands(custody("doctor", "--config", "c.toml"))
+    assert told[told.index("--store") + 1] == elsewhere
+    assert custody(*told).code == 0
+
+
 def test_why_tells_commands_for_its_store(custody: Run, elsewhere: str) -> None:
     with open_store(elsewhere) as store:
         job = store.queue.submit([NewJob("greet")])[0].id

@@ -7,6 +7,7 @@ which no command takes for a store.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -68,10 +69,10 @@ def _aim(found: re.Match[str], said: dict[str, str]) -> str:
 
 
 def _configured(config: str) -> str:
-    """The store of a configuration, for commands that take no configuration."""
+    """The store that is meant, for commands that take no configuration: what the environment says goes before it."""
     from custody.cli.running import configured_store
 
-    return configured_store(config)
+    return os.environ.get("CUSTODY_STORE") or configured_store(config)
 
 
 def _shown(name: str, value: str) -> str:

@@ -61,6 +61,7 @@ def test_it_is_refused_until_an_operator_agrees_and_that_is_on_record(store: Sto
     assert archive(store, "add", "proj", str(theirs), "--foreign").exit_code != 0, "without a reason"
     done = archive(store, "add", "proj", str(theirs), "--foreign", "--why", "the press keeps it")
     assert done.exit_code == 0, done.output
+    assert f"agreed to uid:{NOBODY}" in done.output
     (grant,) = store.grants.list("archive/proj")
     assert (grant.what, grant.value, grant.why) == (REPOSITORY, f"uid:{NOBODY}", "the press keeps it")
     assert not hooks.is_installed(theirs), "nothing is written there"
@@ -185,3 +186,97 @@ def test_root_beside_the_owner_needs_nobodys_agreement(store: Store, theirs: Pat
     os.chown(theirs / "hooks", 0, 0)
     Archives(store).add("proj", "git" if theirs.suffix == ".git" else "svn", str(theirs), "ada", foreign="agreed")
     assert store.grants.of("archive/proj", REPOSITORY) == [f"uid:{NOBODY}"]
+
+
+THIRD = 12346
+"""Somebody who was not agreed to."""
+
+
+def committed(path: Path) -> Path:
+    """A repository of nobody's with a revision."""
+    own(path, 0)
+    if path.suffix == ".svn":
+        subprocess.run(["svn", "mkdir", "-q", "-m", "one", f"file://{path}/trunk"], check=True, env=ENV)
+    else:
+        who = ["-c", "user.name=x", "-c", "user.email=x@example.org"]
+        tree = subprocess.run(["git", "-C", str(path), "mktree"], input=b"", capture_output=True, check=True).stdout
+        make = ["git", *who, "-C", str(path), "commit-tree", tree.decode().strip(), "-m", "one"]
+        tip = subprocess.run(make, capture_output=True, check=True).stdout.decode().strip()
+        subprocess.run(["git", "-C", str(path), "update-ref", "refs/heads/deep/er", tip], check=True)
+        subprocess.run(["git", "-C", str(path), "symbolic-ref", "HEAD", "refs/heads/deep/er"], check=True)
+    own(path, NOBODY)
+    return path
+
+
+READ = {
+    "git": ["HEAD", "config", "refs", "refs/heads", "refs/heads/deep", "refs/heads/deep/er", "objects", "objects/pack"],
+    "svn": ["format", "db", "db/current", "db/revs", "db/revs/0", "db/revs/0/1", "db/revprops/0/1"],
+}
+
+
+def test_whoever_owns_a_part_that_is_read_is_named_and_refused_and_freezes_what_was_granted_before(
+    store: Store, theirs: Path
+) -> None:
+    path, system = committed(theirs), theirs.suffix[1:]
+    for number, part in enumerate(READ[system]):
+        name = f"proj{number}"
+        os.chown(path / part, THIRD, THIRD)
+        with pytest.raises(Refused, match=f"to uid {THIRD}") as caught:
+            Archives(store).add(name, system, str(path), "ada")
+        assert f"repository uid:{THIRD}+{NOBODY} " in caught.value.hint
+        os.chown(path / part, NOBODY, NOBODY)
+        Archives(store).add(name, system, str(path), "ada", foreign="agreed")
+        assert store.grants.of(f"archive/{name}", REPOSITORY) == [f"uid:{NOBODY}"]
+        os.chown(path / part, THIRD, THIRD)
+        reconcile_all(store)
+        frozen = Archives(store).get(name).frozen
+        assert f"`custody archive grant {name} repository uid:{THIRD} --why …`" in frozen, part
+        assert store.grants.of(f"archive/{name}", REPOSITORY) == [f"uid:{NOBODY}"], "he is agreed to as before"
+        assert archive(store, "thaw", name, "--why", "x").exit_code != 0
+        assert archive(store, "grant", name, "repository", f"uid:{THIRD}", "--why", "they know him").exit_code == 0
+        assert archive(store, "thaw", name, "--why", "they know him").exit_code == 0
+        reconcile_all(store)
+        assert Archives(store).get(name).frozen == ""
+        os.chown(path / part, NOBODY, NOBODY)
+        assert archive(store, "remove", name, "--why", "the next").exit_code == 0
+
+
+def test_packed_branches_of_a_third_user_are_not_read_either(store: Store, tmp_path: Path) -> None:
+    path = tmp_path / "theirs.git"
+    subprocess.run(["git", "init", "-q", "--bare", str(path)], check=True, env=ENV)
+    (path / "packed-refs").write_text("# pack-refs with: peeled fully-peeled sorted \n")
+    own(committed(path), NOBODY)
+    Archives(store).add("proj", "git", str(path), "ada", foreign="agreed")
+    os.chown(path / "packed-refs", THIRD, THIRD)
+    reconcile_all(store)
+    assert f"its packed-refs to uid {THIRD}" in Archives(store).get("proj").frozen
+
+
+def test_a_branch_whose_name_is_no_text_freezes_like_any_other(store: Store, tmp_path: Path) -> None:
+    path = tmp_path / "theirs.git"
+    subprocess.run(["git", "init", "-q", "--bare", str(path)], check=True, env=ENV)
+    committed(path)
+    Archives(store).add("proj", "git", str(path), "ada", foreign="agreed")
+    odd = os.fsencode(path) + b"/refs/heads/caf\xe9\x1b[31m"
+    with open(odd, "wb") as file:
+        file.write(b"x\n")
+    os.chown(odd, THIRD, THIRD)
+    reconcile_all(store)
+    frozen = Archives(store).get("proj").frozen
+    assert f"repository uid:{THIRD} " in frozen
+    assert "caf\\xe9" in frozen
+    assert "\x1b" not in frozen
+
+
+def test_what_members_of_a_group_that_was_granted_put_there_is_theirs_to_put(store: Store, tmp_path: Path) -> None:
+    path = tmp_path / "shared.git"
+    subprocess.run(["git", "init", "-q", "--bare", "--shared=group", str(path)], check=True, env=ENV)
+    committed(path)
+    for folder, folders, files in os.walk(path):
+        for name in (folder, *(os.path.join(folder, name) for name in (*folders, *files))):
+            os.chown(name, 0, 4242)
+    Archives(store).add("proj", "git", str(path), "ada", foreign="our group")
+    assert store.grants.of("archive/proj", REPOSITORY) == ["gid:4242"]
+    own(path / "refs" / "heads" / "deep", THIRD)
+    assert reconcile(store, Archives(store).get("proj")) == 1
+    assert Archives(store).get("proj").frozen == ""

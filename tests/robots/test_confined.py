@@ -16,11 +16,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from custody.border import processes
 from custody.border import sandbox as sandboxes
 from custody.border.egress import Permit, Rules
 from custody.border.roots import Root, roots
+from custody.cli.robot import app as robot_app
 from custody.engine import Serving, Settings, Worker
 from custody.model.errors import BadInput, NotFound, Unavailable
 from custody.model.item import NewItem
@@ -230,6 +232,32 @@ def test_what_it_makes_is_kept_when_it_went_well(home: Path, yard: Yard) -> None
     tried(home, yard, "truncate -s 1500M holes", 'keep = "pages"')
     found = (kept / "holes").stat()
     assert (found.st_size, found.st_blocks < 100) == (1500 << 20, True), "holes stay holes"
+
+
+@pytest.mark.parametrize("name", ["../../outside", "..", ".", "/tmp/outside", "more/pages", "pages/", "x\\u0000y"])
+def test_a_label_keeps_nothing_elsewhere_than_in_a_folder_beside_it(home: Path, name: str) -> None:
+    path = label(home, "true", f'keep = "{name}"')
+    with pytest.raises(BadInput, match="is not the name of a folder beside the label") as raised:
+        read_label(path)
+    assert raised.value.code == "robot.keep"
+    linted = CliRunner().invoke(robot_app, ["lint", str(path)])
+    assert isinstance(linted.exception, BadInput)
+
+
+def test_a_link_in_the_place_of_what_is_kept_is_not_followed(home: Path, yard: Yard, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    read = read_label(label(home, "echo x > x", 'keep = "pages"'))
+    (home / "pages").symlink_to(outside)
+    with pytest.raises(BadInput, match="that is a link"):
+        run(read, home, yard)
+    with pytest.raises(BadInput, match="that is a link"):
+        tried(home, yard, "echo x > x", 'keep = "pages"')
+    assert os.listdir(outside) == []
+    (home / "pages").unlink()
+    (home / "pages").write_text("")
+    with pytest.raises(BadInput, match="that is no folder"):
+        tried(home, yard, "echo x > x", 'keep = "pages"')
 
 
 @pytest.mark.parametrize("name", ["..", ".", "a/b", "../../x", "é" * 90, ".new-1"])

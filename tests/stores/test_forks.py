@@ -9,6 +9,7 @@ import os
 import pickle
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ from custody.stores import Store, open_store
 from custody.stores.postgres.database import PostgresDatabase
 from custody.stores.recount import recount
 from custody.stores.sql import RandomMoves
-from custody.stores.sqlite.database import SqliteDatabase
+from custody.stores.sqlite.database import FORK_SECONDS, SqliteDatabase
 from prove.plugin import Scaled, Tell
 from rig.need import need
 from rig.postgres import Postgres
@@ -218,6 +219,20 @@ def test_a_store_in_memory_is_refused_in_a_child() -> None:
         assert Child(store.close).answer() == ["done", None]
         submit(store)
         assert len(store.queue.list()) == 2
+
+
+def test_a_child_waits_for_no_store_that_is_not_its_own_when_it_forks_in_turn() -> None:
+    """Each would cost ten seconds, and the leases of a worker end meanwhile."""
+
+    def child() -> float:
+        begun = time.monotonic()
+        assert Child(lambda: 1).answer() == ["done", 1]
+        return time.monotonic() - begun
+
+    with open_store("sqlite://:memory:"), open_store("sqlite://:memory:"):
+        how, seconds = Child(child).answer()
+        assert how == "done"
+        assert seconds < FORK_SECONDS
 
 
 def test_a_file_that_is_being_read_by_the_one_who_forks_is_refused_in_the_child(

@@ -21,6 +21,7 @@ from custody.model.errors import BadInput, CustodyError, NotFound, Refused, Unav
 from custody.model.grant import REPOSITORY
 from custody.stores import Store
 from custody.workflows import folder, hooks, network
+from custody.workflows.amiss import all_amiss
 from custody.workflows.archives import Archives
 from custody.workflows.credentials import with_credentials
 from custody.workflows.definition import FOLDER, is_workflow_file, read
@@ -71,13 +72,16 @@ def add(
         path = path.resolve()  # a link is followed once, here: what it leads to is looked after
         where = str(path) if local else location
         kept = Archives(handle).add(name, system, where, running.me(), since, foreign=why if foreign else "")
-        hook = hook and not handle.grants.of(f"archive/{name}", REPOSITORY)  # its owner's to install
+        agreed = handle.grants.of(f"archive/{name}", REPOSITORY)
+        hook = hook and not agreed  # its owner's to install
         with _all_or_nothing(handle, name, path if hook and not hooks.is_installed(path) else None):
             if hook:
                 _install(handle, name, path)
             new = reconcile(handle, kept)
     print(
-        f"archive {name} ({system}): {counted(new, 'revision')} taken in" + ("; the hook is installed" if hook else "")
+        f"archive {name} ({system}): {counted(new, 'revision')} taken in"
+        + ("; the hook is installed" if hook else "")
+        + (f"; agreed to {', '.join(agreed)}" if agreed else "")
     )
     if find(None) is None:
         print("its tasks are run by `custody worker run` where there is a custody.toml: `custody init` writes one")
@@ -145,17 +149,8 @@ def notify(
 def list_(store: StoreUrl = "", json: AsJson = False) -> None:
     """The archives, how far each has been taken in, and what is amiss."""
     with opened(store) as handle:
-        archives = Archives(handle)
-        found = archives.list()
-        paused = {
-            hold.name: f"paused by {hold.who}: {hold.why}" for hold in handle.queue.holds() if hold.scope == "lane"
-        }
-        amiss = {
-            kept.name: kept.frozen or archives.out_of_reach(kept.name) or paused.get(kept.name, "") for kept in found
-        }
-        for kept, waits in network.waiting(handle):
-            amiss[kept.name] = amiss[kept.name] or waits
-        amiss = {name: text or archives.gone(name) for name, text in amiss.items()}
+        told = list(all_amiss(handle))
+    found, amiss = [kept for kept, _ in told], {kept.name: text for kept, text in told}
     if json:
         running.emit([{**running.plain(kept), "amiss": amiss[kept.name]} for kept in found])
         return

@@ -6,6 +6,7 @@ Each command that is told here does what it says when it is pasted; a test does 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import islice
 from shlex import join
 
@@ -25,6 +26,7 @@ from custody.web.narrowing import smaller
 from custody.web.reasons import AGAIN, ending, is_refused_for_good
 from custody.web.setters import Setters
 from custody.web.tokens import Tokens
+from custody.workflows.amiss import stands_still
 from custody.workflows.archives import Archives
 
 SOME = 5
@@ -135,16 +137,18 @@ def _refused(store: Store) -> Iterator[Finding]:
 
 
 def _repositories(store: Store) -> Iterator[Finding]:
-    """Archives whose repositories are somebody else's, and to which nobody has agreed."""
+    """Archives whose repositories are somebody else's, and to which nobody has agreed; and those that stand still."""
     archives = Archives(store)
     for kept in archives.list():
-        try:
-            if waits := archives.waits_for_a_grant(kept):
-                do = command("archive grant", kept.name, "repository", waits.value, why="I know its owner")
-                what = f"archive {kept.name} takes nothing in: its repository is not ours: {waits.foreign}"
-                yield Finding("warning", what, do)
-        except CustodyError:
-            continue  # it cannot be reached: `custody archive list` says so
+        waits = None
+        with suppress(CustodyError):  # it cannot be reached: that is told below
+            waits = archives.waits_for_a_grant(kept)
+        if waits:
+            do = command("archive grant", kept.name, "repository", waits.value, why="I know its owner")
+            what = f"archive {kept.name} takes nothing in: its repository is not ours: {waits.foreign}"
+            yield Finding("warning", what, do)
+        if (kept.frozen or not waits) and (found := stands_still(store, kept)):
+            yield Finding("warning", f"archive {kept.name} stands still: {found.what}", found.do)
     for group in store.queue.failures():
         if group.code == FOREIGN:
             what = (

@@ -30,6 +30,7 @@ from typing import Any
 from custody.model.errors import BadInput
 from custody.model.trigger import Trigger
 from custody.robots.confined import confinement
+from custody.robots.keeping import place_beside
 from custody.robots.program import program
 from custody.robots.robot import Robot, robot
 
@@ -90,7 +91,7 @@ def robot_of(given: dict[str, Any], folder: Path, where: str) -> Robot:
         raise BadInput("command is a list of words", code="robot.label", where=where)
     options = {key: value for key, value in given.items() if key in OPTIONS and key not in PROGRAMS}
     confined = confinement(given.get("sandbox", True), where)
-    kept = (folder / given["keep"]).resolve() if given.get("keep") else None
+    kept = place_beside(folder, given["keep"], where) if given.get("keep") else None
     label = robot(given["name"], given["version"], given["event"], _trigger(given["when"], where), **options)
     return label(program(given["command"], folder, confined, kept))
 

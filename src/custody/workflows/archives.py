@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from operator import itemgetter
 from pathlib import Path
 
 from custody.model.errors import BadInput, NotFound, Refused
 from custody.model.grant import REPOSITORY
+from custody.model.telling import BLANK, command
 from custody.stores import Store
 from custody.stores.grants import grant_in, withdraw_all
 from custody.stores.history import write_note
@@ -17,7 +19,7 @@ from custody.workflows.credentials import split
 from custody.workflows.folder import NAME as FOLDER_NAME
 from custody.workflows.folder import FolderArchive
 from custody.workflows.git import GitArchive
-from custody.workflows.standing import Standing, not_granted
+from custody.workflows.standing import Standing, granting, named_in, not_granted
 from custody.workflows.svn import SvnArchive
 
 
@@ -63,18 +65,18 @@ class Archives:
     def open(self, kept: Kept) -> Archive:
         """Its repository. `Refused` if that is not ours and nobody has agreed to it."""
         archive, found = self.found(kept.system, kept.location)
-        if found and self._waits(kept, found):
-            raise not_granted(found, kept.name, kept.location)
+        if found and (waits := self._waits(kept, found)):
+            raise not_granted(waits, kept.name, kept.location)
         return archive
 
     def waits_for_a_grant(self, kept: Kept) -> Standing | None:
-        """Whose its repository is, if that is somebody else and nobody has agreed to it."""
+        """Whose its repository is besides, if nobody has agreed to them."""
         found = self.found(kept.system, kept.location)[1]
-        return found if found and self._waits(kept, found) else None
+        return self._waits(kept, found) if found else None
 
-    def _waits(self, kept: Kept, found: Standing) -> bool:
-        granted = self._store.grants.of(f"archive/{kept.name}", REPOSITORY)
-        return bool(found.foreign) and found.value not in granted
+    def _waits(self, kept: Kept, found: Standing) -> Standing | None:
+        waits = found.without(self._store.grants.of(f"archive/{kept.name}", REPOSITORY) if found.foreign else ())
+        return waits if waits.foreign and waits.who else None
 
     def opened(self, name: str) -> Archive:
         return self.open(self.get(name))
@@ -141,16 +143,20 @@ class Archives:
         return f"{name} is frozen: {kept.frozen}" if kept.frozen else kept
 
     def another_owner(self, kept: Kept, who: str) -> bool:
-        """End what was granted for an owner that it no longer has, and take nothing in any more; False if nothing was
-        granted for anybody."""
+        """Take nothing in any more of one that has another owner, or one more, than was granted; what was granted for
+        those who own nothing of it now is ended. False if nothing was granted for anybody."""
         _, found = self.found(kept.system, kept.location)
         before = self._store.grants.of(f"archive/{kept.name}", REPOSITORY)
-        if found is None or not before or found.value in before:
+        waits = self._waits(kept, found) if found else None
+        if found is None or waits is None or not before:
             return False
         why = f"its repository is not ours: {found.foreign}; what was granted was for {', '.join(before)}"
         for value in before:
-            self._store.grants.withdraw(f"archive/{kept.name}", REPOSITORY, value, who, why)
-        self.freeze(kept.name, why, kept.uuid, who)
+            if not {*named_in(value)} & {*found.who}:
+                self._store.grants.withdraw(f"archive/{kept.name}", REPOSITORY, value, who, why)
+        ways = granting(waits, kept.name), command("archive thaw", kept.name, why=BLANK)
+        then = f"if an operator agrees: `{ways[0]}`, then `{ways[1]}`"
+        self.freeze(kept.name, f"{why}; {then}", kept.uuid, who)
         return True
 
     def freeze(self, name: str, why: str, uuid: str, who: str) -> None:
@@ -177,15 +183,20 @@ class Archives:
         return str(loads(rows[0][1]).get("why", "")) if rows and rows[0][0] == UNREACHABLE else ""
 
     def gone(self, name: str) -> str:
-        """Revisions of this week that were cleared away before anything of them was run; empty: none."""
+        """Revisions of this week that were cleared away before anything of them was run, or that nobody can run; empty:
+        none."""
         since = self._store.now() - GONE_TOLD
         rows = self._db.read(lambda tx: tx.run("wf_gone", line=name, since=since))
-        numbers = sorted(position for position, facts in rows if loads(facts).get("gone"))
-        if not numbers:
-            return ""
-        word, verb = ("revision", "is") if len(numbers) == 1 else ("revisions", "are")
-        told = ", ".join(map(str, numbers))
-        return f"{word} {told} {verb} gone: pushed away and cleared away before any task was run; later ones went on"
+        found = sorted(((position, loads(facts)) for position, facts in rows), key=itemgetter(0))
+        gone = [number for number, facts in found if facts.get("gone") and not facts.get("malformed")]
+        wrong = [(number, facts["gone"]) for number, facts in found if facts.get("gone") and facts.get("malformed")]
+        told = [f"revision {number} cannot be used: {why}; later ones went on" for number, why in wrong]
+        if gone:
+            word, verb = ("revision", "is") if len(gone) == 1 else ("revisions", "are")
+            numbers = ", ".join(map(str, gone))
+            what = "pushed away and cleared away before any task was run; later ones went on"
+            told.insert(0, f"{word} {numbers} {verb} gone: {what}")
+        return "; ".join(told)
 
     def note_reach(self, name: str, why: str, who: str) -> None:
         """Whether it answers, written down when that changes; an empty reason: it does."""
@@ -224,7 +235,7 @@ def check_owner(store: Store, name: str, value: str) -> None:
     if found is None or not found.foreign:
         why = "a repository on a server has no owner here" if found is None else f"{kept.location} is all ours"
         raise BadInput(f"there is nothing to grant: {why}", code="grant.value", where=name)
-    if value != found.value:
+    if not {*named_in(value)} <= {*found.who}:
         raise BadInput(
             f"{value!r} is not whose {kept.location} is", code="grant.value", where=name,
             hint=f"{found.foreign}: {found.value}",

@@ -24,6 +24,7 @@ from custody.workflows.archive import ADDED, CHANGED, COMMIT_KEY, DELETED, LINEA
 from custody.workflows.calling import SILENT, Seconds, time_left
 from custody.workflows.draft import Draft
 from custody.workflows.limits import LIMITS, Limits
+from custody.workflows.owned import Looked
 from custody.workflows.plain import opened
 from custody.workflows.standing import Standing, look
 from custody.workflows.writing_out import Into
@@ -53,7 +54,7 @@ class FolderArchive:
 
     def standing(self) -> Standing | None:
         """Only ours: whatever lies in it is read as it lies there, links and all."""
-        found = look(self.folder, (NAME,))
+        found = look(self.folder, Looked((NAME,)))
         if found.foreign:
             hint = "an archive of folders is read by its owner only: `chown` it, or keep it in git"
             message = f"this folder is not ours: {found.foreign}"

@@ -17,17 +17,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from shlex import quote
 
+from custody.border.names import shown
 from custody.model.errors import NotFound, Refused, Unavailable
 from custody.stores import Store
 from custody.workflows import git_commit
-from custody.workflows.archive import ADDED, CHANGED, COMMIT_KEY, DELETED, GONE, Change, Entry, Meta
+from custody.workflows.archive import ADDED, CHANGED, COMMIT_KEY, DELETED, GONE, Change, Entry, Meta, as_text
 from custody.workflows.calling import Seconds
 from custody.workflows.committed_names import must_be_safe
 from custody.workflows.draft import Draft
 from custody.workflows.git_folder import BRANCHES, GitFolder, is_good
 from custody.workflows.git_known import known
-from custody.workflows.git_objects import FOLDER, LINK, PROGRAM, SUBMODULE, Leaf, is_id
+from custody.workflows.git_objects import FOLDER, LINK, PROGRAM, SUBMODULE, Leaf, a, is_id
 from custody.workflows.git_reader import Reader, is_file, is_shown, reading
 from custody.workflows.journal import Journal, Update, Writer, is_nothing
 from custody.workflows.limits import LIMITS, Limits
@@ -36,6 +38,7 @@ from custody.workflows.standing import Standing
 from custody.workflows.writing_out import LONGEST_LINK, Into
 
 NOTHING = "0" * 40
+MOST_TOLD = 5
 
 
 class GitArchive:
@@ -45,6 +48,7 @@ class GitArchive:
         self.repository = repository.absolute()
         self._store = store
         self._known: Journal | None = None
+        self._odd: dict[str, str] = {}  # branches that name something else than a commit, when last looked at
 
     def __repr__(self) -> str:
         return f"GitArchive({str(self.repository)!r})"
@@ -75,15 +79,34 @@ class GitArchive:
                 self._count_told(reader, journal, [note.words for note in notes])
                 branches = reader.folder.branches()
                 known = {update.ref: update.new for update in journal.updates}
-                for ref in sorted(branches.keys() | known.keys()):
-                    old, new = known.get(ref, NOTHING), branches.get(ref, NOTHING)
-                    if not _equal(old, new):
+                moved = [
+                    (ref, known.get(ref, NOTHING), branches.get(ref, NOTHING))
+                    for ref in sorted(branches.keys() | known.keys())
+                    if not _equal(known.get(ref, NOTHING), branches.get(ref, NOTHING))
+                ]
+                odd = reader.no_commits(new for _, _, new in moved if not is_nothing(new))
+                self._odd = {ref: odd[new] for ref, _, new in moved if new in odd}
+                for ref, old, new in moved:
+                    if new not in odd:
                         journal.add(ref, old, new)
 
             written = self.journal(reader).write(count)
         for note in notes:  # told again after the branch went back, it would look new
             note.forget()
         return written.youngest()
+
+    def must_name_commits(self) -> None:
+        """`Unavailable` if branches name something else; those are not counted, the others are."""
+        if not self._odd:
+            return
+        odd = {shown(as_text(ref)): kind for ref, kind in self._odd.items()}
+        told = [f"{ref} is {a(kind)}, not a commit" for ref, kind in odd.items()]
+        more = f", and {len(told) - MOST_TOLD} more" if len(told) > MOST_TOLD else ""
+        raise Unavailable(
+            f"{', '.join(told[:MOST_TOLD])}{more}", code="archive.branch", where=self.where,
+            hint=f"its other branches are taken in; `git update-ref -d {quote(next(iter(odd)))}` removes it, or push a "
+            "commit there",
+        )  # fmt: skip
 
     def record(self, ref: str, old: str, new: str) -> int | None:
         """Count an update that a hook told of; gives its number, or None if it is no branch.

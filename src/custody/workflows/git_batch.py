@@ -22,6 +22,7 @@ from custody.model.errors import Unavailable
 from custody.workflows.calling import Seconds
 from custody.workflows.talking import Talk
 
+MISSING = "missing"
 AT_ONCE = 500  # questions that are on their way; their ids fit into a pipe, so that nobody waits for anybody
 _PIPE = 1 << 20
 OURS, THEIRS = "/ours", "/repo"
@@ -108,7 +109,7 @@ class Batch:
                 words = self._line().decode("ascii", "replace").split(" ")
                 if words[0] != id_ or len(words) not in (2, 3):
                     raise self._talk.ended()
-                yield (id_, words[1], int(words[2])) if len(words) == 3 else (id_, "missing", 0)
+                yield (id_, words[1], int(words[2])) if len(words) == 3 else (id_, MISSING, 0)
 
     def content(self, size: int) -> Iterator[bytes]:
         """Of the object that was told of last."""

@@ -13,10 +13,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from custody.border.outside import Owner
 from custody.model.errors import CustodyError, Refused, Unavailable
 from custody.workflows.git_objects import is_id
+from custody.workflows.owned import FOLDER, GIT
 from custody.workflows.plain import FILE, must_be_files, must_be_plain
-from custody.workflows.standing import FOLDER, GIT_PARTS, Standing, opened, standing
+from custody.workflows.standing import Standing, opened, owner_of, standing
 
 BRANCHES = "refs/heads/"
 LARGEST = 64 << 20  # of packed-refs
@@ -54,7 +56,11 @@ class GitFolder:
         self.fd = self.objects = -1
 
     def standing(self) -> Standing:
-        return standing(self.fd, GIT_PARTS)
+        return standing(self.fd, GIT)
+
+    @property
+    def owner(self) -> Owner:
+        return owner_of(self.fd)
 
     @property
     def identity(self) -> tuple[int, int, int]:

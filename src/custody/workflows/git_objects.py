@@ -18,6 +18,7 @@ from typing import Any
 from custody.model.errors import Unavailable
 
 COMMIT, TREE, BLOB = "commit", "tree", "blob"
+CORRUPT, MALFORMED = "archive.corrupt", "archive.malformed"
 FILE, PROGRAM, LINK, FOLDER, SUBMODULE = 0o100644, 0o100755, 0o120000, 0o040000, 0o160000
 _OLD = {0o100664: FILE}  # written by gits of long ago
 _ID = re.compile(r"(?:[0-9a-f]{40}|[0-9a-f]{64})\Z")
@@ -45,7 +46,17 @@ def named(like: str, kind: str, data: bytes) -> str:
 
 def corrupt(id_: str, what: str, where: str) -> Unavailable:
     hint = "somebody has put another content under its name, or the disk fails: `git fsck` in the repository tells"
-    return Unavailable(f"object {id_} {what}", code="archive.corrupt", where=where, hint=hint)
+    return Unavailable(f"object {id_} {what}", code=CORRUPT, where=where, hint=hint)
+
+
+def malformed(id_: str, what: str, where: str) -> Unavailable:
+    """Its content is what its name says, and so will never be another."""
+    hint = "whoever made it has written it like this: `git fsck` in the repository tells; push a commit without it"
+    return Unavailable(f"object {id_} {what}", code=MALFORMED, where=where, hint=hint)
+
+
+def a(kind: str) -> str:
+    return f"a {'file' if kind == BLOB else kind}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +95,7 @@ def read_commit(id_: str, data: bytes, where: str) -> Commit:
     tree = b"".join(said.get("tree", [])[:1]).decode("ascii", "replace")
     parents = tuple(value.decode("ascii", "replace") for value in said.get("parent", ()))
     if not all(is_id(one) and len(one) == len(id_) for one in (tree, *parents)):
-        raise corrupt(id_, "is no commit", where)
+        raise malformed(id_, "is no commit that git would make", where)
     coding = b"".join(said.get("encoding", [])[:1]).decode("ascii", "replace") or "utf-8"
     author, _ = _person(b"".join(said.get("author", [])[:1]), coding)
     _, date = _person(b"".join(said.get("committer", [])[:1]), coding)
@@ -118,7 +129,7 @@ def read_tree(id_: str, data: bytes, where: str) -> tuple[Leaf, ...]:
         end = data.find(b"\0", space + 1)
         mode = data[at:space]
         if space < 0 or end < 0 or end + 1 + size > len(data) or not mode.isdigit() or set(mode) & {56, 57}:
-            raise corrupt(id_, "is no tree", where)
+            raise malformed(id_, "is no tree that git would make", where)
         kind = _OLD.get(number := int(mode, 8), number)
         found.append(Leaf(data[space + 1 : end], kind, data[end + 1 : end + 1 + size].hex()))
         at = end + 1 + size

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from custody.border.outside import Owner
-from custody.model.errors import NotFound
-from custody.workflows.calling import Seconds
+from custody.model.errors import NotFound, Unavailable
+from custody.workflows.calling import SILENT, STOPPED, Seconds
 from custody.workflows.committed_names import is_safe
-from custody.workflows.git_batch import Batch
+from custody.workflows.git_batch import MISSING, Batch
 from custody.workflows.git_folder import GitFolder
 from custody.workflows.git_objects import (
     BLOB,
@@ -27,9 +27,11 @@ from custody.workflows.git_objects import (
     TREE,
     Commit,
     Leaf,
+    a,
     corrupt,
     hasher,
     is_id,
+    malformed,
     read_commit,
     read_tree,
 )
@@ -46,6 +48,7 @@ _COMMITS, _TREES = 100_000, 5_000
 class Memory:
     commits: dict[str, Commit] = field(default_factory=dict)
     trees: dict[str, tuple[Leaf, ...]] = field(default_factory=dict)
+    others: dict[str, str] = field(default_factory=dict)  # what branches name and is no commit
 
     def keep_commit(self, id_: str, found: Commit) -> None:
         if len(self.commits) >= _COMMITS:
@@ -92,6 +95,29 @@ class Reader:
         except NotFound:
             return False
         return True
+
+    def no_commits(self, ids: Iterable[str]) -> dict[str, str]:
+        """Those that are there and are something else, with what they are. One that is not there may be pushed away;
+        of one that cannot be read, its revision tells."""
+        wanted = [id_ for id_ in dict.fromkeys(ids) if id_ not in self._memory.commits]
+        known = self._memory.others
+        for size in (40, 64):
+            asked = [id_ for id_ in wanted if len(id_) == size and id_ not in known]
+            if asked:
+                try:
+                    known.update(self._other_kinds(asked))
+                except Unavailable as error:
+                    if error.code in (SILENT, STOPPED):
+                        raise
+        return {id_: known[id_] for id_ in wanted if id_ in known}
+
+    def _other_kinds(self, ids: Sequence[str]) -> Iterator[tuple[str, str]]:
+        with self._batch(ids) as batch:
+            for id_, kind, size in batch.ask(ids, ANSWER_WITHIN):
+                for _ in batch.content(size) if kind != MISSING else ():
+                    pass
+                if kind not in (MISSING, COMMIT):
+                    yield id_, kind
 
     def still_has(self, id_: str) -> bool:
         """Asked of the repository itself, whatever is remembered."""
@@ -221,7 +247,7 @@ class Reader:
         with self._batch(ids) as batch:
             for id_, kind, size in batch.ask(ids, seconds):
                 if kind != BLOB:
-                    raise corrupt(id_, f"is {kind}, and should be a file", self.where)
+                    raise corrupt(id_, "is missing" if kind == MISSING else f"is {a(kind)}, not a file", self.where)
                 yield id_, size, self._hashed(batch, id_, kind, size)
 
     def _hashed(self, batch: Batch, id_: str, kind: str, size: int) -> Iterator[bytes]:
@@ -236,12 +262,14 @@ class Reader:
         found: list[bytes | None] = []
         with self._batch(ids) as batch:
             for id_, told, size in batch.ask(ids, seconds):
-                if told == "missing":
+                if told == MISSING:
                     found.append(None)
                     continue
                 if size > LARGEST:
                     raise corrupt(id_, f"has {size:,} bytes, too many for a {kind}", self.where)
                 data = b"".join(self._hashed(batch, id_, told, size))
+                if told != kind == TREE:
+                    raise malformed(id_, f"is {a(told)}, and should be a folder", self.where)
                 found.append(data if told == kind else None)
         return found
 
@@ -259,4 +287,4 @@ def is_shown(leaf: Leaf) -> bool:
 @contextmanager
 def reading(repository: Path) -> Iterator[Reader]:
     with GitFolder(repository) as folder:
-        yield Reader(folder, folder.standing().owner)
+        yield Reader(folder, folder.owner)

@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from custody.model.errors import BadInput, NotFound, Refused, Unavailable
+from custody.workflows.owned import Looked
 from custody.workflows.spool import SPOOL
 from custody.workflows.standing import look, named
 
@@ -142,7 +143,7 @@ def install(repository: Path, command: Sequence[str]) -> Path:
 
 def must_be_own(repository: Path) -> None:
     """Nobody writes into the folder of somebody else: whoever owns it decides where a name in it leads."""
-    found = look(repository, ("hooks",))
+    found = look(repository, Looked(("hooks",)))
     if found.owner.uid != os.geteuid():
         raise Refused(
             f"this repository belongs to {named(found.owner.uid)}, who alone installs its hook", code="archive.hook",

@@ -16,6 +16,7 @@ from custody.stores import Store
 from custody.stores.rows import Tx, event_text, job_from
 from custody.stores.submit import columns, first_detail, submit_one
 from custody.workflows.archives import Archives, Kept
+from custody.workflows.git import GitArchive
 from custody.workflows.makers import COMMIT_KIND, COMMIT_MAKER, commit_key
 
 HOOK = system("hook")
@@ -143,7 +144,10 @@ def reconcile(store: Store, kept: Kept, acting: Acting = RECONCILER) -> int:
             return 0
         why = f"the repository went back to revision {youngest}; {kept.last} was there before"
     else:
-        return _take_in_upto(store, kept.name, youngest, acting) if youngest > kept.last else 0
+        new = _take_in_upto(store, kept.name, youngest, acting) if youngest > kept.last else 0
+        if isinstance(archive, GitArchive):
+            archive.must_name_commits()
+        return new
     Archives(store).freeze(kept.name, why, kept.uuid, acting.agent)
     return 0
 

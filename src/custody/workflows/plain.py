@@ -16,7 +16,7 @@ from typing import BinaryIO
 
 from custody.border.sorts import sort
 from custody.model.errors import Unavailable
-from custody.workflows.standing import FOLDER
+from custody.workflows.owned import FOLDER
 
 FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _MOST_KNOWN = 100_000

@@ -14,13 +14,14 @@ from typing import Any
 
 from custody.border.egress import Asked
 from custody.engine.work import Work
-from custody.model.errors import NotFound
+from custody.model.errors import NotFound, Unavailable
 from custody.model.event import NewEvent
 from custody.model.graph import Edge, Otherwise, Wants, satisfied
 from custody.model.item import NewItem
 from custody.model.job import Job, NewJob
 from custody.model.outcome import Outcome, Passed, Wait
 from custody.model.quick import quick
+from custody.model.telling import BLANK, command
 from custody.stores import Store
 from custody.stores.rows import loads
 from custody.workflows import network
@@ -28,6 +29,7 @@ from custody.workflows.archive import COMMIT_KEY, GONE, Archive, Meta, read_work
 from custody.workflows.archives import Archives
 from custody.workflows.committing import lineage_of
 from custody.workflows.definition import read
+from custody.workflows.git_objects import CORRUPT, MALFORMED
 from custody.workflows.makers import (
     COMMIT_KIND,
     QUICK_KIND,
@@ -46,6 +48,7 @@ from custody.workflows.task import COMMIT, ON_COMMIT, QUICK, Task
 
 FAULTY = "(definition)"
 MISSED, GONE_FACT = "missed", "gone"
+WRONG_FACT, CORRUPT_FACT = "malformed", "corrupt"
 PATIENCE = 10.0  # seconds between looks for a revision that was told of and is not there
 _edge, _new_job = quick(Edge), quick(NewJob)  # for each task of each revision
 WANTS: dict[str, Wants] = {"success": "success", "finished": "finished", "failure": "failure", "prev": "passable"}
@@ -66,6 +69,8 @@ def commit(work: Work, store: Store) -> Outcome:
         outlook = plan_revision(store, archive, name, revision)
     except NotFound as error:
         return _missing(work, revision, error)
+    except Unavailable as error:
+        return _unusable(work, name, revision, error)
     planned, meta = outlook.plan, outlook.meta
     blocked = list(_blocked_by(store, name, outlook))
     if blocked:
@@ -106,6 +111,20 @@ def _missing(work: Work, revision: int, error: NotFound) -> Outcome:
     told = {"why": f"{error.message}; none of its tasks is run", "gone": True}
     facts = {"blocking": [], "definition": "", network.FACT: [], GONE_FACT: error.message}
     return Passed(told, keep=facts, warning=True)
+
+
+def _unusable(work: Work, name: str, revision: int, error: Unavailable) -> Outcome:
+    """Give up a commit that was made wrong: it stays as it is for ever. One whose repository is damaged may be mended;
+    until then whoever waits is told how to go on without it."""
+    if error.code == MALFORMED:
+        told = {"why": f"revision {revision} cannot be used: {error.message}; none of its tasks is run", "gone": True}
+        facts = {"blocking": [], "definition": "", network.FACT: [], GONE_FACT: error.message, WRONG_FACT: True}
+        return Passed(told, keep=facts, warning=True)
+    if error.code != CORRUPT:
+        raise error
+    ways = [command(f"archive {verb}", name, str(revision), COMMIT, why=BLANK) for verb in ("cancel", "accept")]
+    until = f"the repository is mended; or without it: `{ways[0]}`, then `{ways[1]}`"
+    return Wait(PATIENCE, f"{error.message} ({error.hint})", keep={CORRUPT_FACT: error.message}, until=until)
 
 
 @dataclass(frozen=True, slots=True)

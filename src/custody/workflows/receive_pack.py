@@ -37,7 +37,7 @@ def hand_over(
     reader: Reader, ref: str, old: str, new: str, objects: Sequence[tuple[str, Part]], seconds: Seconds
 ) -> None:
     """`Stale` if the branch has moved; `Refused` with the words of a hook that does not want it."""
-    owner = reader.folder.standing().owner
+    owner = reader.folder.owner
     with tempfile.TemporaryFile() as said:
         process = _started(reader, owner, said.fileno())
         try:

@@ -13,8 +13,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from custody.workflows.owned import FOLDER
 from custody.workflows.plain import FILE
-from custody.workflows.standing import FOLDER
 
 SPOOL = "custody-spool"
 LARGEST = 1 << 20  # of a note: ten thousand branches

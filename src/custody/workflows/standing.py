@@ -1,26 +1,25 @@
 """Whose a repository is. One that is not all ours is foreign: read as such, and only if an operator agrees.
 
 Looked at through the open folder and without following links, each time the repository is opened: an owner that has
-changed is another owner.
+changed is another owner, and so is one more. Everybody who owns a part of it is named and agreed to, or nothing is
+read.
 """
 
 from __future__ import annotations
 
 import os
 import pwd
-import stat
-from collections.abc import Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from custody.border.names import shown
 from custody.border.outside import Owner
 from custody.model.errors import Refused, Unavailable
+from custody.model.telling import BLANK, command
+from custody.workflows.owned import FOLDER, Looked, parts
 
-GIT_PARTS = ("config", "objects", "refs", "hooks")
-SVN_PARTS = ("conf", "db", "hooks", "locks", "format")
-FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_OTHERS = stat.S_IWGRP | stat.S_IWOTH
+MOST_TOLD = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +28,18 @@ class Standing:
 
     owner: Owner
     foreign: str
-    value: str  # whom a grant names: all besides us who may change it, by what they own or by what they may write
+    who: Sequence[str]  # all besides us who may change it, by what they own or by what they may write
+
+    @property
+    def value(self) -> str:
+        """As a grant names them: `uid:1+2+gid:3`."""
+        uids = [one.removeprefix("uid:") for one in self.who if one.startswith("uid:")]
+        return "+".join([*([f"uid:{'+'.join(uids)}"] if uids else []), *(one for one in self.who if one[:4] != "uid:")])
+
+    def without(self, granted: Iterable[str]) -> Standing:
+        """Those who were not granted."""
+        agreed = {one for value in granted for one in named_in(value)}
+        return replace(self, who=[one for one in self.who if one not in agreed])
 
     @property
     def writable(self) -> bool:
@@ -37,11 +47,19 @@ class Standing:
         return os.geteuid() in (0, self.owner.uid)
 
 
-def look(repository: Path, parts: Sequence[str]) -> Standing:
+def named_in(value: str) -> Iterator[str]:
+    """Whom a grant names, one by one: a number alone is of the kind of the one before it."""
+    kind = ""
+    for word in value.split("+"):
+        kind = word.partition(":")[0] if ":" in word else kind
+        yield word if ":" in word or not word.isdecimal() else f"{kind}:{word}"
+
+
+def look(repository: Path, looked: Looked) -> Standing:
     """`Unavailable` if there is nothing to look at."""
     here = opened(repository)
     try:
-        return standing(here, parts)
+        return standing(here, looked)
     finally:
         os.close(here)
 
@@ -58,30 +76,43 @@ def opened(repository: Path) -> int:
         raise Unavailable(message, code="archive.unreachable", where=str(repository), hint=hint) from None
 
 
-def standing(here: int, parts: Sequence[str]) -> Standing:
-    about, me = os.fstat(here), os.geteuid()
-    owner, found = Owner(about.st_uid, about.st_gid), {".": about}
-    for part in parts:
-        with suppress(OSError):
-            found[part] = os.stat(part, dir_fd=here, follow_symlinks=False)
-    theirs = [part for part, one in found.items() if one.st_uid != me]
-    if theirs:
-        first, whose = theirs[0], found[theirs[0]].st_uid
-        told = f"it belongs to {named(whose)}" if first == "." else f"its {first} belongs to {named(whose)}"
-        told += "".join(
-            f", its {part} to {named(found[part].st_uid)}" for part in theirs if found[part].st_uid not in (whose, 0)
-        )
-        return Standing(owner, told, _owners({found[part].st_uid for part in theirs}))
-    for part, one in found.items():
-        if one.st_mode & _OTHERS and not stat.S_ISLNK(one.st_mode):
-            told = "others may write to it" if part == "." else f"others may write to its {part}"
-            return Standing(owner, told, "anyone" if one.st_mode & stat.S_IWOTH else f"gid:{one.st_gid}")
-    return Standing(owner, "", f"uid:{owner.uid}")
+def owner_of(here: int) -> Owner:
+    about = os.fstat(here)
+    return Owner(about.st_uid, about.st_gid)
 
 
-def _owners(uids: set[int]) -> str:
-    """All of them; root beside somebody else needs nobody's agreement."""
-    return "uid:" + "+".join(map(str, sorted(uids - {0} or uids)))
+def standing(here: int, looked: Looked) -> Standing:
+    me, theirs, open_ = os.geteuid(), dict[int, str](), dict[str, str]()
+    for part in parts(here, looked):
+        if part.uid != me and not part.through:
+            theirs.setdefault(part.uid, part.name)
+        elif part.uid == me and part.open_to:
+            open_.setdefault(part.open_to, part.name)
+    uids = sorted(theirs.keys() - {0} or theirs)  # root beside somebody else needs nobody's agreement
+    return Standing(
+        owner_of(here), _told(theirs, open_), [*(f"uid:{uid}" for uid in uids), *sorted(open_, reverse=True)]
+    )
+
+
+def _told(theirs: Mapping[int, str], open_: Mapping[str, str]) -> str:
+    """One part for each owner, the outer ones first."""
+    told = ""
+    for uid, part in list(theirs.items())[:MOST_TOLD]:
+        name = _shown(part)
+        if not told:
+            told = f"{'it' if name == '.' else f'its {name}'} belongs to {named(uid)}"
+        elif uid:
+            told += f", its {name} to {named(uid)}"
+    if len(theirs) > MOST_TOLD:
+        told += f", other parts to {len(theirs) - MOST_TOLD} more"
+    if told or not open_:
+        return told
+    name = _shown(next(iter(open_.values())))
+    return f"others may write to {'it' if name == '.' else f'its {name}'}"
+
+
+def _shown(name: str) -> str:
+    return shown(os.fsencode(name).decode("utf-8", "backslashreplace"))
 
 
 def named(uid: int) -> str:
@@ -118,5 +149,9 @@ def not_granted(found: Standing, name: str, where: str) -> Refused:
     return Refused(
         f"this repository is not ours: {found.foreign}", code="archive.foreign", where=where,
         hint=f"if an operator agrees: `custody archive add {name} {where} --foreign --why …`, or, for an archive that "
-        f"is there already, `custody archive grant {name} repository {found.value} --why …`",
+        f"is there already, `{granting(found, name)}`",
     )  # fmt: skip
+
+
+def granting(found: Standing, name: str) -> str:
+    return command("archive grant", name, "repository", found.value, why=BLANK)

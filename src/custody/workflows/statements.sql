@@ -71,6 +71,13 @@ select position, facts from job
 where line = :line and task = 'COMMIT' and ended = 'passed' and changed > :since and facts like '%"gone":%'
 order by position desc limit 20
 
+-- name: wf_stuck
+-- The first revision of an archive that holds up all after it: its commit failed, or its repository is damaged.
+select {job_columns} from job
+where line = :line and task = 'COMMIT'
+  and (ended in ('failed', 'cancelled') or (ended is null and facts like '%"corrupt":%'))
+order by position limit 1
+
 -- name: wf_older
 select {job_columns} from job
 where line = :line and task = :task and position < :position and ended is null

@@ -17,8 +17,9 @@ from pathlib import Path
 from custody.border import outside
 from custody.border.outside import Sight
 from custody.model.errors import Refused, Unavailable
+from custody.workflows.owned import FOLDER, SVN
 from custody.workflows.plain import FILE, must_be_files, must_be_plain
-from custody.workflows.standing import FOLDER, SVN_PARTS, Standing, must_be_readable, must_be_writable, opened, standing
+from custody.workflows.standing import Standing, must_be_readable, must_be_writable, opened, standing
 
 AUTHOR = "custody"
 SCHEME = "svn+custody"
@@ -42,7 +43,7 @@ class SvnFolder:
     def standing(self) -> Standing:
         here = opened(self.path)
         try:
-            return standing(here, SVN_PARTS)
+            return standing(here, SVN)
         finally:
             os.close(here)
 

@@ -14,7 +14,7 @@ from types import TracebackType
 from custody.border.names import shown
 from custody.model.errors import Refused, Unavailable
 from custody.workflows.limits import Limits, Measure
-from custody.workflows.standing import FOLDER
+from custody.workflows.owned import FOLDER
 
 KEEP_FREE = 64 << 20
 LOOK_EVERY = 16 << 20  # bytes between looks at the room that is left

@@ -115,6 +115,7 @@ class SqliteDatabase:
             return
         leave_alone(self.path, dict(vars(self)))
         self._closed, self._watching = True, threading.Lock()
+        self._opened = self._over = _happened()  # the next fork has nothing to wait for
         self._writer = Foreign(self.in_memory)
 
     def write(self, work: Callable[[Tx], T]) -> T:
@@ -229,6 +230,13 @@ class SqliteDatabase:
                 if db.in_transaction:
                     db.execute("rollback")
                 raise
+
+
+def _happened() -> threading.Event:
+    """An event of its own: one that was copied may have been in use at the fork."""
+    event = threading.Event()
+    event.set()
+    return event
 
 
 def _version_of(db: apsw.Connection) -> int:

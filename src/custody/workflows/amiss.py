@@ -1,0 +1,55 @@
+"""What is amiss with archives, in one sentence for each, and what to do about it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from custody.model.telling import BLANK, command
+from custody.stores import Store
+from custody.stores.rows import job_from
+from custody.workflows import network
+from custody.workflows.archives import Archives, Kept
+from custody.workflows.task import COMMIT
+
+
+@dataclass(frozen=True, slots=True)
+class Amiss:
+    what: str
+    do: str
+
+
+def stands_still(store: Store, kept: Kept) -> Amiss | None:
+    """Why nothing more of it is taken in or planned; None: nothing is known against it."""
+    archives, name = Archives(store), kept.name
+    if kept.frozen:
+        return Amiss(kept.frozen, command("archive thaw", name, why="I have looked at it"))
+    if why := archives.out_of_reach(name):
+        return Amiss(why, "put that right: it is asked again every few seconds")
+    rows = store.db.read(lambda tx: tx.run("wf_stuck", line=name))
+    if not rows:
+        return None
+    job = job_from(rows[0])
+    words = (name, str(job.position), COMMIT)
+    if job.ended is None:
+        what = f"revision {job.position} cannot be read: {job.facts.get('corrupt')}; those after it wait"
+        return Amiss(what, command("archive why", *words))
+    reason = f" ({told})" if (told := store.queue.reason(job)) else ""
+    what = (
+        f"revision {job.position} was not planned: its {COMMIT} is {job.state}{reason}; those after it wait, unless "
+        f"`{command('archive accept', *words, why=BLANK)}`"
+    )
+    return Amiss(what, command("archive retry", *words))
+
+
+def all_amiss(store: Store) -> Iterator[tuple[Kept, str]]:
+    """Each archive, and what is amiss with it; empty: nothing."""
+    archives = Archives(store)
+    paused = {hold.name: f"paused by {hold.who}: {hold.why}" for hold in store.queue.holds() if hold.scope == "lane"}
+    waits = {kept.name: text for kept, text in network.waiting(store)}
+    for kept in archives.list():
+        if found := stands_still(store, kept):
+            is_more = not kept.frozen and found.do.startswith("custody ")
+            yield kept, f"{found.what}: {found.do}" if is_more else found.what
+        else:
+            yield kept, paused.get(kept.name) or waits.get(kept.name) or archives.gone(kept.name)

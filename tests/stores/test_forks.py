@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import gc
 import json
 import multiprocessing
 import os
@@ -84,9 +85,9 @@ def wrong(store: Store, answered: dict[str, int]) -> list[str]:
     return [key for key, job in answered.items() if there.get(key) != job]
 
 
-def files_open_here() -> list[str]:
+def files_open_here(url: str) -> list[str]:
     names = [os.path.realpath(f"/proc/self/fd/{entry}") for entry in os.listdir("/proc/self/fd")]
-    return [name for name in names if "custody.db" in name]
+    return [name for name in names if name.startswith(url.removeprefix("sqlite:///"))]
 
 
 @OUTLIVES
@@ -130,7 +131,7 @@ def test_a_fork_in_the_middle_of_another_threads_verbs_hangs_nobody(kept: Store)
 @OUTLIVES
 def test_a_store_that_nobody_has_used_yet_is_not_open_in_a_child(kept: Store) -> None:
     """What opening it has left open is put down as well: SQLite would take the parent's locks for the child's."""
-    assert Child(files_open_here).answer() == ["done", []]
+    assert Child(lambda: files_open_here(kept.url)).answer() == ["done", []]
     children = [Child(lambda name=f"child {n}": submits(kept, name, 5)) for n in range(2)]  # type: ignore[misc]
     answered = submits(kept, "parent", 5)
     for child in children:
@@ -154,13 +155,23 @@ def test_a_fork_waits_for_a_store_that_is_being_opened(quick_folder: Path, monke
     thread = threading.Thread(target=lambda: stores.append(open_store(url)))
     thread.start()
     opens.wait(LONGEST)
-    child = Child(lambda: [files_open_here(), submits(open_store(url), "child", 3)])
+    child = Child(lambda: [files_open_here(url), submits(open_store(url), "child", 3)])
     forked.set()
     thread.join()
     how, (inherited, answered) = child.answer()
     assert (how, inherited) == ("done", [])
     with stores[0] as store:
         assert wrong(store, answered | submits(store, "parent", 3)) == []
+
+
+def test_nothing_stays_open_of_a_store_that_nobody_has_closed(quick_folder: Path) -> None:
+    url = f"sqlite:///{quick_folder / 'custody.db'}"
+    store = open_store(url)
+    submit(store)
+    assert files_open_here(url)
+    del store
+    gc.collect()
+    assert files_open_here(url) == []
 
 
 @OUTLIVES

@@ -58,6 +58,7 @@ NOTED: dict[str, str] = {
     "edited": "says which content a robot left, for the guard against loops",
     "left": "says which content a robot left, for the guard against loops",
     "rounds": "is the guard's against loops",
+    "until": "says what a job waits for",
     "robots": "is the guard's against loops",
     "findings": "is how findings are told",
     "warnings": "is how warnings are told",

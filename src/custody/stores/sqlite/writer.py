@@ -59,6 +59,11 @@ class Writer:
         if guard is not None:
             guard.close()
 
+    def __del__(self) -> None:
+        """Leave nothing open of a store that nobody has closed."""
+        with suppress(Exception):
+            self._put_down()
+
     def pause(self, seconds: float) -> bool:
         """Close the connection, and write nothing until `go_on`. False if others did not end in that time."""
         self._pause = self._line.hold(_PAUSE, seconds)

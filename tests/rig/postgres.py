@@ -7,6 +7,8 @@ import secrets
 import shutil
 import signal
 import subprocess
+import time
+from contextlib import suppress
 from pathlib import Path
 
 import psycopg
@@ -109,8 +111,21 @@ class Postgres:
         return copy
 
     def promote(self) -> None:
-        with psycopg.connect(self.url(), autocommit=True) as connection:
-            connection.execute("select pg_promote(true, 60)")
+        """Ask for it, and then look until it is so: a statement that waits for it may be cancelled by what is replayed."""
+        end = time.monotonic() + 60
+        asked = False
+        while time.monotonic() < end:
+            with (
+                suppress(psycopg.errors.SerializationFailure),
+                psycopg.connect(self.url(), autocommit=True) as connection,
+            ):
+                if not asked:
+                    connection.execute("select pg_promote(false)")
+                    asked = True
+                if connection.execute("select not pg_is_in_recovery()").fetchone() == (True,):
+                    return
+            time.sleep(0.05)
+        raise TimeoutError("the standby was not promoted")
 
     def set(self, **settings: str) -> None:
         """Change settings of a server that runs."""

@@ -100,9 +100,9 @@ class SqliteDatabase:
         )
 
     def after_fork(self) -> None:
-        if isinstance(self._writer, Writer | InlineWriter) and not self._closed:
+        if isinstance(self._writer, Writer | InlineWriter):  # also where another thread has begun to close it
             self._writer.go_on()
-        if isinstance(self._writer, Writer) and not self._closed:
+        if isinstance(self._writer, Writer):
             self._readers.go_on()
         if self._stopped_watching:
             self._watching.release()

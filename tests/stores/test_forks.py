@@ -359,6 +359,22 @@ def test_a_child_speaks_in_a_session_of_its_own_and_the_old_way_did_not(
     quick_postgres.give_back(database)
 
 
+@pytest.mark.parametrize("url", ["memory", "file"], indirect=True)
+def test_a_store_whose_closing_met_a_fork_is_closed_after_it(url: str) -> None:
+    store = open_store(url)
+    submit(store)
+    database = store.db
+    assert isinstance(database, SqliteDatabase)
+    database.before_fork()
+    closing = threading.Thread(target=store.close, daemon=True)
+    closing.start()
+    closing.join(0.2)
+    assert closing.is_alive(), "it waits for the fork"
+    database.after_fork()
+    closing.join(LONGEST)
+    assert not closing.is_alive()
+
+
 @pytest.mark.parametrize("churned", ["file", "memory"])
 def test_children_are_served_while_other_threads_open_use_and_close_other_stores(
     quick_folder: Path, churned: str

@@ -9,8 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from channels.desk import Desk, opened
+from channels.desk import Desk, ids_of, opened
+from channels.office import QUICK, Office, add, office
 from custody.channels.blobs import Facts
+from custody.channels.standins.traffic import Reply
+from custody.channels.standins.world import Channel, World
 from custody.channels.table import Settings, Table
 from custody.channels.verify import CODES, Verified, verify
 from custody.channels.work import add_job
@@ -113,3 +116,87 @@ def test_a_gap_is_told_and_is_no_fault(memory_folder: Path) -> None:
 
 def test_every_code_has_a_sentence() -> None:
     assert {code for _, code in SPOILERS} - {"block.damaged", "child.missing"} <= set(CODES)
+
+
+# --- What the live channel shows and the archive has not is owed, told and paid ---
+
+
+def state(here: Office, channel: Channel) -> str:
+    return str(json.loads(here.run("channel", "why", str(channel.id), "--json"))["state"])
+
+
+def forget(here: Office, channel: Channel, ids: list[int]) -> None:
+    """Messages in the middle of what was fetched are not there, and no gap says so."""
+    whole = [one.message for one in here.table(channel.id).between() if one.id not in ids]
+    mark = here.table(channel.id).mark
+    for blob in [blob.name for blob in here.blobs().list(f"ch/{channel.id}/")]:
+        here.blobs().delete(blob)
+    here.table(channel.id).upsert(whole, mark)
+
+
+def text(here: Office, channel: Channel, one: int) -> object:
+    found = here.table(channel.id).search(one)
+    return found.message["content"] if found and found.versions else None
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Iterator[Office]:
+    world = World(seed=41)
+    world.add(0, "reading-room", 340)
+    with office(tmp_path, world, QUICK, look_back=1, round_pages=0) as here:
+        yield here
+
+
+@pytest.mark.parametrize("mend", [False, True], ids=["by the next run", "at once"])
+def test_what_verify_finds_lacking_is_owed_and_paid(here: Office, mend: bool) -> None:
+    channel = add(here)
+    number, ids = str(channel.id), ids_of(here.world, channel)
+    forget(here, channel, ids[3:5])
+    channel.edited[ids[6]] = {"content": "said otherwise, and without an edit"}
+    here.world.edit(channel, ids[8], datetime(2026, 5, 1, tzinfo=UTC), "edited")
+    here.table(channel.id).delete([ids[10]], "2026-06-01T00:00:00.000000+00:00")
+    said = here.run("channel", "verify", number, *(["--mend"] if mend else []), code=0 if mend else 1)
+    if not mend:
+        assert f"WRONG  live.missing  {ids[3]}" in said
+        assert "5 of them are owed" in said
+        assert state(here, channel) == "owed"
+        assert "owed" in here.run("channel", "list")
+        assert f"owed: {ids[3]}" in here.run("channel", "gaps", number)
+        assert "lacking here or otherwise here" in here.run("channel", "gaps", number)
+        here.run("channel", "run", "--until-idle")
+    assert [text(here, channel, one) is not None for one in ids[3:5]] == [True, True]
+    assert text(here, channel, ids[6]) == "said otherwise, and without an edit"
+    assert text(here, channel, ids[8]) == "edited"
+    assert text(here, channel, ids[10]) is not None, "a direct look brings back what was erased"
+    assert "nothing is wrong" in here.run("channel", "verify", number)
+    assert state(here, channel) == "whole"
+
+
+def test_a_page_that_leaves_it_out_again_pays_nothing_and_a_refusal_ends_it(here: Office) -> None:
+    channel = add(here)
+    number, ids = str(channel.id), ids_of(here.world, channel)
+    forget(here, channel, ids[3:4])
+    here.run("channel", "verify", number, code=1)
+    out = {"": True}
+
+    def without(path: str, _: dict[str, str], reply: Reply) -> Reply:
+        if path.endswith("/messages"):
+            return Reply(200, [one for one in reply.body if one["id"] != str(ids[3])])
+        return Reply(500, "") if path.endswith(f"/messages/{ids[3]}") and out[""] else reply
+
+    here.standin.switches.odd = without
+    here.run("channel", "run", "--until-idle", "--max-minutes", "0.2", code=75)
+    assert state(here, channel) in ("owed", "behind")
+    assert f"owed: {ids[3]}" in here.run("channel", "gaps", number)
+    out.clear()
+    out[""] = False
+    here.run("channel", "sync", number)
+    here.run("channel", "run", "--until-idle")
+    assert text(here, channel, ids[3]) is not None, "asked for by its number it is there"
+    forget(here, channel, ids[3:4])
+    here.standin.switches.odd = None
+    here.run("channel", "verify", number, code=1)
+    here.world.delete(channel, ids[3])
+    here.run("channel", "sync", number)
+    here.run("channel", "run", "--until-idle")
+    assert state(here, channel) == "whole", "it is not there any more, which two answers say"

@@ -20,11 +20,13 @@ VEIL: Final = "veil"
 BLANK: Final = "blank"
 UNREADABLE: Final = "unreadable"
 DAMAGED: Final = "damaged"
+DIFFERS: Final = "differs"
 SAID: Final[Mapping[str, str]] = {
     VEIL: "fetched without the message content intent",
     BLANK: "shown without the text that is kept of it, and without an edit",
     UNREADABLE: "something in an answer could not be read",
     DAMAGED: "blocks here are not what they were written as",
+    DIFFERS: "the channel shows it, and it is lacking here or otherwise here, or was erased",
     "unheard": "changes may have been missed",
     "failed": "the service gave nothing usable for it",
     "old": "kept by rules that believed more than they should have; to be looked at once more",

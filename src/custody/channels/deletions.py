@@ -20,6 +20,7 @@ from custody.model.item import Item, NewItem
 
 DAY = 86_400 * 1_000_000
 AT_ONCE = 100  # messages that are erased in one sync
+EACH = 5  # and in one step of it: three looks at each
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,13 +96,23 @@ def settle(mirror: Mirror, item: Item, live: Live, kept: Kept, found: walk.Found
         room = _room(mirror, item, kept.count(), max(len(doubted), rounds.denied(mirror, item, believed)), now)
         permitted += braked[:room]
         braked = braked[room:]
-    batch = permitted[:AT_ONCE]
+    batch = found.due = permitted[:AT_ONCE]
     if counted := sum(gone[one] > believed for one in batch):
         _take(mirror, item, counted, now)
-    erased = walk.erase(live, kept, batch, found.witness) if batch else []
     if len(permitted) > AT_ONCE:
         then = trust.stamp(now)
-    return _told(item, number, len(erased), len(braked), then)
+    return _told(item, number, _some(live, kept, found), len(braked), then)
+
+
+def go_on(item: Item, live: Live, kept: Kept, found: walk.Found) -> Settled:
+    """The next ones of those that were due."""
+    erased = _some(live, kept, found)
+    return Settled(erased, events=(_erased(item, erased),) if erased else ())
+
+
+def _some(live: Live, kept: Kept, found: walk.Found) -> int:
+    some, found.due = found.due[:EACH], found.due[EACH:]
+    return len(walk.erase(live, kept, some, found.witness)) if some else 0
 
 
 def _room(mirror: Mirror, item: Item, kept: int, denied: int, now: int) -> int:
@@ -136,10 +147,14 @@ def _told(item: Item, number: int, erased: int, waiting: int, then: str = "") ->
     items = (noted(number, **changed),) if changed else ()
     events: tuple[NewEvent, ...] = ()
     if erased:
-        events += (NewEvent(item.id, "erased", detail={"messages": erased}),)
+        events += (_erased(item, erased),)
     if waiting and not item.detail.get("brake"):
         events += (NewEvent(item.id, "brake", "warning", detail={"messages": waiting}),)
     return Settled(erased, waiting, items, events)
+
+
+def _erased(item: Item, count: int) -> NewEvent:
+    return NewEvent(item.id, "erased", detail={"messages": count})
 
 
 # --- What an operator says ---

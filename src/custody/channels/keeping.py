@@ -26,6 +26,7 @@ class Live:
 
     def __init__(self, mirror: Mirror, channel: int) -> None:
         self._mirror, self._channel = mirror, channel
+        self.asked = 0  # questions
 
     def now(self) -> int:
         return self._mirror.store.now()
@@ -40,12 +41,14 @@ class Live:
         return page
 
     def _page(self, ask: Ask) -> Page:
+        self.asked += 1
         now, newest = self.now(), min(HIGHEST, at(self._mirror.now() + AHEAD))
         answer = self._mirror.discord.messages(self._channel, after=ask.after, before=ask.before, limit=ask.limit)
         return trust.judge(self._channel, ask, answer, newest=newest, at=now)
 
     def message(self, one: int) -> tuple[str, Raw | None]:
         """Only a refusal in the service's own words speaks against a message; any other answer says nothing."""
+        self.asked += 1
         try:
             raw = self._mirror.discord.message(self._channel, one)
         except Gone as gone:

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from custody.channels import due, fetching, notes, owing, paying, refusals, rounds, states, threads, trust
+from custody.channels import due, fetching, notes, owing, paying, places, refusals, rounds, states, threads, trust
 from custody.channels.crawl import Coverage
 from custody.channels.discord import BadToken, Gone, RateLimited, Unreadable
 from custody.channels.mirror import (
     ASKED,
-    POSTS_ONLY,
     THREADED,
     Mirror,
     Request,
@@ -75,7 +74,7 @@ def _looked_at(mirror: Mirror, item: Item, anew: bool) -> list[Request]:
     if request := _due_anyway(mirror, item):
         return [request]
     pausing = bool(trouble) and not anew
-    if item.detail.get("mirrored") != "yes" or parent_of(item) or pausing:
+    if item.detail.get("mirrored") != "yes" or places.goes_with_its_parent(item) or pausing:
         return []
     requests = _asked(mirror, item)
     if trouble and not any(one.channel == number_of(item) for one in requests):
@@ -92,7 +91,7 @@ def _due_anyway(mirror: Mirror, item: Item) -> Request | None:
             return Request(what, channel, why="there is another token")
         again = states.is_due(trouble, now)
         return Request(what, channel, why=f"tried again: {trouble.get('what')}") if again else None
-    if item.detail.get("mirrored") != "yes" or item.detail.get("kind") in POSTS_ONLY:
+    if item.detail.get("mirrored") != "yes" or places.has_no_messages(item):
         return None
     for name, (why, within) in DUE_BY_ITEM.items():
         if (then := item.detail.get(name)) and due.has_come(then, now, within):
@@ -111,13 +110,14 @@ def _asked(mirror: Mirror, item: Item) -> list[Request]:
         about = mirror.discord.channel(channel)
     except (Gone, Unreadable):
         return [Request("sync", channel, why="it cannot be seen any more")]
+    item = places.learn(mirror, item, about, places.CHANNEL)
     found = list[Request]()
     if threads.is_due(mirror, item) or threads.hinted(mirror, about):
         told = threads.look(mirror, item, about, active=False)  # the guild's list is asked for once, for all
         if told.items or told.events:
             mirror.store.records.put(told.items, told.events, "watch")
         found = [*told.requests]
-    if about.get("type") in POSTS_ONLY:  # its last message is a thread
+    if places.has_no_messages(item):  # its last message is a thread
         return found
     last = about.get("last_message_id")
     news = Coverage.read(mirror.table(channel).mark).behind(last) and str(last) != item.detail.get("hint")
@@ -169,7 +169,7 @@ def _unseen(mirror: Mirror, items: Sequence[Item]) -> list[Request]:
         for item in items
         if not item.detail.get("archived")
         and not item.detail.get("trouble")
-        and item.detail.get("kind") not in POSTS_ONLY
+        and not places.has_no_messages(item)
         and due.is_over(looked.get(number_of(item)), now, period)
     ]
     return [Request("sync", channel, why="it was quiet for long") for _, channel in sorted(late)[:MOST_QUIET]]

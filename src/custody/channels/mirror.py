@@ -17,6 +17,7 @@ from custody.channels.notes import Notes
 from custody.channels.plain import plainly
 from custody.channels.snowflake import parse
 from custody.channels.table import Settings, Table
+from custody.channels.walk import Found
 from custody.model.errors import BadInput, NotFound
 from custody.model.event import NewEvent
 from custody.model.item import Item, NewItem
@@ -73,6 +74,7 @@ class Mirror:
     private_threads: bool = False  # asking for them without the right to is an invalid request each time
     intent: dict[str, tuple[datetime, bool]] = field(default_factory=dict, compare=False)  # may the bot see content?
     looked: dict[int, datetime] = field(default_factory=dict, compare=False)  # when threads were last looked for
+    suspected: dict[int, Found] = field(default_factory=dict, compare=False)  # what is still to be looked into
     known: set[tuple[int, int]] = field(default_factory=set, compare=False)  # files that need no second look
 
     def table(self, channel: int) -> Table:
@@ -151,12 +153,18 @@ def described(about: Raw) -> NewItem:
     detail = {
         "title": plainly(about.get("name")) or str(channel),
         "guild": about.get("guild_id") or "",
-        "kind": about.get("type", 0),
+        "kind": kind_of(about),
         "mirrored": "yes",
     }
     if thread:
         detail |= {"parent": about.get("parent_id") or "", "archived": bool(thread.get("archived"))}
     return NewItem(item_id(channel), frozenset({CHANNEL}), fingerprint=f"added {channel}", detail=detail)
+
+
+def kind_of(about: Raw) -> int:
+    """The number of its kind; what is no number is that of a text channel, which may have everything."""
+    told = about.get("type")
+    return told if type(told) is int else 0
 
 
 def noted(channel: int, **detail: Any) -> NewItem:

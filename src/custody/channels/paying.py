@@ -11,11 +11,11 @@ from datetime import timedelta
 from typing import Final
 
 from custody.channels import owing
-from custody.channels.debts import BLANK, DAMAGED, UNREADABLE, VEIL, Debt, Debts
+from custody.channels.debts import BLANK, DAMAGED, DIFFERS, UNREADABLE, VEIL, Debt, Debts
 from custody.channels.keeping import Kept, Live
 from custody.channels.mirror import Mirror, noted
 from custody.channels.table import Table
-from custody.channels.trust import Page
+from custody.channels.trust import NO_SUCH, Page
 
 OWED_AT: Final = "owed_at"  # on a channel's item: when what is owed is tried again
 AGAIN = timedelta(hours=6)
@@ -32,8 +32,10 @@ def step(mirror: Mirror, channel: int, live: Live, kept: Kept, cursor: int) -> i
         return debt.high + 1
     kept.keep(page, ())
     upto = min(page.ids[-1], debt.high) if page.full else debt.high
-    paid = _paid_upto(mirror.table(channel), debt, page, upto, kept.blank) if cursor <= debt.next else -1
-    _write(mirror, channel, debt, paid)
+    if cursor > debt.next:
+        return upto + 1
+    closer = _by_themselves(live, kept, debt, page, upto) if debt.why == DIFFERS else upto
+    _write(mirror, channel, debt, min(closer, _paid_upto(mirror.table(channel), debt, page, upto, kept.blank)))
     return upto + 1
 
 
@@ -48,6 +50,22 @@ def _paid_upto(table: Table, debt: Debt, page: Page, upto: int, blank: set[int])
         return min((one - 1 for one in blank if one >= debt.next), default=upto)
     if debt.why == DAMAGED:
         return next((one.id - 1 for one in table.between(debt.next, upto + 1) if one.damaged), upto)
+    return upto
+
+
+def _by_themselves(live: Live, kept: Kept, debt: Debt, page: Page, upto: int) -> int:
+    """How far a difference is settled after a direct look at what the page does not show, or what was erased here.
+
+    A page alone brings nothing back, and may leave out the very message that is lacking. One that is refused by its
+    number as well is not there any more."""
+    unshown = {one for one in (debt.low, debt.high) if debt.next <= one <= upto} - set(page.ids)
+    for one in sorted({*unshown, *kept.erased([one for one in page.ids if debt.next <= one <= upto])}):
+        at = live.now()
+        answer, raw = live.message(one)
+        if raw is not None:
+            kept.shown(raw, at)
+        elif answer != NO_SUCH:
+            return one - 1
     return upto
 
 

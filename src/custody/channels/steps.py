@@ -10,16 +10,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from custody.channels import deletions, notes, paying, rounds, threads, trust, walk
+from custody.channels import closely, notes, paying, places, rounds, threads, walk
 from custody.channels.crawl import Coverage
-from custody.channels.discord import RateLimited
+from custody.channels.discord import RateLimited, WrongKind
 from custody.channels.keeping import Kept, Live
 from custody.channels.mirror import (
     POSTS_ONLY,
     Mirror,
     Request,
     Told,
-    described,
     item_id,
     noted,
     number_of,
@@ -27,12 +26,11 @@ from custody.channels.mirror import (
 from custody.channels.refusals import REFUSALS, Hidden, NotMirrored, Unfit, files_wanted, not_added
 from custody.channels.snowflake import HIGHEST, parse
 from custody.channels.table import Table
-from custody.channels.trust import PAGE
-from custody.model.errors import Unavailable
+from custody.model.errors import BadInput, Unavailable
 from custody.model.event import NewEvent
 from custody.model.item import Item
 
-FORWARD, GAPS, BACK, AGAIN, OWED = range(5)  # what a sync does, one after the other
+FORWARD, GAPS, BACK, AGAIN, OWED, SETTLE = range(6)  # what a sync does; `SETTLE` comes after `BACK`
 ROUND_PAGES = 20  # of a round through the whole channel, before what is new has its turn again
 MANY = 10  # kept messages denied by one page: that is written down before anything else is done
 MOST_TURNS = 3  # how often a sync begins anew because the newest page showed more
@@ -55,6 +53,9 @@ class Progress:
     round: int = 0  # pages of the round since what is new had its turn
     cursor: int = 0  # where the round stands
     denied: int = 0  # kept messages that it was denied so far
+    rest: int = 0  # single messages are to be looked at before anything else is done
+    more: int = 0  # the newest pages showed more than was known
+    asked: int = 0  # questions so far
     fresh: int = 0  # nothing of it was kept when this began
     whole: int = 0  # the round goes on to its end; else some pages of it have their turn
 
@@ -80,16 +81,17 @@ def add(mirror: Mirror, channel: int, newest_first: bool = False) -> Told:
     if known and known.detail.get("mirrored") == "yes":
         return Told({"known": True, "name": known.detail.get("title", "")})
     try:
-        item = described(mirror.discord.channel(channel))
+        about = mirror.discord.channel(channel)
     except RateLimited:
         raise
     except (*REFUSALS, Unavailable) as refusal:
         return not_added(mirror, channel, known, refusal)
+    item = places.new(mirror, about, places.CHANNEL)
     name = str(item.detail["title"])
     if known and known.detail.get("trouble"):
         item = replace(item, detail={**item.detail, "trouble": {}})
-    event = NewEvent(item.id, "added", detail={"name": name})
-    return Told({"name": name}, (item,), (event,), (Request("sync", channel, newest_first=newest_first),))
+    events = (NewEvent(item.id, "added", detail={"name": name}), *places.told_of(item.id, item.detail["kind"]))
+    return Told({"name": name}, (item,), events, (Request("sync", channel, newest_first=newest_first),))
 
 
 # --- Syncing ---
@@ -98,15 +100,20 @@ def add(mirror: Mirror, channel: int, newest_first: bool = False) -> Told:
 def page(mirror: Mirror, channel: int, table: Table, progress: Progress) -> Progress:
     """One step of a sync: a page forward, into a gap, back over the newest, or of the round through all of it."""
     item = still_mirrored(mirror, channel)
-    if item.detail.get("kind") in POSTS_ONLY:
+    if places.has_no_messages(item):
         return replace(progress, done=True)
     live, kept = Live(mirror, channel), Kept(mirror, channel, table)
     try:
-        after = PHASES[progress.phase](mirror, item, live, kept, progress)
+        step = _closer if progress.rest else PHASES[progress.phase]
+        after = step(mirror, item, live, kept, progress)
     except walk.Silent as silence:
-        settled = deletions.settle(mirror, item, live, kept, walk.Found())  # what an operator has spoken for
-        _written(mirror, settled)
+        closely.settle_at_once(mirror, item, live, kept, walk.Found())  # what an operator has spoken for
         raise Hidden("it shows no messages at all", where=item.id, hint="may the bot read its history?") from silence
+    except (WrongKind, BadInput):
+        if not places.may_be_without(item):
+            raise
+        places.refused(mirror, item)
+        return replace(progress, done=True)
     except walk.Bad as bad:
         raise Unfit(f"a page is no answer: {bad}", where=item.id, hint="it is asked for again later") from bad
     finally:
@@ -117,6 +124,7 @@ def page(mirror: Mirror, channel: int, table: Table, progress: Progress) -> Prog
         edited=after.edited + kept.edited,
         marked=after.marked + kept.marked,
         pages=after.pages + 1,
+        asked=after.asked + live.asked,
     )
 
 
@@ -138,19 +146,27 @@ def _gaps(_: Mirror, __: Item, live: Live, kept: Kept, progress: Progress) -> Pr
 
 
 def _back(mirror: Mirror, item: Item, live: Live, kept: Kept, progress: Progress) -> Progress:
-    """Over the newest again, and closer at what is missing there. If more was shown than we knew, we are not done."""
+    """Over the newest again, and then closer at what is missing there."""
     known = kept.coverage
-    found = walk.back(live, kept, mirror.look_back)
-    found.suspects |= {int(one) for one in item.detail.get("doubted", ())}
-    walk.closer(live, kept, found)
-    settled = deletions.settle(mirror, item, live, kept, found)
-    _written(mirror, settled)
-    _doubted(mirror, item, kept, found)
-    progress = replace(progress, erased=progress.erased + settled.erased)
-    if kept.coverage != known and progress.turns < MOST_TURNS:
+    closely.leave(mirror, item, walk.back(live, kept, mirror.look_back))
+    return replace(progress, phase=SETTLE, rest=1, more=int(kept.coverage != known))
+
+
+def _closer(mirror: Mirror, item: Item, live: Live, kept: Kept, progress: Progress) -> Progress:
+    """At some of the messages that pages have left out."""
+    return progress if closely.look(mirror, item, live, kept) else replace(progress, rest=0)
+
+
+def _settle(mirror: Mirror, item: Item, live: Live, kept: Kept, progress: Progress) -> Progress:
+    """Erase what is due. If more was shown than we knew, we are not done."""
+    erased, more = closely.settle(mirror, item, live, kept)
+    progress = replace(progress, erased=progress.erased + erased)
+    if more:
+        return progress
+    if progress.more and progress.turns < MOST_TURNS:
         return replace(progress, phase=FORWARD, below=HIGHEST + 1, turns=progress.turns + 1)
-    whole = rounds.is_due(mirror, item, known)
-    if not progress.fresh and (whole or rounds.has_a_turn(mirror, item, known)):
+    whole = rounds.is_due(mirror, item, kept.coverage)
+    if not progress.fresh and (whole or rounds.has_a_turn(mirror, item, kept.coverage)):
         cursor, denied = rounds.place(mirror, item)
         return replace(progress, phase=AGAIN, round=0, cursor=cursor, denied=denied, whole=int(whole))
     return replace(progress, phase=OWED, cursor=0)
@@ -161,10 +177,9 @@ def _again(mirror: Mirror, item: Item, live: Live, kept: Kept, progress: Progres
     found = walk.Found()
     there = rounds.step(live, kept, progress.cursor, found)
     progress = replace(progress, denied=progress.denied + len(found.denied))
-    walk.closer(live, kept, found, most=PAGE)
     if found.suspects:
-        found.suspects |= {int(one) for one in item.detail.get("doubted", ())}
-        _doubted(mirror, item, kept, found)
+        closely.leave(mirror, item, found)
+        progress = replace(progress, rest=1)
     if there == rounds.OVER:
         rounds.ended(mirror, item, progress.denied, whole=bool(progress.whole))
         return replace(progress, phase=OWED, cursor=0)
@@ -187,7 +202,19 @@ def _owed(mirror: Mirror, item: Item, live: Live, kept: Kept, progress: Progress
     return replace(progress, done=True) if there is None else replace(progress, cursor=there)
 
 
-PHASES = (_forward, _gaps, _back, _again, _owed)
+def pay(mirror: Mirror, channel: int) -> None:
+    """Pay what is owed, all of it that can be had now."""
+    item = still_mirrored(mirror, channel)
+    cursor: int | None = 0
+    while cursor is not None:
+        live, kept = Live(mirror, channel), Kept(mirror, channel)
+        try:
+            cursor = paying.step(mirror, channel, live, kept, cursor)
+        finally:
+            _note(mirror, item, kept)
+
+
+PHASES = (_forward, _gaps, _back, _again, _owed, _settle)
 
 
 def _note(mirror: Mirror, item: Item, kept: Kept) -> None:
@@ -203,29 +230,13 @@ def _note(mirror: Mirror, item: Item, kept: Kept) -> None:
         mirror.store.records.put((), events, "channels")
 
 
-def _written(mirror: Mirror, settled: deletions.Settled) -> None:
-    if settled.items or settled.events:
-        mirror.store.records.put(settled.items, settled.events, "deletions")
-
-
-def _doubted(mirror: Mirror, item: Item, kept: Kept, found: walk.Found) -> None:
-    """Those that need another look later: not yet confirmed, and marked. The newest, as far as an item has room."""
-    open_ = [one for one in sorted(found.suspects, reverse=True)[: walk.MOST_LOOKS] if _is_open(kept.doubt(one))]
-    told = [str(one) for one in open_]
-    if told != list(item.detail.get("doubted", ())):
-        again = trust.stamp(mirror.store.now() + trust.APART) if told else ""
-        mirror.store.records.put((noted(number_of(item), doubted=told, look_again=again),), (), "channels")
-
-
-def _is_open(doubt: trust.Doubt) -> bool:
-    return bool(doubt.marks) and doubt.confirmed() is None
-
-
 def ended(mirror: Mirror, channel: int, table: Table, progress: Progress) -> Told:
     """The present was reached, and looked at again: what is told of it, and its threads."""
     item, about = still_mirrored(mirror, channel), mirror.discord.channel(channel)
+    learnt = places.learnt(mirror, item, about, places.CHANNEL)
     coverage = Coverage.read(table.mark)
-    if not coverage.upto and coverage.behind(about.get("last_message_id")) and about.get("type") not in POSTS_ONLY:
+    silent = not coverage.upto and coverage.behind(about.get("last_message_id"))
+    if silent and about.get("type") not in POSTS_ONLY:
         raise Hidden(
             "it shows no messages at all, and names a last one", where=item.id, hint="may the bot read its history?"
         )
@@ -247,8 +258,8 @@ def ended(mirror: Mirror, channel: int, table: Table, progress: Progress) -> Tol
     facts |= {"trouble": {}} if item.detail.get("trouble") else {}
     now = mirror.store.now()
     mirror.notes.put(channel, **{notes.LOOKED: now}, **({notes.TURN: now} if first else {}))
-    changed = {name: value for name, value in facts.items() if (item.detail.get(name) or False) != value}
-    items, events = [*found.items], [*found.events]
+    changed = {name: value for name, value in facts.items() if (item.detail.get(name) or False) != value} | learnt
+    items, events = [*found.items], [*found.events, *places.events_of(item, learnt)]
     if changed:
         items.append(noted(channel, **changed))
     if item.detail.get("mirrored") != "yes":
@@ -282,9 +293,8 @@ def review(mirror: Mirror, channel: int, message: int) -> Told:
     found = walk.back(live, kept, 1)
     found.suspects = {message} if message in kept.kept(message - 1, message + 1) else set()
     walk.closer(live, kept, found)
-    settled = deletions.settle(mirror, item, live, kept, found)
-    _written(mirror, settled)
+    erased = closely.settle_at_once(mirror, item, live, kept, found)
     doubt = kept.doubt(message)
     gone = doubt.confirmed() is not None or bool(kept.erased([message]))
-    told = {"message": str(message), "answer": answer or "none", "gone there": gone, "erased here": settled.erased}
+    told = {"message": str(message), "answer": answer or "none", "gone there": gone, "erased here": erased}
     return Told({"gone": gone}, events=(NewEvent(item.id, "message not shown", detail=told),))

@@ -12,10 +12,10 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Final
 
-from custody.channels import thread_lists
+from custody.channels import places, thread_lists
 from custody.channels.crawl import Coverage
 from custody.channels.discord import Gone, Unreadable
-from custody.channels.mirror import POSTS_ONLY, THREADED, Mirror, Request, Told, described, noted, number_of
+from custody.channels.mirror import POSTS_ONLY, THREADED, Mirror, Request, Told, noted, number_of
 from custody.channels.snowflake import parse
 from custody.model.errors import BadInput
 from custody.model.event import NewEvent
@@ -24,6 +24,7 @@ from custody.model.item import Item
 CURSORS: Final = "threads_seen"  # by kind of list: the date of archiving up to which all threads are known
 NAMED: Final = "threads_named"  # threads that messages speak of and nobody knows yet
 MOST_NAMED = 200
+MOST_ASKED = 20  # of those in one look: others have their turn
 HAS_THREAD, THREAD_CREATED = 1 << 5, 18
 OFTEN, RARELY = timedelta(minutes=15), timedelta(hours=6)  # between two looks: at a forum, and at other channels
 
@@ -41,10 +42,11 @@ def look(mirror: Mirror, item: Item, about: Raw, active: bool = True) -> Told:
     cursors = dict(item.detail.get(CURSORS) or {})
     archived, moved = thread_lists.walked(mirror, channel, cursors)
     shown = {str(one["id"]) for one in (*alive, *archived)}
-    named = [one for one in _unknown(mirror, item, about) if str(one) not in shown]
+    unknown = [one for one in _unknown(mirror, item, about) if str(one) not in shown]
+    named, later = unknown[-MOST_ASKED:], [str(one) for one in unknown[:-MOST_ASKED]]
     told = news(mirror, [*alive, *archived, *_fetched(mirror, channel, named)])
     facts: dict[str, Any] = {CURSORS: moved} if moved != cursors else {}
-    facts |= {NAMED: []} if item.detail.get(NAMED) else {}
+    facts |= {NAMED: later} if item.detail.get(NAMED) or later else {}
     return replace(told, items=(*told.items, noted(channel, **facts))) if facts else told
 
 
@@ -105,22 +107,25 @@ def _fetched(mirror: Mirror, parent: int, threads: Iterable[int]) -> list[Raw]:
 
 def news(mirror: Mirror, threads: list[Raw]) -> Told:
     """Threads as they are now, against what is known here."""
-    items, events, requests = [], [], []
+    items, events, requests, new = [], [], [], 0
     for thread in {one["id"]: one for one in threads}.values():
-        number, item = parse(thread["id"]), described(thread)
+        number, item = parse(thread["id"]), places.new(mirror, thread, places.LIST)
         known = mirror.item(number)
         if known is None or _went_with_its_channel(known):
             items.append(replace(item, detail={**item.detail, "removed_with": ""}) if known else item)
             events.append(NewEvent(item.id, "added", detail={"name": item.detail["title"], "thread": True}))
+            events += places.told_of(item.id, item.detail["kind"])
             requests.append(Request("sync", number, why="a thread that is new"))
+            new += 1
             continue
         if known.detail.get("mirrored") != "yes":  # removed or set aside: it does not come back by itself
             continue
-        if bool(known.detail.get("archived")) != item.detail["archived"]:
-            items.append(noted(number, archived=item.detail["archived"]))
+        places.learn(mirror, known, thread, places.LIST)
+        if bool(known.detail.get("archived")) != bool(item.detail.get("archived")):
+            items.append(noted(number, archived=bool(item.detail.get("archived"))))
         if Coverage.read(mirror.table(number).mark).behind(thread.get("last_message_id")):
             requests.append(Request("sync", number, why="a thread that says it has something new"))
-    return Told({"threads": len(events)} if events else {}, tuple(items), tuple(events), tuple(requests))
+    return Told({"threads": new} if new else {}, tuple(items), tuple(events), tuple(requests))
 
 
 def hinted(mirror: Mirror, about: Raw) -> bool:

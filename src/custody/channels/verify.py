@@ -9,13 +9,14 @@ what is missing inside the coverage is a hole.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from hashlib import sha256
 
 from custody.channels import media, owing, seen
 from custody.channels.blobs import Blobs, NoBlob
 from custody.channels.crawl import Coverage
+from custody.channels.debts import DIFFERS, Debts
 from custody.channels.discord import Discord, Gone, Unreadable
 from custody.channels.mirror import Mirror, assets_of, files_of
 from custody.channels.table import Finding, Table
@@ -26,6 +27,7 @@ from custody.channels.wanting import state_of
 LIVE = frozenset(
     {"live.edited", "live.deleted", "live.erased", "live.bad"}
 )  # the channel moved on: a sync or a review brings it in
+OWED = frozenset({"live.missing", "live.other", "live.edited", "live.erased"})  # the next sync fetches these
 UNREADABLE = frozenset({"index.missing", "child.missing", "index.order"})  # mend it first, then look again
 HARMLESS = LIVE | {"orphan", "gap", "file.lost", "file.wanted", "file.refused"}
 
@@ -97,6 +99,17 @@ def mend(mirror: Mirror, channel: int) -> int:
             table.mend([raw], asked_at)
             mended += 1
     return mended
+
+
+def owe(overlay: Table, findings: Iterable[Finding], stamp: str) -> int:
+    """Write down what the live channel shows and the archive has not, or has otherwise; answers how many messages."""
+    ids = sorted({int(one.where) for one in findings if one.code in OWED})
+    known = debts = Debts.read(overlay.mark)
+    for one in ids:
+        debts = debts.owe(one, one, DIFFERS, stamp)
+    if debts != known:
+        overlay.upsert([], debts.mark())
+    return len(ids)
 
 
 def _files(blobs: Blobs, channel: int) -> tuple[int, list[Finding]]:

@@ -73,6 +73,8 @@ class Found:
     denied: set[int] = field(default_factory=set)  # kept, and the latest claim says no
     witness: int = 0  # one that the last clean page has shown
     shown: int = 0
+    looked: set[int] = field(default_factory=set)  # suspects that were asked for by themselves
+    due: list[int] = field(default_factory=list)  # to be erased, in the next steps
 
     def learn(self, page: Page, archive: Archive, mark: bool = True) -> None:
         """Compare a page that was kept with what is kept besides."""
@@ -214,8 +216,10 @@ def closer(service: Service, archive: Archive, found: Found, most: int = MOST_LO
     Answers how many were denied. A suspect that is shown is kept, and what spoke against it is void.
     """
     refused, now = list[int](), service.now()
-    worth = (one for one in sorted(found.suspects, reverse=True) if archive.doubt(one).is_open(now))
+    left = sorted(found.suspects - found.looked, reverse=True)
+    worth = (one for one in left if archive.doubt(one).is_open(now))
     for one in islice(worth, most):
+        found.looked.add(one)
         at = service.now()
         answer, raw = service.message(one)
         if raw is not None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from custody.channels import fetching, looking, refusals, removing, steps, tiering
@@ -27,7 +28,7 @@ from custody.channels.mirror import (
 )
 from custody.channels.refusals import REFUSALS
 from custody.channels.snowflake import parse
-from custody.channels.steps import Progress
+from custody.channels.steps import FORWARD, GAPS, Progress
 from custody.engine.work import Work
 from custody.model.acting import system
 from custody.model.errors import Refused, Unavailable
@@ -42,6 +43,7 @@ __all__ = [
 ]  # fmt: skip
 
 LATEST = int((LONGEST + 600) * 1_000_000)  # microseconds: no job of a channel is ever due later than this
+TURN = 20  # questions of one channel before others have their turn
 BUSY_SECONDS = 0.5  # before a removal looks again whether somebody still writes
 
 
@@ -54,6 +56,14 @@ def add_job(channel: int, newest_first: bool = False) -> NewJob:
 
 def sync_job(channel: int, why: str = "", newest_first: bool = False) -> NewJob:
     return _job(SYNC, channel, **({"why": why} if why else {}), **_newest_first(newest_first))
+
+
+def next_turn(work: Work, progress: Progress) -> NewJob:
+    """A sync that goes on when others had their turn: behind them in the line; behind what is new if it is not."""
+    told = {name: str(count) for name, count in progress.counted().items() if count}  # ids are beyond 2^53
+    facts = {**work.facts, "progress": told}
+    again = _job(SYNC, channel_of(work), **facts)
+    return again if progress.phase in (FORWARD, GAPS) else replace(again, priority=again.priority + 1)
 
 
 def review_job(channel: int, message: int) -> NewJob:
@@ -111,11 +121,17 @@ def sync(work: Work, mirror: Mirror) -> Outcome:
     swallow whatever is asked later, and one that waits would wait on when its reason is gone.
     """
     channel = channel_of(work)
-    table, progress = mirror.table(channel), Progress(newest_first=bool(work.facts.get("newest_first")))
+    table = mirror.table(channel)
+    progress = Progress.read(work.facts.get("progress") or {}, bool(work.facts.get("newest_first")))
+    turn = progress.asked + TURN
     try:
         while not progress.done:
             if work.stopped:
                 return Wait(0, "stopped between two pages; the next worker goes on")
+            if progress.asked >= turn:
+                if _others_wait(mirror, channel):
+                    return Passed({"asked": progress.asked}, then=[next_turn(work, progress)], forget=True)
+                turn = progress.asked + TURN
             progress = steps.page(mirror, channel, table, progress)
         return _passed(steps.ended(mirror, channel, table, progress))
     except REFUSALS as refusal:
@@ -127,6 +143,16 @@ def sync(work: Work, mirror: Mirror) -> Outcome:
             return _passed(refusals.set_aside(mirror, channel, trouble))
         refusals.stumbled(mirror, channel, trouble)
         raise
+
+
+def _others_wait(mirror: Mirror, channel: int) -> bool:
+    """Is there something to fetch for another channel that nobody does just now?"""
+    now, jobs = mirror.store.now(), mirror.store.queue.every(Filter(kind="channel/*"))
+    return any(
+        job.kind in (ADD, SYNC, REVIEW) and job.lane != str(channel) and job.ended is None and not job.holder
+        and (job.due is None or job.due <= now)
+        for job in jobs
+    )  # fmt: skip
 
 
 def review(work: Work, mirror: Mirror) -> Outcome:

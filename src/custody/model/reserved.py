@@ -47,6 +47,8 @@ RESERVED: dict[str, str] = {
     "files_wanted": "is the channels'",
     "guild": "is the channels'",
     "kind": "is the channels'",
+    "kind_said": "is the channels'",
+    "kind_sure": "is the channels'",
     "mirrored": "is the channels': whether anything is kept at all",
     "parent": "is the channels'",
     "removed_with": "is the channels'",

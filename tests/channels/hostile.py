@@ -350,6 +350,7 @@ class Rules:
     witness: bool = True
     brake: bool = True
     pages_revive: bool = False
+    apart: bool = True  # what erases comes some time after what confirms
 
 
 def synced(service: Service, shelf: Shelf, rules: Rules, cursor: list[int], today: list[int]) -> None:
@@ -388,9 +389,9 @@ def _settle(service: Service, shelf: Shelf, rules: Rules, found: walk.Found, tod
     if max(len((found.denied | set(gone)) & set(shelf.held)), shelf.denied) > trust.most_denied(len(shelf.held)):
         room = 0
     due = gone[: max(room, 0)] if rules.brake else gone
-    if rules.days:
-        since = {one: shelf.doubt(one).confirmed() or 0 for one in due}
-        due = [one for one in due if since[one] + rules.days * 1440 * MINUTE <= service.time]
+    since = {one: shelf.doubt(one).confirmed() or 0 for one in due}
+    grace = max(rules.days * 1440 * MINUTE, trust.APART if rules.apart else 0)
+    due = [one for one in due if since[one] + grace <= service.time]
     if not rules.witness:
         erased = [one for one in due if service.message(one)[0] == trust.NO_SUCH]
         shelf.erase(erased)

@@ -33,7 +33,7 @@ def lived(policy: str, large: bool, seed: int) -> Life:
 def test_what_was_kept_stays_but_for_a_confirmed_and_permitted_deletion(
     policy: str, large: bool, scaled: Scaled[int], tell: Tell
 ) -> None:
-    seeds = scaled(200, 700, 20_000) if large else scaled(800, 1_500, 20_000)
+    seeds = scaled(200, 1_500, 20_000) if large else scaled(800, 3_000, 20_000)
     told, erased, asked = Counter[str](), 0, 0
     for seed, life in enumerate(share(partial(lived, policy, large), range(seeds), few=1_000)):
         assert life.wrong == 0, f"seed {seed}: {life}"
@@ -120,6 +120,27 @@ def test_a_rule_that_is_switched_off_shows_in_a_figure(rule: str, monkeypatch: p
     without = _figure(figure, how, Rules("tombstone"), seeds)
     assert without > 1.5 * with_it, (figure, with_it, without)
     tell(f"{rule}: {figure} {with_it}, without it {without}", rules=1)
+
+
+INSISTENT = {"lies": LEFT_OUT["lies"], "singles": (*SINGLE[:2], *SINGLE[5:]), "lying": (0.5, 0.7)}
+
+
+@pytest.mark.proves("P3")
+def test_looks_that_erase_come_later_and_between_two_at_a_witness(monkeypatch: pytest.MonkeyPatch, tell: Tell) -> None:
+    """Under a service of which more than half is a lie, and without the brake."""
+    free, seeds = Rules("tombstone", brake=False), 100
+    with_it = _figure("falsely", INSISTENT, free, seeds)
+    at_once = _figure("falsely", INSISTENT, replace(free, apart=False), seeds)
+    beside, calls = walk._beside, [0]
+
+    def first_only(service: Any, archive: Any, ids: Any, witness: int) -> list[int]:
+        calls[0] += 1
+        return beside(service, archive, ids, witness) if calls[0] % 2 else list(ids)
+
+    monkeypatch.setattr(walk, "_beside", first_only)
+    one_witness = _figure("falsely", INSISTENT, free, seeds)
+    assert with_it == 0 < min(at_once, one_witness)
+    tell(f"erased falsely {with_it}; in the sitting that confirms {at_once}, with one witness {one_witness}", rules=2)
 
 
 @pytest.mark.proves("P3")

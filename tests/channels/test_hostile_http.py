@@ -16,7 +16,7 @@ from custody.channels import refusals, removing, steps
 from custody.channels.standing import standing_of
 from custody.channels.standins.traffic import Reply
 from custody.channels.steps import Progress
-from custody.channels.work import item_id
+from custody.channels.work import item_id, sync_job, watch
 from custody.model.errors import CustodyError
 from prove.plugin import Tell
 
@@ -279,3 +279,24 @@ def test_files_of_an_erased_message_that_a_crash_left_go_with_the_daily_sweep(me
         left = [row.message["message"] for row in desk.mirror.files(desk.channel.id).between()]
         assert sorted(left) == sorted(row["message"] for row in rows if int(row["message"]) != erased)
         assert len(list(desk.mirror.blobs.list("media/"))) == len({row["digest"] for row in rows}) - 1
+
+
+def test_what_an_honest_deletion_costs_and_when_it_is_honoured(desk: Desk, tell: Tell) -> None:
+    desk.mirror_all()
+    deleted = desk.theirs()[-30]
+    desk.standin.world.delete(desk.channel, deleted)
+    began, asked = desk.clock.ahead, len(desk.standin.asked)
+    desk.store.queue.submit_one(sync_job(desk.channel.id))  # somebody wrote something, or its look was due
+    desk.run()
+    minutes = list[int]()
+    for minute in range(1, 60):
+        desk.clock.ahead = began + 60 * minute
+        if watch(desk.mirror):
+            minutes.append(minute)
+            desk.run()
+        if deleted not in desk.ids():
+            break
+    singles = sum("/messages/" in path for path, _ in desk.standin.asked[asked:])
+    assert (minutes, deleted in desk.ids()) == ([10, 20], False), "three sittings, ten minutes apart"
+    assert singles == 2 + 2 + 5, "two that confirm, with a witness each; three that erase, between two of a witness"
+    tell(f"an honest deletion: {singles} single questions, erased {minutes[-1]} minutes after it was noticed")

@@ -50,8 +50,13 @@ def weather(here: Office, channel: Channel, storm: Storm, kills: int, dice: rand
         time.sleep(dice.uniform(0, 0.02))  # anywhere within a page
         killed += kill(dice.choice(workers))
         gaps += bool(here.honest(channel, storm).gaps)
-    # And to the end, in the same weather, in which a file may be left to be had later: that is told.
-    here.run("channel", "run", "--until-idle", "--lease", LEASE, code=(0, 75))
+    # And to the end, in the same weather, in which a file or a try may be left for later: by then that is told.
+    said = here.run("channel", "run", "--until-idle", "--lease", LEASE, code=(0, 75))
+    if "the next run goes on" in said:
+        later = ("could not be had since", "the last try met with")
+        assert any(f"({channel.id}): " in line and any(one in line for one in later) for line in said.splitlines()), (
+            said
+        )
     return killed, gaps
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,9 @@ from channels.desk import ids_of
 from channels.office import QUICK, Office, add, office
 from channels.test_reader import GONE, overlay
 from custody.channels.standins.world import Channel, World
+from custody.cli.config import read
 from custody.model.errors import Unavailable
+from custody.stores import open_store
 
 
 @pytest.fixture
@@ -104,3 +107,76 @@ def test_a_run_that_meets_a_service_out_of_order_says_come_again(here: Office, m
     said = here.run("channel", "run", "--until-idle", code=75)
     assert "Discord says 503" in said
     assert "the next run goes on" in said
+
+
+# --- Texts that stay empty ---
+
+
+def empty(here: Office, channel: Channel, ids: Sequence[int]) -> None:
+    """There, and without an edit."""
+    for one in ids:
+        channel.edited[one] = {"content": "", "embeds": [], "attachments": []}
+
+
+def state(here: Office, channel: Channel) -> str:
+    return str(json.loads(here.run("channel", "why", str(channel.id), "--json"))["state"])
+
+
+def texts(here: Office, channel: Channel, ids: Sequence[int]) -> list[str]:
+    found = {one.id: one.message["content"] for one in here.table(channel.id).between()}
+    return [found[one] for one in ids]
+
+
+def test_a_text_that_stays_empty_is_owed_until_an_operator_says_that_it_is(
+    here: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    channel = add(here)
+    number, ids = str(channel.id), ids_of(here.world, channel)[-30:-24]
+    before = texts(here, channel, ids)
+    empty(here, channel, ids[:4])
+    assert "custody channel believe --blank" in run(here, channel, code=1)
+    assert state(here, channel) == "no-intent"
+    monkeypatch.setattr("sys.stdin", io.StringIO("n\n"))
+    assert "4 messages are shown without the text" in here.run(
+        "channel", "believe", number, "--blank", "--why", "a purge", code=1
+    )
+    run(here, channel, code=1)
+    assert "4 messages" in here.run("channel", "believe", number, "--blank", "--why", "a purge of texts", "--yes")
+    for _ in range(2):
+        assert "up to date" in run(here, channel, code=0)
+    assert (state(here, channel), texts(here, channel, ids)) == ("whole", before), "what is kept stays"
+    with open_store(read(here.folder / "custody.toml").store) as store:
+        said = [one for one in store.records.events(f"item/channel/{number}") if one.type == "blank believed"]
+    assert [(one.detail["messages"], one.detail["why"]) for one in said] == [(4, "a purge of texts")]
+    assert said[0].agent
+    empty(here, channel, ids[4:])
+    assert "without the text" in run(here, channel, code=1), "the word was about those that were shown so then"
+    assert "2 messages" in here.run("channel", "believe", number, "--blank", "--why", "more", "--yes")
+    assert "up to date" in run(here, channel, code=0)
+    assert "6 messages" in here.run("channel", "disbelieve", number, "--blank", "--why", "a mistake", "--yes")
+    run(here, channel, code=1)
+    assert state(here, channel) == "no-intent"
+    for one in ids:
+        del channel.edited[one]
+    assert "up to date" in run(here, channel, code=0)
+    assert "0 messages" in here.run("channel", "believe", number, "--blank", "--why", "none is left", "--yes")
+
+
+def test_a_word_about_an_empty_text_holds_for_the_version_it_was_said_of(here: Office) -> None:
+    channel = add(here)
+    number, one = str(channel.id), ids_of(here.world, channel)[-10]
+    empty(here, channel, [one])
+    run(here, channel, code=1)
+    here.run("channel", "believe", number, "--blank", "--why", "emptied", "--yes")
+    here.world.edit(channel, one, datetime(2026, 5, 1, tzinfo=UTC), "words again")
+    run(here, channel, code=0)
+    assert texts(here, channel, [one]) == ["words again"]
+    channel.edited[one] |= {"content": ""}
+    run(here, channel, code=1)
+    assert state(here, channel) == "no-intent", "those words were never spoken for"
+
+
+def test_a_word_about_empty_texts_is_about_what_is_shown_now(here: Office) -> None:
+    channel = add(here)
+    words = ("channel", "believe", str(channel.id), "--blank", "--why", "x", "--unseen")
+    assert "it is about what is shown now" in here.run(*words, code=2)

@@ -151,7 +151,7 @@ def test_a_file_goes_with_its_message_unless_another_has_the_same(large: Desk) -
     for row in rows:
         assert len(list(large.mirror.blobs.list("media/"))) == 1
         large.standin.world.delete(large.channel, int(row["message"]))
-        for _ in range(2):
+        for _ in range(3):
             large.clock.ahead += 660
             large.store.queue.submit_one(review_job(large.channel.id, int(row["message"])))
             large.run()

@@ -298,3 +298,20 @@ def test_a_long_name_does_not_keep_a_channel_from_being_exported(here: Office, t
     (path,) = [path for path in (tmp_path / "pages" / "files").iterdir() if path.name.startswith(str(one + 4096))]
     kept_there = attachments.where_kept(blobs, channel.id)[one + 4096][0]
     assert path.read_bytes() == blobs.read(kept_there).data
+
+
+@pytest.mark.parametrize(("drops", "kept"), [(1, True), (2, False)])
+def test_a_connection_that_breaks_before_anything_came_is_tried_once_more(
+    memory_folder: Path, drops: int, kept: bool
+) -> None:
+    with opened(memory_folder / "dropped", count=230) as desk:
+        left: dict[str, int] = {}
+
+        def drop(path: str) -> str | None:
+            left[path] = left.get(path, drops) - 1
+            return "drop" if left[path] >= 0 else None
+
+        desk.standin.switches.file_trouble = drop
+        desk.mirror_all()
+        states = {state_of(row.message) for row in desk.mirror.files(desk.channel.id).between()}
+        assert states == {"kept" if kept else "wanted"}

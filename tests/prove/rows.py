@@ -172,7 +172,7 @@ ROWS: dict[str, Row] = {
     ),
     "P3": Row(
         "A hostile chat service: what was kept never shrinks but by a confirmed, permitted deletion",
-        {"seeds": least(4_400, 80_000), "sorts": least(60), "former": least(200, 2_000), "rules": least(12)},
+        {"seeds": least(9_000, 80_000), "sorts": least(60), "former": least(200, 2_000), "rules": least(14)},
     ),
     "P4": Row(
         "What is wished from outside becomes what the rules say: every role, kind, collection and way in",

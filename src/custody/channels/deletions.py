@@ -1,7 +1,7 @@
 """What becomes here of messages that are gone there: kept, unless somebody decided otherwise, and never many at once.
 
 A message is gone there by two witnesses (`trust.Doubt.confirmed`). Erasing it here is the only act that cannot be taken
-back, so it needs a policy that says so, its time, room under the brake, and one more refusal just before.
+back, so it needs a policy that says so, its time, room under the brake, and three more refusals just before.
 """
 
 from __future__ import annotations
@@ -84,9 +84,10 @@ def settle(mirror: Mirror, item: Item, live: Live, kept: Kept, found: walk.Found
     now, detail = live.now(), item.detail
     believed, kept_back = (_moment(detail.get(name)) for name in ("believed", "disbelieved"))
     gone = {one: since for one, since in kept.gone() if since > kept_back}
-    due = [one for one, since in gone.items() if since + policy.days * DAY <= now]
-    later = min((since for one, since in gone.items() if one not in set(due)), default=None)
-    then = trust.stamp(int(later + policy.days * DAY)) if later is not None else ""
+    when = {one: _due_at(policy, since, believed) for one, since in gone.items()}
+    due = [one for one, at in when.items() if at <= now]
+    later = min((at for at in when.values() if at > now), default=None)
+    then = trust.stamp(later) if later is not None else ""
     if not due:
         return _told(item, number, 0, 0, then)
     permitted = [one for one in due if gone[one] <= believed]
@@ -102,6 +103,13 @@ def settle(mirror: Mirror, item: Item, live: Live, kept: Kept, found: walk.Found
     if len(permitted) > AT_ONCE:
         then = trust.stamp(now)
     return _told(item, number, _some(live, kept, found), len(braked), then)
+
+
+def _due_at(policy: Policy, since: int, believed: int) -> int:
+    """When it may be erased. Looks of one sitting share their hour: the last ones come ten minutes after it was
+    confirmed at the least, unless an operator has spoken."""
+    grace = int(policy.days * DAY)
+    return since + (grace if since <= believed else max(grace, trust.APART))
 
 
 def go_on(item: Item, live: Live, kept: Kept, found: walk.Found) -> Settled:

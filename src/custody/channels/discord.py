@@ -12,6 +12,7 @@ import random
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from hashlib import sha256
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
@@ -21,7 +22,7 @@ from custody import __version__
 from custody.channels.answers import BAN_WITHOUT_A_TIME, OTHER_IDS, Answer, host_of, is_id, is_thread, parsed, seconds
 from custody.channels.limits import Buckets, Budget, Route, Slots, Spaced
 from custody.channels.plain import plainly
-from custody.model.errors import BadInput, NotFound, Refused, Unavailable, Unsafe
+from custody.model.errors import BadInput, CustodyError, NotFound, Refused, Unavailable, Unsafe
 
 API = "https://discord.com/api/v10"
 AGENT = f"DiscordBot (custody, {__version__})"  # without this form Discord's front door stays shut
@@ -94,19 +95,37 @@ class Discord:
     media_hosts: frozenset[str] = MEDIA_HOSTS
     patience: float = PATIENCE
     sleep: Callable[[float], None] = time.sleep
-    fresh_token: Callable[[], str] | None = None  # reads it again where it is kept
+    fresh_token: Callable[[], str] | None = None  # reads it again where it is kept; raises if there is none
     _dead: bool = False
     _died: float = 0.0
+    _said: str = ""  # why there is no other token
     _down: bool = False  # the last question that was asked to the end had no answer
 
     @property
     def dead(self) -> bool:
         """The token was refused. That ends when there is another one; and after an hour it is tried once more."""
-        if self._dead:
-            token = self.fresh_token() if self.fresh_token else self.token
-            self._dead = token == self.token and time.monotonic() - self._died < TOKEN_SECONDS
-            self.token = token
-        return self._dead
+        if self._dead and not self._renewed(self.token):
+            self._dead = time.monotonic() - self._died < TOKEN_SECONDS
+        return self._dead or (not self.token and not self._renewed(self.token))
+
+    @property
+    def token_mark(self) -> str:
+        """Tells one token from another and nothing else of it."""
+        return sha256(f"token {self.token}".encode()).hexdigest()[:8]
+
+    def _renewed(self, used: str) -> bool:
+        """Is there another token than the one that was used? Then that is taken. Where the file has none that can be
+        used, the old one stays: it may only be on its way."""
+        if self.token == used:
+            try:
+                found, self._said = self.fresh_token() if self.fresh_token else "", ""
+            except CustodyError as error:
+                found, self._said = "", str(error)
+            if not found or found == used:
+                return False
+            self.token = found
+        self._dead = False
+        return True
 
     # --- What can be asked ---
 
@@ -157,8 +176,12 @@ class Discord:
         return self._object(route, limit="100", **({"before": before} if before else {}))
 
     def attachment(self, url: str) -> Iterator[bytes]:
-        """The bytes behind an attachment's link. The token is not shown there; to another place we are sent once."""
-        for _ in range(2):
+        """The bytes behind an attachment's link. The token is not shown there; to another place we are sent once.
+
+        A connection that breaks before anything came, as one does that was kept open for too long, is tried once more.
+        """
+        moves, tries, came = 2, 2, False
+        while moves:
             if host_of(url) not in self.media_hosts:
                 raise Unsafe("not a place where Discord keeps files", code="discord.host", where=url)
             self._stand_in_line(url)
@@ -167,14 +190,18 @@ class Discord:
                 with self.http.stream("GET", url, headers={"User-Agent": AGENT}) as answer:
                     if answer.status_code == 200:
                         for piece in answer.iter_bytes(2**20):
+                            came = True
                             if time.monotonic() - began > FILE_SECONDS:
                                 raise NoFile("the file server takes too long", where=url)
                             yield piece
                         return
                     if not answer.is_redirect:
                         raise _file_refusal(url, answer.status_code, answer.headers.get("retry-after", ""))
-                    url = urljoin(url, answer.headers.get("location", ""))
+                    url, moves = urljoin(url, answer.headers.get("location", "")), moves - 1
             except httpx2.RequestError as error:
+                tries -= 1
+                if tries and not came:
+                    continue
                 raise NoFile(f"the file server does not answer: {error}", where=url) from error
             except (httpx2.InvalidURL, ValueError) as error:
                 raise Withheld(f"the file server names a place that is none: {error}", where=url) from error
@@ -203,10 +230,11 @@ class Discord:
     def _ask(self, route: Route, **parts: Any) -> Any:
         path = route.path(**parts)
         query = {name: value for name, value in parts.items() if f"{{{name}}}" not in route.template}
-        failures, left = 0, self.patience
+        failures, left, renewals = 0, self.patience, 2
         while True:
             self._take_turn(route, path)
-            answer = self._send(path, query)
+            token = self.token
+            answer = self._send(path, query, token)
             self.buckets.learn(route, answer.headers)
             if answer.status == 200 and answer.body is not None:
                 self._down = False
@@ -215,6 +243,9 @@ class Discord:
                 left -= self._limited(route, answer)
                 if left < 0:
                     raise RateLimited("Discord asks us to wait", where=path, retry_after=answer.retry_after)
+            elif answer.status == 401 and renewals and self._renewed(token):
+                self.budget.spend()
+                renewals -= 1  # the token was changed since: who was asked with the old one is asked again
             elif answer.status in (0, 200) or answer.status >= 500:
                 failures += 1
                 if failures >= (TRIES_WHEN_DOWN if self._down else TRIES):
@@ -226,7 +257,7 @@ class Discord:
 
     def _take_turn(self, route: Route, path: str) -> None:
         if self.dead:
-            raise BadToken("the token was refused before", where=path)
+            raise BadToken(self._said or "the token was refused before", where=path)
         self.budget.check()
         while (wait := self.buckets.wait(route)) > 0:
             self._wait(wait, path)
@@ -247,8 +278,8 @@ class Discord:
         if seconds > 0:
             self.sleep(seconds)
 
-    def _send(self, path: str, query: dict[str, str]) -> Answer:
-        headers = {"Authorization": f"Bot {self.token}", "User-Agent": AGENT}
+    def _send(self, path: str, query: dict[str, str], token: str) -> Answer:
+        headers = {"Authorization": f"Bot {token}", "User-Agent": AGENT}
         data, began = bytearray(), time.monotonic()
         try:
             with self.http.stream("GET", self.api + path, params=query, headers=headers) as answer:

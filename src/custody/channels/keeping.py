@@ -87,7 +87,7 @@ class Kept:
         sights = dict(zip(page.ids, page.sights, strict=True))
         blank = {one for one, raw in sights.items() if (have := known.get(one)) is not None and blanked(have, raw)}
         veiled = blank | owing.veiled(self._mirror, list(sights.values()))
-        self.blank = (self.blank - sights.keys()) | blank
+        self.blank = (self.blank - sights.keys()) | {one for one in blank if not self._is_believed(one, known[one])}
         fresh = [
             raw
             for one, raw in sights.items()
@@ -108,6 +108,12 @@ class Kept:
         self._owe(page, {one for one in veiled if one not in known})
         self._coverage = grown
         self._noted([raw for one, raw in sights.items() if known.get(one) is not None], page.at)
+
+    def _is_believed(self, one: int, have: Raw | None) -> bool:
+        """Has an operator said that its text is empty there?"""
+        row = self._seen.search(one)
+        edited = str((have or {}).get("edited_timestamp") or "")
+        return bool(row and row.versions and seen.is_believed_blank(row.message, edited))
 
     def _owe(self, page: Page, veiled: set[int]) -> None:
         """What of a page was not seen, or not with its content, is to be fetched again."""

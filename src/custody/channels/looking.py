@@ -87,7 +87,8 @@ def _due_anyway(mirror: Mirror, item: Item) -> Request | None:
     now, channel, trouble = mirror.store.now(), number_of(item), item.detail.get("trouble") or {}
     what: What = "add" if item.detail.get("mirrored") == ASKED else "sync"
     if trouble:
-        if trouble.get("what") == "token" and not mirror.discord.dead:
+        waits, by = trouble.get("what") == "token", trouble.get(refusals.TOKEN)
+        if not mirror.discord.dead and (waits or (by and by != mirror.discord.token_mark)):
             return Request(what, channel, why="there is another token")
         again = states.is_due(trouble, now)
         return Request(what, channel, why=f"tried again: {trouble.get('what')}") if again else None

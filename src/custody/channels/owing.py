@@ -24,14 +24,15 @@ Raw = Mapping[str, Any]
 
 
 def sees_content(mirror: Mirror) -> bool:
-    asked, said = mirror.intent.get("told", (None, True))
+    token = mirror.discord.token_mark  # another bot's intent is another one
+    asked, said = mirror.intent.get(token, (None, True))
     if asked is None or not timedelta() <= mirror.now() - asked < ASKED_EVERY:
         try:
             flags = mirror.discord.application().get("flags")
             said = not isinstance(flags, int) or bool(flags & MESSAGE_CONTENT)
         except CustodyError:
             said = True
-        mirror.intent["told"] = (mirror.now(), said)
+        mirror.intent[token] = (mirror.now(), said)
     return said
 
 

@@ -5,6 +5,8 @@ The time of the next try is written down with it, and what we have stays. One an
 
 from __future__ import annotations
 
+from typing import Any, Final
+
 from custody.channels import attachments, states
 from custody.channels.discord import BadToken, Gone, Unreadable
 from custody.channels.mirror import ASKED, CHANNEL, Mirror, Request, Told, item_id, noted
@@ -34,6 +36,7 @@ class NotMirrored(Refused):
 TROUBLES: dict[type[CustodyError], str] = {Unreadable: "unreadable", Gone: "gone", Hidden: "hidden", BadToken: "token"}
 REFUSALS = (Refused, BadInput, NotFound, Unsafe)  # what a service says that no second question would change at once
 UNKNOWN_CHANNEL = 10003
+TOKEN: Final = "by"  # of a trouble: the mark of the token that met it
 
 
 def not_added(mirror: Mirror, channel: int, known: Item | None, refusal: CustodyError) -> Told:
@@ -44,11 +47,16 @@ def not_added(mirror: Mirror, channel: int, known: Item | None, refusal: Custody
     if known is not None and known.detail.get("mirrored") not in (ASKED, "removed"):
         return set_aside(mirror, channel, refusal)  # some of it is here
     before = known.detail.get("trouble") if known is not None and known.detail.get("mirrored") == ASKED else {}
-    trouble = states.trouble(before, what_of(refusal), str(refusal), mirror.store.now())
+    trouble = _by(mirror, states.trouble(before, what_of(refusal), str(refusal), mirror.store.now()))
     facts = {"mirrored": ASKED, "trouble": trouble} | ({} if known else {"title": str(channel)})
     item = NewItem(item_id(channel), frozenset({CHANNEL}), fingerprint=f"asked {channel}", detail=facts)
     event = NewEvent(item.id, "not added", "failure", detail={"why": str(refusal)})
     return Told({"why": str(refusal)}, (item,), (event,) if trouble["tries"] == 1 else ())
+
+
+def _by(mirror: Mirror, trouble: dict[str, Any]) -> dict[str, Any]:
+    """With the token that met it: with another one it is tried again at once."""
+    return trouble | {TOKEN: mirror.discord.token_mark}
 
 
 def what_of(refusal: CustodyError) -> str:
@@ -68,7 +76,7 @@ def set_aside(mirror: Mirror, channel: int, refusal: CustodyError) -> Told:
         return not_added(mirror, channel, item, refusal)
     what = what_of(refusal)
     known = item.detail.get("trouble")
-    trouble = states.trouble(known, what, str(refusal), mirror.store.now())
+    trouble = _by(mirror, states.trouble(known, what, str(refusal), mirror.store.now()))
     aside = {"mirrored": what} if what in ("unreadable", "gone", "hidden") else {}
     news = trouble["tries"] == 1 or (aside and item.detail.get("mirrored") != what)
     event = NewEvent(item.id, what, "failure", detail=told)

@@ -24,8 +24,10 @@ from custody.channels.table.node import Lines
 from custody.channels.versions import IGNORED, core, unsigned
 
 FOLDER: Final = "seen"
-MARKS: Final = ("shown", "absent", "gone")
+BLANK_WORD: Final = "blank"  # what an operator said of a text that is shown empty: when, yes or no, who, edit mark
+MARKS: Final = ("shown", "absent", "gone", BLANK_WORD)
 OURS: Final = frozenset({"id", "seen", "of", "was", *MARKS})  # what is not a field of the message
+UNSAID: Final = frozenset({"id", "seen", "of", "shown", BLANK_WORD})  # what no sight changes
 LASTING: Final = ("embeds", "poll", "thread")  # these never shrink to nothing
 PACKING = 100
 
@@ -51,8 +53,8 @@ def row_of(kept: Raw, have: Raw | None, shown: Raw, asked_at: str) -> Row | None
     was = _was(kept, have, shown)
     if was:
         row["was"] = was
-    said = {name: value for name, value in row.items() if name not in ("id", "seen", "of", "shown")}
-    before = {name: value for name, value in have.items() if name not in ("id", "seen", "of", "shown")}
+    said = {name: value for name, value in row.items() if name not in UNSAID}
+    before = {name: value for name, value in have.items() if name not in UNSAID}
     return None if unsigned(said) == unsigned(before) else row
 
 
@@ -86,6 +88,14 @@ def _lies_over(row: Raw, kept: Raw) -> bool:
 
 def _of(kept: Raw) -> Row:
     return {"of": kept["edited_timestamp"]} if kept.get("edited_timestamp") else {}
+
+
+def is_believed_blank(row: Raw, edited: str | None = None) -> bool:
+    """Has an operator said, and not taken back, that this text is empty there? Of the version with this edit mark."""
+    told = row.get(BLANK_WORD)
+    if not isinstance(told, list) or len(told) != 4 or told[1] != "yes":
+        return False
+    return edited is None or told[3] == edited
 
 
 def _only_ours(row: Raw) -> Row:
@@ -122,6 +132,8 @@ def _marks_joined(old: Raw, new: Raw, seen: str) -> Row:
     marks = {tuple(one) for row in (old, new) for one in row.get("absent") or () if str(one[0]) > last}
     gone = [row["gone"] for row in (old, new) if row.get("gone") and str(row["gone"].get("since", "")) > last]
     found: Row = {"shown": shown} if shown else {}
+    words = [row[BLANK_WORD] for row in (old, new) if row.get(BLANK_WORD)]
+    found |= {BLANK_WORD: max(words, key=_text)} if words else {}
     found |= {"absent": [list(one) for one in sorted(marks)]} if marks else {}
     return found | ({"gone": min(gone, key=_text)} if gone else {})
 

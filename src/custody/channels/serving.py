@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from custody.channels import crawl, versions, work
+from custody.channels import crawl, tokens, versions, work
 from custody.channels.blobs import Blobs
 from custody.channels.deletions import Policy
 from custody.channels.discord import API, MEDIA_HOSTS, Discord
@@ -110,15 +110,20 @@ def connection(config: ChannelConfig, home: Path) -> str:
 
 
 def open_mirror(store: Store, config: ChannelConfig, home: Path, slots: Slots | None = None) -> Mirror | None:
-    """The mirror, or None where no bot's token is configured."""
-    token = home / config.token_file
-    if not token.is_file():
+    """The mirror, or None where no bot's token is configured. One that is none yet is asked for again with every look:
+    it is the channels' trouble, and stops nothing else."""
+    file = home / config.token_file
+    if not file.is_file():
         return None
+    try:
+        token = tokens.read(file)
+    except BadInput:
+        token = ""
     own = frozenset({urlsplit(config.api).netloc}) if config.api != API else frozenset()  # it keeps its files itself
     hosts = MEDIA_HOSTS | own | frozenset(config.media_hosts)
     discord = Discord(
-        token.read_text().strip(), slots=slots or StoreSlots(store), api=config.api, media_hosts=hosts,
-        fresh_token=lambda: token.read_text().strip() if token.is_file() else "",
+        token, slots=slots or StoreSlots(store), api=config.api, media_hosts=hosts,
+        fresh_token=lambda: tokens.read(file),
     )  # fmt: skip
     blobs = open_blobs(config, home)
     return Mirror(

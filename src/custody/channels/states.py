@@ -122,7 +122,8 @@ def _no_intent(facts: Facts) -> str:
         return _if(facts.no_intent, "the bot lacks the message content intent: switch it on in the portal")
     return (
         f"{_parts(facts.blank)} shown without the text that is kept of it, though nobody edited it{_tried(facts)}; "
-        "what is kept stays: has the bot the message content intent?"
+        "what is kept stays: has the bot the message content intent? If they were truly emptied: "
+        "`custody channel believe --blank`"
     )
 
 

@@ -252,18 +252,23 @@ def again(service: Service, archive: Archive, cursor: int, found: Found) -> int 
 
 
 def erase(service: Service, archive: Archive, due: Sequence[int], witness: int) -> list[int]:
-    """Erase messages that are gone there, after three more looks at each, round one that answers; answers which.
+    """Erase messages that are gone there, after three more looks, between two at one that answers; answers which.
 
-    Where none is left to answer, only those go that an operator has spoken for.
+    A service that begins to deny everything in the middle is noticed by the second. Where none is left to answer, only
+    those go that an operator has spoken for.
     """
-    denied = _refused(service, archive, due)
-    alone = not witness or not denied or service.message(witness)[1] is None
-    sure = [one for one in denied if (doubt := archive.doubt(one)).confirmed() and (doubt.spoken or not alone)]
+    sure = _beside(service, archive, _refused(service, archive, due), witness)
     twice = _refused(service, archive, sure)
-    gone = [one for one in _refused(service, archive, twice) if archive.doubt(one).confirmed()]
+    gone = _beside(service, archive, _refused(service, archive, twice), witness)
     if gone:
         archive.erase(gone)
     return gone
+
+
+def _beside(service: Service, archive: Archive, ids: Sequence[int], witness: int) -> list[int]:
+    """Those of these that are gone there still, if the witness answers; else only those that were spoken for."""
+    alone = not ids or not witness or service.message(witness)[1] is None
+    return [one for one in ids if (doubt := archive.doubt(one)).confirmed() and (doubt.spoken or not alone)]
 
 
 def _refused(service: Service, archive: Archive, ids: Sequence[int]) -> list[int]:

@@ -8,18 +8,20 @@ from typing import Annotated
 
 import typer
 
-from custody.channels import deletions, trust
+from custody.channels import blanks, deletions, trust
 from custody.channels.deletions import Policy
 from custody.channels.keeping import Kept
-from custody.channels.mirror import checked, item_id, noted
+from custody.channels.mirror import Mirror, checked, item_id, noted
 from custody.channels.serving import open_mirror
 from custody.channels.snowflake import HIGHEST
 from custody.cli import running
 from custody.cli.channel_parts import Channel, known
+from custody.cli.config import Config
 from custody.cli.configured import ConfigFile, StoreUrl, opened
 from custody.cli.running import Why
 from custody.model.errors import BadInput
 from custody.model.event import NewEvent
+from custody.stores import Store
 
 UpTo = Annotated[datetime | None, typer.Option("--up-to", help="gone by this moment (UTC); now unless told")]
 Yes = Annotated[bool, typer.Option("--yes", help="do not ask")]
@@ -46,18 +48,39 @@ def believe(
     why: Why,
     up_to: UpTo = None,
     unseen: Annotated[bool, typer.Option("--unseen", help="all that is kept is gone: nothing is left to ask")] = False,
+    blank: Annotated[
+        bool, typer.Option("--blank", help="texts that are shown empty without an edit are so: they are no longer owed")
+    ] = False,
     yes: Yes = False,
     config: ConfigFile = None,
     store: StoreUrl = "",
 ) -> None:
     """Permit that messages which were confirmed to be gone there are erased here, as the channel's policy says."""
+    if blank:
+        if unseen or up_to:
+            raise BadInput("it is about what is shown now", where="--blank", hint="without --unseen and --up-to")
+        _say_blank(config, store, channel, why=why, yes=yes)
+        return
     _say(config, store, channel, up_to, why=why, yes=yes, word="believed", unseen=unseen)
 
 
 def disbelieve(
-    channel: Channel, why: Why, up_to: UpTo = None, yes: Yes = False, config: ConfigFile = None, store: StoreUrl = ""
+    channel: Channel,
+    why: Why,
+    up_to: UpTo = None,
+    blank: Annotated[
+        bool, typer.Option("--blank", help="take back that texts are empty there: they are owed again")
+    ] = False,
+    yes: Yes = False,
+    config: ConfigFile = None,
+    store: StoreUrl = "",
 ) -> None:
     """Keep for ever what was confirmed to be gone there until now, whatever the policy says."""
+    if blank:
+        if up_to:
+            raise BadInput("it is about all of which that was said", where="--blank", hint="without --up-to")
+        _say_blank(config, store, channel, why=why, yes=yes, back=True)
+        return
     _say(config, store, channel, up_to, why=why, yes=yes, word="disbelieved")
 
 
@@ -75,9 +98,7 @@ def _say(
     number = checked(channel)
     with opened(config, store) as (handle, settings):
         known(handle, number)
-        mirror = open_mirror(handle, settings.channels, settings.home)
-        if mirror is None:
-            raise BadInput("there is no bot's token", code="discord.token", where=str(settings.channels.token_file))
+        mirror = _mirror(handle, settings)
         upto = trust.moment(up_to.replace(tzinfo=UTC).isoformat()) if up_to else handle.now()
         kept = Kept(mirror, number)
         ids = list(kept.kept(-1, HIGHEST + 1)) if unseen else deletions.believed(kept, upto)
@@ -87,6 +108,32 @@ def _say(
         if unseen and ids:
             kept.mark(ids, (upto, trust.WORD, running.me()))
         deletions.say(mirror, number, upto=upto, why=why, who=running.me(), word=word, count=len(ids))
+
+
+def _mirror(store: Store, settings: Config) -> Mirror:
+    mirror = open_mirror(store, settings.channels, settings.home)
+    if mirror is None:
+        raise BadInput("there is no bot's token", code="discord.token", where=str(settings.channels.token_file))
+    return mirror
+
+
+def _say_blank(config: Path | None, store: str, channel: str, *, why: str, yes: bool, back: bool = False) -> None:
+    """What is kept of these texts stays, whatever is said."""
+    number = checked(channel)
+    with opened(config, store) as (handle, settings):
+        known(handle, number)
+        mirror = _mirror(handle, settings)
+        ids, debts = (blanks.believed(mirror, number), []) if back else blanks.shown_now(mirror, number)
+        told = "were believed to be empty there" if back else "are shown without the text that is kept of them"
+        print(f"{len(ids)} messages {told}")
+        if ids and not yes:
+            typer.confirm("Are their texts owed again?" if back else "Were they truly emptied there?", abort=True)
+        if ids and back:
+            blanks.disbelieve(mirror, number, ids, why=why, who=running.me())
+        elif ids:
+            blanks.believe(mirror, number, ids, debts, why=why, who=running.me())
+        if ids:
+            handle.records.put((noted(number, owed_at=trust.stamp(handle.now())),), (), running.me())
 
 
 def set_aside(

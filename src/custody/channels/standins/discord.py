@@ -236,8 +236,10 @@ class Standin:
     def _signed(self, path: str, ends: str) -> str:
         return blake2b(f"{self.world.seed}{path}{ends}".encode(), digest_size=32).hexdigest()
 
-    def _file_or_trouble(self, path: str, query: dict[str, str]) -> Reply:
+    def _file_or_trouble(self, path: str, query: dict[str, str]) -> Reply | None:
         trouble = self.switches.file_trouble(path) if self.switches.file_trouble else None
+        if trouble == "drop":
+            return None
         if isinstance(trouble, int):
             return Reply(trouble, "<html>no</html>")
         if trouble and trouble != "short":

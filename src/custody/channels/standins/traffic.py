@@ -37,7 +37,9 @@ class Switches:
     message_content: bool = True  # the privileged intent
     link_seconds: int = 14 * 86_400
     no_private_threads: bool = False  # without MANAGE_THREADS
-    file_trouble: Callable[[str], int | str | None] | None = None  # by path: a status, a place to go to, or "short"
+    file_trouble: Callable[[str], int | str | None] | None = (
+        None  # by path: a status, a place to go to, "short", "drop"
+    )
     between_pages: Callable[[int, int], None] | None = None  # channel, number of the page: edits, deletions
     odd: Callable[[str, dict[str, str], Reply], Reply | None] | None = None  # path, query, what would be answered
     after_ascends: bool = False  # as servers do that are not Discord

@@ -44,6 +44,16 @@ def test_a_job_is_answered_to_its_key_when_no_worker_offers_its_kind_any_more(
     refused(door.caller("ben", "operator").post("/api/v1/jobs", json={**GREET, **given}, headers=headers), "job.kind")
 
 
+def test_a_job_is_answered_to_its_key_when_it_was_deleted(door: Door, ada: httpx2.Client) -> None:
+    first = ada.post("/api/v1/jobs", json=GREET, headers=KEY)
+    assert ada.post(f"/api/v1/jobs/{first.json()['job']}/cancel", json={"why": "x"}).status_code == 200
+    assert ada.delete(f"/api/v1/jobs/{first.json()['job']}?why=x").status_code == 200
+    forget_kinds(door)
+    again = ada.post("/api/v1/jobs", json=GREET, headers=KEY)
+    assert (again.status_code, again.json()) == (201, first.json()), again.text
+    assert door.store.queue.list() == []
+
+
 @pytest.mark.parametrize(
     "other", [{"kind": "wave"}, {"payload": {"n": 2}}, {"collection": "maps"}, {"priority": 3}, {"key": "another"}]
 )

@@ -12,12 +12,12 @@ from custody.model.errors import Unsafe
 from custody.model.job import NewJob
 from custody.web.app import Options, build_app, routers_of
 from custody.web.gate import key_of, without_rule
+from custody.web.granting import BY_NAME
 from custody.web.pages.all_sections import SECTIONS
 from custody.web.reading import Router
 from custody.web.rights import holders
 from custody.web.rules import RULES, Rule
 from custody.web.sections import Section
-from custody.web.tokens import BY_NAME
 from web.house import BEGAN, CHANNEL, EVERY_ROLE, SECRET, House, open_house
 
 EVERY_RULE = {**RULES, **{key: rule for section in SECTIONS for key, rule in section.rules.items()}}

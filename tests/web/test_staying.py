@@ -13,8 +13,9 @@ from custody.model.event import NewEvent
 from custody.model.item import NewItem
 from custody.model.job import NewJob
 from custody.web import changes, gate
+from custody.web.granting import Granting
 from custody.web.serving import Server
-from custody.web.tokens import Granting, Tokens
+from custody.web.tokens import Tokens
 from stores.acts import execute
 from web.house import House
 
@@ -200,11 +201,14 @@ def _large(house: House, what: str) -> str:
         ("log", "revoked", "not at all"),
     ],
 )
-def test_a_download_under_way_ends_with_the_right_to_it(house: House, what: str, how: str, reads: str) -> None:
+def test_a_download_under_way_ends_with_the_right_to_it(
+    house: House, what: str, how: str, reads: str, request: pytest.FixtureRequest
+) -> None:
     tokens = Tokens(house.archive.store)
     token, secret = tokens.create(f"r-{what}-{how}-{reads.replace(' ', '-')}", ["reader"], ["*"])
     stays = tokens.create(f"s-{what}-{how}-{reads.replace(' ', '-')}", ["reader"], ["*"])[1]
     server = Server(house.app).start()
+    request.addfinalizer(server.stop)
     address = _large(house, what)
     connections = [_small_window(server.port) for _ in range(2)]
     answers = []
@@ -226,7 +230,6 @@ def test_a_download_under_way_ends_with_the_right_to_it(house: House, what: str,
     assert _rest(answers[1]) == LARGE, "the other one has all of it"
     for connection in connections:
         connection.close()
-    server.stop()
 
 
 def _small_window(port: int) -> http.client.HTTPConnection:

@@ -7,7 +7,7 @@ of ours, whose requests are read by the border; one that is not keeps the progra
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, Final
 
 from fastapi import APIRouter, Request
@@ -16,7 +16,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from custody.border.text import TextLimits, read_json
-from custody.model.errors import BadInput, CustodyError, Unsafe
+from custody.model.errors import CustodyError, Unsafe
 from custody.web.staying import staying
 
 BODY: Final = TextLimits(size=16 << 20, depth=20)
@@ -33,10 +33,8 @@ class Strict(APIRoute):
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handle = super().get_route_handler()
-        known = {each.alias for each in self.dependant.query_params} if self.include_in_schema else None
 
         async def read_strictly(request: Request) -> Response:
-            must_be_said_once(request, known)
             try:
                 return staying(request, await handle(Asked(request.scope, request.receive)))
             except HTTPException as error:
@@ -45,21 +43,6 @@ class Strict(APIRoute):
                 raise
 
         return read_strictly
-
-
-def must_be_said_once(request: Request, known: Container[str] | None) -> None:
-    """Refuse what would be left unread: a parameter that comes twice or, where they are all known, one that nobody asks
-    for. A filter with a typing error would be no filter."""
-    names = [name for name, _ in request.query_params.multi_items()]
-    keys = request.headers.getlist("Idempotency-Key")
-    if again := [name for name in names if names.count(name) > 1] or (["Idempotency-Key"] if len(keys) > 1 else []):
-        raise BadInput(f"{again[0][:100]} is said twice", code="request.repeated", where=again[0][:100])
-    unknown = [name for name in names if known is not None and name not in known]
-    if unknown:
-        raise BadInput(
-            f"there is no parameter {unknown[0][:100]!r} here", code="request.unknown", where=unknown[0][:100],
-            hint="/api/v1/openapi.json has those that there are",
-        )  # fmt: skip
 
 
 class Router(APIRouter):

@@ -90,6 +90,14 @@ def test_a_given_key_is_one_job_of_its_collection_whatever_the_kind(store: Store
     assert ask(store, NewJob("letter", key="k", collection="papers"))[1]
 
 
+def test_jobs_of_before_that_share_a_key_each_answer_to_it(store: Store) -> None:
+    jobs = {kind: store.queue.submit_one(NewJob(kind, key="k", collection="maps")).id for kind in ("parcel", "letter")}
+    for kind, job in jobs.items():
+        assert ask(store, NewJob(kind, key="k", collection="maps")) == (job, False)
+    with pytest.raises(KeyConflict):
+        ask(store, NewJob("card", key="k", collection="maps"))
+
+
 def test_a_given_key_does_not_meet_those_of_applications(store: Store) -> None:
     store.queue.submit_one(NewJob("ours/sync", key="629"))
     assert ask(store, NewJob("parcel", key="629"))[1]

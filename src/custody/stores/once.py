@@ -47,8 +47,12 @@ def submit_once(
 
 
 def _must_mean_this(tx: Tx, new: NewJob, is_free: IsFree) -> None:
-    for other in map(job_from, tx.run("jobs_with_key", key=new.key)):
-        if (other.kind, other.collection) != (new.kind, new.collection) and _is_one_key(new, other, is_free):
+    """Refuse a key that another job has; in a store of before, several may have it, and each still answers to it."""
+    found = [job_from(row) for row in tx.run("jobs_with_key", key=new.key)]
+    if any((each.kind, each.collection) == (new.kind, new.collection) for each in found):
+        return
+    for other in found:
+        if _is_one_key(new, other, is_free):
             raise KeyConflict(
                 f"the key {new.key!r} was used before, for job {other.id} of kind {other.kind}",
                 hint="a new piece of work needs a new key", job=other.id,

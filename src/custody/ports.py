@@ -15,6 +15,7 @@ from custody.model.errors import CustodyError
 from custody.model.event import Event, NewEvent
 from custody.model.item import Item, Latest, NewItem
 from custody.model.job import Answer, Change, Claim, Failures, FanOut, Filter, HeldBy, Job, NewJob
+from custody.model.keys import Asked, IsFree
 from custody.model.lease import Lease
 from custody.model.schedule import Schedule
 from custody.model.why import Reason
@@ -88,6 +89,10 @@ class WholeQueue(Queue, Protocol):
         ...
 
     def submit_one(self, job: NewJob, acting: Acting = PROGRAM) -> SubmittedJob: ...
+
+    def submit_once(self, job: NewJob, acting: Acting, request: Asked | None, is_free: IsFree) -> SubmittedJob: ...
+
+    def answered(self, request: Asked) -> int: ...
 
     def by_key(self, kind: str, key: str) -> Job | None: ...
 

@@ -31,12 +31,14 @@ from custody.stores.rows import event_text
 from custody.stores.submit import first_detail
 from custody.web import bulk
 from custody.web.app import Options, build_app
+from custody.web.granting import Token
 from custody.web.makers import MAKERS
 from custody.web.reasons import why
 from custody.web.rights import ROLES
+from custody.web.secret import hashed, new_secret
 from custody.web.serving import Server
 from custody.web.setters import Setters
-from custody.web.tokens import Token, Tokens, hashed, new_secret
+from custody.web.tokens import Tokens
 from custody.workflows.makers import RUN_KIND
 from rig.commands import Run
 from stores.acts import execute

@@ -177,7 +177,7 @@ def test_an_unknown_profile_or_key_in_the_configuration_is_named(custody: Run) -
     ("lines", "words"),
     [
         ("roots = 3", "storage.roots must be a table of paths"), ('roots = {a = 3}', "storage.roots must be a table"),
-        ('across = "a"', "storage.across must be a list of names"), ('across = ["a"]', "there is no root 'a'"),
+        ('across = "a"', "storage.across must be a list of texts"), ('across = ["a"]', "there is no root 'a'"),
         ('roots = {"a:b" = "x"}', "neither ':' nor '/'"), ('roots = {main = "x"}', "a storage node of ingest has"),
         ('root = {a = "x"}', "unknown key storage.root"),
     ],

@@ -111,6 +111,7 @@ def test_units_start_commands_that_exist(unit: Path) -> None:
     must_be_a_command(start[1].split())
     assert "User=custody" in unit.read_text()
     assert "NoNewPrivileges=yes" in unit.read_text()
+    assert "UMask=0077" in unit.read_text(), "what it writes is nobody else's to read"
 
 
 @pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="systemd-analyze is missing: apt-get install systemd")

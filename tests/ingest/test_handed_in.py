@@ -28,7 +28,7 @@ def test_a_key_that_comes_back_after_clean_up_deposits_nothing_again(home: Archi
     home.run()
     assert list(home.store.queue.every()) == []
     assert len(home.world.inventory.list()) == 1
-    with pytest.raises(KeyConflict, match=f"for batch {shown(first)}, another deposit"):
+    with pytest.raises(KeyConflict, match=rf"for another request \({shown(first)}\)"):
         home.submit(url, key="k1", type="file", filename="another.txt")
 
 

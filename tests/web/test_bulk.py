@@ -62,7 +62,7 @@ def test_a_worker_that_takes_it_over_goes_on_where_it_stopped(own: House) -> Non
     store = own.archive.store
     caller = own.site.tokens.caller(own.token("operator"))
     assert caller is not None
-    number = bulk.submit(store, TABLES, caller, "hold", Filter(kind="parcel"), "x", 10)
+    number = bulk.submit(store, TABLES, caller, "hold", Filter(kind="parcel"), "x", 10).id
     (claim,) = store.queue.claim_jobs([number], "first", 0.2)
     Work(claim, store.queue).keep(after=ids[5], done=6, refused=0, refusals=[])
     while not (taken := store.queue.claim_expired(["bulk|queued|"], "second", 30)):
@@ -79,7 +79,7 @@ def test_it_stops_when_it_is_told_to(own: House) -> None:
     store = own.archive.store
     caller = own.site.tokens.caller(own.token("operator"))
     assert caller is not None
-    number = bulk.submit(store, TABLES, caller, "hold", Filter(kind="parcel"), "x", 3)
+    number = bulk.submit(store, TABLES, caller, "hold", Filter(kind="parcel"), "x", 3).id
     (claim,) = store.queue.claim_jobs([number], "first", 30)
     work = Work(claim, store.queue)
     work.stop("shutdown")

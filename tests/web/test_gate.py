@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 from fastapi.routing import APIRoute
+from starlette.websockets import WebSocketDisconnect
 
 from custody.model.errors import Unsafe
 from custody.model.job import NewJob
+from custody.web import words
 from custody.web.app import Options, build_app, routers_of
 from custody.web.gate import key_of, without_rule
+from custody.web.granting import BY_NAME
 from custody.web.pages.all_sections import SECTIONS
 from custody.web.reading import Router
 from custody.web.rights import holders
 from custody.web.rules import RULES, Rule
 from custody.web.sections import Section
-from custody.web.tokens import BY_NAME
 from web.house import BEGAN, CHANNEL, EVERY_ROLE, SECRET, House, open_house
 
 EVERY_RULE = {**RULES, **{key: rule for section in SECTIONS for key, rule in section.rules.items()}}
@@ -114,6 +116,65 @@ def test_a_route_without_a_rule_stops_the_program_from_starting(house: House) ->
         build_app(house.archive.store, Options(SECRET, sections=(section,)))
     decided = Section("Secret", "/secret", "x", routers=(router,), rules={"GET /secret": Rule("lease:break")})
     assert build_app(house.archive.store, Options(SECRET, sections=(decided,)))
+
+
+def test_what_the_gate_does_not_see_stops_the_program_from_starting(house: House) -> None:
+    """A mount, a plain route of the framework below and a websocket would be reached by anybody."""
+    for add in (
+        lambda router: router.mount("/secret", lambda *_: None),
+        lambda router: router.add_route("/secret", lambda _: None),
+        lambda router: router.add_websocket_route("/secret", lambda _: None),
+        lambda router: router.add_api_websocket_route("/secret", lambda _: None),
+    ):
+        router = Router()
+        add(router)
+        section = Section("Secret", "/secret", "x", routers=(router,), rules={"GET /secret": Rule("lease:break")})
+        with pytest.raises(Unsafe, match="/secret"):
+            build_app(house.archive.store, Options(SECRET, sections=(section,)))
+
+
+ODD: dict[str, Callable[[str], str]] = {
+    "a slash behind": lambda path: f"{path}/",
+    "two slashes": lambda path: f"/{path}",
+    "two slashes within": lambda path: path.replace("/", "//", 2),
+    "an escaped slash": lambda path: path[0] + path[1:].replace("/", "%2f"),
+    "an escaped letter": lambda path: f"{path[0]}%{ord(path[1]):x}{path[2:]}" if len(path) > 1 else path,
+    "capitals": lambda path: path.upper(),
+    "a dot": lambda path: f"/.{path}",
+    "two dots": lambda path: f"/x/..{path}",
+    "a semicolon": lambda path: f"{path};.json",
+    "a static prefix": lambda path: f"{words.static_address()}/..{path}",
+}
+
+
+@pytest.mark.parametrize("role", ["", "metrics", "hook", "submitter/papers", "depositor/papers", "reader/papers"])
+def test_no_other_way_to_write_an_address_leads_past_its_rule(house: House, role: str) -> None:
+    """Whatever is written, it is the rule of the route that answers, or nothing is there."""
+    client, name = house.client(role), role.partition("/")[0]
+    tried = 0
+    for method, path in routes():
+        rule = EVERY_RULE[key_of(method, path)]
+        if rule.right is None or path in STREAMS or (name in holders(rule.right) and not (rule.whole and "/" in role)):
+            continue
+        where = address(path, house)
+        for odd, write in ODD.items():
+            status = client.request(method, write(where), json={}).status_code
+            assert status in (400, 401, 403, 404, 405), f"{odd}: {method} {write(where)} was {status} for {role}"
+            tried += 1
+        if method == "GET":
+            assert client.head(where).status_code in (401, 403, 405), where
+        assert client.options(where).status_code in (401, 403, 404, 405), where
+        for header in ("X-HTTP-Method-Override", "X-HTTP-Method", "X-Method-Override"):
+            status = client.post(f"{where}?_method={method}", headers={header: method}, json={}).status_code
+            assert status in (400, 401, 403, 404, 405), f"{header}: {where} was {status} for {role}"
+    assert tried > 500
+
+
+@pytest.mark.parametrize("role", ["", "admin"])
+def test_there_is_nothing_at_a_websocket(house: House, role: str) -> None:
+    for path in ("/", "/stream", "/api/v1/stream", "/api/v1/jobs", f"{words.static_address()}/x"):
+        with pytest.raises((WebSocketDisconnect, AssertionError)), house.client(role).websocket_connect(path):
+            pass
 
 
 def test_the_table_has_no_rule_for_a_route_that_is_gone() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import socket
 import time
 from collections.abc import Callable
 
@@ -12,8 +13,9 @@ from custody.model.event import NewEvent
 from custody.model.item import NewItem
 from custody.model.job import NewJob
 from custody.web import changes, gate
+from custody.web.granting import Granting
 from custody.web.serving import Server
-from custody.web.tokens import Granting, Tokens
+from custody.web.tokens import Tokens
 from stores.acts import execute
 from web.house import House
 
@@ -174,3 +176,77 @@ def test_an_imported_event_wakes_nobody_as_the_system_does(own: House) -> None:
     store = own.archive.store
     store.records.put([NewItem("x")], [NewEvent("x", "imported changed", "success", "imported: system")])
     assert [event.type for event in store.records.events("item/x")] == ["changed", "imported changed"]
+
+
+LARGE = 48 << 20
+
+
+def _large(house: House, what: str) -> str:
+    """The address of something large: a file that a task left, what it printed."""
+    folder = house.shop.folder(house.archive.store.queue.get(house.task))
+    (folder / "outputs" / "large.bin").write_bytes(b"x" * LARGE)
+    (folder / "attempt-2.log").write_bytes(b"y" * LARGE)
+    return {
+        "file": f"/jobs/{house.task}/file/large.bin",
+        "log": f"/jobs/{house.task}/log/2",
+    }[what]
+
+
+@pytest.mark.parametrize(
+    ("what", "how", "reads"),
+    [
+        ("file", "revoked", "slowly"),
+        ("file", "ended", "not at all"),
+        ("log", "narrowed", "slowly"),
+        ("log", "revoked", "not at all"),
+    ],
+)
+def test_a_download_under_way_ends_with_the_right_to_it(
+    house: House, what: str, how: str, reads: str, request: pytest.FixtureRequest
+) -> None:
+    tokens = Tokens(house.archive.store)
+    token, secret = tokens.create(f"r-{what}-{how}-{reads.replace(' ', '-')}", ["reader"], ["*"])
+    stays = tokens.create(f"s-{what}-{how}-{reads.replace(' ', '-')}", ["reader"], ["*"])[1]
+    server = Server(house.app).start()
+    request.addfinalizer(server.stop)
+    address = _large(house, what)
+    connections = [_small_window(server.port) for _ in range(2)]
+    answers = []
+    for connection, one in zip(connections, (secret, stays), strict=True):
+        connection.request("GET", address, headers={"Cookie": f"custody_session={tokens.open_session(one)}"})
+        answer = connection.getresponse()
+        assert answer.status == 200
+        answers.append(answer)
+    ENDINGS[how](house, token.id)
+    came, until = 0, time.monotonic() + gate.TRUST_SECONDS * 2 + 1
+    while time.monotonic() < until:
+        if reads == "slowly":
+            try:
+                came += len(answers[0].read(128 << 10))
+            except http.client.IncompleteRead:
+                break
+        time.sleep(0.05)
+    assert came + _rest(answers[0]) < LARGE // 2
+    assert _rest(answers[1]) == LARGE, "the other one has all of it"
+    for connection in connections:
+        connection.close()
+
+
+def _small_window(port: int) -> http.client.HTTPConnection:
+    """A reader who has little room: what he does not take waits at the server."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
+    connection.sock = socket.socket()
+    connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 64 << 10)
+    connection.sock.settimeout(PATIENCE)
+    connection.sock.connect(("127.0.0.1", port))
+    return connection
+
+
+def _rest(answer: http.client.HTTPResponse) -> int:
+    count = 0
+    try:
+        while part := answer.read(1 << 20):
+            count += len(part)
+    except (http.client.IncompleteRead, ConnectionError) as cut:
+        count += len(cut.partial) if isinstance(cut, http.client.IncompleteRead) else 0
+    return count

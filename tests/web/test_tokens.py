@@ -9,8 +9,10 @@ import pytest
 
 from custody.model.errors import BadInput, NotFound, Refused
 from custody.stores import Store, open_store
+from custody.web.granting import Granting
 from custody.web.rights import ROLES, is_smaller
-from custody.web.tokens import DAY, SESSION_SECONDS, Granting, Tokens, hashed, looks_right, new_secret
+from custody.web.secret import hashed, looks_right, new_secret
+from custody.web.tokens import DAY, SESSION_SECONDS, Tokens
 from stores.acts import execute
 from stores.clock import HandClock
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import builtins
 import tomllib
+import types
+from collections import abc
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_origin, get_type_hints
 
 from custody.model.errors import BadInput
 
@@ -103,8 +106,6 @@ def _access(given: Mapping[str, Any], where: str) -> AccessConfig:
     from custody.web.makers import MAKERS
 
     access = _part(AccessConfig, given, "access", where)
-    if not isinstance(access.open_kinds, list | tuple) or not all(isinstance(kind, str) for kind in access.open_kinds):
-        raise BadInput("access.open_kinds must be a list of texts", where=where, code="config.value")
     for kind in access.open_kinds:
         MAKERS.must_be_free(kind, f"{where}: access.open_kinds")
     return access
@@ -123,43 +124,56 @@ def absolute(url: str, home: Path) -> str:
 
 def _part(form: type[T], given: Mapping[str, Any], name: str, where: str) -> T:
     """One table of the file as values; a key that means nothing is named."""
-    known = {field.name: field.default for field in fields(form)}  # type: ignore[arg-type]
-    for key in given:
+    known = get_type_hints(form)
+    for key, value in given.items():
         if key not in known:
             raise BadInput(
                 f"unknown key {name}.{key}", where=where, code="config.key", hint=f"known: {', '.join(sorted(known))}"
             )
-    values: dict[str, Any] = {
-        key: Path(value) if isinstance(known[key], Path) and isinstance(value, str) else value
-        for key, value in given.items()
-    }
-    for key, value in values.items():
-        _of_its_sort(f"{name}.{key}", value, known[key], where)
+        _must_fit(f"{name}.{key}", value, known[key], where)
+    values: dict[str, Any] = {key: Path(value) if known[key] is Path else value for key, value in given.items()}
     for key in {"nodes", "roots"} & values.keys():
-        values[key] = _paths(f"{name}.{key}", given[key], where)
-    if "across" in values:
-        _names(f"{name}.across", values["across"], where)
+        values[key] = {each: Path(path) for each, path in given[key].items()}
     return form(**values)
 
 
-def _paths(key: str, given: Any, where: str) -> dict[str, Path]:
-    if not isinstance(given, dict) or not all(isinstance(path, str) for path in given.values()):
-        raise BadInput(f"{key} must be a table of paths", where=where, code="config.value")
-    return {name: Path(path) for name, path in given.items()}
+def _must_fit(key: str, value: Any, hint: Any, where: str) -> None:
+    """Of the type that is declared, all the way down: nothing is made to fit, and no flag is a number."""
+    if not _fits(value, hint):
+        raise BadInput(f"{key} must be {_words(hint)}, not {value!r}", where=where, code="config.value")
 
 
-def _names(key: str, given: Any, where: str) -> None:
-    if not isinstance(given, list) or not all(isinstance(name, str) for name in given):
-        raise BadInput(f"{key} must be a list of names", where=where, code="config.value")
+def _fits(value: Any, hint: Any) -> bool:
+    parts = get_args(hint)
+    match get_origin(hint) or hint:
+        case types.UnionType:
+            return any(_fits(value, part) for part in parts)
+        case abc.Sequence | builtins.tuple:
+            return isinstance(value, list) and all(_fits(each, parts[0]) for each in value)
+        case abc.Mapping:
+            return isinstance(value, dict) and all(_fits(each, parts[1]) for each in value.values())
+        case plain:
+            return type(value) in _SORTS[plain][0]
 
 
-def _of_its_sort(key: str, value: Any, default: Any, where: str) -> None:
-    """As its default is; where that says nothing, whoever uses it has to."""
-    for sort, words in _SORTS.items():
-        if isinstance(default, sort) and not isinstance(value, sort if sort is not float else (float, int)):
-            raise BadInput(f"{key} must be {words}, not {value!r}", where=where, code="config.value")
+def _words(hint: Any) -> str:
+    parts = get_args(hint)
+    match get_origin(hint) or hint:
+        case types.UnionType:
+            return " or ".join(_words(part) for part in parts)
+        case abc.Sequence | builtins.tuple:
+            return f"a list of {_many(parts[0])}"
+        case abc.Mapping:
+            return f"a table of {_many(parts[1])}"
+        case plain:
+            return _SORTS[plain][1]
 
 
-_SORTS: dict[type, str] = {
-    Path: "a path", str: "a text", float: "a number", bool: "true or false", int: "a whole number",
+def _many(hint: Any) -> str:
+    return f"{_words(hint).removeprefix('a ')}s" if hint in _SORTS else _words(hint).removeprefix("a ")
+
+
+_SORTS: dict[Any, tuple[tuple[type, ...], str]] = {
+    Path: ((str,), "a path"), str: ((str,), "a text"), float: ((float, int), "a number"),
+    bool: ((bool,), "true or false"), int: ((int,), "a whole number"),
 }  # fmt: skip

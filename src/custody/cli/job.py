@@ -48,7 +48,7 @@ def submit(
         needs=[Edge(on) for on in needs or []],
     )  # fmt: skip
     with open_store(store) as opened:
-        made = opened.queue.submit_one(job, running.acting())
+        made = opened.queue.submit_once(job, running.acting(), None, MAKERS.is_free)
         if receipts:
             append_receipt(receipts, made.id, made.move)
     if json:

@@ -16,8 +16,9 @@ from custody.cli.when import ago, moment
 from custody.model.job import Filter
 from custody.stores import Store, open_store
 from custody.web.caller import ALL, IN
+from custody.web.granting import Granting, Token
 from custody.web.rights import HOOK, ROLES
-from custody.web.tokens import Granting, Token, Tokens
+from custody.web.tokens import Tokens
 from custody.workflows.archives import Archives
 
 app = running.noun("Who may use the API and the dashboard.")

@@ -72,6 +72,10 @@ class Makers:
                 return maker
         return None
 
+    def is_free(self, kind: str) -> bool:
+        """Is it nobody's, so that whoever is outside may ask for it?"""
+        return self.owner(kind) is None
+
     def must_be_free(self, kind: str, where: str = "kind") -> None:
         """Refuse an application's kind, saying how its work is asked for; and what only looks like one."""
         if maker := self.owner(kind):

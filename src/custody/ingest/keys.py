@@ -36,9 +36,9 @@ def number_of(store: Store, key: str, facts: Mapping[str, Any]) -> int | None:
 
     number, before = store.db.write(take)
     if before != fingerprint:
-        which = f"batch {shown(number)}" if number else "a batch"
+        which = f" ({shown(number)})" if number else ""
         raise KeyConflict(
-            f"the key {key!r} was used before, for {which}, another deposit",
+            f"the key {key!r} was used before, for another request{which}",
             hint="a new deposit needs a new key", batch=number,
         )  # fmt: skip
     return number or None

@@ -43,15 +43,3 @@ select version, job, batch, files, bytes, recorded from inv_version where ark = 
 -- name: inv_files
 select name, sha256, size, mime from inv_file where ark = :ark and version = :version and name > :after
 order by name limit :limit
-
--- name: hand_in
--- The first to come with a key has it for good.
-insert into handed_in (key, batch, fingerprint, at) values (:key, 0, :fingerprint, :now)
-on conflict (key) do nothing
-
--- name: handed_in_as
-insert into handed_in (key, batch, fingerprint, at) values (:key, :batch, :fingerprint, :now)
-on conflict (key) do update set batch = excluded.batch
-
--- name: handed_in
-select batch, fingerprint from handed_in where key = :key

@@ -8,7 +8,11 @@ begins so, whichever door it came by.
 
 from __future__ import annotations
 
-from typing import Final
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
 
 from custody.model.errors import BadInput
 
@@ -38,3 +42,21 @@ def check_key(key: str | None) -> None:
             f"a key does not begin with {OURS}", code="key.form", where="job key",
             hint="such keys are made by the system itself: leave the sign out",
         )  # fmt: skip
+
+
+IsFree: TypeAlias = Callable[[str], bool]
+"""Is a kind nobody's, so that whoever is outside may ask for it?"""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request with its caller's own key, and all that it says."""
+
+    key: OwnKey
+    fingerprint: str
+
+
+def asked(key: OwnKey, what: str, said: Mapping[str, Any]) -> Asked:
+    """One with everything that was said, and where: the same words are another request at another door."""
+    told = json.dumps([what, said], sort_keys=True, ensure_ascii=False)
+    return Asked(key, hashlib.sha256(told.encode("utf-8", "surrogatepass")).hexdigest())

@@ -9,11 +9,13 @@ from custody.model.acting import PROGRAM, Acting
 from custody.model.errors import BadInput, NotFound, Refused, StateConflict
 from custody.model.home import must_be_at_home
 from custody.model.job import Answer, Change, Claim, Failures, FanOut, Filter, HeldBy, Job, NewJob
+from custody.model.keys import Asked, IsFree
 from custody.model.why import Reason
 from custody.stores import graph, moves
 from custody.stores.database import Database
 from custody.stores.history import last_move, write_note
 from custody.stores.listing import page
+from custody.stores.once import answered, submit_once
 from custody.stores.rows import Tx, hold_from, job_from
 from custody.stores.submit import MICROSECONDS, Submitted
 from custody.stores.why import why
@@ -43,6 +45,26 @@ class SqlQueue:
 
     def submit_one(self, job: NewJob, acting: Acting = PROGRAM) -> Submitted:
         return self.submit([job], acting)[0]
+
+    def submit_once(self, job: NewJob, acting: Acting, request: Asked | None, is_free: IsFree) -> Submitted:
+        """What somebody outside asks for, by the rule of once.py."""
+        checked, move = job.checked(), self._db.new_move()
+
+        def work(tx: Tx) -> Submitted:
+            return submit_once(
+                tx, checked, request, is_free, lambda: self._db.submit_in(tx, [checked], move, acting)[0]
+            )
+
+        if request is None and checked.key is None:
+            return self.submit_one(checked, acting)
+        made = self._db.write(work)
+        self._db.acknowledged([made])
+        self._db.bell.ring()
+        return made
+
+    def answered(self, request: Asked) -> int:
+        """The job that was the answer to the request with this key; 0 when it is new. Refuses another request."""
+        return self._db.glance(lambda tx: answered(tx, request))
 
     # claim
 

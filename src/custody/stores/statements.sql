@@ -224,6 +224,31 @@ select {job_columns} from job where kind = :kind and key = :key
 -- The one that a submit with this key means.
 select {job_columns} from job where kind = :kind and key = :key and {key_within} = :within
 
+-- name: hand_in
+-- The first to come with a key has it for good; whoever comes with it at the same time waits for how that ended.
+insert into handed_in (key, batch, fingerprint, at) values (:key, 0, :fingerprint, :now)
+on conflict (key) do nothing
+
+-- name: handed_in_as
+insert into handed_in (key, batch, fingerprint, at) values (:key, :batch, :fingerprint, :now)
+on conflict (key) do update set batch = excluded.batch
+
+-- name: handed_in
+select batch, fingerprint from handed_in where key = :key
+
+-- name: lock_key
+-- Two that give one key to jobs of two kinds must see each other; one writer sees everything anyway.
+select 1
+
+-- name: jobs_with_key
+-- Of whichever kind: one step down the index of keys for each kind there is.
+with recursive step (of_kind) as (
+    select min(kind) from job
+    union all
+    select (select min(job.kind) from job where job.kind > step.of_kind) from step where step.of_kind is not null)
+select {job_columns} from job where kind in (select of_kind from step where of_kind is not null) and key = :key
+order by id
+
 -- name: job
 select {job_columns} from job where id = :id
 

@@ -28,7 +28,7 @@ DESCRIPTION = """\
 Deposits, jobs, items and their history. Errors are problem+json with a `code`, and say what to do. Lists go by
 pages: hand `next` back as `before` (or `after` where a list is in its own order), until there is none; a page may have
 few rows, or no row, before that. A POST that makes something takes
-an `Idempotency-Key`: the same key again gives the same thing.
+an `Idempotency-Key`: the same request with it again is answered as the first was, another is refused (422).
 """
 UPLOADS = frozenset({"/batches/new", "/api/v1/batches/upload"})
 

@@ -17,14 +17,17 @@ from custody.engine.work import Work
 from custody.model.acting import name_of
 from custody.model.errors import BadInput, CustodyError, KeyConflict, NotFound, Refused
 from custody.model.job import Filter, Job, NewJob
+from custody.model.keys import Asked
 from custody.model.machine import Machines
 from custody.model.outcome import Failed, Outcome, Passed, Wait
+from custody.ports import SubmittedJob
 from custody.stores import Store
 from custody.stores.rows import Row, Tx
+from custody.stores.submit import Submitted
 from custody.web.acting import Action, action_of
 from custody.web.caller import Caller
 from custody.web.listing import job_fits, pairs
-from custody.web.makers import BULK_MAKER
+from custody.web.makers import BULK_MAKER, MAKERS
 from custody.web.tokens import Tokens
 
 KIND: Final = BULK_MAKER.kind
@@ -76,10 +79,17 @@ def _matching(tx: Tx, machines: Machines, caller: Caller, where: Filter) -> tupl
 
 def submit(
     store: Store, machines: Machines, caller: Caller, name: str, where: Filter, why: str, count: int,
-    key: str | None = None, priority: int = 50,
-) -> int:  # fmt: skip
-    """Begin one; refused when it would touch another number of jobs than was agreed to."""
+    request: Asked | None = None, priority: int = 50,
+) -> SubmittedJob:  # fmt: skip
+    """Begin one; refused when it would touch another number of jobs than was agreed to. The same request again is
+    answered as it was: what it has done meanwhile is another number by now."""
     action = action_of(name)
+    _check_scope(caller, where)
+    if request is not None and (known := store.queue.answered(request)):
+        store.confirm()
+        return Submitted(known, False)
+    if request is not None and (earlier := store.queue.by_key(KIND, request.key)):
+        return again(earlier, name, where)  # of before keys were kept apart from jobs
     if where == Filter():
         raise BadInput("this would be everything there is", code="bulk.filter", hint="name a kind, a state or a cause")
     if action.needs_why and not why.strip():
@@ -95,22 +105,19 @@ def submit(
         "last": found.last, "total": found.matched, "eligible": found.eligible,
         "priority": priority,
     }  # fmt: skip
+    key = request.key if request else None
     job = BULK_MAKER.checked(NewJob(KIND, payload, key=key, priority=5, collection=where.collection))
-    try:
-        return store.queue.submit_one(job, caller.acting).id
-    except KeyConflict:
-        raise _in_other_words() from None
+    return store.queue.submit_once(job, caller.acting, request, MAKERS.is_free)
 
 
-def again(earlier: Job, name: str, where: Filter) -> int:
+def again(earlier: Job, name: str, where: Filter) -> SubmittedJob:
     """What a key already stands for, if it was asked for the same."""
     if (earlier.payload.get("action"), earlier.payload.get("filter")) != (name, _said(where)):
-        raise _in_other_words()
-    return earlier.id
-
-
-def _in_other_words() -> Refused:
-    return Refused("this was asked for before, in other words", code="key.conflict")
+        raise KeyConflict(
+            "this key was used before, for another request", where="Idempotency-Key",
+            hint="a new request needs a new key",
+        )  # fmt: skip
+    return Submitted(earlier.id, False)
 
 
 def _said(where: Filter) -> dict[str, Any]:

@@ -89,8 +89,10 @@ def submitter(caller: Caller, profile: str, given: str) -> str:
     return given if given and caller.may("batch:act", profile) else caller.name
 
 
-def check_profile(site: Site, caller: Caller, name: str) -> None:
-    if name not in site.world.profiles or not caller.sees(name):
+def check_profile(site: Site, caller: Caller, name: str, key: str = "") -> None:
+    """Refuse one that is not there for the caller; one that is gone still stands in what was handed in before."""
+    is_there = name in site.world.profiles or bool(key and keys.is_known(site.store, _key(site, caller, key) or ""))
+    if not is_there or not caller.sees(name):
         known = ", ".join(sorted(each for each in site.world.profiles if caller.sees(each))) or "none"
         raise BadInput(f"there is no profile {name!r}", code="profile.unknown", where="profile", hint=f"known: {known}")
 
@@ -115,11 +117,7 @@ def inline(site: Site, rows: Sequence[Mapping[str, Any] | str], base: str, type_
 
 def hand_in(site: Site, caller: Caller, submission: Submission, key: str) -> tuple[int, bool]:
     """The batch, and whether this made it. A key is the caller's own: another's same key is another key."""
-    if key and (len(key) > 200 or not key.isprintable()):
-        raise BadInput(
-            "an idempotency key has up to 200 printable characters", where="Idempotency-Key", code="key.form"
-        )
-    check_profile(site, caller, submission.profile)
+    check_profile(site, caller, submission.profile, key)
     if not submission.payload.startswith(("http://", "https://", "staged:")):
         raise BadInput("a payload is an http or https URL, or an upload", where="payload", code="submission.payload")
     return submit(site.store, _with_digest(submission), _key(site, caller, key), caller.acting)

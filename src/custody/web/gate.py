@@ -21,6 +21,7 @@ from starlette.datastructures import FormData
 
 from custody.model.errors import BadInput, NotFound, Unsafe
 from custody.web.caller import Caller
+from custody.web.parameters import must_be_said_once
 from custody.web.problems import Forbidden, TooMany, Unknown
 from custody.web.rights import holders
 from custody.web.rules import Rule
@@ -46,6 +47,7 @@ async def permit(request: Request) -> None:
     except TooMany:
         await site.doorstep.wait()
         raise
+    must_be_said_once(request)
     if request.method not in SAFE and not is_api(request):
         await _check_form(request, caller)
 
@@ -96,15 +98,19 @@ def key_of(method: str, path: str) -> str:
 
 
 def without_rule(routers: Iterable[APIRouter], rules: Mapping[str, Rule]) -> list[str]:
-    """Routes that nobody decided about."""
+    """Routes that nobody decided about. What is no route of the framework's own (a mount, a websocket) is asked by
+    nobody who comes, so that none can be decided about."""
+    routes = [route for router in routers for route in router.routes]
     keys = [
         key_of(method, route.path)
-        for router in routers
-        for route in router.routes
+        for route in routes
         if isinstance(route, APIRoute)
         for method in sorted(route.methods or ())
     ]
-    return [key for key in keys if key not in rules]
+    others = [
+        f"{type(route).__name__} {getattr(route, 'path', '')}" for route in routes if not isinstance(route, APIRoute)
+    ]
+    return [key for key in keys if key not in rules] + others
 
 
 def must_be_complete(routers: Iterable[APIRouter], rules: Mapping[str, Rule]) -> None:

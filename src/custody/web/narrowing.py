@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from custody.web.caller import ALL, IN
+from custody.web.granting import Token
 from custody.web.rights import HOOK, ONCE
-from custody.web.tokens import Token
 
 MOST_ARCHIVES: Final = 3
 

@@ -23,7 +23,7 @@ import httpx2
 
 from custody.border.text import TextLimits, read_json
 from custody.model.errors import BadInput, Refused, Unavailable
-from custody.web.tokens import check_role
+from custody.web.granting import check_role
 
 PATIENCE_SECONDS: Final = 10.0
 FLOW_SECONDS: Final = 600  # between leaving for the issuer and coming back

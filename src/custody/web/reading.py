@@ -17,6 +17,7 @@ from starlette.responses import Response
 
 from custody.border.text import TextLimits, read_json
 from custody.model.errors import CustodyError, Unsafe
+from custody.web.staying import staying
 
 BODY: Final = TextLimits(size=16 << 20, depth=20)
 """How many bytes a body may have is counted while it comes: see limits.py. This is the most anybody could allow."""
@@ -35,7 +36,7 @@ class Strict(APIRoute):
 
         async def read_strictly(request: Request) -> Response:
             try:
-                return await handle(Asked(request.scope, request.receive))
+                return staying(request, await handle(Asked(request.scope, request.receive)))
             except HTTPException as error:
                 if isinstance(error.__cause__, CustodyError):  # the framework knows no more than "an error"
                     raise error.__cause__ from None

@@ -57,7 +57,7 @@ class Shortcut:
         await response(scope, receive, send)
 
     def _way(self, scope: Scope) -> tuple[Way | None, str]:
-        if scope["type"] != "http" or scope["method"] == "GET" or not _is_json(scope["headers"]):
+        if scope["type"] != "http" or scope["method"] == "GET" or not _is_plain(scope):
             return None, ""
         for way, method, path in self._ways:
             if method == scope["method"] and (found := path.fullmatch(scope["path"])):
@@ -70,8 +70,9 @@ def _pattern(way: Way) -> tuple[str, Pattern[str]]:
     return method, compile_path(path)[0]
 
 
-def _is_json(headers: Sequence[tuple[bytes, bytes]]) -> bool:
-    return [value for name, value in headers if name == b"content-type"] == [b"application/json"]
+def _is_plain(scope: Scope) -> bool:
+    types = [value for name, value in scope["headers"] if name == b"content-type"]
+    return types == [b"application/json"] and not scope["query_string"]
 
 
 def _act(way: Way, request: Request, name: str, given: Any) -> Response:

@@ -6,22 +6,24 @@ jobs that the caller does not see is that they are not there.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from custody.model.acting import identity_of
 from custody.model.errors import BadInput, KeyConflict, NotFound
 from custody.model.job import Job, NewJob
-from custody.model.keys import callers_key
+from custody.model.keys import Asked, asked, callers_key
 from custody.model.why import Reason
 from custody.ports import SubmittedJob
 from custody.stores import Store
 from custody.stores.rows import job_from
-from custody.stores.submit import the_earlier
+from custody.stores.submit import Submitted, the_earlier
 from custody.web.caller import Caller
+from custody.web.makers import MAKERS
 
 UNSEEN: Final = ("needs", "blocked")
+LONGEST: Final = 200
 
 
 def key_of(caller: Caller, given: str | None, header: str) -> str | None:
@@ -31,7 +33,19 @@ def key_of(caller: Caller, given: str | None, header: str) -> str | None:
 
 def own_key(caller: Caller, header: str) -> str | None:
     """The key in a caller's header, as the caller's own."""
-    return callers_key(caller.identity, header) if header else None
+    request = request_of(caller, header, "", {})
+    return request.key if request else None
+
+
+def request_of(caller: Caller, header: str, what: str, said: Mapping[str, Any]) -> Asked | None:
+    """A request with a key of its caller's own; none without one."""
+    if not header:
+        return None
+    if len(header) > LONGEST or not header.isprintable():
+        raise BadInput(
+            f"an idempotency key has up to {LONGEST} printable characters", where="Idempotency-Key", code="key.form"
+        )
+    return asked(callers_key(caller.identity, header), what, said)
 
 
 def of_before(store: Store, caller: Caller, new: NewJob, header: str) -> Job | None:
@@ -43,15 +57,27 @@ def of_before(store: Store, caller: Caller, new: NewJob, header: str) -> Job | N
     return earlier if earlier and is_old and identity_of(earlier.by) in ("", caller.identity) else None
 
 
-def submit(store: Store, caller: Caller, new: NewJob, header: str = "") -> SubmittedJob:
-    """As the store does it, for a caller who must not hear of what is not his to see."""
+def submit(
+    store: Store, caller: Caller, new: NewJob, header: str, request: Asked | None, must_be_open: Callable[[], None]
+) -> SubmittedJob:
+    """As the store does it, for a caller who must not hear of what is not his to see. What he has asked for before is
+    answered as it was then, whatever has become of it, of its kind and of what it waits for."""
+    if request is not None and (number := store.queue.answered(request)):
+        store.confirm()
+        return Submitted(number, False)
     reads = replace(caller, right="job:read")
-    unseen = _unseen(store, reads, [edge.on for edge in new.needs])
-    earlier = of_before(store, caller, new, header) or (_earlier(store, new) if new.key and unseen else None)
-    if unseen and earlier is None:
+    before = of_before(store, caller, new, header)
+    known = before or (_earlier(store, new) if new.key else None)
+    if before is None and (known is None or identity_of(known.by) != caller.identity):
+        must_be_open()
+    unseen = [] if known else _unseen(store, reads, [edge.on for edge in new.needs])
+    if unseen:
         raise BadInput(f"there is no job {unseen[0]} to wait for", code="job.needs", where="job needs")
     try:
-        made = the_earlier(new, earlier, "") if earlier else store.queue.submit_one(new, caller.acting)
+        if before:
+            made: SubmittedJob = the_earlier(new, before, "")
+        else:
+            made = store.queue.submit_once(new, caller.acting, request, MAKERS.is_free)
     except KeyConflict as conflict:
         number = conflict.facts.get("job", 0)
         if not isinstance(number, int) or _unseen(store, reads, [number]):

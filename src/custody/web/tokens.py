@@ -6,13 +6,9 @@ session: a short-lived token of its own, that ends with the one it was opened wi
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
-import secrets
-import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from custody.model.acting import identity_of, name_of
@@ -21,54 +17,20 @@ from custody.model.names import skeleton
 from custody.stores import Store
 from custody.stores.history import write_note
 from custody.stores.rows import Row, Tx
-from custody.web.caller import ALL, IN, Caller, split
-from custody.web.rights import HOOK, ROLES, is_smaller
+from custody.web.caller import ALL, Caller, split
+from custody.web.granting import Granting, Token, check_granting, must_be_less
+from custody.web.secret import csrf_of, hashed, looks_right, new_secret
 from custody.web.uses import Uses
 
-PREFIX: Final = "custody_"
 DAY: Final = 86_400
 SESSION_SECONDS: Final = 12 * 3600
 MOST_DAYS: Final = 3660
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
-_COLLECTION = re.compile(r"[^\s*]{1,128}")
 RESERVED: Final = (
     "system", "engine", "root", "scheduler", "reconciler", "workflows", "sweep", "watch", "oidc", "cli", "import",
     "custody", "nobody",
 )  # fmt: skip
 _RESERVED: Final = frozenset(skeleton(each) for each in RESERVED)
-BY_NAME: Final = (HOOK, "metrics")
-"""Roles that count nowhere in particular: in the archives that are named, or in numbers about everything."""
-
-
-@dataclass(frozen=True, slots=True)
-class Token:
-    id: int
-    name: str
-    roles: tuple[str, ...]  # some perhaps in a single collection: operator@maps
-    collections: tuple[str, ...]  # ("*",) for all
-    archives: tuple[str, ...]  # those that a hook may tell of
-    identity: str  # of somebody whom another vouches for; empty: the token's own
-    login: int | None
-    made_by: str
-    created: int
-    expires: int
-    last_used: int | None
-    revoked: int | None
-    was: str  # a role that there is no more: somebody should say what it needs
-
-    @property
-    def who(self) -> str:
-        """Of no two callers the same, whatever they are called; a session is its token."""
-        return self.identity or f"token:{self.login or self.id}"
-
-
-@dataclass(frozen=True, slots=True)
-class Granting:
-    """What a token is to give."""
-
-    roles: Sequence[str]
-    collections: Sequence[str] = (ALL,)
-    archives: Sequence[str] = ()
 
 
 class Tokens:
@@ -86,7 +48,7 @@ class Tokens:
             raise BadInput(f"{name!r} cannot be a token's name", code="token.name", hint="letters, digits, . _ @ -")
         if told := self.taken_for(name):
             raise BadInput(f"{name!r} cannot be a token's name: {told}", code="token.name", hint="choose another")
-        _check(granting)
+        check_granting(granting)
         if not 0 < days <= MOST_DAYS:
             raise BadInput(
                 f"a token cannot last {days:g} days", code="token.days", hint=f"more than 0, up to {MOST_DAYS}"
@@ -146,9 +108,9 @@ class Tokens:
 
     def narrow(self, token_id: int, to: Granting, who: str, why: str = "") -> Token:
         """Make a token give less. Its secret stays; sessions opened with it end."""
-        _check(to)
+        check_granting(to)
         old = self.get(token_id)
-        _must_be_less(old, to)
+        must_be_less(old, to)
 
         def work(tx: Tx) -> Token:
             rows = tx.run(
@@ -248,30 +210,6 @@ class Tokens:
         self._uses.close()
 
 
-def new_secret() -> str:
-    random = secrets.token_urlsafe(32)
-    return f"{PREFIX}{random}{_checksum(random)}"
-
-
-def looks_right(secret: str) -> bool:
-    """Refuses typing errors without asking the store."""
-    body = secret.removeprefix(PREFIX)
-    return secret.startswith(PREFIX) and secret.isascii() and len(body) == 51 and _checksum(body[:-8]) == body[-8:]
-
-
-def hashed(secret: str) -> str:
-    return hashlib.sha256(secret.encode()).hexdigest()
-
-
-def csrf_of(secret: str) -> str:
-    """What a form must bring along: known to the session's own pages only, and worthless elsewhere."""
-    return hashlib.sha256(f"form {secret}".encode()).hexdigest()
-
-
-def _checksum(text: str) -> str:
-    return f"{zlib.crc32(text.encode()):08x}"
-
-
 def _insert(
     tx: Tx, secret: str, name: str, granting: Granting, lasts: float, *, login: int | None = None, made_by: str = "",
     identity: str = "",
@@ -295,60 +233,3 @@ def _caller(token: Token, csrf: str, session: bool) -> Caller:
     return Caller(
         token.name, roles, scope, csrf, session, token.id, also, identity=token.who, archives=frozenset(token.archives)
     )
-
-
-def check_role(given: str) -> None:
-    """One of the roles, or one in a single collection."""
-    role, mark, collection = given.partition(IN)
-    if role not in ROLES:
-        raise BadInput(f"there is no role {role!r}", code="token.role", hint=", ".join(ROLES))
-    if mark and role in BY_NAME:
-        raise BadInput(f"{role} is no role in a collection", code="token.role", hint="name the archives of a hook")
-    if mark and not _COLLECTION.fullmatch(collection):
-        raise BadInput(f"cannot read the collection of {given!r}", code="token.role", hint=f"such as {role}@maps")
-
-
-def _check(granting: Granting) -> None:
-    if not granting.roles:
-        raise BadInput("a token needs a role", code="token.role", hint=", ".join(ROLES))
-    for role in granting.roles:
-        check_role(role)
-    names = granting.collections
-    if not names or not all(each == ALL or _COLLECTION.fullmatch(each) for each in names):
-        raise BadInput("cannot read the collections", code="token.collections", hint="names without spaces, or *")
-    if "metrics" in granting.roles and ALL not in names:
-        raise BadInput(
-            "numbers are about all collections", code="token.collections", hint="metrics without --collection"
-        )
-    if not all(_COLLECTION.fullmatch(each) for each in granting.archives):
-        raise BadInput("cannot read the archives", code="token.archives", hint="names without spaces")
-    if (HOOK in granting.roles) != bool(granting.archives):
-        raise BadInput(
-            "a hook names its archives, and only a hook does", code="token.archives", hint="--role hook --archive book"
-        )
-
-
-def _must_be_less(old: Token, to: Granting) -> None:
-    """Nothing in `to` that the token did not give before: whoever should get more gets another token."""
-    submitting = [role.partition(IN) for role in old.roles if role.partition(IN)[0] == "submitter"]
-    before = (*old.roles, *(f"{old.was}{at}{within}" for _, at, within in submitting if old.was))
-    for role in to.roles:
-        if not any(_is_less(role, more, to.archives) for more in before):
-            raise Refused(
-                f"{role} is more than {' and '.join(old.roles)}", code="token.wider", hint="`custody token create`"
-            )
-    if ALL not in old.collections:
-        single = {role.partition(IN)[2] for role in old.roles if IN in role}
-        foreign = {*to.collections, *({*to.archives} - {*old.archives} - single)} - {*old.collections}
-        if foreign:
-            raise Refused(
-                f"the token says nothing of {', '.join(sorted(foreign))}", code="token.wider",
-                hint="`custody token create`",
-            )  # fmt: skip
-
-
-def _is_less(role: str, more: str, archives: Sequence[str]) -> bool:
-    """A hook counts in the archives that it names, each of which is a collection of that name."""
-    (name, _, within), (of, _, wide) = role.partition(IN), more.partition(IN)
-    places = {*archives} if name == HOOK else {within}
-    return is_smaller(name, of) and (not wide or places <= {wide})

@@ -22,6 +22,7 @@ from custody.ingest.zookeeper.why import why as why_in_tree
 from custody.model.acting import PROGRAM, Acting
 from custody.model.errors import NotFound, Unavailable
 from custody.model.job import Answer, Change, Claim, Failures, FanOut, Filter, HeldBy, Job, NewJob
+from custody.model.keys import Asked, IsFree
 from custody.model.why import Reason
 from custody.stores.history import write_note
 from custody.stores.queue import SqlQueue
@@ -58,6 +59,13 @@ class TreeQueue:
 
     def submit_one(self, job: NewJob, acting: Acting = PROGRAM) -> Submitted:
         return self.submit([job], acting)[0]
+
+    def submit_once(self, job: NewJob, acting: Acting, request: Asked | None, is_free: IsFree) -> Submitted:
+        """What is asked for in this way is never a deposit: those have keys of their own (ingest/keys.py)."""
+        return self._sql.submit_once(job, acting, request, is_free)
+
+    def answered(self, request: Asked) -> int:
+        return self._sql.answered(request)
 
     def full(self, batch: int) -> str:
         return str(creating.too_full(self._at, tree.name_of(batch)) or "")

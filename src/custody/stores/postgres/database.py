@@ -113,6 +113,9 @@ class PostgresDatabase:
         assert isinstance(tx, PostgresTx)
         return submit_many(tx, [Order(job.checked(), move, acting) for job in jobs])
 
+    def acknowledged(self, made: Sequence[Submitted]) -> None:
+        self._life.receipts.note([(one.id, one.move) for one in made if one.new])
+
     def _submit(self, orders: list[Order]) -> list[Submitted]:
         if len(orders) == 1 and is_plain(orders[0]):
             alone = self._transactions.at_once(

@@ -62,6 +62,10 @@ select 1 from lease where {leased_so} and until > :now for share
 -- Held to the end of the transaction: an instance that becomes ready meanwhile waits here, and then sees us.
 select pg_advisory_xact_lock(hashtextextended(:line || '|' || :task, 0))
 
+-- name: lock_key
+-- Held to the end of the transaction: whoever gives the same key to another kind meanwhile waits here, and then sees us.
+select pg_advisory_xact_lock(hashtextextended('key|' || :within || '|' || :key, 0))
+
 -- The hot verbs, many rows at a time. What most rows have in common travels once; what differs travels as one
 -- text per column, split here at a character that no JSON text contains: measured, twice as fast as arrays of
 -- text. Ids are sorted by the caller, so rows are found, and locked, in the order of their ids.

@@ -149,6 +149,9 @@ class SqliteDatabase:
     def submit_in(self, tx: Tx, jobs: Sequence[NewJob], move: str, acting: Acting) -> list[Submitted]:
         return submit(tx, jobs, move, acting)
 
+    def acknowledged(self, made: Sequence[Submitted]) -> None:
+        """Nothing to do: no other server takes over whose disk could have less."""
+
     def claim(self, queues: list[str], holder: str, lease: int, limit: int, move: str) -> list[Claim]:
         return self.write(lambda tx: moves.claim(tx, queues, holder, lease, limit, move))
 

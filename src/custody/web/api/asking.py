@@ -1,20 +1,41 @@
-"""What requests look like: shared parameters and bodies. Unknown fields are refused, so that a typing error shows."""
+"""What requests look like: shared parameters and bodies. Unknown fields are refused, so that a typing error shows; a
+value of another type is refused, not made into one that fits: "no" is no flag, and "1" no number."""
 
 from __future__ import annotations
 
 from typing import Annotated, Any
 
 from fastapi import Header, Path, Query
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-Number = Annotated[int, Path(ge=1, le=2**62, description="the job's or batch's number")]
-Limit = Annotated[int, Query(ge=1, le=500, description="rows at most")]
-Before = Annotated[int | None, Query(ge=1, le=2**62, description="`next` of the page before")]
-After = Annotated[int | None, Query(ge=0, le=2**62, description="`next` of the page before")]
+
+def _digits(given: Any) -> Any:
+    """What stands in an address is text; of its numbers there is one way to write them."""
+    if isinstance(given, str) and not (given.isascii() and given.isdigit()):
+        raise ValueError("a whole number is written with digits only")
+    return given
+
+
+def _flag(given: Any) -> Any:
+    if isinstance(given, str) and given not in ("true", "false"):
+        raise ValueError("this is true or false")
+    return given
+
+
+Digits = BeforeValidator(_digits)
+Number = Annotated[int, Digits, Path(ge=1, le=2**62, description="the job's or batch's number")]
+Limit = Annotated[int, Digits, Query(ge=1, le=500, description="rows at most")]
+Before = Annotated[int | None, Digits, Query(ge=1, le=2**62, description="`next` of the page before")]
+After = Annotated[int | None, Digits, Query(ge=0, le=2**62, description="`next` of the page before")]
+Flag = Annotated[bool, BeforeValidator(_flag), Query()]
 Text = Annotated[str, Query(max_length=500)]
 IdempotencyKey = Annotated[
-    str, Header(alias="Idempotency-Key", max_length=200, description="the same key again gives the same thing")
-]
+    str,
+    Header(
+        alias="Idempotency-Key", min_length=1, max_length=200,
+        description="the same request with it again is answered as the first was, another is refused",
+    ),
+]  # fmt: skip
 
 PROBLEM: dict[int | str, dict[str, Any]] = {
     status: {"description": text, "content": {"application/problem+json": {}}}
@@ -27,7 +48,7 @@ PROBLEM: dict[int | str, dict[str, Any]] = {
 
 
 class Asking(BaseModel):
-    model_config = ConfigDict(extra="forbid", str_max_length=100_000)
+    model_config = ConfigDict(extra="forbid", strict=True, str_max_length=100_000)
 
 
 class Why(Asking):

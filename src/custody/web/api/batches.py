@@ -53,7 +53,7 @@ def submit(request: Request, given: NewDeposit, key: IdempotencyKey = "") -> Res
         raise BadInput("either payload or manifest", code="submission.payload", where="payload")
     if given.payload.startswith("staged:"):
         raise BadInput("an upload has its own address", code="submission.payload", where="payload")
-    deposits.check_profile(site, caller, given.profile)
+    deposits.check_profile(site, caller, given.profile, key)
     if isinstance(given.manifest, list):
         rows = [row if isinstance(row, str) else row.model_dump() for row in given.manifest]
         facts |= deposits.inline(site, rows, given.payload, given.type)
@@ -83,7 +83,7 @@ async def upload(request: Request, key: IdempotencyKey = "") -> Response:
 
 def _hand_in(request: Request, file: UploadFile, fields: Mapping[str, str], key: str) -> Response:
     site, caller = site_of(request), caller_of(request)
-    deposits.check_profile(site, caller, fields.get("profile", ""))
+    deposits.check_profile(site, caller, fields.get("profile", ""), key)
     name = fields.get("filename") or file.filename or "upload"
     submission = deposits.from_form(
         {**fields, "filename": name},

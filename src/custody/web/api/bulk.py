@@ -26,12 +26,13 @@ def submit(request: Request, given: BulkSubmission, key: IdempotencyKey = "") ->
         return formats.as_json({"eligible": found.eligible, "others": found.others, "matched": found.matched})
     if given.count is None:
         raise BadInput("say how many it must be", code="bulk.count", where="count", hint="`dry_run` first")
-    own = submitting.own_key(caller, key)
+    request_ = submitting.request_of(caller, key, "bulk", given.model_dump())
     before = submitting.of_before(site.store, caller, NewJob(bulk.KIND, collection=where.collection), key)
-    job = bulk.again(before, given.action, where) if before else bulk.submit(
-        site.store, site.machines, caller, given.action, where, given.why, given.count, own, given.priority
+    made = bulk.again(before, given.action, where) if before else bulk.submit(
+        site.store, site.machines, caller, given.action, where, given.why, given.count, request_, given.priority
     )  # fmt: skip
-    return formats.as_json({"job": job}, 202, {"Location": f"/api/v1/bulk/{job}"})
+    headers = {"Location": f"/api/v1/bulk/{made.id}"} | ({} if made.new else {"Idempotent-Replayed": "true"})
+    return formats.as_json({"job": made.id}, 202, headers)
 
 
 @router.get("/api/v1/bulk/{job}")

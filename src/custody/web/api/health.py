@@ -10,7 +10,7 @@ from starlette.responses import Response, StreamingResponse
 
 from custody import __version__
 from custody.web import formats
-from custody.web.api.asking import PROBLEM
+from custody.web.api.asking import PROBLEM, Digits
 from custody.web.gate import HIGHEST
 from custody.web.reading import Router
 from custody.web.site import caller_of, site_of
@@ -66,8 +66,8 @@ def overview(request: Request) -> Response:
 @router.get("/stream", include_in_schema=False)
 async def stream(
     request: Request,
-    since: Annotated[int | None, Query(ge=0, le=HIGHEST)] = None,
-    last_event_id: Annotated[int | None, Header(ge=0, le=HIGHEST)] = None,
+    since: Annotated[int | None, Digits, Query(ge=0, le=HIGHEST)] = None,
+    last_event_id: Annotated[int | None, Digits, Header(ge=0, le=HIGHEST)] = None,
 ) -> Response:
     """Server-sent events: `change` with the number of events and their subjects, at most one a second.
 

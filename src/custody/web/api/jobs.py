@@ -9,7 +9,18 @@ from custody.model.errors import BadInput, NotFound
 from custody.model.graph import Edge
 from custody.model.job import Filter, Job, NewJob
 from custody.web import acting, formats, listing, submitting
-from custody.web.api.asking import PROBLEM, After, Before, IdempotencyKey, JobSubmission, Limit, Move, Number, Text
+from custody.web.api.asking import (
+    PROBLEM,
+    After,
+    Before,
+    Flag,
+    IdempotencyKey,
+    JobSubmission,
+    Limit,
+    Move,
+    Number,
+    Text,
+)
 from custody.web.reading import Router
 from custody.web.site import caller_of, site_of
 
@@ -37,12 +48,14 @@ def submit(request: Request, given: JobSubmission, key: IdempotencyKey = "") -> 
     site, caller = site_of(request), caller_of(request)
     if not caller.sees(given.collection):
         raise BadInput("name one of your collections", code="job.collection", where="collection")
-    site.must_be_open(given.kind)
     new = NewJob(
         given.kind, given.payload, key=submitting.key_of(caller, given.key, key), priority=given.priority,
         lane=given.lane, collection=given.collection, delay=given.delay, needs=[Edge(on) for on in given.needs],
     )  # fmt: skip
-    made = submitting.submit(site.store, caller, new, "" if given.key else key)
+    made = submitting.submit(
+        site.store, caller, new, "" if given.key else key,
+        submitting.request_of(caller, key, "jobs", given.model_dump()), lambda: site.must_be_open(given.kind),
+    )  # fmt: skip
     site.glance.forget()
     headers = {"Location": f"/api/v1/jobs/{made.id}"} | ({} if made.new else {"Idempotent-Replayed": "true"})
     return formats.as_json({"job": made.id}, 201, headers)
@@ -96,7 +109,7 @@ def act(request: Request, job: Number, action: str, given: Move) -> Response:
 
 
 @router.delete("/api/v1/jobs/{job}")
-def delete(request: Request, job: Number, why: Text = "", force: bool = False) -> Response:
+def delete(request: Request, job: Number, why: Text = "", force: Flag = False) -> Response:
     """Remove a job that has ended or is held. Its history stays. `force`: also while its batch is open."""
     return act(request, job, "delete", Move(why=why, priority=50, force=force))
 

@@ -77,4 +77,4 @@ def submit(request: Request) -> Response:
         site.store, site.machines, caller, form.get("action", ""), listing.filter_of(form), form.get("why", ""), count,
         priority=priority,
     )  # fmt: skip
-    return back(request, f"/bulk/{job}", f"{count} jobs: begun. You may leave this page.")
+    return back(request, f"/bulk/{job.id}", f"{count} jobs: begun. You may leave this page.")

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from custody.workflows import fields
+from custody.workflows import vocabulary
 from custody.workflows.definition import read
 from custody.workflows.reading import DEEPEST, LARGEST
 from custody.workflows.task import Cancels, Depends, Schedule, Task, Workflow
@@ -33,12 +33,12 @@ def asked(monkeypatch: pytest.MonkeyPatch, what: str) -> set[str]:
     """The keys that the reader knows in an edge written as a table."""
     known: list[Mapping[str, Any]] = []
 
-    class Seen(fields.Fields):
+    class Seen(vocabulary.Fields):
         def __init__(self, table: Any, faults: Any, keys: Mapping[str, Any]) -> None:
             known.append(keys)
             super().__init__(table, faults, keys)
 
-    monkeypatch.setattr(fields, "Fields", Seen)
+    monkeypatch.setattr(vocabulary, "Fields", Seen)
     assert not faults(TASK, what, f"{what}: [{{task: PREV}}]", fresh="edge")
     return set(known[-1])
 
@@ -71,8 +71,8 @@ EVERY = [(section, key) for section in (FILE, TASK, DEPENDS, CANCELS) for key in
 
 
 def test_the_page_has_every_key_that_is_read_and_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert set(rows(FILE)) == set(fields.FILE)
-    assert set(rows(TASK)) == set(fields.TASK)
+    assert set(rows(FILE)) == set(vocabulary.FILE)
+    assert set(rows(TASK)) == set(vocabulary.TASK)
     assert set(rows(DEPENDS)) == asked(monkeypatch, "depends")
     assert set(rows(CANCELS)) == asked(monkeypatch, "cancels")
 

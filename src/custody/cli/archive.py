@@ -30,7 +30,8 @@ from custody.workflows.notify import notify as take_in
 from custody.workflows.notify import reconcile
 from custody.workflows.notify import thaw as thaw_it
 from custody.workflows.picture import drawn, picture
-from custody.workflows.planning import FAULTY, plan_revision, preview
+from custody.workflows.plan_jobs import FAULTY
+from custody.workflows.planning import plan_revision, preview
 from custody.workflows.schedules import keep_time
 
 NOTHING_YET = "nothing has been committed to {name} yet"

@@ -28,7 +28,7 @@ from custody.workflows.archives import Archives
 from custody.workflows.index import index_file, open_index
 from custody.workflows.makers import COMMIT_KIND, commit_key, task_key
 from custody.workflows.pausing import go_on, pause
-from custody.workflows.planning import FAULTY, find_task
+from custody.workflows.plan_jobs import FAULTY, find_task
 from custody.workflows.runs import ask_for_run, newest_runs
 from custody.workflows.shop import attempt_name
 

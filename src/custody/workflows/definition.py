@@ -24,7 +24,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
-from custody.workflows import checks, fields
+from custody.workflows import checks, vocabulary
 from custody.workflows.fields import Fields
 from custody.workflows.reading import Fault, Faults, Listing, Node, Spot, Table
 from custody.workflows.reading import read as read_text
@@ -121,7 +121,7 @@ def _workflow(data: bytes, faults: Faults) -> Workflow | None:
 
 
 def _file(node: Table, faults: Faults) -> dict[str, Any]:
-    table = Fields(node, faults, fields.FILE)
+    table = Fields(node, faults, vocabulary.FILE)
     said = table.read()
     when = said.get("when", ON_COMMIT)
     given = {key.value for key, _ in node.pairs}
@@ -153,7 +153,7 @@ def _tasks(node: Node | None, faults: Faults) -> tuple[tuple[Task, ...], tuple[D
         if not isinstance(item, Table):
             faults.add(item.at, "a task was expected", "name: …")
             continue
-        table = Fields(item, faults, fields.TASK)
+        table = Fields(item, faults, vocabulary.TASK)
         said = table.read()
         if said.get("name") == COMMIT:
             commit += _commit(table, said)

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from custody.workflows import vocabulary
+from custody.workflows.checks import MOST_TASKS
 from custody.workflows.definition import read
-from custody.workflows.reading import DEEPEST, LARGEST
+from custody.workflows.reading import DEEPEST, LARGEST, MOST_FILES
 from custody.workflows.task import Cancels, Depends, Schedule, Task, Workflow
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "workflow-file.md"
@@ -141,3 +142,4 @@ def test_limits_are_those_of_the_page(key: str, low: str, high: str, under: str 
 
 def test_how_large_and_how_deep_a_file_may_be_is_told() -> None:
     assert f"at most {LARGEST // 1024} KiB, nested at most {DEEPEST} deep" in PAGE.read_text()
+    assert f"at most {MOST_FILES} such files and {MOST_TASKS} tasks" in PAGE.read_text()

@@ -65,7 +65,6 @@ def read(path: Path) -> Config:
     from custody.history.keeping import HistoryConfig
     from custody.ingest.setup import IngestConfig
     from custody.web.oidc import LoginConfig
-    from custody.workflows.serving import WorkflowConfig
 
     try:
         values = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -89,7 +88,7 @@ def read(path: Path) -> Config:
         home,
         absolute(values.get("store", ""), home),
         _part(IngestConfig, values.get("ingest", {}), "ingest", str(path)),
-        _part(WorkflowConfig, values.get("workflows", {}), "workflows", str(path)),
+        _workflows(values.get("workflows", {}), str(path)),
         _part(ChannelConfig, values.get("channels", {}), "channels", str(path)),
         _part(HistoryConfig, values.get("history", {}), "history", str(path)),
         _part(LoginConfig, values.get("login", {}), "login", str(path)),
@@ -97,6 +96,16 @@ def read(path: Path) -> Config:
         _access(values.get("access", {}), str(path)),
         _part(StorageConfig, values.get("storage", {}), "storage", str(path)),
     )
+
+
+def _workflows(given: Mapping[str, Any], where: str) -> WorkflowConfig:
+    from custody.workflows.serving import WorkflowConfig
+
+    found = _part(WorkflowConfig, given, "workflows", where)
+    for key in ("branches", "checkout_files", "checkout_bytes", "checkout_depth"):
+        if getattr(found, key) < 1:
+            raise BadInput(f"workflows.{key} must be 1 or more", where=where, code="config.value")
+    return found
 
 
 def _access(given: Mapping[str, Any], where: str) -> AccessConfig:
@@ -156,6 +165,8 @@ def _names(key: str, given: Any, where: str) -> None:
 def _of_its_sort(key: str, value: Any, default: Any, where: str) -> None:
     """As its default is; where that says nothing, whoever uses it has to."""
     for sort, words in _SORTS.items():
+        if isinstance(value, bool) and isinstance(default, int | float) and not isinstance(default, bool):
+            raise BadInput(f"{key} must be a number, not {value!r}", where=where, code="config.value")
         if isinstance(default, sort) and not isinstance(value, sort if sort is not float else (float, int)):
             raise BadInput(f"{key} must be {words}, not {value!r}", where=where, code="config.value")
 

@@ -26,7 +26,7 @@ from typing import Any
 
 from custody.workflows import checks, vocabulary
 from custody.workflows.fields import Fields
-from custody.workflows.reading import Fault, Faults, Listing, Node, Spot, Table
+from custody.workflows.reading import MOST_FILES, Fault, Faults, Listing, Node, Spot, Table
 from custody.workflows.reading import read as read_text
 from custody.workflows.task import (
     COMMIT,
@@ -53,6 +53,10 @@ def read(files: Mapping[str, bytes]) -> Definitions:
 @lru_cache(maxsize=32)
 def _read(files: tuple[tuple[str, bytes], ...]) -> Definitions:
     """Most revisions leave their workflow files alone, and reading them is most of the work of planning one."""
+    if len(files) > MOST_FILES:
+        hint = "none of them is read; put the tasks of several into one"
+        too_many = Fault(files[-1][0], 1, 1, f"there are more than {MOST_FILES} workflow files in this revision", hint)
+        return Definitions((), (too_many,), digest(dict(files)))
     workflows, faults = [], []
     for file, data in files:
         found = Faults(file)

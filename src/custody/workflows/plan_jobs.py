@@ -31,6 +31,7 @@ from custody.workflows.recipes import recipe
 from custody.workflows.task import COMMIT, ON_COMMIT, QUICK, Task
 
 FAULTY = "(definition)"
+MOST_TOLD = 50  # faults: the others are of a kind with them
 _edge, _new_job = quick(Edge), quick(NewJob)  # for each task of each revision
 WANTS: dict[str, Wants] = {"success": "success", "finished": "finished", "failure": "failure", "prev": "passable"}
 
@@ -157,7 +158,9 @@ def task_job(name: str, planned: Plan, task: PlannedTask, needs: list[Edge], run
 
 def _faulty(name: str, planned: Plan) -> NewJob:
     """A task that has failed already, to carry what is wrong with the definition; later revisions go on."""
-    faults = [str(fault) for fault in planned.faults]
+    faults = [str(fault) for fault in planned.faults[:MOST_TOLD]]
+    if len(planned.faults) > MOST_TOLD:
+        faults.append(f"and {len(planned.faults) - MOST_TOLD:,} more: `custody archive lint` tells all of them")
     return NewJob(
         TASK_KIND, {"archive": name, "revision": planned.revision, "run": ON_COMMIT, "task": FAULTY, "faults": faults},
         key=task_key(name, planned.revision, ON_COMMIT, FAULTY), state="failed", facts={"reason": faults[0]},

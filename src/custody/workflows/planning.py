@@ -26,7 +26,7 @@ from custody.workflows.definition import read
 from custody.workflows.git_objects import CORRUPT, MALFORMED
 from custody.workflows.past import StorePast
 from custody.workflows.plan import Lineage, Plan, Ref, plan
-from custody.workflows.plan_jobs import WANTS, Run, begin, targets
+from custody.workflows.plan_jobs import MOST_TOLD, WANTS, Run, begin, targets
 from custody.workflows.schedules import keep_time
 from custody.workflows.sparing import waits_for_the_spared
 from custody.workflows.task import COMMIT
@@ -64,7 +64,7 @@ def commit(work: Work, store: Store) -> Outcome:
         keep_time(store, name, planned.schedules)  # later ones say for themselves, unless they are faulty
     item = NewItem(
         revision_item(name, revision), frozenset({"revision"}), name, fingerprint=meta.id,
-        detail={"author": meta.author, "message": meta.message[:500], "date": meta.date},
+        detail={"author": meta.author[:200], "message": meta.message[:500], "date": meta.date[:100]},
     )  # fmt: skip
     told = {"definition": planned.definition_hash, "tasks": len(planned.tasks)}
     if planned.skipped:
@@ -72,7 +72,7 @@ def commit(work: Work, store: Store) -> Outcome:
     if planned.lineage:
         told["lineage"] = list(planned.lineage)
     if planned.faults:
-        told["faults"] = [str(fault) for fault in planned.faults[:50]]
+        told["faults"] = [str(fault) for fault in planned.faults[:MOST_TOLD]]
     if waits := network.waits(store, name, outlook.asks):
         told["network"] = waits
     facts = {"blocking": list(planned.blocking), "definition": planned.definition_hash, network.FACT: outlook.asks}

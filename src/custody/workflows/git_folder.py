@@ -16,6 +16,7 @@ from pathlib import Path
 
 from custody.border.outside import Owner
 from custody.model.errors import CustodyError, Refused, Unavailable
+from custody.workflows.git_format import is_head, wrong_format
 from custody.workflows.git_objects import is_id
 from custody.workflows.owned import FOLDER, GIT
 from custody.workflows.plain import FILE, must_be_files, must_be_plain
@@ -124,6 +125,10 @@ class GitFolder:
 
     def _must_be_readable(self) -> None:
         config = self._read("config", 1 << 20) if self._has("config") else b""
+        if wrong := wrong_format(config):
+            raise Refused(wrong[0], code="archive.format", where=self.where, hint=wrong[1])
+        if self._has("HEAD") and not is_head(self._read("HEAD", 4096)):
+            raise self._other("its HEAD names neither a branch nor a commit", "git symbolic-ref HEAD refs/heads/main")
         if _REFTABLE.search(config) or self._has("reftable"):
             raise self._other("its branches are in a reftable", "git clone --bare --ref-format=files")
         if _PARTIAL.search(config):

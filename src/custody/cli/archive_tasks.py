@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -19,7 +20,7 @@ from custody.cli.running import AsJson, Why
 from custody.cli.when import ago
 from custody.engine.commands import Operator
 from custody.model.acting import name_of
-from custody.model.errors import BadInput, NotFound, Refused
+from custody.model.errors import BadInput, CustodyError, NotFound, Refused
 from custody.model.job import Job
 from custody.stores import Store, open_store
 from custody.stores.rows import job_from
@@ -45,7 +46,8 @@ def opened(store: str) -> Store:
     found = find(None) if not store else None
     handle = open_store(store or (found.store if found else running.DEFAULT_STORE))
     if found:
-        keep_limit(handle, found.workflows.branches)
+        with suppress(CustodyError):  # whoever may only read it looks all the same; a worker writes it when it starts
+            keep_limit(handle, found.workflows.branches)
     return handle
 
 

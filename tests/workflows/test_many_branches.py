@@ -20,6 +20,7 @@ from custody.workflows.following import BRANCHES, following, keep_limit, limit
 from custody.workflows.git import GitArchive
 from custody.workflows.git_folder import MOST_REFS, GitFolder
 from custody.workflows.journal import in_order
+from custody.workflows.makers import COMMIT_KIND, commit_key
 from custody.workflows.notify import reconcile
 from custody.workflows.serving import WorkflowConfig, open_shop, reconcile_all
 from custody.workflows.spool import SPOOL, WHOLE, spooled
@@ -104,6 +105,7 @@ def test_one_with_too_many_is_not_added_and_head_comes_first(store: Store, proj_
     assert done.exception.code == "archive.branches"
     assert "refs/heads/a004 waits" in done.exception.message
     assert Archives(store).list() == ()
+    assert store.queue.by_key(COMMIT_KIND, commit_key("proj", 1)) is None, "nothing of it is left to be worked on"
     assert counted(store, proj_git) == ["a000", "a001", "a002", "a003", "main"]
     keep_limit(store, 6)
     done = CliRunner().invoke(app, ["add", "proj", str(proj_git.path), "--store", store.url])

@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from custody.workflows import fields
+from custody.workflows import vocabulary
+from custody.workflows.checks import MOST_TASKS
 from custody.workflows.definition import read
-from custody.workflows.reading import DEEPEST, LARGEST
+from custody.workflows.reading import DEEPEST, LARGEST, MOST_FILES
 from custody.workflows.task import Cancels, Depends, Schedule, Task, Workflow
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "workflow-file.md"
@@ -33,12 +34,12 @@ def asked(monkeypatch: pytest.MonkeyPatch, what: str) -> set[str]:
     """The keys that the reader knows in an edge written as a table."""
     known: list[Mapping[str, Any]] = []
 
-    class Seen(fields.Fields):
+    class Seen(vocabulary.Fields):
         def __init__(self, table: Any, faults: Any, keys: Mapping[str, Any]) -> None:
             known.append(keys)
             super().__init__(table, faults, keys)
 
-    monkeypatch.setattr(fields, "Fields", Seen)
+    monkeypatch.setattr(vocabulary, "Fields", Seen)
     assert not faults(TASK, what, f"{what}: [{{task: PREV}}]", fresh="edge")
     return set(known[-1])
 
@@ -71,8 +72,8 @@ EVERY = [(section, key) for section in (FILE, TASK, DEPENDS, CANCELS) for key in
 
 
 def test_the_page_has_every_key_that_is_read_and_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert set(rows(FILE)) == set(fields.FILE)
-    assert set(rows(TASK)) == set(fields.TASK)
+    assert set(rows(FILE)) == set(vocabulary.FILE)
+    assert set(rows(TASK)) == set(vocabulary.TASK)
     assert set(rows(DEPENDS)) == asked(monkeypatch, "depends")
     assert set(rows(CANCELS)) == asked(monkeypatch, "cancels")
 
@@ -141,3 +142,4 @@ def test_limits_are_those_of_the_page(key: str, low: str, high: str, under: str 
 
 def test_how_large_and_how_deep_a_file_may_be_is_told() -> None:
     assert f"at most {LARGEST // 1024} KiB, nested at most {DEEPEST} deep" in PAGE.read_text()
+    assert f"at most {MOST_FILES} such files and {MOST_TASKS} tasks" in PAGE.read_text()

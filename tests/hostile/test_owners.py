@@ -17,8 +17,11 @@ from custody.stores import Store, open_store
 from custody.workflows import hooks
 from custody.workflows.archives import Archives
 from custody.workflows.folder import FolderArchive
+from custody.workflows.git_folder import GitFolder
 from custody.workflows.notify import reconcile
 from custody.workflows.serving import reconcile_all
+from custody.workflows.standing import Standing
+from custody.workflows.svn_folder import SvnFolder
 from hostile.stage import ENV, NOBODY
 from prove.plugin import Tell
 
@@ -280,3 +283,43 @@ def test_what_members_of_a_group_that_was_granted_put_there_is_theirs_to_put(sto
     own(path / "refs" / "heads" / "deep", THIRD)
     assert reconcile(store, Archives(store).get("proj")) == 1
     assert Archives(store).get("proj").frozen == ""
+
+
+LOOKED_AT = {
+    "git": ["config", "HEAD", "packed-refs", "objects", "objects/pack", "objects/pack/*.pack", "objects/pack/*.idx", "objects/info",
+            "objects/info/packs", "refs", "refs/heads", "refs/heads/deep", "refs/heads/deep/er", "hooks"],
+    "svn": ["conf", "db", "hooks", "locks", "format", "db/current", "db/uuid", "db/fs-type", "db/format", "db/revs", "db/revprops",
+            "db/revs/0", "db/revprops/0", "db/revs/0/1", "db/revprops/0/1"],
+}  # fmt: skip
+
+
+def test_every_part_that_is_read_counts_for_whose_it_is(theirs: Path) -> None:
+    """Each by itself, in a repository that is all ours but for it."""
+    path, system = committed(theirs), theirs.suffix[1:]
+    if system == "git":
+        for words in (["repack", "-adq"], ["pack-refs", "--all"], ["update-server-info"]):
+            subprocess.run(["git", "-c", "safe.directory=*", "-C", str(path), *words], check=True, env=ENV)
+        tip = (path / "packed-refs").read_text().split()[-2]
+        (path / "refs/heads/deep").mkdir(parents=True, exist_ok=True)
+        (path / "refs/heads/deep/er").write_text(f"{tip}\n")
+    own(path, os.geteuid())
+
+    def look() -> Standing:
+        if system == "svn":
+            return SvnFolder(path).standing()
+        with GitFolder(path) as folder:
+            return folder.standing()
+
+    assert look().who == []
+    for part in LOOKED_AT[system]:
+        (place,) = path.glob(part)
+        os.chown(place, THIRD, THIRD)
+        assert look().who == [f"uid:{THIRD}"], part
+        assert f"its {place.relative_to(path)} belongs to" in look().foreign, part
+        os.chown(place, os.geteuid(), os.getegid())
+        mode = place.stat().st_mode
+        for more, whose in ((0o020, f"gid:{os.getegid()}"), (0o002, "anyone")):
+            place.chmod(mode | more)
+            assert whose in look().who, part
+        place.chmod(mode)
+    assert look().who == []

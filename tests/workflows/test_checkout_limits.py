@@ -9,14 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from custody.model.errors import Refused
+from custody.model.errors import Refused, Unavailable
 from custody.stores import Store
+from custody.workflows import writing_out
 from custody.workflows.archive import Archive
 from custody.workflows.folder import FolderArchive
 from custody.workflows.git import GitArchive
 from custody.workflows.limits import LIMITS, Limits
 from custody.workflows.serving import WorkflowConfig, open_shop
 from custody.workflows.svn import SvnArchive
+from custody.workflows.writing_out import Into
 from workflows.repositories import GitRepository, SvnRepository
 
 FILES = {f"a/b/{number}.txt": "x" * 100 for number in range(6)}
@@ -123,6 +125,39 @@ def test_a_large_file_that_was_packed_small_is_refused_before_it_is_written(
     with pytest.raises(Refused):
         archive.export(1, tmp_path / "out", limits=Limits(bytes=20 << 20))
     assert not (tmp_path / "out" / "zeros").exists()
+
+
+def test_a_path_that_no_program_could_open_is_refused(
+    own_store: Store, proj_git: GitRepository, tmp_path: Path
+) -> None:
+    path = "/".join(["d" * 200] * 21)
+    told = f"commit refs/heads/main\ncommitter a <a@b> 0 +0000\ndata 0\nM 100644 inline {path}\ndata 1\nx\n\n"
+    given(proj_git, "fast-import", "--quiet", text=told)
+    proj_git.push("origin", "main")
+    archive = GitArchive(proj_git.path, own_store)
+    archive.youngest()
+    with pytest.raises(Refused, match=r"has a path of 4,\d\d\d bytes") as refused:
+        archive.export(1, tmp_path / "out")
+    assert refused.value.code == "archive.name"
+
+
+def test_what_does_not_fit_is_told_before_any_of_it_is_asked_for(tmp_path: Path) -> None:
+    with Into(tmp_path, "here", Limits(bytes=10)) as place:
+        place.expect(10)
+        with pytest.raises(Refused) as refused:
+            place.expect(11)
+    assert "checkout_bytes" in refused.value.hint
+
+
+@pytest.mark.parametrize("kind", [with_git, with_svn], ids=lambda kind: kind.__name__)
+def test_a_disk_that_is_nearly_full_is_left_its_rest(
+    request: pytest.FixtureRequest, own_store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: object
+) -> None:
+    archive = kind(request, own_store)  # type: ignore[operator]
+    monkeypatch.setattr(writing_out, "KEEP_FREE", 1 << 60)
+    with pytest.raises(Unavailable) as full:
+        archive.export(1, tmp_path / "out")
+    assert full.value.code == "disk.full"
 
 
 def test_what_is_configured_holds_for_tasks(own_store: Store, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 from custody.border.confinement import DISK, LEASE, LOST, MEMORY, TIMEOUT, End
 from custody.model.outcome import Failed
 from custody.workflows.definition import lint, read
-from custody.workflows.planning import recipe
+from custody.workflows.recipes import recipe
 from custody.workflows.tasks import _conclude, confirm_dead
 from workflows.desk import Desk, until
 

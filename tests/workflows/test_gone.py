@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 from custody.cli.archive import app
 from custody.cli.doctor import examine
 from custody.engine import Serving, Settings, Worker
-from custody.stores import open_store
-from custody.workflows import planning
+from custody.stores import Store, open_store
+from custody.workflows import git_reader, planning, serving
 from custody.workflows.archives import Archives
 from custody.workflows.makers import COMMIT_KIND, TASK_KIND, commit_key, task_key
 from custody.workflows.notify import reconcile
@@ -20,6 +20,7 @@ from custody.workflows.serving import WorkflowConfig, kinds, open_shop
 from rig.need import need as need_service
 from workflows.desk import until
 from workflows.repositories import GitRepository
+from workflows.test_stopping import end_idle_readers
 
 TASK = "- {name: build, depends: [PREV], script: echo built}\n"
 
@@ -69,3 +70,36 @@ def test_a_commit_that_was_pruned_before_it_was_planned_is_gone_and_holds_up_not
         shop.sandboxes.__exit__(None, None, None)
     assert "revision 2 is gone" in CliRunner().invoke(app, ["list", "--json", "--store", url]).output
     assert any("revision 2 is gone" in finding.what for finding in examine(url, None))
+
+
+def test_a_commit_that_is_missed_for_a_moment_is_looked_for_once_more(
+    own_store: Store, proj_git: GitRepository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As while a repository is being packed."""
+    monkeypatch.setattr(planning, "PATIENCE", 1.5)
+    proj_git.commit("_workflows/a.yaml", TASK)
+    proj_git.push()
+    reconcile(own_store, Archives(own_store).add("proj", "git", str(proj_git.path), "ada"))
+    tip = proj_git.commit("data.txt", "data")
+    proj_git.push()
+    reconcile(own_store, Archives(own_store).get("proj"))
+    place = proj_git.path / "objects" / tip[:2] / tip[2:]
+    aside = proj_git.path.parent / "aside"
+    place.rename(aside)
+    git_reader._memories.clear()  # as in a process that has never read it
+    end_idle_readers()
+
+    def planned() -> str | None:
+        Worker(own_store, Serving((serving.planning(own_store),)), Settings(lease=6.0)).run_until_quiet()
+        job = own_store.queue.by_key(COMMIT_KIND, commit_key("proj", 2))
+        assert job is not None
+        return job.ended if job.ended else "".join(reason.text for reason in own_store.queue.why(job.id))
+
+    assert "it is looked for once more" in str(planned())
+    aside.rename(place)
+    end_idle_readers()
+    until(lambda: planned() == "passed", 60)
+    assert own_store.queue.by_key(TASK_KIND, task_key("proj", 2, "commit", "build")) is not None, (
+        "nothing of it is lost"
+    )
+    assert Archives(own_store).gone("proj") == ""

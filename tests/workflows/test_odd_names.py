@@ -19,7 +19,7 @@ from custody.workflows.git import GitArchive
 from custody.workflows.index import index_file, open_index
 from custody.workflows.makers import COMMIT_KIND, QUICK_KIND, TASK_KIND, commit_key, task_key
 from custody.workflows.notify import reconcile
-from custody.workflows.planning import FAULTY
+from custody.workflows.plan_jobs import FAULTY
 from custody.workflows.serving import WorkflowConfig, kinds, open_shop
 from custody.workflows.shop import Shop
 from rig.need import need

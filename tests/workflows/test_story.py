@@ -18,7 +18,7 @@ from custody.cli.archive import app
 from custody.stores import open_store
 from custody.workflows.archives import Archives
 from custody.workflows.notify import reconcile
-from custody.workflows.planning import FAULTY
+from custody.workflows.plan_jobs import FAULTY
 from rig.svn import Repository
 from workflows.desk import PUBLISH, Desk, alive, until
 

@@ -30,7 +30,8 @@ from custody.workflows.notify import notify as take_in
 from custody.workflows.notify import reconcile
 from custody.workflows.notify import thaw as thaw_it
 from custody.workflows.picture import drawn, picture
-from custody.workflows.planning import FAULTY, plan_revision, preview
+from custody.workflows.plan_jobs import FAULTY
+from custody.workflows.planning import plan_revision, preview
 from custody.workflows.schedules import keep_time
 
 NOTHING_YET = "nothing has been committed to {name} yet"
@@ -60,8 +61,8 @@ def add(
         local = path.is_dir()
         if not local and (location.startswith("file://") or "://" not in location):
             raise NotFound(
-                f"there is no repository {path}", code="archive.location", where="location",
-                hint=f"`git init --bare {path}` or `svnadmin create {path}` makes one",
+                f"{path} is a file, no repository" if path.is_file() else f"there is no repository {path}",
+                code="archive.location", where="location", hint=_instead(path),
             )  # fmt: skip
         if credentials is not None:
             location = with_credentials(location, credentials)
@@ -85,6 +86,12 @@ def add(
     )
     if find(None) is None:
         print("its tasks are run by `custody worker run` where there is a custody.toml: `custody init` writes one")
+
+
+def _instead(path: Path) -> str:
+    if path.is_file():
+        return f"of a bundle, `git clone --bare {path} NAME.git` makes one; of a dump, `svnadmin load`"
+    return f"`git init --bare {path}` or `svnadmin create {path}` makes one"
 
 
 @contextmanager

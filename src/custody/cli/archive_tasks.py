@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -19,16 +20,17 @@ from custody.cli.running import AsJson, Why
 from custody.cli.when import ago
 from custody.engine.commands import Operator
 from custody.model.acting import name_of
-from custody.model.errors import BadInput, NotFound, Refused
+from custody.model.errors import BadInput, CustodyError, NotFound, Refused
 from custody.model.job import Job
 from custody.stores import Store, open_store
 from custody.stores.rows import job_from
 from custody.workflows import inside
 from custody.workflows.archives import Archives
+from custody.workflows.following import keep_limit
 from custody.workflows.index import index_file, open_index
 from custody.workflows.makers import COMMIT_KIND, commit_key, task_key
 from custody.workflows.pausing import go_on, pause
-from custody.workflows.planning import FAULTY, find_task
+from custody.workflows.plan_jobs import FAULTY, find_task
 from custody.workflows.runs import ask_for_run, newest_runs
 from custody.workflows.shop import attempt_name
 
@@ -40,8 +42,13 @@ StoreUrl = Annotated[str, typer.Option("--store", envvar="CUSTODY_STORE", help="
 
 
 def opened(store: str) -> Store:
+    """The store that is named, or the one of the configuration in this folder, whose limits then hold in it."""
     found = find(None) if not store else None
-    return open_store(store or (found.store if found else running.DEFAULT_STORE))
+    handle = open_store(store or (found.store if found else running.DEFAULT_STORE))
+    if found:
+        with suppress(CustodyError):  # whoever may only read it looks all the same; a worker writes it when it starts
+            keep_limit(handle, found.workflows.branches)
+    return handle
 
 
 def revision_jobs(store: Store, name: str, first: int, last: int) -> list[Job]:
@@ -288,6 +295,8 @@ def job_of(store: Store, name: str, revision: int, task: str, run: str = "commit
         known = [str(found.task) for found in revision_jobs(store, name, revision, revision)]
         hint = f"known: {', '.join(known)}" if known else f"{name} has been taken in up to revision {last}"
         hint = faults_of(name, revision) if FAULTY in known else hint
+        if not known and (why := Archives(store).out_of_reach(name)):
+            hint += f"; when it was last looked at: {why}"
         raise NotFound(f"{name} has no {task} at revision {revision}", code="task.unknown", hint=hint)
     return job
 

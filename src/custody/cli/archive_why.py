@@ -15,7 +15,7 @@ from custody.model.why import Reason
 from custody.stores import Store
 from custody.workflows.images import MAY_LIVE, lives_until
 from custody.workflows.makers import task_key
-from custody.workflows.planning import FAULTY, find_task
+from custody.workflows.plan_jobs import FAULTY, find_task
 
 _OTHER = re.compile(r"(?:needed|blocked by) job (\d+)")
 

@@ -68,7 +68,6 @@ def read(path: Path) -> Config:
     from custody.history.keeping import HistoryConfig
     from custody.ingest.setup import IngestConfig
     from custody.web.oidc import LoginConfig
-    from custody.workflows.serving import WorkflowConfig
 
     try:
         values = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -92,7 +91,7 @@ def read(path: Path) -> Config:
         home,
         absolute(values.get("store", ""), home),
         _part(IngestConfig, values.get("ingest", {}), "ingest", str(path)),
-        _part(WorkflowConfig, values.get("workflows", {}), "workflows", str(path)),
+        _workflows(values.get("workflows", {}), str(path)),
         _part(ChannelConfig, values.get("channels", {}), "channels", str(path)),
         _part(HistoryConfig, values.get("history", {}), "history", str(path)),
         _part(LoginConfig, values.get("login", {}), "login", str(path)),
@@ -100,6 +99,16 @@ def read(path: Path) -> Config:
         _access(values.get("access", {}), str(path)),
         _part(StorageConfig, values.get("storage", {}), "storage", str(path)),
     )
+
+
+def _workflows(given: Mapping[str, Any], where: str) -> WorkflowConfig:
+    from custody.workflows.serving import WorkflowConfig
+
+    found = _part(WorkflowConfig, given, "workflows", where)
+    for key in ("branches", "checkout_files", "checkout_bytes", "checkout_depth"):
+        if getattr(found, key) < 1:
+            raise BadInput(f"workflows.{key} must be 1 or more", where=where, code="config.value")
+    return found
 
 
 def _access(given: Mapping[str, Any], where: str) -> AccessConfig:

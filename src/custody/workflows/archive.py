@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Protocol
 from custody.workflows.calling import Seconds
 from custody.workflows.definition import FOLDER, is_workflow_file
 from custody.workflows.limits import LIMITS, Limits
-from custody.workflows.reading import LARGEST
+from custody.workflows.reading import LARGEST, MOST_FILES
 from custody.workflows.standing import Standing
 
 if TYPE_CHECKING:
@@ -124,6 +124,7 @@ def read_workflows(archive: Archive, revision: int) -> tuple[dict[str, bytes], l
     if FOLDER not in top:
         return {}, []
     wanted, paths = workflow_files(archive.list(revision, FOLDER))
+    wanted = sorted(wanted)[: MOST_FILES + 1]  # one more than there may be: `read` says so
     # Of one that is larger than it may be, enough to say so.
     return {as_text(path): archive.head(revision, path, LARGEST + 1)[0] for path in wanted}, [
         as_text(path) for path in paths

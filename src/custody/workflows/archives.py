@@ -101,6 +101,8 @@ class Archives:
         if found and granted and not foreign:
             raise not_granted(found, name, location)
         uuid, youngest = archive.uuid(), archive.youngest()  # one that does not answer is not added
+        if isinstance(archive, GitArchive):
+            archive.must_not_be_too_many()
         if since and not 0 <= since <= youngest:
             raise BadInput(
                 f"there is no revision {since}", code="archive.since", where=location,

@@ -24,9 +24,9 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
-from custody.workflows import checks, fields
+from custody.workflows import checks, vocabulary
 from custody.workflows.fields import Fields
-from custody.workflows.reading import Fault, Faults, Listing, Node, Spot, Table
+from custody.workflows.reading import MOST_FILES, Fault, Faults, Listing, Node, Spot, Table
 from custody.workflows.reading import read as read_text
 from custody.workflows.task import (
     COMMIT,
@@ -53,6 +53,10 @@ def read(files: Mapping[str, bytes]) -> Definitions:
 @lru_cache(maxsize=32)
 def _read(files: tuple[tuple[str, bytes], ...]) -> Definitions:
     """Most revisions leave their workflow files alone, and reading them is most of the work of planning one."""
+    if len(files) > MOST_FILES:
+        hint = "none of them is read; put the tasks of several into one"
+        too_many = Fault(files[-1][0], 1, 1, f"there are more than {MOST_FILES} workflow files in this revision", hint)
+        return Definitions((), (too_many,), digest(dict(files)))
     workflows, faults = [], []
     for file, data in files:
         found = Faults(file)
@@ -121,7 +125,7 @@ def _workflow(data: bytes, faults: Faults) -> Workflow | None:
 
 
 def _file(node: Table, faults: Faults) -> dict[str, Any]:
-    table = Fields(node, faults, fields.FILE)
+    table = Fields(node, faults, vocabulary.FILE)
     said = table.read()
     when = said.get("when", ON_COMMIT)
     given = {key.value for key, _ in node.pairs}
@@ -153,7 +157,7 @@ def _tasks(node: Node | None, faults: Faults) -> tuple[tuple[Task, ...], tuple[D
         if not isinstance(item, Table):
             faults.add(item.at, "a task was expected", "name: …")
             continue
-        table = Fields(item, faults, fields.TASK)
+        table = Fields(item, faults, vocabulary.TASK)
         said = table.read()
         if said.get("name") == COMMIT:
             commit += _commit(table, said)

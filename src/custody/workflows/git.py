@@ -27,11 +27,12 @@ from custody.workflows.archive import ADDED, CHANGED, COMMIT_KEY, DELETED, GONE,
 from custody.workflows.calling import Seconds
 from custody.workflows.committed_names import must_be_safe
 from custody.workflows.draft import Draft
+from custody.workflows.following import Following, following, limit
 from custody.workflows.git_folder import BRANCHES, GitFolder, is_good
 from custody.workflows.git_known import known
 from custody.workflows.git_objects import FOLDER, LINK, PROGRAM, SUBMODULE, Leaf, a, is_id
 from custody.workflows.git_reader import Reader, is_file, is_shown, reading
-from custody.workflows.journal import Journal, Update, Writer, is_nothing
+from custody.workflows.journal import Journal, Update, Writer, in_order, is_nothing
 from custody.workflows.limits import LIMITS, Limits
 from custody.workflows.spool import spooled
 from custody.workflows.standing import Standing
@@ -49,6 +50,7 @@ class GitArchive:
         self._store = store
         self._known: Journal | None = None
         self._odd: dict[str, str] = {}  # branches that name something else than a commit, when last looked at
+        self._following = Following(0, frozenset())  # at the same time
 
     def __repr__(self) -> str:
         return f"GitArchive({str(self.repository)!r})"
@@ -76,12 +78,14 @@ class GitArchive:
         with reading(self.repository) as reader:
 
             def count(journal: Writer) -> None:
-                self._count_told(reader, journal, [note.words for note in notes])
-                branches = reader.folder.branches()
-                known = {update.ref: update.new for update in journal.updates}
+                most = limit(self._store)
+                self._count_told(reader, journal, [note.words for note in notes], most)
+                known = journal.tips()
+                self._following = following(reader.folder.names(), known, reader.folder.main(), most)
+                branches = reader.folder.branches(self._following.refs)
                 moved = [
                     (ref, known.get(ref, NOTHING), branches.get(ref, NOTHING))
-                    for ref in sorted(branches.keys() | known.keys())
+                    for ref in sorted(self._following.refs | known.keys())
                     if not _equal(known.get(ref, NOTHING), branches.get(ref, NOTHING))
                 ]
                 odd = reader.no_commits(new for _, _, new in moved if not is_nothing(new))
@@ -95,8 +99,15 @@ class GitArchive:
             note.forget()
         return written.youngest()
 
-    def must_name_commits(self) -> None:
-        """`Unavailable` if branches name something else; those are not counted, the others are."""
+    def must_not_be_too_many(self) -> None:
+        """`Refused` if it has more branches than are followed."""
+        if waits := self._following.waits(self.where):
+            raise waits
+
+    def must_be_counted(self) -> None:
+        """`Unavailable` or `Refused` if branches name something else than commits, or are too many; those are not
+        counted, the others are."""
+        self.must_not_be_too_many()
         if not self._odd:
             return
         odd = {shown(as_text(ref)): kind for ref, kind in self._odd.items()}
@@ -118,7 +129,8 @@ class GitArchive:
             self.journal(reader).write(lambda journal: number.append(self._record(reader, journal, ref, old, new)))
         return number[-1]
 
-    def _record(self, reader: Reader, journal: Writer, ref: str, old: str, new: str) -> int | None:
+    def _record(self, reader: Reader, journal: Writer, ref: str, old: str, new: str, most: int = 0) -> int | None:
+        """`most`: a branch that is new is not counted where there are so many; 0: it is one of those that are."""
         if not ref.startswith(BRANCHES):
             return None
         if not (is_good(ref) and is_id(old)):
@@ -127,20 +139,18 @@ class GitArchive:
             if (last := journal.last(ref)) and last.new == old:
                 journal.add(ref, old, new)
             return None
+        if most and is_nothing(journal.tip(ref)) and journal.live >= most:
+            return None
         found = _same(reader, journal, ref, old, new)
         if found is None and not reader.has(new):
             raise NotFound(f"there is no commit {new}", code="archive.revision", where=self.where)
         return (found or journal.add(ref, old, new)).number
 
-    def _count_told(self, reader: Reader, journal: Writer, notes: Sequence[Sequence[str]]) -> None:
+    def _count_told(self, reader: Reader, journal: Writer, notes: Sequence[Sequence[str]], most: int) -> None:
         told = [words for note in notes for words in zip(note[2::3], note[::3], note[1::3], strict=False)]
-        while told:
-            tips = {update.ref: update.new for update in journal.updates}
-            following = (update for update in told if _equal(tips.get(update[0], NOTHING), update[1]))
-            update = next(following, told[0])  # in the order of the pushes, whatever that of the notes
-            told.remove(update)
+        for update in in_order(told, journal.tip):
             with suppress(NotFound):  # pushed away and cleared away meanwhile
-                self._record(reader, journal, *update)
+                self._record(reader, journal, *update, most)
 
     def update(self, revision: int) -> Update:
         """Branch and commits of a revision."""

@@ -6,15 +6,17 @@ whatever its owner has put where a ref should be.
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from custody.border.outside import Owner
 from custody.model.errors import CustodyError, Refused, Unavailable
+from custody.workflows.git_format import is_head, wrong_format
 from custody.workflows.git_objects import is_id
 from custody.workflows.owned import FOLDER, GIT
 from custody.workflows.plain import FILE, must_be_files, must_be_plain
@@ -83,15 +85,34 @@ class GitFolder:
         said = self._read("HEAD", 4096).decode("utf-8", "surrogateescape").strip()
         return said.removeprefix("ref: ").strip() if said.startswith("ref: ") else ""
 
-    def branches(self) -> dict[str, str]:
-        """Every branch and its commit. A loose ref counts before a packed one; they may be packed while we look."""
-        found = dict(self._loose())
-        packed = dict(self._packed())
-        return packed | found | dict(self._loose())
+    def main(self) -> str:
+        """The same, also where HEAD cannot be read: then nothing."""
+        with suppress(CustodyError):
+            return self.head()
+        return ""
+
+    def names(self) -> set[str]:
+        """Of every branch. None is opened: there may be more than anybody reads in time."""
+        found = set[str]()
+        for ref in (ref for some in (self._loose(), (ref for ref, _ in self._packed())) for ref in some):
+            found.add(ref)
+            if len(found) > MOST_REFS:
+                raise Refused(
+                    f"it has more than {MOST_REFS:,} branches", code="archive.branches", where=self.where,
+                    hint="delete those that nobody needs: then it is looked at again by itself",
+                )  # fmt: skip
+        return found
+
+    def branches(self, wanted: Collection[str]) -> dict[str, str]:
+        """The commits of these branches, as far as they are there. A loose ref counts before a packed one; they may be
+        packed while we look."""
+        found = self._tips(wanted)
+        packed = {ref: id_ for ref, id_ in self._packed() if ref in wanted}
+        return packed | found | self._tips(wanted)
 
     def branch(self, ref: str) -> str:
         """Where one branch stands; nothing if there is none."""
-        return self.branches().get(ref, "")
+        return self.branches((ref,)).get(ref, "") if is_good(ref) else ""
 
     def legacy(self, name: str) -> bytes:
         """A small file that an earlier version has left here; empty if there is none."""
@@ -104,6 +125,10 @@ class GitFolder:
 
     def _must_be_readable(self) -> None:
         config = self._read("config", 1 << 20) if self._has("config") else b""
+        if wrong := wrong_format(config):
+            raise Refused(wrong[0], code="archive.format", where=self.where, hint=wrong[1])
+        if self._has("HEAD") and not is_head(self._read("HEAD", 4096)):
+            raise self._other("its HEAD names neither a branch nor a commit", "git symbolic-ref HEAD refs/heads/main")
         if _REFTABLE.search(config) or self._has("reftable"):
             raise self._other("its branches are in a reftable", "git clone --bare --ref-format=files")
         if _PARTIAL.search(config):
@@ -161,61 +186,60 @@ class GitFolder:
     def _packed(self) -> Iterator[tuple[str, str]]:
         if not self._has("packed-refs"):
             return
-        for line in self._read("packed-refs", LARGEST).splitlines():
-            id_, _, name = line.partition(b" ")
-            ref = name.decode("utf-8", "surrogateescape")
-            if ref.startswith(BRANCHES) and is_good(ref) and is_id(id_.decode("ascii", "replace")):
-                yield ref, id_.decode()
+        for line in io.BytesIO(self._read("packed-refs", LARGEST)):
+            id_, _, name = line.rstrip(b"\r\n").partition(b" ")
+            if name.startswith(b"refs/heads/"):  # most are tags
+                ref = name.decode("utf-8", "surrogateescape")
+                if is_good(ref) and is_id(id_.decode("ascii", "replace")):
+                    yield ref, id_.decode()
 
-    def _loose(self) -> Iterator[tuple[str, str]]:
+    def _loose(self) -> Iterator[str]:
         refs = self._folder("refs")
         try:
-            for count, found in enumerate(self._below(refs, "heads", BRANCHES, DEPTH)):
-                if count >= MOST_REFS:
-                    raise Refused(f"it has more than {MOST_REFS:,} branches", code="archive.kind", where=self.where)
-                yield found
+            yield from self._below(refs, "heads", BRANCHES, DEPTH)
         finally:
             os.close(refs)
 
-    def _below(self, above: int, name: str, ref: str, depth: int) -> Iterator[tuple[str, str]]:
+    def _below(self, above: int, name: str, ref: str, depth: int) -> Iterator[str]:
         try:
             here = os.open(name, FOLDER, dir_fd=above)
         except OSError:
             return  # none, or removed just now; a link is no folder of branches
         try:
             with os.scandir(here) as entries:
-                inside = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
-            for part, is_folder in inside:
-                if is_folder and depth:
-                    yield from self._below(here, part, f"{ref}{part}/", depth - 1)
-                elif not is_folder and is_good(ref + part) and (id_ := self._tip(part, here)):
-                    yield ref + part, id_
+                for entry in entries:
+                    if entry.is_dir(follow_symlinks=False):
+                        if depth:
+                            yield from self._below(here, entry.name, f"{ref}{entry.name}/", depth - 1)
+                    elif entry.is_file(follow_symlinks=False) and is_good(ref + entry.name):
+                        yield ref + entry.name
         finally:
             os.close(here)
 
-    def _tip(self, name: str, above: int, hops: int = 1) -> str:
-        with suppress(CustodyError):  # a link, a pipe, or removed just now
-            said = self._read(name, 4096, above).decode("utf-8", "surrogateescape").strip()
+    def _tips(self, wanted: Collection[str]) -> dict[str, str]:
+        """Of those that are loose."""
+        return {ref: tip for ref in wanted if (tip := self._tip(ref))}
+
+    def _tip(self, ref: str, hops: int = 1) -> str:
+        """The commit of a loose ref; of one that is another name for a branch, that branch's: only one hop."""
+        with suppress(CustodyError, OSError):  # a link, a pipe, or removed just now
+            said = self._said(ref).decode("utf-8", "surrogateescape").strip()
             if is_id(said):
                 return said
             target = said.removeprefix("ref: ").strip()
             if said.startswith(f"ref: {BRANCHES}") and hops and is_good(target):
-                return self._named(target)
+                return self._tip(target, hops=0) or dict(self._packed()).get(target, "")
         return ""
 
-    def _named(self, ref: str) -> str:
-        """What a branch that is another name for this one stands for; only one hop."""
+    def _said(self, ref: str) -> bytes:
         *folders, last = ref.split("/")
         here = os.dup(self.fd)
         try:
             for part in folders:
-                try:
-                    below = os.open(part, FOLDER, dir_fd=here)
-                except OSError:
-                    return dict(self._packed()).get(ref, "")
+                below = os.open(part, FOLDER, dir_fd=here)
                 os.close(here)
                 here = below
-            return self._tip(last, here, hops=0) or dict(self._packed()).get(ref, "")
+            return self._read(last, 4096, here)
         finally:
             os.close(here)
 

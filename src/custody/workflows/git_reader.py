@@ -42,6 +42,8 @@ from custody.workflows.suspects import asking
 LARGEST = 256 << 20  # of a commit or a tree
 ANSWER_WITHIN = 120.0
 _COMMITS, _TREES = 100_000, 5_000
+_LETTERS = 32 << 20  # of what all commits that are remembered say
+_LEAVES = 500_000  # of all trees
 
 
 @dataclass(slots=True)
@@ -49,18 +51,27 @@ class Memory:
     commits: dict[str, Commit] = field(default_factory=dict)
     trees: dict[str, tuple[Leaf, ...]] = field(default_factory=dict)
     others: dict[str, str] = field(default_factory=dict)  # what branches name and is no commit
+    letters: int = 0
+    leaves: int = 0
 
     def keep_commit(self, id_: str, found: Commit) -> None:
-        if len(self.commits) >= _COMMITS:
+        more = len(found.message) + len(found.author) + sum(map(len, found.parents))
+        if more > _LETTERS // 8:
+            return  # it would push out all others
+        if len(self.commits) >= _COMMITS or self.letters + more > _LETTERS:
             self.commits.clear()
+            self.letters = 0
         self.commits[id_] = found
+        self.letters += more
 
     def keep_tree(self, id_: str, found: tuple[Leaf, ...]) -> None:
         if len(found) > 10_000:
             return
-        if len(self.trees) >= _TREES:
+        if len(self.trees) >= _TREES or self.leaves + len(found) > _LEAVES:
             self.trees.clear()
+            self.leaves = 0
         self.trees[id_] = found
+        self.leaves += len(found)
 
 
 Key = tuple[str, tuple[int, int, int], int]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import threading
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -105,20 +105,69 @@ class Writer:
     def __init__(self, updates: list[Update]) -> None:
         self.updates = list(updates)
         self.new: list[Update] = []
+        self._youngest = max((update.number for update in self.updates), default=0)
+        self._last = {update.ref: update for update in self.updates}
+        self._live = sum(not is_nothing(update.new) for update in self._last.values())
+
+    @property
+    def live(self) -> int:
+        """Branches that are there, as far as was counted."""
+        return self._live
+
+    def tips(self) -> dict[str, str]:
+        return {ref: update.new for ref, update in self._last.items()}
+
+    def tip(self, ref: str) -> str:
+        """Its commit; empty if it was never counted."""
+        last = self._last.get(ref)
+        return last.new if last else ""
 
     def last(self, ref: str) -> Update | None:
-        return next((update for update in reversed(self.updates) if update.ref == ref), None)
+        return self._last.get(ref)
 
     def add(self, ref: str, old: str, new: str) -> Update:
-        update = Update(0 if is_nothing(new) else self.youngest() + 1, ref, old, new)
+        update = Update(0 if is_nothing(new) else self._youngest + 1, ref, old, new)
+        self._live += (not is_nothing(new)) - (not is_nothing(self.tip(ref)))
+        self._youngest = max(self._youngest, update.number)
+        self._last[ref] = update
         self.updates.append(update)
         self.new.append(update)
         return update
 
     def youngest(self) -> int:
-        return max((update.number for update in self.updates), default=0)
+        return self._youngest
 
 
 def is_nothing(commit: str) -> bool:
     """git writes zeros for "no commit"."""
     return not commit.strip("0")
+
+
+Told = tuple[str, str, str]  # branch, old commit, new commit
+
+
+def in_order(told: Sequence[Told], tip: Callable[[str], str]) -> Iterator[Told]:
+    """Updates in the order of the pushes, whatever that of the notes: each after the one that it follows. `tip` says
+    where a branch stands by now; what follows nothing that is known comes when nothing else does."""
+    waiting: dict[tuple[str, str], list[int]] = {}
+    for number, (ref, old, _) in enumerate(told):
+        waiting.setdefault((ref, _named(old)), []).append(number)
+    for numbers in waiting.values():
+        numbers.reverse()  # the next of them is the last
+    done = bytearray(len(told))
+    for forced in (False, True):
+        for number, (ref, old, _) in enumerate(told):
+            if done[number] or (not forced and _named(tip(ref)) != _named(old)):
+                continue
+            now: int | None = number
+            while now is not None:
+                done[now] = True
+                yield told[now]
+                after = waiting.get((ref, _named(tip(ref))), [])
+                while after and done[after[-1]]:
+                    after.pop()
+                now = after.pop() if after and (forced or after[-1] < number) else None
+
+
+def _named(commit: str) -> str:
+    return "" if is_nothing(commit) else commit  # there are as many zeros as an id has letters

@@ -146,7 +146,7 @@ def reconcile(store: Store, kept: Kept, acting: Acting = RECONCILER) -> int:
     else:
         new = _take_in_upto(store, kept.name, youngest, acting) if youngest > kept.last else 0
         if isinstance(archive, GitArchive):
-            archive.must_name_commits()
+            archive.must_be_counted()
         return new
     Archives(store).freeze(kept.name, why, kept.uuid, acting.agent)
     return 0

@@ -21,6 +21,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
 LARGEST = 256 * 1024
+MOST_FILES = 256  # in one revision
 DEEPEST = 32
 
 

@@ -24,9 +24,11 @@ from custody.stores import Store
 from custody.stores.rows import job_from
 from custody.workflows.archives import Archives, Kept
 from custody.workflows.makers import COMMIT_KIND, RUN_KIND, RUN_MAKER, commit_key, runs_line
+from custody.workflows.past import nearest_jobs
 from custody.workflows.plan import PREVIOUS, Plan, Ref
 from custody.workflows.plan import run as plan_run
-from custody.workflows.planning import Run, nearest_jobs, revision_item, submit
+from custody.workflows.plan_jobs import Run, submit
+from custody.workflows.planning import revision_item
 from custody.workflows.recipes import definitions_of
 from custody.workflows.task import COMMIT, FINISHED, Definitions, Task, Workflow
 

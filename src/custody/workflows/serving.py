@@ -24,6 +24,7 @@ from custody.stores import Store
 from custody.workflows import inside
 from custody.workflows.archives import Archives, Kept
 from custody.workflows.calling import unless
+from custody.workflows.following import BRANCHES, keep_limit
 from custody.workflows.limits import LIMITS, Limits
 from custody.workflows.makers import COMMIT_MAKER, QUICK_MAKER, RUN_MAKER, TASK_MAKER
 from custody.workflows.notify import reconcile
@@ -53,9 +54,11 @@ class WorkflowConfig:
     checkout_files: int = LIMITS.files  # of one working copy, folders counted too
     checkout_bytes: int = LIMITS.bytes
     checkout_depth: int = LIMITS.depth  # of its folders
+    branches: int = BRANCHES  # of a git repository that are followed; more wait
 
 
 def open_shop(store: Store, config: WorkflowConfig, home: Path, network: Rules | None = None) -> Shop:
+    keep_limit(store, config.branches)
     sandboxes = Sandboxes((home / config.sandboxes).resolve())
     works = available()
     if works:

@@ -31,7 +31,7 @@ from custody.workflows.inside import SOCKET
 from custody.workflows.limits import LIMITS, Limits
 from custody.workflows.makers import task_key
 from custody.workflows.pausing import paused_by
-from custody.workflows.planning import find_task
+from custody.workflows.plan_jobs import find_task
 from custody.workflows.secrets import Secrets
 from custody.workflows.task import ON_COMMIT, SHELLS
 from custody.workflows.window import Window

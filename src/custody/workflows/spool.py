@@ -11,6 +11,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 from custody.workflows.owned import FOLDER
@@ -19,6 +20,7 @@ from custody.workflows.plain import FILE
 SPOOL = "custody-spool"
 LARGEST = 1 << 20  # of a note: ten thousand branches
 MOST = 10_000  # notes at a time
+WHOLE = 4 << 20  # bytes of notes at a time; the others are read at the next look
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +41,15 @@ def spooled(repository: Path) -> list[Note]:
     are found by looking."""
     notes: list[tuple[int, Note]] = []
     with suppress(OSError), _spool(repository) as here, os.scandir(here) as entries:
-        names = [entry.name for entry in entries if not entry.name.endswith(".new")][:MOST]
+        names = [entry.name for entry in islice(entries, MOST) if not entry.name.endswith(".new")]
+        whole = 0
         for name in names:
+            if whole > WHOLE:
+                break
             with suppress(OSError), open(os.open(name, FILE, dir_fd=here), "rb") as file:  # or passed on just now
                 about = os.fstat(file.fileno())
                 if stat.S_ISREG(about.st_mode) and about.st_size <= LARGEST:
+                    whole += about.st_size
                     words = file.read(LARGEST).decode("utf-8", "surrogateescape").splitlines()
                     notes.append((about.st_mtime_ns, Note(tuple(words), repository, name)))
     return [note for _, note in sorted(notes, key=lambda found: found[0])]

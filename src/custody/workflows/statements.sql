@@ -116,6 +116,10 @@ update git_repository set location = :location, at = :now where uuid = :uuid
 -- What was counted after those that are known.
 select seq, number, ref, old, new from git_update where repository = :repository and seq > :after order by seq
 
+-- name: wf_keep_limit
+-- What the configuration says, for those who have none.
+insert into counter (name, value) values (:name, :value) on conflict (name) do update set value = excluded.value
+
 -- name: wf_add_update
 -- Nothing if somebody else has this place already: then whoever counts looks again.
 insert into git_update (repository, seq, number, ref, old, new) values (:repository, :seq, :number, :ref, :old, :new)

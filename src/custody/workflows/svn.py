@@ -70,6 +70,7 @@ class SvnArchive:
         if self.local:
             self.local.youngest()  # what is wrong with itself is told first
             must_be_readable(self.local.standing(), self.where)
+            self._asked(lambda ask: ask.kind("", 0))  # one that Subversion itself does not open is not added
             return
         told = self._info()  # both as Subversion spells them
         root = told.findtext("entry/repository/root", "")

@@ -23,7 +23,9 @@ from custody.workflows.standing import Standing, must_be_readable, must_be_writa
 
 AUTHOR = "custody"
 SCHEME = "svn+custody"
+FORMATS = (3, 5)  # of a repository
 NEWEST = 8  # of the formats of db/: Subversion 1.9 and later
+_OPTION = re.compile(r"(?:layout (?:linear|sharded [1-9]\d{0,8})|addressing (?:physical|logical))\Z")
 _CONF = "/etc/custody-svnserve.conf"
 _HOOKS = "/run/custody-hooks"
 HOOKS = frozenset(
@@ -131,28 +133,40 @@ class SvnFolder:
         if kind != "fsfs":
             hint = "`svnadmin dump` and `svnadmin load` into a new one"
             raise Refused(f"its file system is {kind[:20]!r}", code="archive.kind", where=self.where, hint=hint)
-        number = self._lines("format")[0]
-        if not (number.isascii() and number.isdigit()) or int(number) > NEWEST:
-            hint = f"a Subversion that knows it, or `svnadmin create --compatible-version 1.{NEWEST + 1}`"
-            raise Refused("its format is newer than we know", code="archive.kind", where=self.where, hint=hint)
+        whole, (number, *options) = self._lines("format", "")[0], self._lines("format")
+        if _number(whole) not in FORMATS:
+            raise self._other_format(f"its format is {whole[:20]!r}, and we know {FORMATS[0]} and {FORMATS[1]}")
+        if _number(number) not in range(1, NEWEST + 1):
+            raise self._other_format(f"the format of its db is {number[:20]!r}, and we know 1 to {NEWEST}")
+        for option in options:
+            if not _OPTION.match(option):
+                raise self._other_format(f"its db has an option that we do not know: {option[:40]!r}")
 
-    def _lines(self, name: str) -> list[str]:
-        """Of a small file of db/, whose way there is no link."""
-        here = opened(self.path)
+    def _other_format(self, why: str) -> Refused:
+        hint = "a newer version of this program may know it; or `svnadmin dump` and `svnadmin load` into a new one"
+        return Refused(why, code="archive.format", where=self.where, hint=hint)
+
+    def _lines(self, name: str, folder: str = "db") -> list[str]:
+        """Of a small file of db/, or of the repository itself, whose way there is no link."""
+        here, shown = opened(self.path), f"{folder}/{name}" if folder else name
         try:
-            below = os.open("db", FOLDER, dir_fd=here)
+            below = os.open(folder or ".", FOLDER, dir_fd=here)
             try:
                 descriptor = os.open(name, FILE, dir_fd=below)
             finally:
                 os.close(below)
         except OSError as error:
-            raise self._odd(f"there is no Subversion repository here: db/{name}: {error.strerror}") from None
+            raise self._odd(f"there is no Subversion repository here: {shown}: {error.strerror}") from None
         finally:
             os.close(here)
         with open(descriptor, "rb") as file:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise self._odd(f"db/{name} is no file")
+                raise self._odd(f"{shown} is no file")
             return file.read(4096).decode("ascii", "replace").splitlines() or [""]
 
     def _odd(self, why: str) -> Unavailable:
         return Unavailable(why, code="archive.unreachable", where=self.where)
+
+
+def _number(text: str) -> int:
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 9 else -1

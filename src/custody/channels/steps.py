@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from custody.channels import deletions, notes, paying, rounds, threads, trust, walk
+from custody.channels import deletions, mending, notes, paying, rounds, threads, trust, walk
 from custody.channels.crawl import Coverage
 from custody.channels.discord import RateLimited
 from custody.channels.keeping import Kept, Live
@@ -95,9 +95,12 @@ def add(mirror: Mirror, channel: int, newest_first: bool = False) -> Told:
 # --- Syncing ---
 
 
+@mending.guarded
 def page(mirror: Mirror, channel: int, table: Table, progress: Progress) -> Progress:
     """One step of a sync: a page forward, into a gap, back over the newest, or of the round through all of it."""
     item = still_mirrored(mirror, channel)
+    if not progress.pages and mending.is_due(item, mirror.store.now()):
+        mending.mend(mirror, channel)
     if item.detail.get("kind") in POSTS_ONLY:
         return replace(progress, done=True)
     live, kept = Live(mirror, channel), Kept(mirror, channel, table)
@@ -221,6 +224,7 @@ def _is_open(doubt: trust.Doubt) -> bool:
     return bool(doubt.marks) and doubt.confirmed() is None
 
 
+@mending.guarded
 def ended(mirror: Mirror, channel: int, table: Table, progress: Progress) -> Told:
     """The present was reached, and looked at again: what is told of it, and its threads."""
     item, about = still_mirrored(mirror, channel), mirror.discord.channel(channel)
@@ -268,6 +272,7 @@ def still_mirrored(mirror: Mirror, channel: int) -> Item:
 # --- One message ---
 
 
+@mending.guarded
 def review(mirror: Mirror, channel: int, message: int) -> Told:
     """Look at one message again: shown, it is brought up to date; denied, that is one mark against it."""
     item = still_mirrored(mirror, channel)

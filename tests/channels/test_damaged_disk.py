@@ -129,6 +129,12 @@ def foreign(place: Place) -> None:
     place.content.rename(there)
 
 
+def _a_digit(state: bytes) -> int:
+    """Of how far the channel was shown, where that is said; else of the size."""
+    told = b'upto\\":\\"'
+    return state.index(told) + len(told) + 5 if told in state else state.index(b'"size":') + 7
+
+
 SORTS: dict[str, Callable[[Place], None]] = {
     "missing": absent,
     "content missing": lambda place: place.content.unlink(),
@@ -141,7 +147,7 @@ SORTS: dict[str, Callable[[Place], None]] = {
     "state truncated": lambda place: cut(place.state),
     "state empty": lambda place: place.state.write_bytes(b""),
     "state garbage": lambda place: place.state.write_bytes(os.urandom(200)),
-    "state flipped": lambda place: flip(place.state, place.state.read_bytes().index(b'"size":') + 7),
+    "state flipped": lambda place: flip(place.state, _a_digit(place.state.read_bytes())),
     "state a folder": lambda place: as_folder(place.state),
     "state a link": lambda place: as_link(place.state),
     "of another channel": foreign,
@@ -316,6 +322,16 @@ def test_a_later_version_s_blob_and_one_that_is_not_given_are_left_alone(
     copied.run("channel", "verify", number)
     assert exported(copied, town.channel, 0)[0] == town.whole
     assert state(copied, town.channel) == "whole"
+
+
+def test_what_was_erased_is_known_to_be_so_when_its_leaf_is_lost(town: Town, copied: Office) -> None:
+    """Else a page from a cache would bring it back."""
+    SORTS["missing"](place_of(copied.folder / "channels", copied.blobs(), town, "ch first"))
+    copied.run("channel", "verify", str(town.channel.id), "--mend", code=1)
+    found = copied.table(town.channel.id).search(town.erased)
+    assert found
+    assert found.deleted_at == "2026-02-01T00:00:00+00:00"
+    all_is_back(copied, town)
 
 
 def test_a_table_of_which_a_part_is_lost_is_not_swept(town: Town, copied: Office) -> None:

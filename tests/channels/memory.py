@@ -127,6 +127,12 @@ class Memory:
         self._check_lease(name, lease)
         del self.kept[name]
 
+    def set_aside(self, name: str, to: str) -> None:
+        blob, _ = self._need(name)
+        self.stage(to, [("0", blob.content)])
+        self.commit(to, ["0"], Facts({"kind": "damaged"}))
+        self.delete(name)
+
     def set_tier(self, name: str, tier: Tier) -> None:
         blob, about = self._need(name)
         if about.facts.tier != tier:

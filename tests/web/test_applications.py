@@ -121,6 +121,19 @@ def test_messages_are_read_from_a_day_on_with_edits_and_deletions(changing: Hous
     assert client.get("/channels/424242").status_code == 404
 
 
+def test_pages_of_a_damaged_channel_say_so(tmp_path: Path) -> None:
+    with open_house(tmp_path) as own:
+        readers = own.site.options.readers
+        assert readers is not None
+        blobs = readers(CHANNEL).table._tree.blobs
+        leaves = [blob.name for blob in blobs.list(f"ch/{CHANNEL}/leaf/")]
+        blobs.delete(leaves[-1])  # and with it the mark
+        assert "damaged" in text(own, "/channels")
+        assert f"custody channel verify {CHANNEL} --mend" in text(own, f"/channels/{CHANNEL}")
+        assert "damaged here" in text(own, f"/channels/{CHANNEL}/messages")
+        assert own.archive.store.records.item(work.item_id(CHANNEL)).detail["damage"]["said"]
+
+
 def test_messages_are_shown_as_last_seen_and_what_is_gone_there_is_marked_or_by_its_policy_hidden(
     changing: House,
 ) -> None:

@@ -142,7 +142,9 @@ def drop(blobs: Blobs, channel: int, gone: Iterable[Found]) -> None:
         table.delete([row.id for row in rows])
         digests |= {str(row.message["digest"]) for row in rows if "digest" in row.message}
     if digests:
-        digests -= {str(row["digest"]) for _, row in kept(blobs, channel)}
+        unknown = list[int]()
+        digests -= {str(row["digest"]) for _, row in kept(blobs, channel, unknown)}
+        digests = set() if unknown else digests  # who else has them cannot be read: they stay
     for digest in digests:
         with suppress(NoBlob):
             blobs.delete(media.name_of(str(channel), digest))
@@ -160,14 +162,18 @@ def drop_orphans(blobs: Blobs, channel: int, messages: Table) -> int:
     return len(erased)
 
 
-def _rows(table: Table) -> Iterator[Found]:
-    return (row for row in table.between() if row.versions)
+def _rows(table: Table, damaged: list[int] | None = None) -> Iterator[Found]:
+    for row in table.between():
+        if row.versions:
+            yield row
+        elif row.damaged and damaged is not None:
+            damaged.append(row.id)
 
 
-def kept(blobs: Blobs, channel: int) -> Iterator[tuple[int, Row]]:
-    """Every row that has its file."""
+def kept(blobs: Blobs, channel: int, damaged: list[int] | None = None) -> Iterator[tuple[int, Row]]:
+    """Every row that has its file. `damaged` gets the numbers at which rows cannot be read."""
     for table in (files_of(blobs, channel), assets_of(blobs, channel)):
-        for row in _rows(table):
+        for row in _rows(table, damaged):
             if "digest" in row.message:
                 yield row.id, row.message
 
@@ -180,9 +186,9 @@ class File(NamedTuple):
     message: int
 
 
-def where_kept(blobs: Blobs, channel: int) -> dict[int, File]:
+def where_kept(blobs: Blobs, channel: int, damaged: list[int] | None = None) -> dict[int, File]:
     """What was fetched, by its number."""
-    found = kept(blobs, channel)
+    found = kept(blobs, channel, damaged)
     return {one: File(media.name_of(str(channel), row["digest"]), name_of(row), message_of(row)) for one, row in found}
 
 

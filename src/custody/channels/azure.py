@@ -44,6 +44,7 @@ from custody.channels.blobs import (
 from custody.model.errors import BadInput, CustodyError, Unavailable
 
 AT_ONCE = 8  # uploads side by side; the SDK's connection pool holds ten
+PIECE = 4 * 2**20
 READ = "read"
 READ_NOTED_EVERY = timedelta(hours=24)
 PLAIN = Facts()
@@ -127,6 +128,14 @@ class Azure:
         with _refusals(name):
             self._blob(name).delete_blob(**_if_match(if_match), **_lease(lease))
         self._noted.pop(name, None)
+
+    def set_aside(self, name: str, to: str) -> None:
+        data = self.read(name).data
+        ids = [f"{start:012d}" for start in range(0, len(data), PIECE)]
+        for one in ids:
+            self.stage(to, [(one, data[int(one) : int(one) + PIECE])])
+        self.commit(to, ids, Facts({"kind": "damaged"}))
+        self.delete(name)
 
     def set_tier(self, name: str, tier: Tier) -> None:
         with _refusals(name):

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal, Protocol
 
-from custody.model.errors import BadInput, NotFound, Refused
+from custody.model.errors import BadInput, NotFound, Refused, Unavailable
 
 Tier = Literal["Hot", "Cool", "Cold"]  # all can be read at once; Archive cannot, so it is not offered
 
@@ -39,6 +39,18 @@ class BlocksMissing(Refused):
     """The list names a block that is neither staged nor committed; nothing was changed."""
 
     code = "blob.blocks-missing"
+
+
+class Broken(Unavailable):
+    """What is stored under this name is no blob any more: nothing that could be read is lost by writing it anew."""
+
+    code = "blob.damaged"
+
+
+class Shut(Broken):
+    """It may be whole, but is not given, or not understood, here: nobody writes anything in its place."""
+
+    code = "blob.shut"
 
 
 class Leased(Refused):
@@ -108,9 +120,12 @@ class Blobs(Protocol):
         """A range of the content, cut at its end."""
 
     def list(self, prefix: str) -> Iterator[Properties]:
-        """Committed blobs whose names begin so, in the order of their names."""
+        """Committed blobs whose names begin so, in the order of their names; of a broken one its name and size."""
 
     def delete(self, name: str, *, if_match: str = "", lease: str = "") -> None: ...
+
+    def set_aside(self, name: str, to: str) -> None:
+        """Keep whatever is left of a blob under a name that is free, as plain bytes; its own is free after that."""
 
     def set_tier(self, name: str, tier: Tier) -> None:
         """Move between tiers; the ETag stays."""

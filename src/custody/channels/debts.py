@@ -21,12 +21,16 @@ BLANK: Final = "blank"
 UNREADABLE: Final = "unreadable"
 DAMAGED: Final = "damaged"
 DIFFERS: Final = "differs"
+TORN: Final = "torn"
+LOST: Final = "lost"
 SAID: Final[Mapping[str, str]] = {
     VEIL: "fetched without the message content intent",
     BLANK: "shown without the text that is kept of it, and without an edit",
     UNREADABLE: "something in an answer could not be read",
     DAMAGED: "blocks here are not what they were written as",
     DIFFERS: "the channel shows it, and it is lacking here or otherwise here, or was erased",
+    TORN: "a part of the archive could not be read any more; what the channel shows of it is fetched again",
+    LOST: "earlier versions, and what was deleted there, may be lost: `custody channel accept-loss` says that you know",
     "unheard": "changes may have been missed",
     "failed": "the service gave nothing usable for it",
     "old": "kept by rules that believed more than they should have; to be looked at once more",

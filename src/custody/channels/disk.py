@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 
@@ -27,7 +28,7 @@ def locked(path: Path) -> Iterator[None]:
 
 def append(path: Path, offset: int, data: bytes) -> None:
     """Write at `offset`, forgetting whatever a crash may have left behind it."""
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT, 0o644)
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o644)
     try:
         os.ftruncate(handle, offset)
         _write(handle, data, offset)
@@ -51,16 +52,22 @@ def replace(path: Path, data: bytes) -> None:
 
 
 def add(path: Path, data: bytes, *, anew: bool) -> None:
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | (os.O_TRUNC if anew else 0), 0o644)
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | (os.O_TRUNC if anew else 0), 0o644)
     try:
         _write(handle, data, os.fstat(handle).st_size)
     finally:
         os.close(handle)
 
 
-def remove(path: Path) -> None:
-    with suppress(FileNotFoundError):
+def remove(path: Path, folders: bool = False) -> None:
+    """A folder that somebody put in a file's place stays, unless all is to go."""
+    try:
         os.unlink(path)
+    except FileNotFoundError:
+        return
+    except IsADirectoryError:
+        if folders:
+            shutil.rmtree(path)
 
 
 def make_folder(path: Path) -> None:

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from itertools import islice
 from typing import Any
 
-from custody.channels import attachments, media
+from custody.channels import attachments, media, mending
 from custody.channels.attachments import FOREIGN, Row, finder_of, is_over
 from custody.channels.discord import Gone, NoFile, Unreadable, Withheld
 from custody.channels.due import has_come
@@ -47,6 +47,7 @@ class Fetched:
     lost: list[dict[str, str]] = field(default_factory=list)
 
 
+@mending.guarded
 def batch(mirror: Mirror, channel: int) -> tuple[bool, Told]:
     """Fetch some of what is wanted and due; answers whether that was all for now, and what there is to say."""
     fetched, left, then, since = Fetched(), 0, "", ""
@@ -134,7 +135,7 @@ def _tried(mirror: Mirror, channel: int, row: Row) -> Row:
 
 
 def _with_fresh_link(mirror: Mirror, channel: int, row: Row, now: datetime) -> Row:
-    why, over = "its link has expired", is_over(str(row["url"]), now)
+    why, over = "its link has expired", not row.get("url") or is_over(str(row["url"]), now)
     if not over:
         try:
             return _fetched(mirror, channel, row)

@@ -16,14 +16,14 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from custody.channels import disk
 from custody.channels.blobs import (
     BlockList,
-    BlocksMissing,
+    Broken,
     Changed,
     Content,
     Facts,
@@ -37,8 +37,10 @@ from custody.channels.blobs import (
     check_name,
     check_tags,
 )
+from custody.channels.refusing import refusals, typed
 from custody.channels.shelf import Shelf, State
-from custody.model.errors import BadInput, Unavailable
+from custody.channels.shelves import found, last_read, properties, what_is_left, write_content
+from custody.model.errors import BadInput
 
 LOCKS = 64  # shared by all blobs: a lock file per blob could not be removed safely with it
 READ_NOTED_EVERY = timedelta(hours=24).total_seconds()
@@ -54,11 +56,13 @@ class Files:
         self._states: dict[str, State] = {}
         self._noted: dict[str, float] = {}
         self._guard = threading.Lock()
-        disk.make_folder(root / "@locks")
-        (root / "@clock").touch()
+        with refusals(str(root)):
+            disk.make_folder(root / "@locks")
+            (root / "@clock").touch()
 
     # --- Writing ---
 
+    @typed
     def stage(self, name: str, blocks: Iterable[tuple[str, bytes]], *, lease: str = "") -> None:
         staged = list(blocks)
         if not staged:
@@ -71,6 +75,7 @@ class Files:
             disk.make_folder(shelf.path("staged").parent)
             shelf.add_staged(state, ids, data)
 
+    @typed
     def commit(
         self,
         name: str,
@@ -90,7 +95,7 @@ class Files:
                 raise Changed("the blob has changed", where=name)
             self._check_lease(shelf, lease)
             disk.make_folder(shelf.path("state").parent)
-            number, sizes = _write_content(shelf, ids, old)
+            number, sizes = write_content(shelf, ids, old)
             now = self._now()
             kept = old.tier_changed if old and old.facts.tier == facts.tier else now
             etag = f'"0x{secrets.token_hex(8).upper()}"'
@@ -101,20 +106,44 @@ class Files:
             disk.remove(shelf.path("staged"))
             return etag
 
+    @typed
     def delete(self, name: str, *, if_match: str = "", lease: str = "") -> None:
         with self._locked(name) as shelf:
-            state = self._need(shelf)
+            try:
+                state = self._need(shelf)
+            except (Broken, NoBlob):
+                if if_match or not (shelf.contents() or os.path.lexists(shelf.path("state"))):
+                    raise
+                return shelf.clear_all()
             if if_match and state.etag != if_match:
                 raise Changed("the blob has changed", where=name)
             self._check_lease(shelf, lease)
             self._save(shelf, state.turned(gone=True))
             self._clear_away(shelf, state)
+            return None
+
+    @typed
+    def set_aside(self, name: str, to: str) -> None:
+        """By renaming, which a full disk can do as well."""
+        with self._locked(name) as shelf:
+            left = [*shelf.contents()[-1:], *(path for path in (shelf.path("state"),) if os.path.lexists(path))]
+            for path in left:
+                there = self._shelf(to + (".state" if path == shelf.path("state") else ""))
+                disk.make_folder(there.path("state").parent)
+                size = path.lstat().st_size if path.is_file() and not path.is_symlink() else 0
+                os.replace(path, there.content(1))
+                facts, now = Facts({"kind": "damaged"}), self._now()
+                etag = f'"0x{secrets.token_hex(8).upper()}"'
+                self._save(there, State(secrets.token_hex(8), etag, 1, size, ("0",), (size,), facts, now, now))
+            shelf.clear_all()
+            self._states.pop(name, None)
 
     def _clear_away(self, shelf: Shelf, state: State) -> None:
         shelf.clear_away(state)
         self._states.pop(shelf.name, None)
         self._noted.pop(shelf.name, None)
 
+    @typed
     def set_tier(self, name: str, tier: Tier) -> None:
         with self._locked(name) as shelf:
             state = self._need(shelf)
@@ -122,6 +151,7 @@ class Files:
                 facts = replace(state.facts, tier=tier)
                 self._save(shelf, state.turned(facts=facts, tier_changed=self._now()))
 
+    @typed
     def set_tags(self, name: str, tags: Mapping[str, str]) -> None:
         check_tags(name, tags)
         with self._locked(name) as shelf:
@@ -130,15 +160,18 @@ class Files:
 
     # --- Reading ---
 
+    @typed
     def blocks(self, name: str) -> BlockList:
         state = self._need(self._shelf(name))
         return BlockList(state.etag, state.ids, state.sizes)
 
+    @typed
     def head(self, name: str, *, unless: str = "") -> Properties | None:
         shelf = self._shelf(name)
         state = self._need(shelf)
-        return None if unless and state.etag == unless else _properties(shelf, state)
+        return None if unless and state.etag == unless else properties(shelf, state)
 
+    @typed
     def read(self, name: str, start: int = 0, size: int | None = None, *, if_match: str = "") -> Content:
         shelf = self._shelf(name)
         for _ in range(100):
@@ -152,27 +185,28 @@ class Files:
                 data = shelf.read(state.number, start, wanted)
                 self._note_read(shelf)
                 return Content(data, state.etag, state.facts.metadata)
-        raise Unavailable("the content is missing from the disk", code="blob.damaged", where=name)
+        raise Broken("the content is missing from the disk", where=name)
 
     def list(self, prefix: str) -> Iterator[Properties]:
-        for name, kind in sorted(self._found(prefix)):
-            shelf = self._shelf(name)
-            state = self._load(shelf) if kind == "state" else None
-            if kind == "staged":
-                self._forget_staged(name)
-            elif state and state.gone:
-                with self._locked(name):
-                    pass  # taking the lock finishes the deletion
-            elif state:
-                yield _properties(shelf, state)
+        with refusals(prefix):
+            for name, kinds in sorted(found(self.root, prefix).items()):
+                shelf = self._shelf(name)
+                if kinds == {"staged"}:
+                    self._forget_staged(name)
+                elif (about := self._listed(shelf)) is not None:
+                    yield about
 
-    def _found(self, prefix: str) -> Iterator[tuple[str, str]]:
-        for here, _, files in os.walk(self.root / prefix.rpartition("/")[0]):
-            folder = Path(here).relative_to(self.root)
-            for file in files:
-                name, _, kind = (folder / file).as_posix().rpartition("@")
-                if name.startswith(prefix) and kind in {"state", "staged"}:
-                    yield name, kind
+    def _listed(self, shelf: Shelf) -> Properties | None:
+        try:
+            state = self._load(shelf)
+        except Broken:
+            return what_is_left(shelf)
+        if state is None:
+            return what_is_left(shelf) if shelf.contents() else None
+        if state.gone:
+            with self._locked(shelf.name):
+                return None  # taking the lock finishes the deletion
+        return properties(shelf, state)
 
     def _forget_staged(self, name: str) -> None:
         """Blocks that were never committed die after a week, as they do on Azure."""
@@ -183,16 +217,18 @@ class Files:
 
     def _note_read(self, shelf: Shelf) -> None:
         now = self._now()
-        noted = self._noted.get(shelf.name) or _last_read(shelf)
+        noted = self._noted.get(shelf.name) or last_read(shelf)
         if noted is None or now - noted >= READ_NOTED_EVERY:
-            path = shelf.path("read")
-            path.touch()
-            os.utime(path, (now, now))
+            with suppress(OSError):  # the read has succeeded; that it could not be noted is no reason to fail it
+                path = shelf.path("read")
+                path.touch()
+                os.utime(path, (now, now))
             noted = now
         self._noted[shelf.name] = noted
 
     # --- Leases ---
 
+    @typed
     def acquire(self, name: str, seconds: int) -> str:
         check_lease_seconds(seconds)
         with self._locked(name) as shelf:
@@ -201,6 +237,7 @@ class Files:
                 raise Leased("the blob is leased", where=name)
             return self._write_lease(shelf, secrets.token_hex(16), seconds)
 
+    @typed
     def renew(self, name: str, lease: str) -> None:
         with self._locked(name) as shelf:
             state, found = self._need(shelf), _lease(shelf)
@@ -210,6 +247,7 @@ class Files:
                 raise Leased("this lease ran out and the blob was written since", where=name)
             self._write_lease(shelf, lease, found["seconds"])
 
+    @typed
     def release(self, name: str, lease: str) -> None:
         with self._locked(name) as shelf:
             self._need(shelf)
@@ -239,9 +277,10 @@ class Files:
     def _locked(self, name: str) -> Iterator[Shelf]:
         shelf = self._shelf(name)
         with disk.locked(self.root / "@locks" / f"{zlib.crc32(name.encode()) % LOCKS:02d}"):
-            state = self._load(shelf)
-            if state and state.gone:  # a deletion that a crash cut short
-                self._clear_away(shelf, state)
+            with suppress(Broken):  # whoever needs the state is told
+                state = self._load(shelf)
+                if state and state.gone:  # a deletion that a crash cut short
+                    self._clear_away(shelf, state)
             yield shelf
 
     def _load(self, shelf: Shelf) -> State | None:
@@ -279,48 +318,6 @@ class Files:
         path = self.root / "@clock"
         os.utime(path)
         return path.stat().st_mtime
-
-
-def _write_content(shelf: Shelf, ids: tuple[str, ...], old: State | None) -> tuple[int, tuple[int, ...]]:
-    staged = shelf.staged(old)
-    had: tuple[str, ...] = old.ids if old else ()
-    added = ids[len(had) :]
-    if ids[: len(had)] == had and staged.keys() >= set(added) and staged.keys().isdisjoint(had):
-        number, offset, sizes = (old.number, old.size, old.sizes) if old else (1, 0, ())
-        data = [staged[one] for one in added]
-    else:
-        number, offset, sizes = (old.number + 1 if old else 1), 0, ()
-        data = _gather(shelf, ids, (shelf.blocks(old) if old else {}) | staged)
-        # Left by a crash after an earlier rewrite; as it goes now, there is never more than one.
-        disk.remove(shelf.content(number - 2))
-    disk.append(shelf.content(number), offset, b"".join(data))
-    return number, sizes + tuple(map(len, data))
-
-
-def _gather(shelf: Shelf, ids: tuple[str, ...], found: Mapping[str, bytes]) -> list[bytes]:
-    missing = [one for one in ids if one not in found]
-    if missing:
-        raise BlocksMissing(f"{len(missing)} blocks were not staged", where=shelf.name, block=missing[0])
-    return [found[one] for one in ids]
-
-
-def _properties(shelf: Shelf, state: State) -> Properties:
-    read = _last_read(shelf)
-    return Properties(
-        name=shelf.name,
-        etag=state.etag,
-        size=state.size,
-        facts=state.facts,
-        modified=datetime.fromtimestamp(state.modified, UTC),
-        tier_changed=datetime.fromtimestamp(state.tier_changed, UTC),
-        accessed=datetime.fromtimestamp(read, UTC) if read else None,
-    )
-
-
-def _last_read(shelf: Shelf) -> float | None:
-    with suppress(FileNotFoundError):
-        return shelf.path("read").stat().st_mtime
-    return None
 
 
 def _lease(shelf: Shelf) -> dict[str, Any]:

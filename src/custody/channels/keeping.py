@@ -204,7 +204,7 @@ class Kept:
         rows = [row for one in ids if (row := self._table.search(one)) and row.versions]
         self._table.delete([row.id for row in rows], self._mirror.stamp())
         attachments.drop(self._mirror.blobs, self._channel, rows)
-        self._seen.delete(ids)
+        self._seen.delete(ids, self._mirror.stamp())  # told twice: no lost leaf brings an erased message back
 
 
 def _is_news(doubt: Doubt, mark: Mark) -> bool:

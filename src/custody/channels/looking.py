@@ -9,7 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from custody.channels import due, fetching, notes, owing, paying, places, refusals, rounds, states, threads, trust
+from custody.channels import (
+    due,
+    fetching,
+    mending,
+    notes,
+    owing,
+    paying,
+    places,
+    refusals,
+    rounds,
+    states,
+    threads,
+    trust,
+)
 from custody.channels.crawl import Coverage
 from custody.channels.discord import BadToken, Gone, RateLimited, Unreadable
 from custody.channels.mirror import (
@@ -65,6 +78,8 @@ def _by_itself(mirror: Mirror, item: Item, anew: bool) -> list[Request]:
     except RateLimited:  # its sync waits for the limit, and is seen waiting
         return [Request("sync", number_of(item), why="it could not be asked yet")]
     except CustodyError as trouble:
+        if mending.is_damage(trouble):  # its sync mends what it can
+            return [Request("sync", number_of(item), why="it is damaged here")]
         refusals.stumbled(mirror, number_of(item), trouble)
         return []
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 
 from custody.channels.blobs import Blobs, Changed, Facts, NoBlob
+from custody.channels.refusing import refusals
 from custody.model.errors import Unsafe
 
 BLOCK = 4 * 2**20
@@ -31,7 +32,10 @@ def name_of(folder: str, digest: str) -> str:
 def keep(blobs: Blobs, pieces: Iterable[bytes], most: int, folder: str) -> Kept:
     """Store a file of at most so many bytes; one that is already there is not stored again."""
     digest, size = sha256(), 0
-    with tempfile.TemporaryFile() as spool:  # the name is known only when all of it has come
+    with (
+        refusals("the folder of temporary files"),
+        tempfile.TemporaryFile() as spool,
+    ):  # the name is known only when all of it has come
         for piece in pieces:
             size += len(piece)
             if size > most:

@@ -11,7 +11,7 @@ from datetime import timedelta
 from typing import Final
 
 from custody.channels import owing
-from custody.channels.debts import BLANK, DAMAGED, DIFFERS, UNREADABLE, VEIL, Debt, Debts
+from custody.channels.debts import BLANK, DAMAGED, DIFFERS, LOST, TORN, UNREADABLE, VEIL, Debt, Debts
 from custody.channels.keeping import Kept, Live
 from custody.channels.mirror import Mirror, noted
 from custody.channels.table import Table
@@ -27,7 +27,10 @@ def step(mirror: Mirror, channel: int, live: Live, kept: Kept, cursor: int) -> i
     if debt is None:
         _over(mirror, channel)
         return None
-    page = live.page(after=max(debt.next, cursor) - 1)
+    if debt.why == TORN and debt.next > kept.coverage.upto:  # nothing there was ever shown: it is the crawl's to fetch
+        _write(mirror, channel, debt, debt.high)
+        return debt.high + 1
+    page = live.page(after=max(debt.next - 1, cursor - 1, 0))
     if page.bad or not page.ids:  # it pays nothing; what is behind it may still be had
         return debt.high + 1
     kept.keep(page, ())
@@ -73,7 +76,7 @@ def _payable(mirror: Mirror, channel: int) -> list[Debt]:
     """What is owed and can be had now: content only with the intent."""
     found = sorted(Debts.read(mirror.seen(channel).mark).open(), key=lambda debt: debt.next)
     veiled = any(debt.why == VEIL for debt in found) and not owing.sees_content(mirror)
-    return [debt for debt in found if not (veiled and debt.why == VEIL)]
+    return [debt for debt in found if debt.why != LOST and not (veiled and debt.why == VEIL)]
 
 
 def _write(mirror: Mirror, channel: int, debt: Debt, upto: int) -> None:
@@ -86,7 +89,8 @@ def _write(mirror: Mirror, channel: int, debt: Debt, upto: int) -> None:
 
 def _over(mirror: Mirror, channel: int) -> None:
     """Note when what is still owed is tried again, and that nothing is owed for want of the intent."""
-    item, debts = mirror.item(channel), Debts.read(mirror.seen(channel).mark).open()
+    item = mirror.item(channel)
+    debts = [debt for debt in Debts.read(mirror.seen(channel).mark).open() if debt.why != LOST]
     detail = item.detail if item else {}
     facts: dict[str, object] = {}
     if detail.get(owing.NO_INTENT) and all(debt.why != VEIL for debt in debts):

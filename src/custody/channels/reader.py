@@ -16,7 +16,7 @@ from custody.channels.blobs import Blobs
 from custody.channels.deletions import Policies, hidden_since
 from custody.channels.mirror import item_id
 from custody.channels.snowflake import HIGHEST
-from custody.channels.table import Found, Settings, Table
+from custody.channels.table import Found, Settings, Table, Torn
 from custody.model.errors import NotFound
 from custody.model.item import Item
 from custody.stores import Store
@@ -35,11 +35,12 @@ class Shown:
     gone: str = ""  # deleted there, by two witnesses, since then; kept here
     row: Mapping[str, Any] | None = None
     hidden: bool = False  # it is here, but is to be erased
+    upto: int = 0  # of a part that is lost with the names of what was in it: its last id; `id` is its first
 
     @property
     def newest(self) -> dict[str, Any]:
         """Its newest version, exactly as it came."""
-        return Found(self.id, self.versions, damaged=self.damaged).message
+        return Found(self.id, self.versions, damaged=self.damaged, upto=self.upto).message
 
     @property
     def message(self) -> dict[str, Any]:
@@ -59,7 +60,7 @@ def shown(found: Found, row: Mapping[str, Any] | None = None, hidden_after: int 
     gone = trust.stamp(since) if since is not None else ""
     if since is not None and since > hidden_after:
         return Shown(found.id, (), deleted_at=gone, hidden=True)
-    return Shown(found.id, found.versions, found.deleted_at, found.damaged, gone, row)
+    return Shown(found.id, found.versions, found.deleted_at, found.damaged, gone, row, upto=found.upto)
 
 
 def plainly(found: Iterable[Found]) -> Iterator[Shown]:
@@ -74,21 +75,35 @@ class Reader:
     table: Table
     overlay: Table
     hidden_after: int = NEVER  # what was gone later than this is not shown
+    unseen: list[trust.Span] = field(default_factory=list, compare=False)  # met: what was last seen there is damaged
 
     @property
     def mark(self) -> str:
         return self.table.mark
 
     def between(self, first: int = 0, end: int = HIGHEST + 1) -> Iterator[Shown]:
-        for found, row in seen.zipped(self.table, self.overlay, first, end):
-            yield shown(found, row, self.hidden_after)
+        for found, row in seen.zipped(self.table, self.overlay, first, end, self.unseen):
+            yield self._shown(found, row, any(low <= found.id <= high for low, high in self.unseen))
+
+    def _shown(self, found: Found, row: Mapping[str, Any] | None, unknown: bool) -> Shown:
+        """Where nobody can say whether a message is to be hidden, it is."""
+        if unknown and found.versions and self.hidden_after != NEVER:
+            return Shown(found.id, (), damaged="what was last seen of it")
+        return shown(found, row, self.hidden_after)
 
     def search(self, message: int) -> Shown | None:
-        found = self.table.search(message)
+        try:
+            found = self.table.search(message)
+        except Torn as torn:
+            return Shown(message, (), damaged=torn.where)
         if found is None:
             return None
-        row = self.overlay.search(message)
-        return shown(found, row.message if row and row.versions else None, self.hidden_after)
+        try:
+            row = self.overlay.search(message)
+        except Torn:
+            self.unseen.append((message, message))
+            return self._shown(found, None, unknown=True)
+        return self._shown(found, row.message if row and row.versions else None, bool(row and row.damaged))
 
 
 def reader_of(
@@ -119,11 +134,15 @@ class Leaving:
 
     without_deleted: bool = False
     damaged: list[int] = field(default_factory=list)
+    lost: list[trust.Span] = field(default_factory=list)  # parts of which nobody knows what was in them
+    files: list[int] = field(default_factory=list)  # that are damaged, or missing, and so not in it
     out: set[int] = field(default_factory=set)  # kept, and not to be seen: their files are not, either
 
     def through(self, messages: Iterable[Shown]) -> Iterator[Shown]:
         for one in messages:
-            if one.damaged:
+            if one.upto:
+                self.lost.append((one.id, one.upto))
+            elif one.damaged:
                 self.damaged.append(one.id)
             if one.hidden or (self.without_deleted and one.gone):
                 self.out.add(one.id)

@@ -6,12 +6,13 @@ from contextlib import suppress
 from datetime import timedelta
 from itertools import islice
 
-from custody.channels import attachments
+from custody.channels import attachments, mending
 from custody.channels.blobs import NoBlob
 from custody.channels.mirror import HELD, Mirror, Request, Told, item_id, noted, threads_under
 from custody.model.event import NewEvent
 
 PER_PAGE_OF_REMOVAL = 100
+TORN = frozenset({"index.missing", "child.missing", "mark.damaged", "shut"})  # found by the daily look
 ORPHANED = timedelta(days=1)  # before a blob that nothing names is taken for one that nobody wants
 
 
@@ -51,12 +52,16 @@ def removed(mirror: Mirror, channel: int, why: str = "") -> Told:
 # --- Clearing away ---
 
 
+@mending.guarded
 def sweep(mirror: Mirror, channel: int) -> Told:
     """Blobs that a crash in the middle of a split left behind, and files that one in the middle of an erasure did.
 
     Fresh blobs may be a writer's that is at work now.
     """
     before = mirror.now() - ORPHANED
+    for table in mirror.tables(channel):
+        if lost := next((one for one in table.survey(content=False).findings if one.code in TORN), None):
+            mending.noticed(mirror.store, channel, f"{lost.where}: {lost.detail}")
     attachments.drop_orphans(mirror.blobs, channel, mirror.table(channel))
     swept = [name for table in mirror.tables(channel) for name in table.sweep(before)]
     event = NewEvent(item_id(channel), "swept", detail={"blobs": len(swept)})

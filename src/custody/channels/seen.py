@@ -175,7 +175,7 @@ def refresh(table: Table, overlay: Table, messages: Iterable[Raw], asked_at: str
     if not shown:
         return 0
     first, end = min(shown), max(shown) + 1
-    rows = {one.id: one.message for one in overlay.between(first, end) if not one.damaged}
+    rows = {one.id: one.message for one in overlay.between(first, end) if one.versions}
     kept = (one for one in table.between(first, end) if one.id in shown and one.versions)
     found = [row for one in kept if (row := _noted(one, rows.get(one.id), shown[one.id], asked_at, latest))]
     if found:
@@ -207,14 +207,33 @@ def on_top(raw: Raw, row: Raw | None) -> dict[str, Any]:
     return {name: value for name, value in (dict(raw) | changed).items() if name not in gone}
 
 
-def zipped(table: Table, overlay: Table, first: int = 0, end: int = HIGHEST + 1) -> Iterator[tuple[Found, Row | None]]:
-    """Every message with its row, oldest first: two ordered streams and no lookups. Rows without a message are none."""
-    rows = (one for one in overlay.between(first, end) if not one.damaged)
+def zipped(
+    table: Table, overlay: Table, first: int = 0, end: int = HIGHEST + 1, unknown: list[trust.Span] | None = None
+) -> Iterator[tuple[Found, Row | None]]:
+    """Every message with its row, oldest first: two ordered streams and no lookups. Rows without a message are none.
+
+    `unknown` gets the parts of which rows cannot be read, before the first message of each comes.
+    """
+    rows = _rows(overlay, first, end, unknown if unknown is not None else [])
     row = next(rows, None)
     for found in table.between(first, end):
         while row is not None and row.id < found.id:
             row = next(rows, None)
         yield found, row.message if row is not None and row.id == found.id else None
+
+
+def _rows(overlay: Table, first: int, end: int, unknown: list[trust.Span]) -> Iterator[Found]:
+    begun = -1
+    for one in overlay.between(first, end):
+        if begun >= 0:  # a block that is damaged ends where the next one begins
+            unknown.append((begun, one.id - 1))
+        begun = one.id if one.damaged and not one.upto else -1
+        if one.upto:
+            unknown.append((one.id, one.upto))
+        elif one.versions:
+            yield one
+    if begun >= 0:
+        unknown.append((begun, end - 1))
 
 
 Zip = Callable[[int, int], Iterator[tuple[Found, Row | None]]]

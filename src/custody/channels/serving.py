@@ -119,13 +119,25 @@ def open_mirror(store: Store, config: ChannelConfig, home: Path, slots: Slots | 
         token = tokens.read(file)
     except BadInput:
         token = ""
-    own = frozenset({urlsplit(config.api).netloc}) if config.api != API else frozenset()  # it keeps its files itself
-    hosts = MEDIA_HOSTS | own | frozenset(config.media_hosts)
     discord = Discord(
-        token, slots=slots or StoreSlots(store), api=config.api, media_hosts=hosts,
+        token, slots=slots or StoreSlots(store), api=config.api, media_hosts=_hosts(config),
         fresh_token=lambda: tokens.read(file),
     )  # fmt: skip
-    blobs = open_blobs(config, home)
+    return _mirror(store, config, discord, open_blobs(config, home))
+
+
+def offline_mirror(store: Store, config: ChannelConfig, blobs: Blobs) -> Mirror:
+    """For what is done without asking anybody: no token is needed."""
+    discord = Discord("", slots=StoreSlots(store), api=config.api, media_hosts=_hosts(config))
+    return _mirror(store, config, discord, blobs)
+
+
+def _hosts(config: ChannelConfig) -> frozenset[str]:
+    own = frozenset({urlsplit(config.api).netloc}) if config.api != API else frozenset()  # it keeps its files itself
+    return MEDIA_HOSTS | own | frozenset(config.media_hosts)
+
+
+def _mirror(store: Store, config: ChannelConfig, discord: Discord, blobs: Blobs) -> Mirror:
     return Mirror(
         store, discord, blobs, settings_of(config), config.largest_file, private_threads=config.private_threads,
         look_back=config.look_back, round_days=config.round_days, look_hours=config.look_hours,

@@ -15,7 +15,9 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import secrets
+import stat
 import struct
 import zlib
 from collections.abc import Sequence
@@ -25,10 +27,12 @@ from pathlib import Path
 from typing import Any, Self
 
 from custody.channels import disk
-from custody.channels.blobs import BlocksMissing, Facts
+from custody.channels.blobs import BlocksMissing, Broken, Facts, Shut
+from custody.channels.refusing import refusals
 from custody.model.errors import BadInput
 
 _RECORD = struct.Struct("<IIB")  # check sum, size of the block, length of its id; then the id, then the block
+_SUM = b',"sum":'  # last in a state file, of all that is before it
 _TURN = slice(9, 25)  # where a state file's own random name stands: {"turn":"0123456789abcdef"
 
 
@@ -52,13 +56,25 @@ class State:
 
     def written(self) -> bytes:
         plain = {name: getattr(self, name) for name in self.__slots__} | {"facts": asdict(self.facts)}
-        return json.dumps(plain, separators=(",", ":")).encode()
+        body = json.dumps(plain, separators=(",", ":")).encode().removesuffix(b"}")
+        return b"%b%b%d}" % (body, _SUM, zlib.crc32(body))
 
     @classmethod
-    def parsed(cls, data: bytes) -> State:
-        found = json.loads(data)
-        lists = {"ids": tuple(found["ids"]), "sizes": tuple(found["sizes"]), "facts": Facts(**found["facts"])}
-        return cls(**(found | lists))
+    def parsed(cls, data: bytes, where: str = "") -> State:
+        """Raises Broken for what nobody wrote so, and Shut for what a later version may have written."""
+        try:
+            found = json.loads(data)
+            body, _, check = data.rpartition(_SUM) if found.pop("sum", None) is not None else (b"", b"", b"")
+            ids, sizes, facts = tuple(found["ids"]), tuple(found["sizes"]), Facts(**found["facts"])
+            sound = not body or b"%d}" % zlib.crc32(body) == check  # earlier versions wrote no sum
+            sound &= sum(sizes) == found["size"] and len(ids) == len(sizes)
+            if sound and found.keys() <= set(cls.__slots__):
+                return cls(**(found | {"ids": ids, "sizes": sizes, "facts": facts}))
+        except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
+            raise Broken("its state cannot be read", where=where) from error
+        if found.keys() - set(cls.__slots__):
+            raise Shut("a later version has written its state", where=where, hint="read it with that version")
+        raise Broken("its state is not what was written", where=where)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,16 +94,17 @@ class Shelf:
 
     def load(self, known: State | None) -> State | None:
         """The state, parsed only if it is not the one already known."""
-        try:
-            handle = os.open(self.path("state"), os.O_RDONLY)
-        except FileNotFoundError:
-            return None
-        try:
-            if known and os.pread(handle, _TURN.stop, 0)[_TURN].decode() == known.turn:
-                return known
-            return State.parsed(os.pread(handle, os.fstat(handle).st_size, 0))
-        finally:
-            os.close(handle)
+        with refusals(self.name):
+            try:
+                handle = os.open(self.path("state"), os.O_RDONLY | os.O_NOFOLLOW)
+            except FileNotFoundError:
+                return None
+            try:
+                if known and os.pread(handle, _TURN.stop, 0)[_TURN] == known.turn.encode():
+                    return known
+                return State.parsed(os.pread(handle, os.fstat(handle).st_size, 0), self.name)
+            finally:
+                os.close(handle)
 
     def save(self, state: State) -> None:
         disk.replace(self.path("state"), state.written())
@@ -95,24 +112,46 @@ class Shelf:
     # --- Content ---
 
     def read(self, number: int, start: int, size: int) -> bytes:
-        handle = os.open(self.content(number), os.O_RDONLY)
+        handle = os.open(self.content(number), os.O_RDONLY | os.O_NOFOLLOW)
         try:
             return os.pread(handle, size, start)
         finally:
             os.close(handle)
 
     def blocks(self, state: State) -> dict[str, bytes]:
-        """Every committed block by its id."""
-        content, start, found = self.read(state.number, 0, state.size), 0, {}
+        """Every committed block by its id; nothing of those whose bytes are no longer there."""
+        content, start, found = self.read(state.number, 0, state.size) if self.holds(state) else b"", 0, {}
         for one, size in zip(state.ids, state.sizes, strict=True):
             found[one] = content[start : start + size]
             start += size
         return found
 
+    def holds(self, state: State) -> bool:
+        """Is there a file with content? It may still be too short, or another one."""
+        with suppress(FileNotFoundError):
+            return stat.S_ISREG(os.lstat(self.content(state.number)).st_mode)
+        return False
+
+    def is_whole(self, state: State) -> bool:
+        return self.holds(state) and os.lstat(self.content(state.number)).st_size >= state.size
+
+    def contents(self) -> list[Path]:
+        """Whatever stands where content of this blob would, the newest last."""
+        first, last = self.content(0).name.split("@0")
+        named = re.compile(re.escape(first) + "@([0-9]+)" + re.escape(last))
+        folder = self.content(0).parent
+        found = [(int(n[1]), folder / n[0]) for one in _names_in(folder) if (n := named.fullmatch(one))]
+        return [path for _, path in sorted(found)]
+
+    def clear_all(self) -> None:
+        """Remove everything of a blob whose state says nothing."""
+        for path in (*self.contents(), *(self.path(kind) for kind in ("staged", "lease", "read", "state"))):
+            disk.remove(path, folders=True)
+
     def clear_away(self, state: State) -> None:
         """Remove the files of a blob whose state says that it is gone; that state goes last."""
         for number in range(state.number - 1, state.number + 2):
-            disk.remove(self.content(number))
+            disk.remove(self.content(number), folders=True)
         for kind in ("staged", "lease", "read", "state"):
             disk.remove(self.path(kind))
 
@@ -154,6 +193,12 @@ class Shelf:
                 raise BlocksMissing("staged blocks are damaged", where=self.name, hint="stage them again")
             found[data[place - size - width : place - size].decode()] = block
         return found
+
+
+def _names_in(folder: Path) -> list[str]:
+    with suppress(FileNotFoundError):
+        return os.listdir(folder)
+    return []
 
 
 def _base(state: State | None) -> bytes:

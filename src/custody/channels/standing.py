@@ -8,17 +8,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from custody.channels import attachments, fetching, seen
+from custody.channels import attachments, fetching, mending, seen
 from custody.channels.blobs import Blobs
 from custody.channels.crawl import Coverage
-from custody.channels.debts import BLANK, DAMAGED, Debts
+from custody.channels.debts import BLANK, DAMAGED, LOST, TORN, Debt, Debts
 from custody.channels.mirror import CHANNEL, kept, number_of
 from custody.channels.states import SET_ASIDE, Facts, State, state_of
 from custody.channels.table import Settings, Table
+from custody.model.errors import CustodyError
 from custody.model.item import Item
 from custody.model.job import Filter, Job
 from custody.stores import Store
 
+HURT = (DAMAGED, TORN, LOST)
 AGAIN = 75  # what a shell calls a temporary failure
 
 
@@ -34,15 +36,17 @@ class Standing:
 def standing_of(store: Store, blobs: Blobs, item: Item, jobs: Iterable[Job] = ()) -> Standing:
     """One channel, from its item, its marks and what is asked of it."""
     asked, detail = list(jobs), item.detail
-    debts = Debts.read(seen.of(blobs, number_of(item)).mark).open()
+    coverage, debts, unread = marks_of(blobs, number_of(item))
     facts = Facts(
         item.detail,
-        Coverage.read(Table(blobs, number_of(item), Settings()).mark),
+        coverage,
         store.now(),
         failed=[job.id for job in asked if job.ended == "failed"],
         busy=any(job.ended is None for job in asked),
-        owed=sum(debt.why != DAMAGED for debt in debts),
-        damaged=sum(debt.why == DAMAGED for debt in debts),
+        owed=sum(debt.why not in HURT for debt in debts),
+        damaged=sum(debt.why in (DAMAGED, TORN) for debt in debts),
+        lost_parts=sum(debt.why == LOST for debt in debts),
+        unread=unread,
         wanted=int(detail.get(fetching.LEFT) or 0),
         lost=int(detail.get(fetching.LOST) or 0),
         foreign=int(detail.get(attachments.FOREIGN) or 0),
@@ -50,6 +54,27 @@ def standing_of(store: Store, blobs: Blobs, item: Item, jobs: Iterable[Job] = ()
         blank=sum(debt.why == BLANK for debt in debts),
     )
     return Standing(item, state_of(facts))
+
+
+def marks_of(blobs: Blobs, channel: int) -> tuple[Coverage, tuple[Debt, ...], str]:
+    """How far a channel was shown, what is owed, and, where that cannot be read, why: that is nobody else's trouble."""
+    coverage, debts, unread = Coverage(), tuple[Debt, ...](), ""
+    try:
+        coverage = Coverage.read(Table(blobs, channel, Settings()).mark)
+    except CustodyError as error:
+        unread = _told(error)
+    try:
+        debts = Debts.read(seen.of(blobs, channel).mark).open()
+    except CustodyError as error:
+        unread = unread or _told(error)
+    return coverage, debts, unread
+
+
+def _told(error: CustodyError) -> str:
+    """What is damaged; a store that does not answer is not, and is nobody's to excuse."""
+    if not mending.is_damage(error):
+        raise error
+    return f"{error.where}: {error.message}" if error.where else error.message
 
 
 def jobs_of(store: Store) -> Mapping[str, list[Job]]:

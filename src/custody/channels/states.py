@@ -61,6 +61,8 @@ class Facts:
     busy: bool = False  # something is queued or under way
     owed: int = 0  # parts of it that have to be looked at again
     damaged: int = 0
+    lost_parts: int = 0  # that were damaged: of which only what the channel shows could be fetched again
+    unread: str = ""  # what cannot be read of it just now
     wanted: int = 0  # files that could not be had yet
     lost: int = 0  # those that were lost since somebody last looked
     foreign: int = 0  # and those that are at places where nobody asks
@@ -98,7 +100,7 @@ def state_of(facts: Facts) -> State:
         "token": _troubled(trouble, "token", "the bot's token is refused", "put the right one into the token file"),
         "no-intent": _no_intent(facts),
         "brake": _brake(facts),
-        "damaged": _if(facts.damaged, _damaged(facts)),
+        "damaged": _damaged(facts),
         "not-added": _not_added(facts, trouble),
         "failing": _failing(facts, trouble),
         "hidden": _troubled(trouble, "hidden", "it shows no messages at all", "may the bot read its history?"),
@@ -132,7 +134,21 @@ def _gaps(coverage: Coverage) -> str:
 
 
 def _damaged(facts: Facts) -> str:
-    return f"{_parts(facts.damaged)} damaged here{_tried(facts)}; `custody channel verify --mend` tries now"
+    noted = facts.detail.get("damage") or {}
+    mends = "`custody channel verify --mend` tries now"
+    if facts.unread:
+        return f"it cannot be read here ({facts.unread}); {mends}"
+    if noted:
+        return f"damaged here since {noted.get('since')} ({noted.get('said')}){_tried(facts)}; {mends}"
+    if facts.damaged:
+        return f"{_parts(facts.damaged)} damaged here{_tried(facts)}; {mends}"
+    if not facts.lost_parts:
+        return ""
+    return (
+        f"{facts.lost_parts} part{'s' if facts.lost_parts > 1 else ''} of it could not be read any more; what the "
+        "channel still shows was fetched again, earlier versions and what was deleted there may be lost: "
+        "`custody channel gaps` says which, `custody channel accept-loss` that you know"
+    )
 
 
 def _owed(facts: Facts) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from custody.channels import closely, notes, paying, places, rounds, threads, walk
+from custody.channels import closely, mending, notes, paying, places, rounds, threads, walk
 from custody.channels.crawl import Coverage
 from custody.channels.discord import RateLimited, WrongKind
 from custody.channels.keeping import Kept, Live
@@ -97,9 +97,12 @@ def add(mirror: Mirror, channel: int, newest_first: bool = False) -> Told:
 # --- Syncing ---
 
 
+@mending.guarded
 def page(mirror: Mirror, channel: int, table: Table, progress: Progress) -> Progress:
     """One step of a sync: a page forward, into a gap, back over the newest, or of the round through all of it."""
     item = still_mirrored(mirror, channel)
+    if not progress.pages and mending.is_due(item, mirror.store.now()):
+        mending.mend(mirror, channel)
     if places.has_no_messages(item):
         return replace(progress, done=True)
     live, kept = Live(mirror, channel), Kept(mirror, channel, table)
@@ -109,8 +112,8 @@ def page(mirror: Mirror, channel: int, table: Table, progress: Progress) -> Prog
     except walk.Silent as silence:
         closely.settle_at_once(mirror, item, live, kept, walk.Found())  # what an operator has spoken for
         raise Hidden("it shows no messages at all", where=item.id, hint="may the bot read its history?") from silence
-    except (WrongKind, BadInput):
-        if not places.may_be_without(item):
+    except (WrongKind, BadInput) as refusal:
+        if not places.may_be_without(item) or mending.is_damage(refusal):
             raise
         places.refused(mirror, item)
         return replace(progress, done=True)
@@ -202,18 +205,6 @@ def _owed(mirror: Mirror, item: Item, live: Live, kept: Kept, progress: Progress
     return replace(progress, done=True) if there is None else replace(progress, cursor=there)
 
 
-def pay(mirror: Mirror, channel: int) -> None:
-    """Pay what is owed, all of it that can be had now."""
-    item = still_mirrored(mirror, channel)
-    cursor: int | None = 0
-    while cursor is not None:
-        live, kept = Live(mirror, channel), Kept(mirror, channel)
-        try:
-            cursor = paying.step(mirror, channel, live, kept, cursor)
-        finally:
-            _note(mirror, item, kept)
-
-
 PHASES = (_forward, _gaps, _back, _again, _owed, _settle)
 
 
@@ -230,6 +221,7 @@ def _note(mirror: Mirror, item: Item, kept: Kept) -> None:
         mirror.store.records.put((), events, "channels")
 
 
+@mending.guarded
 def ended(mirror: Mirror, channel: int, table: Table, progress: Progress) -> Told:
     """The present was reached, and looked at again: what is told of it, and its threads."""
     item, about = still_mirrored(mirror, channel), mirror.discord.channel(channel)
@@ -279,6 +271,7 @@ def still_mirrored(mirror: Mirror, channel: int) -> Item:
 # --- One message ---
 
 
+@mending.guarded
 def review(mirror: Mirror, channel: int, message: int) -> Told:
     """Look at one message again: shown, it is brought up to date; denied, that is one mark against it."""
     item = still_mirrored(mirror, channel)

@@ -12,9 +12,9 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from custody.channels import seen
-from custody.channels.blobs import Blobs, NoBlob
+from custody.channels.blobs import Blobs, Broken, NoBlob
 from custody.channels.mirror import HELD, Mirror, Told, assets_of, files_of, item_id
-from custody.channels.table import Table
+from custody.channels.table import Table, Torn
 from custody.channels.tiers import Rules, Verdict, judge
 from custody.model.event import NewEvent
 
@@ -31,7 +31,15 @@ def verdicts(blobs: Blobs, channel: int, now: datetime, rules: Rules = RULES) ->
         # What was last seen is written to again and again, wherever in the channel: it would leave Cold too soon.
         here = replace(rules, cold_after=NEVER) if folder == seen.FOLDER else rules
         for blob in blobs.list(f"{folder}/{channel}/"):
-            yield judge(blob, now, here, table is not None and table.must_stay_hot(blob.name))
+            if blob.facts.metadata.get("kind") != "broken":
+                yield judge(blob, now, here, table is not None and _must_stay_hot(table, blob.name))
+
+
+def _must_stay_hot(table: Table, name: str) -> bool:
+    try:
+        return table.must_stay_hot(name)
+    except Torn:  # which leaf is the last cannot be read: none is moved away
+        return True
 
 
 def move(blobs: Blobs, found: Iterator[Verdict]) -> Counter[str]:
@@ -39,7 +47,7 @@ def move(blobs: Blobs, found: Iterator[Verdict]) -> Counter[str]:
     moved = Counter[str]()
     for verdict in found:
         if verdict.moves:
-            with suppress(NoBlob):  # split or removed meanwhile
+            with suppress(NoBlob, Broken):  # split or removed meanwhile
                 blobs.set_tier(verdict.blob.name, verdict.tier)
                 moved[verdict.tier] += 1
     return moved

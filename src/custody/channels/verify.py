@@ -13,14 +13,15 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from hashlib import sha256
 
-from custody.channels import media, owing, seen
-from custody.channels.blobs import Blobs, NoBlob
+from custody.channels import media, seen
+from custody.channels.blobs import Blobs, Broken, NoBlob, Shut
 from custody.channels.crawl import Coverage
-from custody.channels.debts import DIFFERS, Debts
-from custody.channels.discord import Discord, Gone, Unreadable
-from custody.channels.mirror import Mirror, assets_of, files_of
+from custody.channels.debts import DIFFERS, LOST, TORN, Debts
+from custody.channels.discord import Discord
+from custody.channels.mirror import assets_of, files_of
+from custody.channels.standing import marks_of
 from custody.channels.table import Finding, Table
-from custody.channels.trust import Ask, Raw, judge, legible, unshown
+from custody.channels.trust import Ask, Raw, judge, unshown
 from custody.channels.versions import newer
 from custody.channels.wanting import state_of
 
@@ -28,16 +29,22 @@ LIVE = frozenset(
     {"live.edited", "live.deleted", "live.erased", "live.bad"}
 )  # the channel moved on: a sync or a review brings it in
 OWED = frozenset({"live.missing", "live.other", "live.edited", "live.erased"})  # the next sync fetches these
-UNREADABLE = frozenset({"index.missing", "child.missing", "index.order"})  # mend it first, then look again
+DAMAGE = frozenset(
+    {"index.missing", "child.missing", "index.order", "leaf.order", "leaf.outside", "mark.damaged", "shut"}
+)  # of a table
+FILES = frozenset({"file.missing", "file.damaged", "file.shut"})
 HARMLESS = LIVE | {"orphan", "gap", "file.lost", "file.wanted", "file.refused"}
 
 CODES = {
     "coverage.beyond": "a message is newer than the archive says it has fetched",
     "file.missing": "a file that was kept is not there",
     "file.damaged": "a file does not have the digest it is kept under",
+    "file.shut": "a file that may be whole is not given here",
     "file.lost": "a file that a message names is not to be had",
     "file.wanted": "a file that a message names has not been fetched yet",
     "file.refused": "a file that a message names is at a place where nobody asks",
+    "torn": "a part could not be read any more, and was not fetched again yet",
+    "lost": "of a part that could not be read any more, earlier versions and what was deleted there may be lost",
     "gap": "a part that is known not to have been fetched yet",
     "live.missing": "the channel has a message that the archive should have and has not",
     "live.edited": "the channel has a newer version",
@@ -54,7 +61,8 @@ class Verified:
     files: int
     sampled: int  # messages compared with the live channel
     findings: tuple[Finding, ...]
-    damaged: tuple[int, ...] | None = None  # messages; None if not all could be read
+    damaged: tuple[int, ...] = ()  # messages
+    hurt: str = ""  # what of its tables cannot be read
 
     @property
     def sound(self) -> bool:
@@ -67,15 +75,15 @@ def verify(
 ) -> Verified:
     """Read everything again; with a connection, also compare so many pages, chosen at random, with the channel."""
     findings = [*table.check(), *seen.of(blobs, channel).check()]
-    if {finding.code for finding in findings} & UNREADABLE:
-        return Verified(0, 0, 0, tuple(findings))
-    coverage, messages, damaged = Coverage.read(table.mark), 0, list[int]()
+    coverage, debts, unread = marks_of(blobs, channel)
+    messages, damaged = 0, list[int]()
     for found in table.between():
-        messages += not found.deleted_at
-        damaged += [found.id] if found.damaged else []
-        if found.id > coverage.upto:
+        messages += bool(found.versions)
+        damaged += [found.id] if found.damaged and not found.upto else []
+        if found.id > coverage.upto and not unread and not found.upto:
             findings.append(Finding("coverage.beyond", str(found.id)))
     findings += [Finding("gap", f"{gap.low}..{gap.high}") for gap in coverage.gaps]
+    findings += [Finding(debt.why, f"{debt.next}..{debt.high}") for debt in debts if debt.why in (TORN, LOST)]
     files, wrong = _files(blobs, channel)
     findings += wrong
     sampled = 0
@@ -83,22 +91,14 @@ def verify(
         for start in _starts(coverage, pages, random.Random(seed)):
             compared, live = _compare(discord, channel, table, coverage, start)
             sampled, findings = sampled + compared, findings + live
-    return Verified(messages, files, sampled, tuple(dict.fromkeys(findings)), tuple(damaged))
+    hurt = next((f"{one.where}: {one.code}" for one in findings if is_told(one)), unread)
+    return Verified(messages, files, sampled, tuple(dict.fromkeys(findings)), tuple(damaged), hurt)
 
 
-def mend(mirror: Mirror, channel: int) -> int:
-    """Put what the live channel still has in the place of damaged messages; answers how many were mended."""
-    table, mended = mirror.table(channel), 0
-    for one in [found.id for found in table.between() if found.damaged]:
-        asked_at = mirror.stamp()
-        try:
-            raw = mirror.discord.message(channel, one)
-        except (Gone, Unreadable):
-            continue  # it is not to be had any more: it stays damaged, and is told
-        if str(raw.get("id")) == str(one) and legible(raw) and not owing.veiled(mirror, [raw]):
-            table.mend([raw], asked_at)
-            mended += 1
-    return mended
+def is_told(finding: Finding) -> bool:
+    """Does it stand on the channel's item? Damaged messages are owed one by one instead."""
+    block = finding.code == "block.damaged" and not finding.where.startswith("ch/")
+    return block or finding.code in DAMAGE | FILES
 
 
 def owe(overlay: Table, findings: Iterable[Finding], stamp: str) -> int:
@@ -133,6 +133,10 @@ def _state_of(blobs: Blobs, name: str, digest: str) -> str:
         return "" if sha256(blobs.read(name).data).hexdigest() == digest else "file.damaged"
     except NoBlob:
         return "file.missing"
+    except Shut:
+        return "file.shut"
+    except Broken:
+        return "file.damaged"
 
 
 # --- The live channel ---
@@ -153,6 +157,8 @@ def _compare(discord: Discord, channel: int, table: Table, coverage: Coverage, s
     if not shown:
         return 0, []
     rows = {row.id: row for row in table.between(page.ids[0], page.ids[-1] + 1)}
+    hurt = [(row.id, row.upto or row.id) for row in rows.values() if row.damaged]  # told already
+    shown = {one: raw for one, raw in shown.items() if not any(low <= one <= high for low, high in hurt)}
     stored = {one: row.message for one, row in rows.items() if row.versions}
     told = [("live.missing", one) for one in shown if one not in rows]
     told += [("live.erased", one) for one in shown if one in rows and one not in stored]

@@ -9,7 +9,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
+
+from custody.model.errors import BadInput
+
+START: Final = '{"want": 0}'  # a mark that says: something may be wanted from the beginning on
 
 Raw = Mapping[str, Any]
 
@@ -24,13 +28,13 @@ def name_of(row: Raw) -> str:
 
 
 def latest(lines: tuple[bytes, ...], line: bytes) -> tuple[bytes, ...]:
-    """A table's `merge`: what is kept stays kept; else the later word counts."""
+    """A table's `merge`: what is kept stays kept, until it is wanted `again`; else the later word counts."""
     return (max(lines[-1], line, key=_rank),)
 
 
-def _rank(line: bytes) -> tuple[bool, str, bytes]:
+def _rank(line: bytes) -> tuple[str, bool, str, bytes]:
     row = json.loads(line)
-    return state_of(row) == "kept", str(row.get("at") or ""), line
+    return str(row.get("again") or ""), state_of(row) == "kept", str(row.get("at") or ""), line
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +46,11 @@ class Wanted:
 
     @classmethod
     def read(cls, mark: str) -> Wanted:
-        told = json.loads(mark) if mark else {}
-        return cls(None if told.get("low") is None else int(told["low"]), int(told.get("turn", 0)))
+        try:
+            told = json.loads(mark) if mark else {}
+            return cls(None if told.get("low") is None else int(told["low"]), int(told.get("turn", 0)))
+        except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
+            raise BadInput("not a mark of files", code="wanted.mark", where=mark[:100]) from error
 
     def written(self) -> str:
         return json.dumps({"low": None if self.low is None else str(self.low), "turn": self.turn})

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from custody.channels import fetching, looking, refusals, removing, steps, tiering
+from custody.channels.blobs import Broken
 from custody.channels.discord import RateLimited
 from custody.channels.limits import LONGEST
 from custody.channels.makers import ADD, FILES, MAKER_OF, REMOVE, REVIEW, SYNC
@@ -29,6 +30,7 @@ from custody.channels.mirror import (
 from custody.channels.refusals import REFUSALS
 from custody.channels.snowflake import parse
 from custody.channels.steps import FORWARD, GAPS, Progress
+from custody.channels.table import Torn
 from custody.engine.work import Work
 from custody.model.acting import system
 from custody.model.errors import Refused, Unavailable
@@ -139,7 +141,7 @@ def sync(work: Work, mirror: Mirror) -> Outcome:
     except RateLimited as limit:
         return _wait(limit)
     except Unavailable as trouble:
-        if trouble.code == "table.damaged":  # no second try helps before somebody mends it
+        if isinstance(trouble, Torn | Broken):  # it was mended as far as can be: the rest is somebody's to mend
             return _passed(refusals.set_aside(mirror, channel, trouble))
         refusals.stumbled(mirror, channel, trouble)
         raise

@@ -1,4 +1,4 @@
-"""custody channel deleted, believe, disbelieve, set-aside: what an operator says about what goes."""
+"""custody channel deleted, believe, disbelieve, set-aside, accept-loss: what an operator says about what goes."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Annotated
 
 import typer
 
-from custody.channels import blanks, deletions, trust
+from custody.channels import blanks, deletions, mending, seen, trust
 from custody.channels.deletions import Policy
 from custody.channels.keeping import Kept
 from custody.channels.mirror import Mirror, checked, item_id, noted
 from custody.channels.serving import open_mirror
 from custody.channels.snowflake import HIGHEST
 from custody.cli import running
-from custody.cli.channel_parts import Channel, known
+from custody.cli.channel_parts import Channel, blobs_of, known
 from custody.cli.config import Config
 from custody.cli.configured import ConfigFile, StoreUrl, opened
 from custody.cli.running import Why
@@ -150,3 +150,15 @@ def set_aside(
         event = NewEvent(item_id(number), "counts again" if back else "set aside", detail={"why": why})
         handle.records.put((noted(number, set_aside=not back),), (event,), running.me())
     print(f"channel {channel}: {'counts again' if back else 'set aside'}")
+
+
+def accept_loss(channel: Channel, why: Why, config: ConfigFile = None, store: StoreUrl = "") -> None:
+    """Say that you know of the parts that were damaged here and are lost: they no longer count against the channel."""
+    number = checked(channel)
+    with opened(config, store) as (handle, settings):
+        known(handle, number)
+        count = mending.accepted(seen.of(blobs_of(settings), number, settings.channels.capacity))
+        if count:
+            told = {"parts": count, "why": why}
+            handle.records.append(NewEvent(item_id(number), "loss accepted", "success", running.me(), told))
+    print(f"channel {channel}: {count} lost parts no longer count; its history has them")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json as jsons
 import sys
+from collections import deque
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,15 +12,17 @@ from typing import Annotated, Any
 
 import typer
 
-from custody.channels import paying, seen, trust
+from custody.channels import mending, paying, seen, trust
+from custody.channels.blobs import Blobs
 from custody.channels.mirror import POSTS_ONLY, checked, threads_under
 from custody.channels.plain import plainly
-from custody.channels.reader import Leaving, Shown
+from custody.channels.reader import Leaving, Reader, Shown
 from custody.channels.seen import written
 from custody.channels.snowflake import HIGHEST, at
 from custody.cli.channel_parts import Channel, blobs_of, known, reader
+from custody.cli.config import Config
 from custody.cli.configured import ConfigFile, StoreUrl, opened
-from custody.model.errors import BadInput, NotFound
+from custody.model.errors import BadInput, CustodyError, NotFound
 from custody.model.item import Item
 from custody.stores import Store
 
@@ -35,20 +38,51 @@ def search(
     """One message with all its versions and as it was last seen, or those of a span of time, a line each."""
     if bool(message) == bool(since or until):
         raise BadInput("say which message, or a span of time", hint="custody channel search 123 456, or --since DATE")
-    with opened(config, store) as (_, settings):
-        kept = reader(settings, checked(channel), blobs_of(settings))
-        if not message:
+    with opened(config, store) as (handle, settings):
+        number, blobs, leaving = checked(channel), blobs_of(settings), Leaving()
+        kept = reader(settings, number, blobs)
+        found = None
+        if message:
+            found = kept.search(checked(message))
+            deque(leaving.through([found] if found else []), maxlen=0)
+        else:
             low, high = (at(one.replace(tzinfo=UTC)) if one else None for one in (since, until))
-            for one in kept.between(low or 0, high or HIGHEST + 1):
+            for one in leaving.through(kept.between(low or 0, high or HIGHEST + 1)):
                 print(_line(one))
-            return
-        found = kept.search(checked(message))
-    if found is None:
+        wrong = _noticed(handle, settings, number, blobs, leaving, kept)
+    if message and found is None:
         raise NotFound(f"message {message} is not kept of channel {channel}", code="message.unknown")
-    _tell(found)
+    if found:
+        _tell(found)
+    if wrong:
+        print(f"{wrong}: `custody channel verify {channel} --mend` fetches again what the channel still shows")
+        raise typer.Exit(1)
+
+
+def _noticed(store: Store, settings: Config, channel: int, blobs: Blobs, leaving: Leaving, read: Reader) -> str:
+    """Write down what a reader has met; answers it in words."""
+    told = []
+    if leaving.damaged:
+        told.append(f"{len(leaving.damaged)} of them are damaged here and not in it, from {leaving.damaged[0]} on")
+        try:
+            overlay = seen.of(blobs, channel, settings.channels.capacity)
+            paying.note(overlay, leaving.damaged, trust.stamp(store.now()))
+        except CustodyError as error:
+            if not mending.is_damage(error):
+                raise
+            mending.noticed(store, channel, str(error))
+    told += [f"from {low} to {high} the archive cannot be read" for low, high in leaving.lost]
+    told += [f"what was last seen of {low} to {high} cannot be read" for low, high in read.unseen]
+    if leaving.files:
+        told.append(f"{len(leaving.files)} files are damaged or missing and not in it")
+    if leaving.lost or read.unseen or leaving.files:
+        mending.noticed(store, channel, told[-1])
+    return "; ".join(told[:5]) + (f"; and {len(told) - 5} more parts" if len(told) > 5 else "")
 
 
 def _line(one: Shown) -> str:
+    if one.upto:
+        return jsons.dumps(one.message)
     if one.damaged or not one.versions:
         return jsons.dumps({"id": str(one.id), "damaged" if one.damaged else "deleted": True})
     besides = one.besides
@@ -62,7 +96,6 @@ def _tell(found: Shown) -> None:
         print(f"deleted there, noticed at {found.gone}; kept here")
     if found.damaged:
         print("damaged here: `custody channel verify --mend` fetches it again")
-        raise typer.Exit(1)
     for line in found.versions:
         print(_readable(jsons.loads(line)))
     if found.versions and found.message != found.newest:
@@ -123,7 +156,8 @@ def export(
     with opened(config, store) as (handle, settings):
         blobs = blobs_of(settings)
         item, under = _item(handle, number), threads_under(handle, number)
-        messages = leaving.through(reader(settings, number, blobs, None if with_hidden else item).between())
+        kept = reader(settings, number, blobs, None if with_hidden else item)
+        messages = leaving.through(kept.between())
         detail = item.detail if item else {}
         name = str(detail.get("title") or number)
         if jsonl:
@@ -133,16 +167,15 @@ def export(
             count = write_sqlite(messages, target, number, name, jsons.dumps(about))
         else:
             count = write_pages(blobs, messages, target, number, leaving, title=name)
-        if leaving.damaged:
-            paying.note(seen.of(blobs, number, settings.channels.capacity), leaving.damaged, trust.stamp(handle.now()))
+        wrong = _noticed(handle, settings, number, blobs, leaving, kept)
     print(f"{count} messages in {target}")
     if under:
         what = "posts" if detail.get("kind") in POSTS_ONLY else "threads"
         print(f"its {len(under)} {what} are channels of their own, to be exported one by one: `custody channel list`")
     if leaving.out:
         print(f"{len(leaving.out)} that were deleted there are kept and not in it")
-    if damaged := leaving.damaged:
-        print(f"{len(damaged)} of them are damaged here and not in it, from {damaged[0]} on: `custody channel verify`")
+    if wrong:
+        print(f"{wrong}: `custody channel verify {channel} --mend` fetches again what the channel still shows")
         raise typer.Exit(1)
 
 

@@ -9,13 +9,13 @@ from datetime import datetime
 from itertools import islice
 from typing import Any
 
-from custody.channels import work
+from custody.channels import mending, work
 from custody.channels.crawl import Coverage
 from custody.channels.export.fields import reactions
 from custody.channels.mirror import parent_of
 from custody.channels.reader import Reader, Shown
 from custody.channels.snowflake import HIGHEST, time_of
-from custody.model.errors import NotFound
+from custody.model.errors import CustodyError, NotFound
 from custody.model.event import Event
 from custody.model.item import Item
 from custody.model.job import Filter, HeldBy, Job
@@ -46,14 +46,15 @@ class Channel:
     sentence: str
     jobs: Sequence[Job]  # what remains to be done, and what failed
     parent: int = 0  # of a thread: the channel that it belongs to
+    damaged: str = ""  # what of it cannot be read here
 
     @property
     def look(self) -> str:
-        return LOOKS.get(self.mirrored, "waiting")
+        return "failed" if self.damaged else LOOKS.get(self.mirrored, "waiting")
 
     @property
     def said(self) -> str:
-        return SAID.get(self.mirrored, "to be added")
+        return "damaged" if self.damaged else SAID.get(self.mirrored, "to be added")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +72,7 @@ class Message:
     last_seen: Mapping[str, Any] = field(default_factory=dict)  # the newest, with what changed without an edit
     besides: Mapping[str, Any] = field(default_factory=dict)
     reactions: Sequence[tuple[str, int]] = ()
+    upto: int = 0  # of a part that cannot be read: the last id in it
 
 
 def channels(site: Site) -> Sequence[Channel]:
@@ -115,7 +117,7 @@ def _jobs(site: Site, lane: str = "") -> list[Job]:
 
 def _channel(site: Site, number: int, item: Item | None, jobs: Sequence[Job]) -> Channel:
     table = reader_of(site, number)
-    known = Coverage.read(table.mark) if table else Coverage()
+    known, wrong = _coverage(site, number, table, item) if table else (Coverage(), "")
     first = next(table.between(), None) if table and known.upto else None
     drawn = coverage.ranges(known, number, first.id if first else None)
     detail = item.detail if item else {}
@@ -123,8 +125,21 @@ def _channel(site: Site, number: int, item: Item | None, jobs: Sequence[Job]) ->
     mine = [job for job in jobs if job.lane == str(number)]
     return Channel(
         number, str(detail.get("title") or number), str(detail.get("mirrored", "")), known, drawn, told, mine,
-        parent_of(item) if item else 0,
+        parent_of(item) if item else 0, wrong,
     )  # fmt: skip
+
+
+def _coverage(site: Site, number: int, table: Reader, item: Item | None) -> tuple[Coverage, str]:
+    """How far it is kept, and what is damaged: as its item says, or as is seen here for the first time."""
+    noted = (item.detail.get(mending.DAMAGE) or {}) if item else {}
+    told = f"{noted.get('said')}, since {noted.get('since')}" if noted else ""
+    try:
+        return Coverage.read(table.mark), told
+    except CustodyError as error:
+        if not mending.is_damage(error):
+            raise
+        mending.noticed(site.store, number, str(error))
+        return Coverage(), told or str(error)
 
 
 def reader_of(site: Site, number: int) -> Reader | None:
@@ -149,6 +164,10 @@ def why(site: Site, of: Channel, events: Sequence[Event]) -> Sequence[Reason]:
                 "the bot is given the right to read it, and somebody syncs it", last.at if last else None,
             )
         )  # fmt: skip
+    if of.damaged:
+        reasons.insert(
+            0, Reason("damaged", f"damaged here: {of.damaged}", f"`custody channel verify {of.number} --mend`")
+        )
     if of.coverage.gaps and of.mirrored == "yes":
         count = len(of.coverage.gaps)
         text = f"{count} range{'s are' if count > 1 else ' is'} known to be missing"
@@ -172,9 +191,11 @@ def holds(site: Site, number: int) -> Sequence[HeldBy]:
     return [hold for hold in site.store.queue.holds() if (hold.scope, hold.name) in names]
 
 
-def messages(table: Reader, first: int, count: int) -> tuple[Sequence[Message], int | None]:
+def messages(site: Site, number: int, table: Reader, first: int, count: int) -> tuple[Sequence[Message], int | None]:
     """Some messages from an id on, oldest first, and where the next begin."""
     found = list(islice(table.between(first, HIGHEST), count + 1))
+    if hurt := [f"from {one.id} to {one.upto or one.id} it cannot be read" for one in found if one.damaged]:
+        mending.noticed(site.store, number, hurt[0])
     return [_message(each) for each in found[:count]], found[count].id if len(found) > count else None
 
 
@@ -192,5 +213,5 @@ def _message(found: Shown) -> Message:
     name = author.get("global_name") or author.get("username") if isinstance(author, Mapping) else ""
     return Message(
         found.id, time_of(found.id), str(name or "–"), str(newest.get("content") or ""), found.deleted_at, versions,
-        found.gone, bool(found.damaged), newest, found.besides, reactions(newest),
+        found.gone, bool(found.damaged), newest, found.besides, reactions(newest), found.upto,
     )  # fmt: skip

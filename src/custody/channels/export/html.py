@@ -96,7 +96,7 @@ def _write_sheets(
         place += 1
         after = list(islice(found, per_page))
         messages = [_shown(one, media) for one in batch]
-        sheet = Sheet(place, str(batch[0].id), messages[0]["at"][:10], len(batch))
+        sheet = Sheet(place, str(batch[0].id), messages[0]["at"][:10], sum(not one.upto for one in batch))
         _render(
             pages,
             folder / sheet.file,
@@ -129,6 +129,7 @@ def _shown(one: Shown, media: Media) -> dict[str, Any]:
         "deleted": one.deleted_at,
         "gone": one.gone[:19],
         "damaged": bool(one.damaged),
+        "upto": time_of(one.upto).strftime("%Y-%m-%d %H:%M:%S") if one.upto else "",
         "pinned": raw.get("pinned") is True,
         "reactions": reactions(raw),
         "previews": previews(raw),

@@ -1,7 +1,8 @@
 """JSON Lines: one message a line, as it was last seen.
 
 A message of which nothing changed without an edit is, byte for byte, as the service gave it. What only we know of one
-is under `custody`: when it was last seen so, what is no longer shown, since when it is deleted there.
+is under `custody`: when it was last seen so, what is no longer shown, since when it is deleted there. A damaged message
+is `{"id": …, "damaged": true}`; a part of which not even that is known is `{"damaged": true, "from": …, "to": …}`.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ def write_jsonl(found: Iterable[Shown], path: Path, versions: bool = False) -> i
             if one.damaged:
                 lines = (json.dumps(one.message).encode(),)
             file.writelines(line + b"\n" for line in lines)
-            count += bool(lines)
+            count += bool(lines) and not one.upto
         file.flush()
         os.fsync(file.fileno())
     os.replace(beside, path)

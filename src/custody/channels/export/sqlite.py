@@ -59,6 +59,9 @@ create table reaction(
     emoji text not null, count integer,
     primary key(message, emoji)
 ) without rowid;
+create table lost(                   -- parts that cannot be read: nobody knows which messages were in them
+    low integer primary key, high integer not null
+);
 create virtual table text using fts5(content, author, content='message', content_rowid='id');
 """
 
@@ -80,8 +83,10 @@ def write_sqlite(found: Iterable[Shown], path: Path, channel: int, name: str, ab
         database.execute("insert into channel values(?, ?, ?)", (channel, name, about))
         messages = iter(found)
         while batch := list(islice(messages, BATCH)):
-            _write(database, channel, batch)
-            count += len(batch)
+            database.executemany("insert or ignore into lost values(?, ?)", ((o.id, o.upto) for o in batch if o.upto))
+            known = [one for one in batch if not one.upto]
+            _write(database, channel, known)
+            count += len(known)
         database.execute("insert into text(text) values('rebuild'); insert into text(text) values('optimize')")
         database.execute("commit")
     finally:

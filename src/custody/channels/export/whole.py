@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from hashlib import sha256
 from pathlib import Path
 
 from custody.channels.attachments import where_kept
-from custody.channels.blobs import Blobs
+from custody.channels.blobs import Blobs, Broken, NoBlob
 from custody.channels.export.html import Raw, write_html
 from custody.channels.reader import Leaving, Shown
 
@@ -19,7 +20,7 @@ def write_pages(
     blobs: Blobs, messages: Iterable[Shown], folder: Path, channel: int, leaving: Leaving, *, title: str = ""
 ) -> int:
     """Write a channel's messages and files; answers how many messages. No file of one that is left out."""
-    kept = where_kept(blobs, channel)
+    kept = where_kept(blobs, channel, leaving.files)
     names = {one: f"files/{one}-{short_name(file.name)}" for one, file in kept.items()}
 
     def link(attachment: Raw) -> str | None:
@@ -32,7 +33,9 @@ def write_pages(
                 continue
             path = beside / names[one]
             path.parent.mkdir(exist_ok=True)
-            _copy(blobs, file.blob, path)
+            if not _copied(blobs, file.blob, path):
+                path.unlink(missing_ok=True)
+                leaving.files.append(one)
 
     return write_html(messages, folder, title or f"Channel {channel}", link, also=files)
 
@@ -46,9 +49,19 @@ def short_name(name: str) -> str:
     return stem[: LONGEST - len(ending) - 1] + dot + ending
 
 
-def _copy(blobs: Blobs, name: str, path: Path) -> None:
-    """Piece by piece: a file may be larger than memory."""
-    about = blobs.head(name)
-    with path.open("wb") as file:
-        while about and file.tell() < about.size:
-            file.write(blobs.read(name, file.tell(), PIECE, if_match=about.etag).data)
+def _copied(blobs: Blobs, name: str, path: Path) -> bool:
+    """Piece by piece: a file may be larger than memory. False if it is not there, or not what was kept."""
+    digest, start = sha256(), 0
+    try:
+        about = blobs.head(name)
+        with path.open("wb") as file:
+            while about and start < about.size:
+                piece = blobs.read(name, start, PIECE, if_match=about.etag).data
+                digest.update(piece)
+                file.write(piece)
+                start += len(piece)
+                if not piece:
+                    break
+    except (NoBlob, Broken):
+        return False
+    return digest.hexdigest() == name.rpartition("/")[2]

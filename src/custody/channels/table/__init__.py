@@ -15,11 +15,11 @@ from custody.channels import snowflake
 from custody.channels.blobs import Blobs
 from custody.channels.snowflake import HIGHEST, block_id
 from custody.channels.table import delete, fsck, search, sweep, upsert
-from custody.channels.table.fsck import Finding
+from custody.channels.table.fsck import Finding, Survey
 from custody.channels.table.node import Found, Message
-from custody.channels.table.tree import Settings, Tree
+from custody.channels.table.tree import Settings, Torn, Tree
 
-__all__ = ["Finding", "Found", "Message", "Settings", "Table"]
+__all__ = ["Finding", "Found", "Message", "Settings", "Survey", "Table", "Torn"]
 
 
 class Table:
@@ -73,6 +73,12 @@ class Table:
         """Take messages out with all their versions; answers how many were there."""
         return delete.delete(self._tree, [block_id(one) for one in messages], deleted_at)
 
+    def bury(self, erased: Iterable[tuple[int, str]]) -> None:
+        """Write that messages were erased, and when, where nothing is known of them."""
+        upsert.upsert(
+            self._tree, [Message.of({"id": str(one), "deleted_at": when}, revive=False) for one, when in erased]
+        )
+
     def remove_some(self, most: int = 100) -> bool:
         """Delete part of the whole table; answers whether there is more."""
         return delete.remove_some(self._tree, most)
@@ -80,9 +86,17 @@ class Table:
     def check(self) -> list[Finding]:
         return fsck.check(self._tree).findings
 
+    def survey(self, content: bool = True) -> Survey:
+        """What a walk over all of it sees; without the content only what its blobs say of themselves."""
+        return fsck.check(self._tree, content)
+
     def repair(self) -> list[Finding]:
-        """Mend what can be mended; answers what is left."""
+        """Mend what can be mended; answers what is left. Where a part is lost, an empty one takes its place."""
         return fsck.repair(self._tree)
+
+    def drop_damaged(self) -> list[tuple[str, str]]:
+        """Set blocks aside that are not what their names say; answers from where to where each was."""
+        return fsck.drop_damaged(self._tree)
 
     def sweep(self, before: datetime) -> list[str]:
         """Delete blobs that nothing names, written before a moment; answers their names."""

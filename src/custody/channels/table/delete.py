@@ -12,9 +12,10 @@ from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
 
-from custody.channels.blobs import NoBlob
+from custody.channels.blobs import Broken, Facts, NoBlob
 from custody.channels.table import split
 from custody.channels.table.commit import commit_leaf
+from custody.channels.table.node import REMOVED, Removed
 from custody.channels.table.plan import without
 from custody.channels.table.tree import Tree
 from custody.channels.table.upsert import settled
@@ -51,15 +52,31 @@ def _delete_some(tree: Tree, waiting: list[str], deleted_at: str) -> tuple[int, 
 
 
 def remove_some(tree: Tree, most: int) -> bool:
-    """Delete up to so many blobs of this channel, the root first; answers whether any are left.
+    """Delete up to so many blobs of this channel, the root last; answers whether any are left.
 
-    Without its root a table is empty, so nobody reads a half-removed channel.
+    A root that says so comes first: nobody reads a half-removed channel, or takes it for a damaged one.
     """
     tree.forget_all()
-    with suppress(NoBlob):
-        tree.blobs.delete(tree.root)
-    names = [blob.name for blob in islice(tree.blobs.list(tree.prefix), most + 1)]
+    names = [blob.name for blob in islice(tree.blobs.list(tree.prefix), most + 2) if blob.name != tree.root]
+    if names:
+        _say_removed(tree)
     for name in names[:most]:
         with suppress(NoBlob):
             tree.blobs.delete(name)
-    return len(names) > most
+    if len(names) > most:
+        return True
+    with suppress(NoBlob):
+        tree.blobs.delete(tree.root)
+    return False
+
+
+def _say_removed(tree: Tree) -> None:
+    try:
+        tree.index(tree.root)
+    except Removed:
+        return
+    except (NoBlob, Broken):
+        with suppress(NoBlob):
+            tree.blobs.delete(tree.root)
+    tree.blobs.commit(tree.root, [], Facts({"kind": REMOVED}))
+    tree.forget_all()

@@ -8,10 +8,12 @@ the leaves that nothing names any more. It never deletes such a leaf; that is th
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
-from custody.channels.blobs import NoBlob
+from custody.channels.blobs import Broken, NoBlob, Shut
+from custody.channels.snowflake import HIGHEST, block_id
 from custody.channels.table import split
 from custody.channels.table.commit import commit_index, commit_leaf
 from custody.channels.table.delete import delete
@@ -22,6 +24,7 @@ from custody.channels.table.node import (
     Leaf,
     Message,
     Records,
+    Removed,
     found,
     is_damaged,
     key_in,
@@ -32,7 +35,7 @@ from custody.channels.table.search import search
 from custody.channels.table.sweep import listed
 from custody.channels.table.tree import Place, Tree
 from custody.channels.table.upsert import upsert
-from custody.model.errors import BadInput
+from custody.model.errors import BadInput, CustodyError
 
 CODES = {
     "index.missing": "there are leaves but no index",
@@ -42,6 +45,8 @@ CODES = {
     "leaf.outside": "messages are in a leaf that is not for them",
     "split.unfinished": "a leaf is sealed for copying and still in use",
     "block.damaged": "a block's lines are not messages",
+    "mark.damaged": "what was written with the last page makes no sense",
+    "shut": "a blob that may be whole is not given here, or not understood",
     "orphan": "a blob that no index names",
 }
 
@@ -62,42 +67,57 @@ class Survey:
     bad_indexes: dict[str, Place] = field(default_factory=dict)
     bad_leaves: dict[str, Place] = field(default_factory=dict)
     moved: dict[str, Place] = field(default_factory=dict)
-    lost: list[tuple[str, str]] = field(default_factory=list)
+    lost: list[tuple[str, str]] = field(default_factory=list)  # parts whose blobs are not there or make no sense
+    shut: list[tuple[str, str]] = field(default_factory=list)  # and those that are only not given: they are left alone
+    torn: dict[str, tuple[Place, bool]] = field(default_factory=dict)  # their blobs; is there something under the name?
+    blocks: dict[str, list[str]] = field(default_factory=dict)  # by leaf, those that are not what their names say
+    bad_mark: str = ""  # the leaf that has it
     messages: int = 0
 
     def add(self, code: str, where: str, detail: str = "") -> None:
         self.findings.append(Finding(code, where, detail))
 
 
-def check(tree: Tree) -> Survey:
+def check(tree: Tree, content: bool = True) -> Survey:
+    """Walk over all of a table; without its content only over what its blobs say of themselves."""
     tree.forget_all()
     survey = Survey()
-    _walk(tree, Place((), tree.root, FIRST, ""), survey)
+    _walk(tree, Place((), tree.root, FIRST, ""), survey, content)
     orphans = [blob for blob in listed(tree) if blob.name not in survey.named]
-    if not survey.named and not any(blob.size for blob in orphans):
-        survey.findings.clear()  # a channel without a table, or one that was just to be made
+    told = [blob for blob in orphans if blob.size or blob.facts.metadata.get("mark")]
+    if not survey.named and (not told or not survey.torn):
+        return Survey()  # a channel without a table, or one that was just to be made
     for blob in orphans:
-        survey.add("orphan", blob.name)
+        if blob.name not in survey.torn:
+            survey.add("orphan", blob.name)
     return survey
 
 
-def _walk(tree: Tree, place: Place, survey: Survey) -> bool:
+def _walk(tree: Tree, place: Place, survey: Survey, content: bool) -> bool:
     """Visit a blob and all below it; False if it is not there or makes no sense."""
     name = place.leaf
     try:
         if name.startswith(tree.prefix + "leaf/"):
-            _visit_leaf(tree, place, tree.load(name), survey)
+            _visit_leaf(tree, place, tree.load(name), survey, content)
         else:
-            _visit_index(tree, place, tree.index(name), survey)
-    except (NoBlob, BadInput) as error:
+            _visit_index(tree, place, tree.index(name), survey, content)
+    except Shut as shut:
+        survey.shut.append((place.low, place.high))
+        survey.named.add(name)
+        survey.add("shut", name, str(shut))
+        return True
+    except Removed:
+        return True
+    except (NoBlob, Broken) as error:
         survey.lost.append((place.low, place.high))
-        survey.add("child.missing" if place.path else "index.missing", name, error.message if place.path else "")
+        survey.torn[name] = place, isinstance(error, Broken)
+        survey.add("child.missing" if place.path else "index.missing", name, error.message)
         return False
     survey.named.add(name)
     return True
 
 
-def _visit_index(tree: Tree, place: Place, index: Index, survey: Survey) -> None:
+def _visit_index(tree: Tree, place: Place, index: Index, survey: Survey, content: bool) -> None:
     fences = index.fences
     good = fences[:1] == (place.low,) and all(low < high for low, high in pairwise(fences))
     if not good:
@@ -106,21 +126,17 @@ def _visit_index(tree: Tree, place: Place, index: Index, survey: Survey) -> None
     limits = pairwise((*sorted(fences), place.high))
     for position, (low, high) in zip(rising, limits, strict=True):
         child = Place((*place.path, (index, position)), tree.prefix + index.entries[position].blob, low, high)
-        good &= _walk(tree, child, survey)
+        good &= _walk(tree, child, survey, content)
     if not good:
         survey.bad_indexes[index.name] = place
 
 
-def _visit_leaf(tree: Tree, place: Place, leaf: Leaf, survey: Survey) -> None:
-    blocks = tree.read(leaf, 0, len(leaf.ids))
+def _visit_leaf(tree: Tree, place: Place, leaf: Leaf, survey: Survey, content: bool) -> None:
     if list(leaf.ids) != sorted(set(leaf.ids)):
         survey.add("leaf.order", leaf.name)
         survey.bad_leaves[leaf.name] = place
-    for (one, after), block in zip(pairwise((*leaf.ids, "")), blocks, strict=True):
-        known = _readable(block)
-        if not known or named(min(known), block) != one or (after > one and max(known) >= after):
-            survey.add("block.damaged", leaf.name, one)
-        survey.messages += len(known)
+    if content:
+        _visit_blocks(tree, leaf, survey)
     outside = [key for key in map(key_in, leaf.ids) if key < place.low or not place.holds(key)]
     if outside:
         survey.add("leaf.outside", leaf.name, f"{len(outside)} from {outside[0]}")
@@ -128,6 +144,27 @@ def _visit_leaf(tree: Tree, place: Place, leaf: Leaf, survey: Survey) -> None:
     if leaf.moved:
         survey.add("split.unfinished", leaf.name)
         survey.moved[leaf.name] = place
+    if leaf.mark and not _makes_sense(tree, leaf.mark):
+        survey.add("mark.damaged", leaf.name)
+        survey.bad_mark = leaf.name
+
+
+def _visit_blocks(tree: Tree, leaf: Leaf, survey: Survey) -> None:
+    blocks = tree.read(leaf, 0, len(leaf.ids))
+    for (one, after), block in zip(pairwise((*leaf.ids, "")), blocks, strict=True):
+        known = _readable(block)
+        if not known or named(min(known), block) != one or (after > one and max(known) >= after):
+            survey.add("block.damaged", leaf.name, one)
+            survey.blocks.setdefault(leaf.name, []).append(one)
+        survey.messages += len(known)
+
+
+def _makes_sense(tree: Tree, mark: str) -> bool:
+    try:
+        tree.settings.joined(mark, mark)
+    except (CustodyError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        return False
+    return True
 
 
 def _readable(block: bytes) -> Records:
@@ -149,50 +186,73 @@ def _sound(tree: Tree, leaf: Leaf) -> Records:
 def repair(tree: Tree) -> list[Finding]:
     """Mend what can be mended; answers what is still wrong afterwards."""
     survey = check(tree)
-    orphans = [finding.where for finding in survey.findings if finding.code == "orphan"]
-    if any(finding.code == "index.missing" for finding in survey.findings):
-        _plant_again(tree)
+    orphans = {finding.where for finding in survey.findings if finding.code == "orphan"}
+    if tree.root in survey.torn:
+        tree.shelve(tree.root)
+        tree.forget_all()
+        split.plant(tree)
     for name, place in survey.bad_indexes.items():
-        _mend_index(tree, name, place)
+        _mend_index(tree, name, place, set(survey.torn))
     tree.forget_all()
     for name, place in survey.bad_leaves.items():
         _mend_leaf(tree, name, place)
-    for name in orphans if survey.lost else ():
+    for name in _newest_first(tree, orphans) if survey.lost else ():
         _salvage(tree, name, survey.lost)
+    for name, (_, there) in survey.torn.items():
+        if there and name != tree.root:
+            tree.shelve(name)
     for name, place in survey.moved.items():
         _finish(tree, name, place.low)
+    if survey.bad_mark:
+        _without_mark(tree, survey.bad_mark)
     return check(tree).findings
 
 
-def _plant_again(tree: Tree) -> None:
-    try:
-        tree.blobs.delete(tree.root)  # it is there and cannot be read
-    except NoBlob:
-        pass
-    tree.forget_all()
-    split.plant(tree)
+def drop_damaged(tree: Tree) -> list[tuple[str, str]]:
+    """Take blocks out that are not what their names say, and set them aside; answers from where to where each was.
+
+    For tables whose rows can be made again: of messages they stay in their places until somebody shows them.
+    """
+    survey, spans = check(tree), list[tuple[str, str]]()
+    for name, blocks in survey.blocks.items():
+        leaf = tree.load(name)
+        content = dict(zip(leaf.ids, tree.read(leaf, 0, len(leaf.ids)), strict=True))
+        tree.set_aside({one: content[one] for one in blocks})
+        after = dict(pairwise((*leaf.ids, leaf.end)))
+        spans += [
+            (key_in(one), key_in(after[one]) or block_id(max(int(leaf.top), int(key_in(one))) + 1)) for one in blocks
+        ]
+        place = tree.locate(key_in(blocks[0]))
+        kept = tuple(one for one in leaf.ids if one not in blocks)
+        commit_leaf(tree, leaf, replace(leaf, ids=kept), {}, place.parent if place else tree.root)
+    return spans
 
 
-def _mend_index(tree: Tree, name: str, place: Place) -> None:
-    """Only children that are there, in order; an empty leaf where the first one is lost."""
+def _mend_index(tree: Tree, name: str, place: Place, torn: set[str]) -> None:
+    """Its children in order, and where one is lost an empty leaf, so that nothing else is taken for what was there."""
     tree.forget_all()
     index = tree.index(name)
-    kept = {entry.fence: entry for entry in index.entries if _is_there(tree, tree.prefix + entry.blob)}
-    if place.low not in kept:
-        leaf = commit_leaf(tree, None, Leaf(tree.fresh_name("leaf", place.low), ""), {}, name)
-        kept[place.low] = Entry(place.low, tree.short(leaf.name))
+    kept = {entry.fence: entry for entry in index.entries if tree.prefix + entry.blob not in torn}
+    for fence in sorted({place.low, *index.fences} - kept.keys()):
+        leaf = commit_leaf(tree, None, Leaf(tree.fresh_name("leaf", fence), ""), {}, name)
+        kept[fence] = Entry(fence, tree.short(leaf.name))
     parent = place.path[-1][0].name if place.path else ""
     anew = replace(index, entries=())  # trust none of its blocks
     commit_index(tree, anew, name, [kept[fence] for fence in sorted(kept)], parent, index.moved)
 
 
-def _is_there(tree: Tree, name: str) -> bool:
-    try:
-        if not name.startswith(tree.prefix + "leaf/"):
-            tree.index(name)
-        return tree.blobs.head(name) is not None
-    except (NoBlob, BadInput):
-        return False
+def _without_mark(tree: Tree, name: str) -> None:
+    """What a mark said is not known any more: less is claimed, and asked for again."""
+    with suppress(NoBlob, Broken):  # it was lost besides
+        leaf = tree.load(name)
+        place = tree.locate(key_in(leaf.ids[0]) if leaf.ids else block_id(HIGHEST))
+        commit_leaf(tree, leaf, replace(leaf, mark=""), {}, place.parent if place else tree.root)
+
+
+def _newest_first(tree: Tree, names: set[str]) -> list[str]:
+    """An older copy of a leaf may still have what was erased since: the newest of them is believed."""
+    found = [blob for blob in listed(tree) if blob.name in names]
+    return [blob.name for blob in sorted(found, key=lambda blob: blob.modified, reverse=True)]
 
 
 def _mend_leaf(tree: Tree, name: str, place: Place) -> None:
@@ -210,8 +270,10 @@ def _salvage(tree: Tree, name: str, lost: Iterable[tuple[str, str]]) -> None:
     """Messages of a lost range, from a leaf that nothing names, unless the table has them by now."""
     if not name.startswith(tree.prefix + "leaf/"):
         return
-    leaf = tree.load(name)
-    content = _sound(tree, leaf)
+    try:
+        content = _sound(tree, tree.load(name))
+    except (NoBlob, Broken):
+        return
     wanted = {key for key in content if any(low <= key and (not high or key < high) for low, high in lost)}
     _write(tree, {key: content[key] for key in wanted if search(tree, key) is None})
 

@@ -26,11 +26,12 @@ from hashlib import sha256
 from itertools import accumulate, groupby
 from typing import Any
 
-from custody.channels.blobs import Facts, Tier
+from custody.channels.blobs import Broken, Facts, NoBlob, Tier
 from custody.channels.snowflake import WIDTH, block_id, parse
 from custody.model.errors import BadInput
 
 FIRST = block_id(0)
+REMOVED = "removed"
 
 _COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 _ID_FIRST = re.compile(rb'\{"id":"(\d+)"[,}]')
@@ -66,9 +67,12 @@ class Found:
     versions: tuple[bytes, ...]
     deleted_at: str = ""
     damaged: str = ""  # the block that no longer is what its name says; there are no versions then
+    upto: int = 0  # of a part that is lost with the names of what was in it: its last id; `id` is its first
 
     @property
     def message(self) -> dict[str, Any]:
+        if self.upto:
+            return {"damaged": True, "from": str(self.id), "to": str(self.upto)}
         return {"id": str(self.id), "damaged": True} if self.damaged else dict(json.loads(self.versions[-1]))
 
 
@@ -161,6 +165,10 @@ class Leaf:
     @classmethod
     def read(cls, name: str, etag: str, ids: tuple[str, ...], sizes: Iterable[int], facts: Facts) -> Leaf:
         told = facts.metadata
+        if told.get("kind") != "leaf" or told.get("own", own_name(name)) != own_name(name):
+            raise Broken("this is not the leaf that was written under its name", where=name)
+        if not told.get("packed", "1").isdecimal() or list(map(len, ids)) != [len(FIRST) + 9] * len(ids):
+            raise Broken("its list is not one of messages", where=name)
         return cls(
             name=name,
             etag=etag,
@@ -177,6 +185,7 @@ class Leaf:
     def facts(self, parent: str) -> Facts:
         told = {
             "kind": "leaf",
+            "own": own_name(self.name),
             "end": self.end,
             "moved": "1" if self.moved else "",
             "mark": self.mark,
@@ -192,6 +201,10 @@ class Leaf:
     def before(self, key: str) -> int:
         """The position of the last block that begins at or before this id; -1 if there is none."""
         return bisect_right(self.ids, key + "~") - 1
+
+
+class Removed(NoBlob):
+    """The root of a table of which nothing is to be read any more, though blobs of it may still be there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,15 +232,31 @@ class Index:
 
     @classmethod
     def read(cls, name: str, etag: str, data: bytes, metadata: Mapping[str, str]) -> Index:
+        if metadata.get("kind") == REMOVED:
+            raise Removed("this table is being removed", where=name)
         try:
             entries = [Entry(**json.loads(line)) for line in data.splitlines()]
-        except (ValueError, TypeError) as error:
-            raise BadInput("not an index", code="table.index", where=name, hint="run fsck") from error
+            sound = all(len(entry.fence) == len(FIRST) and entry.fence.isdecimal() for entry in entries)
+            sound &= bool(entries) and all(isinstance(entry.blob, str) for entry in entries)
+        except (ValueError, TypeError, RecursionError) as error:
+            raise Broken("not an index", code="table.index", where=name) from error
+        if not sound or metadata.get("kind") != "index" or metadata.get("sum", _sum(data)) != _sum(data):
+            raise Broken("not the index that was written", code="table.index", where=name)
         return cls.of(name, etag, entries, "moved" in metadata)
 
     def facts(self, parent: str) -> Facts:
-        told = {"kind": "index"} | ({"moved": "1"} if self.moved else {})
+        whole = b"".join(entry.block()[1] for entry in self.entries)
+        told = {"kind": "index", "sum": _sum(whole)} | ({"moved": "1"} if self.moved else {})
         return Facts(told, {"kind": "index"} | ({"parent": parent} if parent else {}))
+
+
+def own_name(name: str) -> str:
+    """A leaf's name without the folders above it: nobody else has it, wherever a tree is copied to."""
+    return name.rpartition("/")[2]
+
+
+def _sum(data: bytes) -> str:
+    return sha256(data).hexdigest()[:16]
 
 
 def route(fences: tuple[str, ...], key: str) -> int:

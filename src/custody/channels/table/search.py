@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator
+from dataclasses import replace
 
-from custody.channels.blobs import Changed
-from custody.channels.snowflake import block_id
+from custody.channels.blobs import Changed, Shut
+from custody.channels.snowflake import HIGHEST, block_id
 from custody.channels.table.node import Found, Leaf, found, is_damaged, key_in, records
-from custody.channels.table.tree import ATTEMPTS, Place, Tree, busy
+from custody.channels.table.tree import ATTEMPTS, Place, Torn, Tree, busy
 
 
 def search(tree: Tree, key: str) -> Found | None:
@@ -34,23 +35,36 @@ def search(tree: Tree, key: str) -> Found | None:
             return found(key, lines) if lines else None
         except Changed:
             tree.forget(leaf.name)
+        except Shut as shut:
+            raise Torn(shut, spot[0].low, spot[0].high) from shut
     raise busy(tree.prefix)
 
 
 def between(tree: Tree, first: str, end: str) -> Iterator[Found]:
-    """Messages with first <= id < end, oldest first, a leaf at a time. Deleted ones are among them."""
+    """Messages with first <= id < end, oldest first, a leaf at a time. Deleted ones are among them.
+
+    Where a part of the table is lost, that is told in its place, and the rest goes on.
+    """
     key: str | None = first
     while key is not None and key < end:
-        spot = tree.find(key)
-        if spot is None:
-            return
-        place, leaf = spot
-        if not leaf.end or key < leaf.end:
-            here = _of_leaf(tree, leaf, key, end)
-            if here is None:
-                continue
+        try:
+            spot = tree.find(key)
+            if spot is None:
+                return
+            place, leaf = spot
+            here = _of_leaf(tree, place, leaf, key, end) if not leaf.end or key < leaf.end else []
+        except Torn as torn:
+            yield _lost(torn, key, end)
+            key = torn.high or None
+            continue
+        if here is not None:
             yield from here
-        key = _next(place, leaf, key)
+            key = _next(place, leaf, key)
+
+
+def _lost(torn: Torn, first: str, end: str) -> Found:
+    last = min(int(torn.high) if torn.high else HIGHEST + 1, int(end)) - 1
+    return Found(int(max(torn.low, first)), (), damaged=torn.where, upto=last)
 
 
 def _next(place: Place, leaf: Leaf, key: str) -> str | None:
@@ -60,7 +74,7 @@ def _next(place: Place, leaf: Leaf, key: str) -> str | None:
     return place.high or None
 
 
-def _of_leaf(tree: Tree, leaf: Leaf, first: str, end: str) -> list[Found] | None:
+def _of_leaf(tree: Tree, place: Place, leaf: Leaf, first: str, end: str) -> list[Found] | None:
     """None if the leaf has changed under us."""
     start = max(0, leaf.before(first)) if leaf.packed > 1 else bisect_left(leaf.ids, first)
     stop = max(start, bisect_left(leaf.ids, end))
@@ -71,8 +85,15 @@ def _of_leaf(tree: Tree, leaf: Leaf, first: str, end: str) -> list[Found] | None
     except Changed:
         tree.forget(leaf.name)
         return None
+    except Shut as shut:
+        raise Torn(shut, place.low, leaf.end or place.high) from shut
     read = (one for named, block in zip(leaf.ids[start:stop], blocks, strict=False) for one in _of_block(named, block))
-    return [one for one in read if first <= block_id(one.id) < end]
+    return [_cut(one, first) for one in read if (first <= block_id(one.id) or one.damaged) and block_id(one.id) < end]
+
+
+def _cut(one: Found, first: str) -> Found:
+    """A damaged block that begins before what was asked for is told from there on."""
+    return replace(one, id=max(one.id, int(first))) if one.damaged else one
 
 
 def _of_block(named: str, block: bytes) -> Iterator[Found]:

@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from contextlib import suppress
 from datetime import datetime
 
-from custody.channels.blobs import Changed, NoBlob, Properties
+from custody.channels.blobs import Broken, Changed, NoBlob, Properties
 from custody.channels.table.tree import DAMAGED, Tree
 from custody.channels.table.upsert import settled
+
+KINDS = ("leaf", "index")
 
 
 def sweep(tree: Tree, before: datetime) -> list[str]:
@@ -23,12 +25,16 @@ def sweep(tree: Tree, before: datetime) -> list[str]:
 
 def _sweep(tree: Tree, before: datetime) -> list[str]:
     there = listed(tree)
-    named = set(names(tree))
-    if not named or not all(_there(tree, name) for name in named.difference(blob.name for blob in there)):
+    try:
+        named = set(names(tree))
+    except Broken:
+        return []
+    doubtful = named.difference(blob.name for blob in there if blob.facts.metadata.get("kind") in KINDS)
+    if not named or not all(_there(tree, name) for name in doubtful):
         return []
     swept = [blob for blob in there if blob.modified < before and blob.name not in named]
     for blob in swept:
-        with suppress(NoBlob, Changed):
+        with suppress(NoBlob, Changed, Broken):
             tree.blobs.delete(blob.name, if_match=blob.etag)
     return [blob.name for blob in swept]
 
@@ -40,8 +46,8 @@ def listed(tree: Tree) -> list[Properties]:
 
 def _there(tree: Tree, name: str) -> bool:
     try:
-        tree.blobs.head(name)
-    except NoBlob:
+        tree.load(name) if name.startswith(tree.prefix + "leaf/") else tree.index(name)
+    except (NoBlob, Broken):
         return False
     return True
 

@@ -14,14 +14,28 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
-from custody.channels.blobs import MOST_BLOCKS, Blobs, Changed, Facts, NoBlob
+from custody.channels.blobs import MOST_BLOCKS, Blobs, Broken, Changed, Facts, NoBlob, Shut
 from custody.channels.snowflake import WIDTH
-from custody.channels.table.node import FIRST, Index, Leaf, Lines, both, named, route
-from custody.model.errors import Unavailable, Unsafe
+from custody.channels.table.node import FIRST, Index, Leaf, Lines, Removed, both, named, route
+from custody.model.errors import CustodyError, Unavailable, Unsafe
 
 ATTEMPTS = 50  # somebody wins each round, so this many losses in a row mean something is wrong
 LEAVES_KEPT = 4096
 DAMAGED = "damaged/"  # blocks that were set aside; no index names them, and no sweep takes them
+
+
+class Torn(Unavailable):
+    """A part of a table cannot be read: the blob at `where`, and with it all from `low` up to `high` ("": no end)."""
+
+    code = "table.damaged"
+
+    def __init__(self, cause: CustodyError, low: str, high: str) -> None:
+        missing = isinstance(cause, NoBlob)
+        said = "the index names a blob that is not there" if missing else f"a part of it is damaged: {cause.message}"
+        super().__init__(
+            said, where=cause.where, hint=cause.hint or "`custody channel verify --mend` mends what it can"
+        )
+        self.low, self.high, self.shut = low, high, isinstance(cause, Shut)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +110,8 @@ class Tree:
     def load(self, name: str) -> Leaf:
         for _ in range(ATTEMPTS):
             head, blocks = self.blobs.head(name), self.blobs.blocks(name)
+            if head and head.etag == blocks.etag and head.size != sum(blocks.sizes):
+                raise Broken("its list is not one of its content", where=name)
             if head and head.etag == blocks.etag:
                 return self.keep(Leaf.read(name, blocks.etag, blocks.ids, blocks.sizes, head.facts))
         raise busy(name)
@@ -110,7 +126,7 @@ class Tree:
         """Is what we remember of this leaf still so?"""
         try:
             same = self.blobs.head(leaf.name, unless=leaf.etag) is None
-        except NoBlob:
+        except (NoBlob, Broken):
             same = False
         if not same:
             self.leaves.pop(leaf.name, None)
@@ -135,21 +151,29 @@ class Tree:
     # --- Finding the place of an id ---
 
     def locate(self, key: str) -> Place | None:
-        """Walk from the root; None when the channel has no table yet."""
-        try:
-            self.index(self.root)
-        except NoBlob:
-            return None
+        """Walk from the root; None when the channel has no table yet. What cannot be read on the way is Torn."""
         path: list[tuple[Index, int]] = []
         name, low, high = self.root, FIRST, ""
         while not name.startswith(self.prefix + "leaf/"):
-            index = self.index(name)
-            position = route(index.fences, key)
+            try:
+                index = self.index(name)
+            except NoBlob as gone:
+                if not path and (isinstance(gone, Removed) or not self._has_leaves()):
+                    return None
+                raise Torn(gone, low, high) from gone
+            except Broken as broken:
+                raise Torn(broken, low, high) from broken
+            position = max(route(index.fences, key), 0)
             path.append((index, position))
             low = index.fences[position]
             high = index.fences[position + 1] if position + 1 < len(index.fences) else high
             name = self.prefix + index.entries[position].blob
         return Place(tuple(path), name, low, high)
+
+    def _has_leaves(self) -> bool:
+        """Was there a table? Its first leaf, empty, comes before its root."""
+        leaves = self.blobs.list(self.prefix + "leaf/")
+        return any(blob.size or blob.facts.metadata.get("mark") for blob in leaves)
 
     def find(self, key: str) -> tuple[Place, Leaf] | None:
         """The leaf of an id. It takes the id, or else a split was begun and never finished."""
@@ -159,17 +183,12 @@ class Tree:
                 place = self.locate(key)
                 if place is None:
                     return None
-                leaf = self.leaf(place.leaf)
-            except NoBlob as gone:
-                if doubted == gone.where:
-                    raise Unavailable(
-                        "the index names a blob that is not there",
-                        code="table.damaged",
-                        where=gone.where,
-                        hint="run fsck",
-                    ) from gone
-                doubted = gone.where
-                self.forget()
+                leaf = self._leaf_at(place)
+            except Torn as torn:
+                self.forget(torn.where)
+                if doubted == torn.where:
+                    raise
+                doubted = torn.where
                 continue
             if leaf.takes(key) or doubted == leaf.name:
                 return place, leaf
@@ -177,20 +196,38 @@ class Tree:
             self.forget(leaf.name)
         raise busy(self.prefix)
 
+    def _leaf_at(self, place: Place) -> Leaf:
+        try:
+            return self.leaf(place.leaf)
+        except (NoBlob, Broken) as lost:
+            raise Torn(lost, place.low, place.high) from lost
+
     def read(self, leaf: Leaf, start: int, stop: int) -> list[bytes]:
-        """The blocks at these positions; raises Changed if the leaf is no longer this one."""
+        """The blocks at these positions; raises Changed if the leaf is no longer this one.
+
+        Of bytes that are not there any more, as many as there are: then the blocks are not what their names say.
+        """
         begin, end = leaf.starts[start], leaf.starts[stop]
         if begin == end:
-            return []
+            return [b""] * (stop - start)
         try:
             data = self.blobs.read(leaf.name, begin, end - begin, if_match=leaf.etag).data
         except NoBlob as gone:
             raise Changed("the leaf was replaced", where=leaf.name) from gone
+        except Shut:
+            raise
+        except Broken:
+            data = b""
         return [data[low - begin : high - begin] for low, high in pairwise(leaf.starts[start : stop + 1])]
+
+    def shelve(self, name: str) -> None:
+        """Set aside what is left of a blob that cannot be read, and free its name."""
+        with suppress(NoBlob):
+            self.blobs.set_aside(name, f"{self.prefix}{DAMAGED}{secrets.token_hex(6)}-{name.rpartition('/')[2]}")
 
     def set_aside(self, blocks: Mapping[str, bytes]) -> None:
         """Keep blocks that are damaged beside the leaves, for whoever can still make something of them."""
-        for one, data in blocks.items():
+        for one, data in ((one, data) for one, data in blocks.items() if data):
             name = f"{self.prefix}{DAMAGED}{one}"
             with suppress(Changed):  # it was set aside before
                 self.blobs.stage(name, [(named("0" * WIDTH, data), data)])

@@ -63,7 +63,7 @@ def read_messages(asked: Asked) -> View:
     number = _number(str(asked.part("channel")), "channel")
     channel, table = mirrors.channel(asked.site, number), _reader(asked.site, number)
     first = _first(asked.query)
-    rows, following = mirrors.messages(table, first, SHOWN)
+    rows, following = mirrors.messages(asked.site, number, table, first, SHOWN)
     here = f"/channels/{number}/messages"
     values = {
         "channel": channel, "rows": rows, "day": asked.query.get("day", ""),

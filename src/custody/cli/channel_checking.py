@@ -1,0 +1,171 @@
+"""custody channel fsck, verify: is what is kept whole, and what becomes of what is not."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from typing import Annotated
+
+import typer
+
+from custody.channels import fetching, mending, paying, places, seen, trust, work
+from custody.channels.debts import LOST, TORN
+from custody.channels.mirror import EPOCH, assets_of, checked, files_of, noted
+from custody.channels.removing import ORPHANED
+from custody.channels.serving import offline_mirror, open_mirror
+from custody.channels.snowflake import parse
+from custody.channels.standing import marks_of
+from custody.channels.table import Finding, Table
+from custody.channels.verify import HARMLESS, Verified, is_told, owe
+from custody.cli import running
+from custody.cli.channel_parts import Channel, blobs_of, known, table_of
+from custody.cli.configured import ConfigFile, StoreUrl, opened
+from custody.cli.running import AsJson
+from custody.model.errors import BadInput, CustodyError
+from custody.model.event import NewEvent, Outcome
+from custody.model.item import Item
+from custody.stores import Store
+
+FETCH = "`custody channel verify --mend` fetches what the channel still shows"
+
+
+def fsck(
+    channel: Channel,
+    repair: Annotated[bool, typer.Option("--repair", help="mend what can be mended")] = False,
+    config: ConfigFile = None,
+    store: StoreUrl = "",
+) -> None:
+    """Walk the tables of a channel: its messages, what was last seen of them, its files. Say what is wrong."""
+    with opened(config, store) as (handle, settings):
+        blobs = blobs_of(settings)
+        number = parse(channel)
+        others = (open_(blobs, number) for open_ in (seen.of, files_of, assets_of))
+        tables = (table_of(settings, channel, blobs), *others)
+        if repair:
+            mending.mend(offline_mirror(handle, settings.channels, blobs), number)
+            before = EPOCH + timedelta(microseconds=handle.now()) - ORPHANED
+            print(f"{sum(_swept(table, before) for table in tables)} blobs that nothing named were deleted")
+        found = [finding for table in tables for finding in table.check()]
+        _noticed(handle, number, found)
+        owed = [debt for debt in marks_of(blobs, number)[1] if debt.why in (TORN, LOST)]
+    _told([*found, *(Finding(debt.why, f"{debt.next}..{debt.high}") for debt in owed)])
+    sound = all(one.code in HARMLESS for one in found) and not owed
+    print("nothing is wrong" if sound else "something is wrong: " + (FETCH if repair else "--repair mends what it can"))
+    raise typer.Exit(0 if sound else 1)
+
+
+def _swept(table: Table, before: datetime) -> int:
+    """How many blobs were swept. Of a table that is not whole none are: they may be all that is left of it."""
+    return len(table.sweep(before)) if all(one.code in HARMLESS for one in table.check()) else 0
+
+
+def _noticed(store: Store, channel: int, found: Iterable[Finding]) -> None:
+    wrong = next((one for one in found if is_told(one)), None)
+    if wrong:
+        mending.noticed(store, channel, f"{wrong.where}: {wrong.code}")
+
+
+def _told(found: Iterable[Finding]) -> None:
+    for one in found:
+        print(f"{'note' if one.code in HARMLESS else 'WRONG'}  {one.code}  {one.where}  {one.detail}".rstrip())
+
+
+def verify(
+    channel: Channel,
+    pages: Annotated[int, typer.Option(help="pages to compare with the live channel; 0: read our own blobs only")] = 3,
+    mend: Annotated[
+        bool,
+        typer.Option("--mend", help="fetch again what is damaged, lacking or otherwise here, and all that is owed"),
+    ] = False,
+    config: ConfigFile = None,
+    store: StoreUrl = "",
+    json: AsJson = False,
+) -> None:
+    """Read every blob again, check digests and order, and compare a sample with the live channel."""
+    from custody.channels.made_whole import Mended
+    from custody.channels.made_whole import mend as mend_channel
+    from custody.channels.verify import verify as verify_channel
+
+    with opened(config, store) as (handle, settings):
+        number = checked(channel)
+        item = known(handle, number)
+        mirror = open_mirror(handle, settings.channels, settings.home) if pages or mend else None
+        if mend and mirror is None:
+            raise BadInput("without a bot's token nothing can be fetched", hint="`custody channel fsck --repair`")
+        blobs = mirror.blobs if mirror else blobs_of(settings)
+        live = mirror is not None and item.detail.get("mirrored") == "yes" and not places.has_no_messages(item)
+        done = mend_channel(mirror, item, number) if mend and mirror else Mended()
+        discord = mirror.discord if mirror and live and pages else None
+        seed = random.randrange(1 << 32)
+
+        def look() -> tuple[Verified, int]:
+            looked = verify_channel(blobs, number, table_of(settings, channel, blobs), discord, pages, seed)
+            return looked, _owed(handle, seen.of(blobs, number, settings.channels.capacity), item, looked)
+
+        (found, owed), fetched = look(), 0
+        if owed and mend and mirror:
+            done.said += mend_channel(mirror, item, number).said
+            before, (found, owed) = owed, look()
+            fetched = max(0, before - owed)
+        _written_down(handle, seen.of(blobs, number, settings.channels.capacity), item, found)
+        told = {"mended": done.messages + fetched, "files mended": done.files} if mend else {}
+        told |= {"messages": found.messages, "files": found.files, "compared": found.sampled}
+        told |= {"owed": owed} if owed else {}
+        sound = found.sound and not done.said
+        outcome: Outcome = "success" if sound else "failure"
+        findings = {"findings": [f"{one.code} {one.where}" for one in found.findings[:20]]} if found.findings else {}
+        handle.records.append(NewEvent(item.id, "verified", outcome, running.me(), {**told, **findings}))
+    if json:
+        running.emit({"sound": sound, **told, "findings": found.findings, "not done": done.said})
+    else:
+        _told(found.findings)
+        for said in done.said:
+            print(f"WRONG  not mended  {said}")
+        if mend:
+            print(f"{done.messages + fetched} messages and {done.files} files were fetched again")
+        print(f"{found.messages} messages and {found.files} files read; {found.sampled} compared with the channel")
+        if owed:
+            print(f"{owed} of them are owed: the next sync fetches them, `custody channel verify --mend` does it now")
+        print("nothing is wrong" if sound else f"something is wrong: {_hint(found, mend)}")
+    raise typer.Exit(0 if sound else 1)
+
+
+def _hint(found: Verified, mended: bool) -> str:
+    if not mended:
+        return FETCH
+    lost = any(one.code == "lost" for one in found.findings)
+    said = "`custody channel accept-loss` says that you know what is lost"
+    return said if lost else "what is damaged here and gone there stays so; look at the disk"
+
+
+def _owed(store: Store, overlay: Table, item: Item, found: Verified) -> int:
+    """Owe what the live channel shows and the archive has not, or has otherwise; answers how many messages."""
+    number = work.number_of(item)
+    try:
+        owed = owe(overlay, found.findings, trust.stamp(store.now()))
+    except CustodyError as error:
+        if not mending.is_damage(error):
+            raise
+        mending.noticed(store, number, str(error))
+        return 0
+    if owed:
+        store.records.put((noted(number, owed_at=trust.stamp(store.now())),), (), running.me())
+    return owed
+
+
+def _written_down(store: Store, overlay: Table, item: Item, found: Verified) -> None:
+    """What is damaged is owed, or told on the channel's item; what no longer is, is neither."""
+    number = work.number_of(item)
+    if found.hurt:
+        mending.noticed(store, number, found.hurt)
+    else:
+        mending.forgotten(store, number)
+    try:
+        paying.recounted(overlay, found.damaged, trust.stamp(store.now()))
+    except CustodyError as error:
+        if not mending.is_damage(error):
+            raise
+        mending.noticed(store, number, str(error))
+    if any(item.detail.get(name) for name in fetching.LOOKED_AT):
+        store.records.put((noted(number, **fetching.LOOKED_AT),), (), running.me())

@@ -165,11 +165,13 @@ def as_it_was(tx: Any, state: str, ended: str | None) -> int:
     """A job in the columns that the first schema had: what wrote it then is not what writes now."""
     told = event_text(first_detail(NewJob("parcel")) | {"state": state, "ended": ended})
     end = "null" if ended is None else f"'{ended}'"
+    named = bool(execute(tx, "select 1 from schema_version where version >= 18"))  # from then on a name must be said
+    column, value = (", by", ", ''") if named else ("", "")
     rows = execute(
         tx,
         "insert into job (kind, state, runnable, ended, lane, place, collection, priority, unmet, payload, facts, token,"
-        f" seq, move, created, changed) values ('parcel', '{state}', {int(ended is None)}, {end}, '', '', '', 50, 0, "
-        f"'{{}}', '{{}}', 1, 1, 'old', {tx.now}, {tx.now}) returning id",
+        f" seq, move, created, changed{column}) values ('parcel', '{state}', {int(ended is None)}, {end}, '', '',"
+        f" '', 50, 0, '{{}}', '{{}}', 1, 1, 'old', {tx.now}, {tx.now}{value}) returning id",
     )
     (job,) = rows[0]
     execute(

@@ -18,7 +18,6 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROO
 BLOCK = re.compile(r"```console\n(.*?)```", re.DOTALL)
 FILE = re.compile(r"```\w+ file=(\S+)\n(.*?)```", re.DOTALL)
 ARK = re.compile(r"ark:/99999/fk4[0-9a-z]{8}\b")
-GREET = "#!/bin/sh\ncat > /dev/null\necho '{\"greeted\": true}'\n"
 
 
 def transcripts() -> list[tuple[str, str, dict[str, str]]]:
@@ -52,13 +51,9 @@ def commands() -> Iterator[Path]:
 def test_a_page_says_what_happens(
     commands: Path, where: str, block: str, files: dict[str, str], tmp_path: Path
 ) -> None:
-    (tmp_path / "field-notes.pdf").write_bytes(b"%PDF-1.4 notes")
     for name, content in files.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(content)
-    greet = tmp_path / "greet.sh"
-    greet.write_text(GREET)
-    greet.chmod(0o755)
     path = f"{commands}:{Path(sys.executable).parent}:{os.environ['PATH']}"
     environment = {**os.environ, "PATH": path, "HOME": str(tmp_path), "CUSTODY_WHO": "ada"}
     environment.pop("CUSTODY_STORE", None)

@@ -60,6 +60,7 @@ lock:            ## renew the pinned, hashed dependencies
 	$(BIN)/python docs/make_sbom.py
 
 pin:             ## what deploy/github-actions needs to install exactly this commit
+	@echo "CUSTODY_REPOSITORY $$(git remote get-url origin 2>/dev/null | sed -nE 's#^.*github\.com[:/]([^/]+/[^/]+)$$#\1#p' | sed 's#\.git$$##' | grep . || echo 'owner/name of the repository that you publish this commit in')"
 	@echo "CUSTODY_COMMIT $$(git rev-parse HEAD)"
 	@echo "CUSTODY_SHA256 $$(git archive --format=tar HEAD | sha256sum | cut -d' ' -f1)"
 

@@ -45,7 +45,7 @@ def test_a_single_file_becomes_an_object_that_is_an_item(home: Archive) -> None:
     ark = job.facts["primary"]
     assert home.batch(batch).state == "completed"
     assert home.world.inventory.get(ark).title == "A letter"
-    assert home.world.inventory.ark_of("ark:/99999/owner", ["l1"]) == ark
+    assert home.world.inventory.arks_of("ark:/99999/owner", ["l1"]) == {"l1": ark}
     item = home.store.records.item(ark)
     assert item.types == {"object"}
     assert [event.type for event in home.store.records.events(f"item/{ark}")] == ["changed", "ingested"]
@@ -206,7 +206,7 @@ def test_a_second_deposit_under_the_same_local_id_is_a_new_version(home: Archive
     for text in (b"first", b"second"):
         home.submit(home.put("a.txt", text), type="file", filename="a.txt", local_id="same")
         home.run()
-    ark = home.world.inventory.ark_of("ark:/99999/owner", ["same"])
+    ark = home.world.inventory.arks_of("ark:/99999/owner", ["same"])["same"]
     assert ark is not None
     assert [version.version for version in home.world.inventory.versions(ark)] == [1, 2]
     assert [event.type for event in home.store.records.events(f"item/{ark}")] == ["changed", "ingested"] * 2

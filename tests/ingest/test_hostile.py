@@ -10,6 +10,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import io
+import re
 import tarfile
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -202,6 +203,11 @@ def test_no_address_gets_a_worker_to_connect_where_it_must_not(home: Archive, ad
     job = ends(guarded, guarded.submit(payload, type=type_, filename="h.txt"))
     assert (job.state, job.code) == ("failed", ADDRESSES[address])
     assert recorder.dialled == [], "nobody was connected to"
+    host = address.split("/")[2]
+    if not host.replace(".", "").isdigit() and "[" not in host:  # who wrote the number knows it
+        events = guarded.store.records.all_events(job.subject)
+        told = str([guarded.store.queue.reason(job), *(event.detail for event in events)]).replace(host, "")
+        assert not re.search(r"\b(127|169)\.\d+\.\d+\.\d+", told), "where a name leads is nothing for a depositor"
 
 
 # 3.3 Containers

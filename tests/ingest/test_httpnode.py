@@ -6,6 +6,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ import pytest
 from custody.ingest import nodes
 from custody.ingest.httpnode import DOWN, HttpNode, Window
 from custody.ingest.nodes import look_after, open_nodes
+from custody.ingest.ocfl.root import Change, Given
 from custody.ingest.profile import parse_profile
 from custody.ingest.setup import IngestConfig
 from custody.ingest.standins.files import FileServer
@@ -84,6 +86,19 @@ def test_a_lost_answer_makes_no_second_version(home: Archive, storage: StorageSt
     (job,) = home.jobs(batch)
     assert (job.state, job.facts["version"]) == ("completed", 1)
     assert len([each for each in storage.requests if each.startswith("POST")]) == 3
+
+
+def test_a_new_object_is_never_a_next_version_of_what_the_service_holds(home: Archive, storage: StorageStandIn) -> None:
+    theirs = "ark:/12345/theirs"
+    home.put("old.txt", b"old")
+    given = Given(home.home / "depositor" / "old.txt", {"sha256": hashlib.sha256(b"old").hexdigest()})
+    storage.root.store(theirs, Change({"producer/old.txt": given}, "elsewhere-1", datetime(2020, 1, 1, tzinfo=UTC)))
+    batch = home.submit(home.put("a.txt", b"a"), type="file", filename="a.txt", primary_id=theirs)
+    home.run()
+    (job,) = home.jobs(batch)
+    assert (job.state, job.code) == ("failed", "object.exists")
+    assert len(storage.root.inventory(theirs).versions) == 1
+    assert not [each for each in storage.requests if each.startswith("POST")], "it was not even asked"
 
 
 def test_while_the_service_is_away_jobs_wait_and_say_so_and_use_up_no_tries(

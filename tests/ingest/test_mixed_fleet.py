@@ -314,7 +314,8 @@ def test_a_submission_of_many_rows_becomes_several_batches_and_no_folder_grows_b
         stop.set()
         watcher.join()
         assert 8 <= most <= 12 + 2 * 4, "the limit, and a piece for each that was just being added"
-        assert len({home.world.inventory.ark_of("ark:/99999/owner", [f"loc{number}"]) for number in range(1, 25)}) == 24
+        names = [f"loc{number}" for number in range(1, 25)]
+        assert len(set(home.world.inventory.arks_of("ark:/99999/owner", names).values())) == 24
         subjects = [f"job/{id_of(f'bid{number:010d}')}" for number in range(3)]
         ends = [[event for event in home.store.records.events(subject)] for subject in subjects]
         assert [[e.detail["completed"] for e in told if e.detail.get("from") == "reporting"] for told in ends] == [

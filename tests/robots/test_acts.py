@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from lxml import etree
 
+from custody.cli.whose import whose_findings
 from custody.history.premis import premis_document
 from custody.model.errors import BadInput, NotFound, Refused
 from custody.model.event import NewEvent
@@ -213,3 +214,11 @@ def test_what_was_done_by_hand_is_exported_as_valid_premis(file_store: Store, tm
     told = etree.tostring(document, encoding="unicode")
     assert "it was torn in 1780 already" in told
     assert "cancelled" in told
+
+
+def test_two_robots_of_one_line_that_look_alike_are_refused(store: Store) -> None:
+    with pytest.raises(BadInput, match="COUNTER and counter look alike"):
+        subscribe(store, [make("counter", "A"), make("COUNTER", "B")])
+    subscribe(store, [make("counter", "A")])
+    subscribe(store, [make("Counter", "A")])  # it was renamed
+    assert [each.what for each in whose_findings(store)] == ["these robots look alike: Counter, counter"]

@@ -165,11 +165,13 @@ def as_it_was(tx: Any, state: str, ended: str | None) -> int:
     """A job in the columns that the first schema had: what wrote it then is not what writes now."""
     told = event_text(first_detail(NewJob("parcel")) | {"state": state, "ended": ended})
     end = "null" if ended is None else f"'{ended}'"
+    named = bool(execute(tx, "select 1 from schema_version where version >= 18"))  # from then on a name must be said
+    column, value = (", by", ", ''") if named else ("", "")
     rows = execute(
         tx,
         "insert into job (kind, state, runnable, ended, lane, place, collection, priority, unmet, payload, facts, token,"
-        f" seq, move, created, changed) values ('parcel', '{state}', {int(ended is None)}, {end}, '', '', '', 50, 0, "
-        f"'{{}}', '{{}}', 1, 1, 'old', {tx.now}, {tx.now}) returning id",
+        f" seq, move, created, changed{column}) values ('parcel', '{state}', {int(ended is None)}, {end}, '', '',"
+        f" '', 50, 0, '{{}}', '{{}}', 1, 1, 'old', {tx.now}, {tx.now}{value}) returning id",
     )
     (job,) = rows[0]
     execute(
@@ -209,6 +211,41 @@ def test_a_store_of_every_older_schema_is_brought_up_to_date_with_what_it_holds(
         assert [version for (version,) in rows] == [number for number, *_ in known]
         assert [store.queue.get(job).state for job in (done, waiting)] == ["done", "queued"]
         assert recount(store) == []
+
+
+def test_every_name_in_use_is_taken_from_the_beginning(
+    old_url: str, clock: HandClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of what is recorded, what a job under way was given or has brought along, and what is reserved for a local id."""
+    number = next(number for number, name, _ in migrations("sqlite") if name == "names")
+    given = {"minted": {"primary": "ark:/1/minted"}, "brought": {"primary": "ark:/1/brought"}, "neither": {}}
+    with monkeypatch.context() as older:
+        older.setattr(migrating, "migrations", lambda dialect: migrations(dialect)[: number - 1])
+        with open_store(old_url, clock) as store:
+            for title, facts in given.items():
+                payload = {"primary_id": "ark:/1/brought"} if title == "brought" else {}
+                new = NewJob("ingest/job", payload, collection="maps")
+                job = store.queue.submit_one(new).id
+                text = json.dumps(facts)
+                store.db.write(
+                    lambda tx, job=job, text=text: execute(tx, f"update job set facts = '{text}' where id = {job}")
+                )
+            store.db.write(
+                lambda tx: execute(
+                    tx,
+                    "insert into inv_object (ark, owner, collection, node, title, creator, date, version, created, changed)"
+                    " values ('ark:/1/stored', 'o', 'letters', 'main', '', '', '', 1, 1, 1)",
+                )
+            )
+            for name in ("stored", "reserved"):
+                words = f"insert into inv_local (owner, local_id, ark) values ('o', '{name}', 'ark:/1/{name}')"
+                store.db.write(lambda tx, words=words: execute(tx, words))
+    with open_store(old_url, clock) as store:
+        rows = store.db.write(lambda tx: execute(tx, "select ark, collection, minted from inv_name order by ark"))
+    assert [tuple(row) for row in rows] == [
+        ("ark:/1/brought", "maps", 0), ("ark:/1/minted", "maps", 1), ("ark:/1/reserved", "", 1),
+        ("ark:/1/stored", "letters", 1),
+    ]  # fmt: skip
 
 
 def test_tokens_of_roles_that_were_split_keep_no_more_than_they_need_and_are_named(

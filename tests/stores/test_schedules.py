@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from custody.model.acting import system
+from custody.model.acting import Acting, system
 from custody.model.errors import BadInput, NotFound
 from custody.model.job import NewJob
 from custody.model.keys import slot_key
@@ -428,3 +428,14 @@ def test_in_the_hour_that_comes_a_second_time_what_came_in_the_first_does_not_co
     store.schedules.put(Schedule("nightly", "30 2 * * *", "sweep", zone="Europe/Copenhagen"), system("eva"))
     assert store.schedules.run_due() == 0
     assert shown(store.schedules.get("nightly").next_slot, "Europe/Copenhagen") == "27. 02:30 +0100"
+
+
+def test_a_schedule_that_looks_like_another_is_not_made_and_those_there_are_go_on(store: Store) -> None:
+    wanted = Wanted("@daily", "tidy")
+    store.schedules.change("tick", wanted, Acting("token:1/ada", "ada"))
+    for name in ("TICK", "t\u0456ck", "tlck"):
+        with pytest.raises(BadInput, match="looks like the schedule tick"):
+            store.schedules.change(name, wanted, Acting("token:1/ada", "ada"))
+    store.schedules.change("TICK", wanted, system("workflows"))  # as one that was there before
+    store.schedules.change("TICK", Wanted("@hourly", "tidy"), Acting("token:1/ada", "ada"))
+    assert [each.name for each in store.schedules.list()] == ["TICK", "tick"]

@@ -68,7 +68,7 @@ def test_an_upload_takes_the_field_names_of_the_deployed_form(own: House, api: T
     (job,) = own.archive.jobs(batch.id)
     assert job.payload["local_ids"] == ["p1", "p2"]
     assert job.payload["dc"] == {"rights": "Public domain"}
-    assert own.archive.world.inventory.ark_of("ark:/99999/owner", ["p2"]) == job.facts["primary"]
+    assert own.archive.world.inventory.arks_of("ark:/99999/owner", ["p2"]) == {"p2": job.facts["primary"]}
 
 
 def test_a_manifest_can_be_handed_in_as_text(own: House, api: TestClient) -> None:

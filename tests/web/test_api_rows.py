@@ -20,7 +20,7 @@ def test_rows_in_the_request_become_objects_and_are_reported_by_their_place(own:
     number = made.json()["batch"]
     report = api.get(f"{ADDRESS}/{number}/report").json()
     assert {line["row"]: line["state"] for line in report["jobs"]} == {1: "completed", 2: "failed", 3: "completed"}
-    assert home.world.inventory.ark_of("ark:/99999/owner", ["p2"])
+    assert home.world.inventory.arks_of("ark:/99999/owner", ["p2"])
 
 
 def test_the_short_rows_are_below_the_payload(own: House) -> None:

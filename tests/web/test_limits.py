@@ -233,3 +233,12 @@ def test_two_requests_on_one_connection_are_both_answered_and_neither_is_hidden_
         except TimeoutError:
             pass
     assert b'"jobs"' not in got
+
+
+@pytest.mark.parametrize("end", ["%0a", "%0A", "%0d", "%0d%0a"])
+def test_an_address_with_the_end_of_a_line_in_it_is_no_other_address(house: House, end: str) -> None:
+    operator = house.client("operator")
+    asked = {"spec": "@daily", "kind": "tidy"}
+    assert operator.put(f"/api/v1/schedules/newone{end}", json=asked).status_code == 400
+    assert operator.get(f"/api/v1/jobs{end}").status_code == 400
+    assert "newone" not in [each.name for each in house.archive.store.schedules.list()]

@@ -69,7 +69,7 @@ def test_whoever_the_issuer_lets_in_has_the_roles_of_their_groups(house: House, 
     token = next(each for each in house.site.tokens.list() if each.name.startswith("oidc:ada~"))
     assert token.roles == ("operator",)
     assert house.archive.store.records.events(f"token/{token.id}")[0].agent == "oidc"
-    issuer.person |= {"groups": "readers", "preferred_username": "Grace <script>"}
+    issuer.person |= {"groups": ["readers"], "preferred_username": "Grace <script>"}
     client, arrived = walk(house)
     assert "oidc:Grace--script~" in arrived.text
     assert client.post("/holds", data={}, headers=HTML).status_code == 403, "a reader"
@@ -129,6 +129,7 @@ LIES = [
     ("to several, and nobody says who asked", {"aud": ["others", "custody"]}, 401),
     ("to us, asked for by another", {"azp": "others"}, 401),
     ("groups that are nothing", {"groups": None}, 401),
+    ("groups that are one text", {"groups": "keepers"}, 401),
     ("groups that are a number", {"groups": 7}, 401),
     ("groups that are no texts", {"groups": ["keepers", 7]}, 401),
     ("groups by name", {"groups": {"keepers": True}}, 401),

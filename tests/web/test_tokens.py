@@ -249,3 +249,9 @@ def test_every_role_is_as_small_as_itself_and_only_greater_ones_give_it(role: st
     assert is_smaller(role, "admin")
     assert not any(is_smaller("operator", small) for small in ("reader", "submitter", "depositor", "hook", "metrics"))
     assert not is_smaller(role, "nonsense")
+
+
+@pytest.mark.parametrize("role", ["operator@letters@maps", "operator@", "operator@@maps"])
+def test_a_role_counts_in_one_collection_or_in_all(store: Store, role: str) -> None:
+    with pytest.raises(BadInput, match="cannot read the collection"):
+        Tokens(store).create("ada", [role])

@@ -181,3 +181,11 @@ def test_a_task_of_a_run_that_somebody_asked_for_is_told_of_too(desk: Desk) -> N
     desk.run()
     assert "one.example.org" in archive(desk.store, "plan", "proj").output
     assert any("one.example.org" in told for _, told in network.waiting(desk.store))
+
+
+def test_an_archive_that_looks_like_another_is_not_added(own_store: Store, tmp_path: Path) -> None:
+    Archives(own_store).add("book", "git", str(made("git", tmp_path / "one")), "ada")
+    for name in ("Book", "b\u043e\u043ek"):
+        with pytest.raises(BadInput, match="looks like the archive book"):
+            Archives(own_store).add(name, "git", str(made("git", tmp_path / name)), "ada")
+    assert [kept.name for kept in Archives(own_store).list()] == ["book"]

@@ -10,11 +10,14 @@ public addresses, a local NAT64 prefix); forbidding wins.
 
 from __future__ import annotations
 
+import logging
 import socket
 from collections.abc import Callable, Sequence
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 
 from custody.model.errors import BadInput, Refused, Unavailable
+
+LOG = logging.getLogger("custody.border")
 
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
@@ -142,12 +145,15 @@ def vouched(
 
 
 def forbidden_address(host: str, address: str) -> Refused:
+    """Say that it is refused, and not where it leads: whoever names hosts would come to know our own names and numbers.
+    The log of this machine has it."""
+    if host != address:
+        LOG.warning("refused: %s leads to %s, which is not a public address", host, address)
     return Refused(
-        "not a public address" if host == address else f"it leads to {address}, which is not a public address",
+        "not a public address" if host == address else "it leads to no public address",
         code="url.forbidden_address",
         where=host,
         hint="an administrator can allow a network for a collection",
-        address=address,
     )
 
 

@@ -14,9 +14,11 @@ from custody.cli.finding import Finding
 from custody.cli.opening import label
 from custody.cli.when import moment
 from custody.engine.judge import FORGED
+from custody.model.acting import SYSTEM
 from custody.model.errors import CustodyError
 from custody.model.event import Event
 from custody.model.job import Filter
+from custody.model.names import clashes
 from custody.model.schedule import Schedule
 from custody.model.telling import command
 from custody.model.times import slots
@@ -37,6 +39,7 @@ FOREIGN = "archive.foreign"
 def whose_findings(store: Store) -> Iterator[Finding]:
     yield from _schedules(store)
     yield from _tokens(store)
+    yield from _alike(store)
     yield from _gone_kinds(store)
     yield from _refused(store)
     yield from _repositories(store)
@@ -89,6 +92,18 @@ def _setter(store: Store, schedule: Schedule) -> str:
 def _last(store: Store, schedule: Schedule, type_: str) -> Event | None:
     events = [event for event in store.records.all_events(f"schedule/{schedule.name}") if event.type == type_]
     return events[-1] if events else None
+
+
+def _alike(store: Store) -> Iterator[Finding]:
+    """Names that were there before look-alikes were refused: they go on."""
+    schedules = {each.name for each in store.schedules.list() if each.by != SYSTEM}
+    archives = {each.name for each in Archives(store).list()}
+    robots = {str(row[0]) for row in store.db.read(lambda tx: tx.run("subscriptions"))}
+    for sort, names in (("schedules", schedules), ("archives", archives), ("robots", robots)):
+        for those in clashes(names):
+            told = ", ".join(those)
+            do = "let one of them go, and make it anew by another name"
+            yield Finding("warning", f"these {sort} look alike: {told}", do)
 
 
 def _tokens(store: Store) -> Iterator[Finding]:

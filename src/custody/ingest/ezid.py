@@ -38,6 +38,8 @@ _EXISTS = "identifier already exists"
 class Ezid:
     """One account at one EZID, for one shoulder such as `ark:/99999/fk4`."""
 
+    goes_on = False
+
     def __init__(
         self,
         url: str,

@@ -86,6 +86,13 @@ class HttpNode:
     def relative(self, identifier: str) -> None:
         """Nowhere on this machine."""
 
+    def holds(self, identifier: str) -> bool:
+        try:
+            self.manifest(identifier)
+        except NotFound:
+            return False
+        return True
+
     def manifest(self, identifier: str) -> Held:
         """What the node holds; NotFound if nothing."""
         answer = self._ask("GET", "manifest", identifier)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from custody.model.errors import NotFound, Refused
 from custody.stores import Store
-from custody.stores.rows import Tx
+from custody.stores.rows import Tx, item_from
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,18 +64,14 @@ class Inventory:
     def __init__(self, store: Store) -> None:
         self._db = store.db
 
-    def ark_of(self, owner: str, local_ids: Sequence[str]) -> str | None:
-        """The object that goes by these local ids; refuses ids of two different objects."""
+    def arks_of(self, owner: str, local_ids: Sequence[str]) -> Mapping[str, str]:
+        """The objects that go by these local ids, by the id; an id that nobody has is left out."""
 
         def look(tx: Tx) -> dict[str, str]:
             found = {name: tx.run("inv_ark_of", owner=owner, local_id=name) for name in local_ids}
             return {name: rows[0][0] for name, rows in found.items() if rows}
 
-        known = self._db.read(look) if local_ids else {}
-        if len(set(known.values())) > 1:
-            told = ", ".join(f"{name} is {ark}" for name, ark in sorted(known.items()))
-            raise Refused(f"these local ids belong to different objects: {told}", code="identifier.ambiguous")
-        return next(iter(known.values()), None)
+        return self._db.read(look) if local_ids else {}
 
     def reserve(self, owner: str, local_ids: Sequence[str], ark: str) -> None:
         """These names are this object's, from now on; refused when one is another's."""
@@ -85,13 +81,17 @@ class Inventory:
                 tx.run("inv_reserve", owner=owner, local_id=name, ark=ark)
                 whose = tx.run("inv_ark_of", owner=owner, local_id=name)[0][0]
                 if whose != ark:
-                    raise Refused(f"local id {name} belongs to {whose}, not to {ark}", code="identifier.mismatch")
+                    raise Refused(f"local id {name} belongs to another object", code="identifier.mismatch")
 
         if local_ids:
             self._db.write(work)
 
     def record(self, entry: Entry) -> None:
+        """Write down a version. Refuses one of an object, or an item, that is another collection's: no deposit moves
+        anything from one collection to another."""
+
         def work(tx: Tx) -> None:
+            _check_collection(tx, entry)
             tx.run(
                 "inv_put_object", ark=entry.ark, owner=entry.owner, collection=entry.collection, node=entry.node,
                 title=entry.title, creator=entry.creator, date=entry.date, version=entry.version,
@@ -138,3 +138,10 @@ class Inventory:
     def _files(self, ark: str, version: int, after: str, limit: int) -> Sequence[File]:
         rows = self._db.read(lambda tx: tx.run("inv_files", ark=ark, version=version, after=after, limit=limit))
         return [File(*row) for row in rows]
+
+
+def _check_collection(tx: Tx, entry: Entry) -> None:
+    objects, items = tx.run("inv_object", ark=entry.ark), tx.run("item", id=entry.ark)
+    of_another = bool(objects) and (objects[0][1], objects[0][2]) != (entry.owner, entry.collection)
+    if of_another or (items and item_from(items[0]).collection not in ("", entry.collection)):
+        raise Refused(f"{entry.ark} is no object of this collection", code="identifier.forbidden")

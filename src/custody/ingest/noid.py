@@ -6,8 +6,8 @@ A template says what the minted part looks like, one letter per character:
     d  a digit
     k  the check digit, last
 
-and before those, in which order: `s` counting up, `r` (or nothing) the same names in no order a reader
-could guess, `z` counting up without end, growing to the left. `eedeeedk` is two thousand million names.
+and before those, in which order: `s` counting up, `r` (or nothing) the same names in an order that only the key of
+the store tells, `z` counting up without end, growing to the left. `eedeeedk` is two thousand million names.
 
 Which number comes next is the store's to know: `next_number` must never give one out twice. A number
 that is taken and then lost in a crash is a name never used; that is allowed.
@@ -15,10 +15,12 @@ that is taken and then lost in a crash is a name never used; that is allowed.
 
 from __future__ import annotations
 
+import hashlib
 import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 from custody.ingest.identifiers import ark
 from custody.model.errors import BadInput, Refused
@@ -28,6 +30,7 @@ _VALUE = {digit: value for value, digit in enumerate(XDIGITS)}
 _BASE = {"e": len(XDIGITS), "d": 10}
 _TEMPLATE = re.compile("(?P<order>[rsz]?)(?P<mask>[ed]{1,20})(?P<check>k?)")
 _NAAN = re.compile("[0-9bcdfghjkmnpqrstvwxz]{5,}")
+_ROUNDS = 8
 _SHOULDER = re.compile("[0-9a-z]{0,20}")
 
 
@@ -52,6 +55,9 @@ class Noid:
     shoulder: str
     template: str
     next_number: Callable[[], int]
+    key: Callable[[], bytes] = bytes  # of the order: whoever does not have it cannot tell which name comes next
+
+    goes_on: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         for value, form, what in [
@@ -101,13 +107,18 @@ class Noid:
         return math.prod(_BASE[letter] for letter in self._parts["mask"])
 
     def _scattered(self, number: int) -> int:
-        """Another number below the total, and never the same for two: multiplication by a number that has
-        no factor in common with it."""
-        total = self._total
-        stride = int(total * 0.6180339887) | 1
-        while math.gcd(stride, total) != 1:
-            stride += 2
-        return (number * stride + stride // 2) % total
+        """Another number below the total, and never the same for two: some rounds of adding to one half what the key
+        makes of the other, each of which can be undone; and again, until it is below."""
+        total, key = self._total, self.key()
+        half = math.isqrt(total - 1) + 1
+        while True:
+            left, right = divmod(number, half)
+            for turn in range(_ROUNDS):
+                digest = hashlib.blake2b(b"%d %d" % (turn, right), key=key, digest_size=16).digest()
+                left, right = right, (left + int.from_bytes(digest)) % half
+            number = left * half + right
+            if number < total:
+                return number
 
 
 def _digits(number: int, mask: str) -> str:

@@ -9,6 +9,7 @@
     minter = "local"            # or "ezid"
     naan = "99999"
     shoulder = "fk4"
+    take_over = false           # true: objects come along that were named elsewhere on this shoulder
 
     [storage]
     node = "main"
@@ -61,6 +62,8 @@ class Identifier:
     naan: str = "99999"
     shoulder: str = "fk4"
     template: str = "eedeeedk"
+    take_over: bool = False
+    """objects come along that were named elsewhere on a shoulder on which we mint"""
     target: str = ""
     """where the identifier leads; {ark} stands for it"""
     ezid_url: str = ""

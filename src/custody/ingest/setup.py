@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from ipaddress import ip_network
 from pathlib import Path
 from typing import TypeVar
@@ -19,6 +20,7 @@ from custody.ingest.httpnode import HttpNode, Window
 from custody.ingest.inventory import Inventory
 from custody.ingest.links import DAYS, read_links
 from custody.ingest.mail import Mail, by_smtp, check_address, to_outbox
+from custody.ingest.naming import Names
 from custody.ingest.nodes import open_nodes
 from custody.ingest.noid import Noid
 from custody.ingest.profile import Profile, kept_apart, read_profile
@@ -105,6 +107,7 @@ def open_world(store: Store, config: IngestConfig, home: Path) -> World:
         staging=Staging(home / config.staging),
         disk=WorkingDisk((home / config.work).resolve(), config.place, config.threshold),
         inventory=Inventory(store),
+        names=Names(store),
         mail=_mail(config, home),
         links=read_links(home / config.secret, config.web, config.link_days),
         sender=_sender(config.sender),
@@ -169,7 +172,8 @@ def _minter(store: Store, profile: Profile, home: Path) -> Minter:
         shoulder = f"ark:/{identifier.naan}/{identifier.shoulder}"
         return Ezid(identifier.ezid_url, identifier.ezid_user, password.strip(), shoulder)
     counter = f"noid/{identifier.naan}/{identifier.shoulder}/{identifier.template}"
-    return Noid(identifier.naan, identifier.shoulder, identifier.template, partial(_next_number, store, counter))
+    take, key = partial(_next_number, store, counter), cache(partial(_key_of, store, counter))
+    return Noid(identifier.naan, identifier.shoulder, identifier.template, take, key)
 
 
 def _next_number(store: Store, counter: str) -> int:
@@ -179,6 +183,16 @@ def _next_number(store: Store, counter: str) -> int:
         return int(tx.run("bump", name=counter, by=1)[0][0]) - 1
 
     return store.db.write(take)
+
+
+def _key_of(store: Store, counter: str) -> bytes:
+    """What puts this store's names in an order of their own: made once, by whoever mints first."""
+
+    def make(tx: Tx) -> int:
+        tx.run("seed", name=f"{counter}/key", value=secrets.randbits(63))
+        return int(tx.run("counter", name=f"{counter}/key")[0][0])
+
+    return store.db.write(make).to_bytes(8)
 
 
 def _sender(address: str) -> str:

@@ -8,6 +8,31 @@ select ark from inv_local where owner = :owner and local_id = :local_id
 insert into inv_local (owner, local_id, ark) values (:owner, :local_id, :ark)
 on conflict (owner, local_id) do nothing
 
+-- name: inv_name
+select collection, request, minted, writer from inv_name where ark = :ark
+
+-- name: inv_take
+-- One name, one object: of all who come with it, whoever is first has it.
+insert into inv_name (ark, collection, request, minted, writer, at)
+values (:ark, :collection, :request, :minted, '', :now)
+on conflict (ark) do nothing
+
+-- name: inv_take_over
+-- From a job that brought it along and came to nothing; not from one that has begun to store it.
+update inv_name set collection = :collection, request = :request
+where ark = :ark and request = :before and minted = 0 and writer = ''
+
+-- name: inv_settle_in
+-- A name that was reserved before collections were written down belongs to the first that uses it.
+update inv_name set collection = :collection where ark = :ark and collection = ''
+
+-- name: inv_begin
+-- One job at a time makes the first version of an object.
+update inv_name set writer = :request where ark = :ark and writer = :before and collection = :collection
+
+-- name: seed
+insert into counter (name, value) values (:name, :value) on conflict (name) do nothing
+
 -- name: inv_put_object
 -- Recording the same version again changes nothing but what is already so.
 insert into inv_object (ark, owner, collection, node, title, creator, date, version, created, changed)

@@ -13,7 +13,7 @@ from custody.border.folder import Folder
 from custody.engine.work import Work
 from custody.ingest import describing, gathering, manifest, nodes, notices
 from custody.ingest.httpnode import DOWN
-from custody.ingest.identifying import Named, identify
+from custody.ingest.identifying import Named, begin_first, exists, identify
 from custody.ingest.inventory import Entry, File
 from custody.ingest.keys import request_of
 from custody.ingest.manifest.form import OBJECT
@@ -151,6 +151,10 @@ def storing(work: Work, world: World) -> Outcome:
     if gone := _gone(folder, SYSTEM):
         return gone
     files = {row.name: Given(folder / row.name, {row.algorithm: row.digest}) for row in describing.stored_rows(folder)}
+    first = begin_first(work, world, profile)
+    if not isinstance(first, bool):
+        return first
+    storage = world.node(node)
     update = bool(work.payload.get("update"))
     change = Change(
         files=files,
@@ -159,11 +163,18 @@ def storing(work: Work, world: World) -> Outcome:
         message=f"batch {work.job.parent}, job {work.job.id}",
         update=update,
         deletes=describing.deletes(folder) if update else (),
+        head=0 if first else None,
     )
     try:
-        stored = world.node(node).store(work.facts["primary"], change)
-    except Refused as busy:
-        if busy.code != "object.busy":
+        if first and not work.facts.get("handed_over") and storage.relative(work.facts["primary"]) is None:
+            if storage.holds(work.facts["primary"]):
+                return exists(work, world)
+            work.keep(handed_over=True)  # what the service holds from now on may be ours
+        stored = storage.store(work.facts["primary"], change)
+    except Refused as refused:
+        if first and refused.code == "object.moved":
+            return exists(work, world)
+        if refused.code != "object.busy":
             raise
         return Wait(BUSY_SECONDS, "another job is writing a version of the same object")
     except Unavailable as trouble:

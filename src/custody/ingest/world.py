@@ -15,6 +15,7 @@ from custody.ingest.disk import WorkingDisk
 from custody.ingest.inventory import Inventory
 from custody.ingest.links import Links
 from custody.ingest.mail import Mail
+from custody.ingest.naming import Names
 from custody.ingest.ocfl.root import Change, Stored
 from custody.ingest.profile import Profile
 from custody.ingest.staging import Staging
@@ -23,6 +24,11 @@ from custody.stores import Store
 
 
 class Minter(Protocol):
+    @property
+    def goes_on(self) -> bool:
+        """Whether the same request again gives the next name, and not the same one."""
+        ...
+
     def mint(self, request: str, description: Description, target: str) -> str:
         """A new identifier for what is described; the same request again may give the same one."""
         ...
@@ -31,6 +37,10 @@ class Minter(Protocol):
 class Storage(Protocol):
     def relative(self, identifier: str) -> str | None:
         """Where an object is below a root of this machine; None if it is elsewhere."""
+        ...
+
+    def holds(self, identifier: str) -> bool:
+        """Whether there is anything under this name."""
         ...
 
     def store(self, identifier: str, change: Change) -> Stored:
@@ -48,6 +58,7 @@ class World:
     staging: Staging
     disk: WorkingDisk
     inventory: Inventory
+    names: Names
     mail: Mail
     links: Links  # to the depositor's page
     sender: str = "custody@localhost"  # whom mail is from

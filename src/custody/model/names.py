@@ -7,6 +7,7 @@ of ours reads as another's name in a list, in the history and in an operator's h
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 LONGEST: Final = 200
@@ -44,3 +45,17 @@ def skeleton(name: str) -> str:
     plain = unicodedata.normalize("NFKD", name).casefold()
     shown = "".join(letter for letter in plain if unicodedata.category(letter) not in {*_UNSEEN, "Mn", "Me"})
     return "".join(shown.translate(_LOOKS_LIKE).split()).replace("rn", "m").replace("i", "l").replace("vv", "w")
+
+
+def alike(name: str, others: Iterable[str]) -> str:
+    """One of the others that a new name would be taken for; empty when there is none, or the name is one of them."""
+    known, looks = set(others), skeleton(name)
+    return "" if name in known else min((each for each in known if skeleton(each) == looks), default="")
+
+
+def clashes(names: Iterable[str]) -> Sequence[Sequence[str]]:
+    """Those among them that look alike, together."""
+    by_looks: dict[str, set[str]] = {}
+    for name in names:
+        by_looks.setdefault(skeleton(name), set()).add(name)
+    return [sorted(each) for each in by_looks.values() if len(each) > 1]

@@ -17,9 +17,11 @@ from custody.border.egress import Asked, Permit, Rules
 from custody.border.roots import NO_ROOTS
 from custody.engine.kinds import Kind
 from custody.engine.work import Work
+from custody.model.errors import BadInput
 from custody.model.event import NewEvent, item_subject
 from custody.model.grant import NETWORK
 from custody.model.item import Item, NewItem
+from custody.model.names import clashes
 from custody.model.outcome import Failed, Outcome, Passed, Wait
 from custody.model.reserved import check_detail, check_note
 from custody.model.trigger import admits
@@ -73,7 +75,13 @@ def _kind(line: Line, cycle: bool) -> Kind:
 
 
 def subscribe(store: Store, robots: Sequence[Robot]) -> None:
-    """Register triggers, so that appending an event in any application wakes the robots concerned."""
+    """Register triggers, so that appending an event in any application wakes the robots concerned. Of one line, no two
+    may look alike; one that was renamed is no other robot, so that those of former lines are left to the doctor."""
+    for those in clashes(robot.name for robot in robots):
+        raise BadInput(
+            f"the robots {' and '.join(those)} look alike", code="robot.name", where=those[0],
+            hint="call one of them otherwise",
+        )  # fmt: skip
 
     def work(tx: Tx) -> None:
         for robot in robots:

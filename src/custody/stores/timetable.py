@@ -12,6 +12,7 @@ from custody.model.acting import SYSTEM, Acting, name_of
 from custody.model.errors import BadInput, NotFound, Refused
 from custody.model.job import NewJob
 from custody.model.keys import slot_key
+from custody.model.names import alike
 from custody.model.schedule import Schedule, Wanted, check_name, checked, due
 from custody.model.times import slots
 from custody.stores.database import Database
@@ -147,6 +148,11 @@ def _checked(schedule: Schedule) -> Schedule:
 def _set(tx: Tx, schedule: Schedule, before: Schedule | None, acting: Acting) -> None:
     if before is None and acting.by != SYSTEM:  # an archive's own have the names of its files
         check_name(schedule.name)
+        if other := alike(schedule.name, (row[0] for row in tx.run("schedules"))):
+            raise BadInput(
+                f"{schedule.name[:100]!r} looks like the schedule {other}, which is another", code="schedule.name",
+                where="schedule name", hint="choose a name that nobody takes for that one",
+            )  # fmt: skip
     following = next(slots(schedule.spec, schedule.zone, tx.now))
     if before and (before.spec, before.zone) != (schedule.spec, schedule.zone):
         _pass_over(tx, before, acting.agent)

@@ -54,7 +54,7 @@ def check_role(given: str) -> None:
         raise BadInput(f"there is no role {role!r}", code="token.role", hint=", ".join(ROLES))
     if mark and role in BY_NAME:
         raise BadInput(f"{role} is no role in a collection", code="token.role", hint="name the archives of a hook")
-    if mark and not _COLLECTION.fullmatch(collection):
+    if mark and (IN in collection or not _COLLECTION.fullmatch(collection)):
         raise BadInput(f"cannot read the collection of {given!r}", code="token.role", hint=f"such as {role}@maps")
 
 

@@ -86,6 +86,8 @@ def _oddity(scope: Scope) -> int:
     names = [name for name, _ in scope["headers"]]
     if b"transfer-encoding" in names and b"content-length" in names:
         return 400  # two ways to say where it ends: a proxy may believe the other one
+    if "\n" in scope["path"] or "\r" in scope["path"]:
+        return 400  # a route's pattern ends before the end of a line: it would be read as another name
     if len(scope.get("raw_path", b"")) + len(scope["query_string"]) > LONGEST_ADDRESS:
         return 414
     return 431 if sum(len(name) + len(value) for name, value in scope["headers"]) > MOST_HEADERS else 0

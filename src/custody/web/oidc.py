@@ -152,13 +152,12 @@ class Issuer:
         taken for a token of the same name, theirs begins with the way they came and ends with whom it stands for."""
         self._must_be_for_us(claims)
         groups = claims.get(self.config.claim, [])
-        named = [groups] if isinstance(groups, str) else groups
-        if not isinstance(named, list) or not all(isinstance(each, str) for each in named):
+        if not isinstance(groups, list) or not all(isinstance(each, str) for each in groups):
             raise Unbelieved(f"the issuer's {self.config.claim} are no list of text")
         subject = claims["sub"]
         if not isinstance(subject, str) or not subject:
             raise Unbelieved("the issuer does not say who it is")
-        roles = tuple(sorted({role for group in named for role in _roles_of(self.config, group)}))
+        roles = tuple(sorted({role for group in groups for role in _roles_of(self.config, group)}))
         called = str(claims.get(self.config.name) or subject)
         if not roles:
             raise Refused("you have no role here", code="login.roles", hint="an administrator gives one")

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from custody.model.errors import BadInput, NotFound, Refused
 from custody.model.grant import REPOSITORY
+from custody.model.names import alike
 from custody.model.telling import BLANK, command
 from custody.stores import Store
 from custody.stores.grants import grant_in, withdraw_all
@@ -110,7 +111,13 @@ class Archives:
             )  # fmt: skip
 
         def work(tx: Tx) -> None:
-            others = [kept.name for kept in (Kept(*row) for row in tx.run("wf_archives")) if kept.uuid == uuid]
+            all_kept = [Kept(*row) for row in tx.run("wf_archives")]
+            if other := alike(name, (kept.name for kept in all_kept)):
+                raise BadInput(
+                    f"{name!r} looks like the archive {other}, which is another", code="archive.name", where=location,
+                    hint="choose a name that nobody takes for that one",
+                )  # fmt: skip
+            others = [kept.name for kept in all_kept if kept.uuid == uuid]
             if others and name not in others:
                 raise Refused(
                     f"{location} is the repository of archive {others[0]} already", code="archive.known", where=name,

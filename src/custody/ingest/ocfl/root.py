@@ -91,6 +91,10 @@ class OcflRoot:
         """Where an object is, below this root."""
         return object_folder(identifier)
 
+    def holds(self, identifier: str) -> bool:
+        """Is there anything where this object would be?"""
+        return self.folder(identifier).exists()
+
     def inventory(self, identifier: str) -> Inventory:
         """What an object holds, in all its versions."""
         folder = self.folder(identifier)

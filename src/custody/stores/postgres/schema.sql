@@ -253,6 +253,16 @@ create table inv_local (
 );
 create index inv_local_ark on inv_local (ark);
 
+-- Every identifier that a deposit goes by, from the moment it has it: one name, one object, one collection.
+create table inv_name (
+    ark text collate "C" primary key,
+    collection text collate "C" not null,       -- '': it was reserved for a local id, and its job is gone
+    request text collate "C" not null,          -- of the job that had it first
+    minted bigint not null,                     -- 1: given out here; 0: brought along
+    writer text collate "C" not null,           -- of the job that stores its first version
+    at bigint not null
+);
+
 create table inv_version (
     ark text collate "C" not null,
     version bigint not null,

@@ -239,6 +239,16 @@ create table inv_local (
 ) strict, without rowid;
 create index inv_local_ark on inv_local (ark);
 
+-- Every identifier that a deposit goes by, from the moment it has it: one name, one object, one collection.
+create table inv_name (
+    ark text primary key,
+    collection text not null,                   -- '': it was reserved for a local id, and its job is gone
+    request text not null,                      -- of the job that had it first
+    minted integer not null,                    -- 1: given out here; 0: brought along
+    writer text not null,                       -- of the job that stores its first version
+    at integer not null
+) strict, without rowid;
+
 create table inv_version (
     ark text not null,
     version integer not null,

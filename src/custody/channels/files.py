@@ -20,6 +20,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from custody import modes
 from custody.channels import disk
 from custody.channels.blobs import (
     BlockList,
@@ -54,6 +55,7 @@ class Files:
         self._states: dict[str, State] = {}
         self._noted: dict[str, float] = {}
         self._guard = threading.Lock()
+        modes.make_folder(root)
         disk.make_folder(root / "@locks")
         (root / "@clock").touch()
 

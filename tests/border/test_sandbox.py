@@ -95,7 +95,8 @@ def test_work_and_state_may_be_where_mounts_are_staged(tmp_path: Path) -> None:
     if os.geteuid() != 0 or not Path("/mnt").is_dir():
         pytest.skip("only root stages mounts")
     place = Path(f"/mnt/custody-test-{os.getpid()}")
-    (place / "work").mkdir(parents=True)
+    place.mkdir(mode=0o700)
+    (place / "work").mkdir()
     try:
         with Sandboxes(place / "state") as sandboxes:
             running = sandboxes.start(Spec(name="x", work=place / "work", script="echo made > out"))
@@ -368,6 +369,7 @@ def test_a_worker_that_is_not_root_gets_the_same_sandbox(tmp_path_factory: pytes
     subprocess.run(["cp", "-r", str(Path(custody.__file__).parent), str(_open(folder) / "custody")], check=True)
     try:
         subprocess.run(["chown", "-R", str(nobody), str(folder)], check=True)
+        folder.chmod(0o700)
         done = subprocess.run(
             [python, "-B", "-c", _AS_NOBODY, str(folder)],
             env={"PYTHONPATH": str(folder)}, user=nobody, group=nobody, extra_groups=[], cwd="/",

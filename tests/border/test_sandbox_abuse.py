@@ -117,7 +117,11 @@ ABUSES = [
     Abuse("kernel memory", "head -c1 /proc/kcore && echo escaped", says="cannot open"),
     # Privileges.
     Abuse("a set-uid copy of a shell",
-          "cp /bin/dash s; chmod 4755 s; ./s -c 'id -u' | grep -qx 0 && echo escaped"),
+          "cp /bin/dash s; chmod 4755 s || echo refused; ./s -c 'id -u' | grep -qx 0 && echo escaped", says="refused"),
+    Abuse("a set-gid folder", "mkdir d; chmod g+s d && echo escaped", says="not permitted"),
+    Abuse("a file that is set-uid from its beginning",
+          "use Fcntl; sysopen(F, 'born', O_CREAT|O_WRONLY, 04755) ? print 'escaped' : print $!", PERL,
+          says="not permitted"),
     Abuse("becoming root", "$< = 0; $> = 0; print $> == 0 ? 'escaped' : 'refused'", PERL, says="refused"),
     Abuse("mapping itself to root", "unshare -Ur id && echo escaped", says="not permitted"),
     Abuse("mounting", "mount -t tmpfs x /tmp && echo escaped", says="superuser"),

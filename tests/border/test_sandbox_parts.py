@@ -123,6 +123,27 @@ def test_the_filter_decides_call_by_call(machine: str) -> None:
     assert _verdict(machine, arch, 1) == allow
 
 
+@pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
+def test_no_call_makes_a_set_uid_or_set_gid_file(machine: str) -> None:
+    """Numbers out of the kernel's own tables; in each, which argument is the mode, and which the flags, if any."""
+    arch = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}[machine]
+    calls = {
+        "x86_64": {"creat": (85, 1), "chmod": (90, 1), "fchmod": (91, 1), "mknod": (133, 1), "mknodat": (259, 2),
+                   "fchmodat": (268, 2), "fchmodat2": (452, 2), "open": (2, 2), "openat": (257, 3)},
+        "aarch64": {"mknodat": (33, 2), "fchmod": (52, 1), "fchmodat": (53, 2), "fchmodat2": (452, 2), "openat": (56, 3)},
+    }[machine]  # fmt: skip
+    for name, (number, at) in calls.items():
+        for mode, wanted in ((0o755, 0x7FFF0000), (0o1777, 0x7FFF0000), (0o4755, 0x50001), (0o2755, 0x50001)):
+            for flags in (0o100, 0o20200000) if name.startswith("open") else (0,):
+                arguments = [0] * at + [mode]
+                if name.startswith("open"):
+                    arguments[at - 1] = flags
+                assert _verdict(machine, arch, number, *arguments) == wanted, (name, oct(mode), oct(flags))
+        if name.startswith("open"):
+            assert _verdict(machine, arch, number, *[0] * at, 0o6777) == 0x7FFF0000, "nothing is made"
+    assert _verdict(machine, arch, 437) == 0x50026, "openat2 hides its mode"
+
+
 def test_an_unknown_processor_has_no_filter() -> None:
     assert seccomp.program("riscv64") == b""
     assert seccomp.refused_calls("riscv64") == {}

@@ -8,11 +8,29 @@ from pathlib import Path
 import pytest
 
 import custody
+from custody.channels.refusals import TROUBLES
+from custody.cli.event import ACTS
 from custody.model.errors import BadInput
-from custody.model.reserved import FOLDER, NOTED, PRIORITY, RESERVED, check_detail, check_note, taken
+from custody.model.reserved import (
+    FOLDER,
+    NOTED,
+    PRIORITY,
+    RECORDED,
+    RECORDED_WITH,
+    RESERVED,
+    check_detail,
+    check_event,
+    check_note,
+    is_recorded,
+    taken,
+)
+from custody.model.trigger import STOPPED, Trigger
+from custody.robots.acts import APPROVED
 from custody.robots.guard import EDITED, LEFT
-from custody.robots.restart import BY_PEOPLE
-from custody.stores.items import SEEN
+from custody.robots.priority import PRIORITISED
+from custody.robots.restart import BY_PEOPLE, WITHDRAWN
+from custody.robots.robot import robot
+from custody.stores.items import CHANGED, SEEN
 
 ELSEWHERE: dict[str, object] = {
     "FOLDER": FOLDER,
@@ -106,3 +124,85 @@ def test_a_reserved_word_is_refused_and_it_is_said_whose_it_is(word: str) -> Non
     assert (caught.value.code, caught.value.where) == ("robot.reserved", "map-1")
     assert f"'{word}' is not theirs to set: it {RESERVED[word]}" in caught.value.message
     assert RESERVED[word].split(" ")[0] in ("is", "says"), "one sentence"
+
+
+def recorded_types() -> dict[str, set[str]]:
+    """Every type of event that the sources record about an item, and where. What is no literal is named as it stands."""
+    found: dict[str, set[str]] = {}
+    for path in SOURCES.rglob("*.py"):
+        where = str(path.relative_to(SOURCES))
+        for node in ast.walk(ast.parse(path.read_text())):
+            if not isinstance(node, ast.Call):
+                continue
+            called = node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
+            at = {"NewEvent": 1, "_append": 2}.get(called)
+            if called == "_append" and not where.startswith("robots/"):
+                continue
+            if called == "write_event" and "item_subject" in ast.unparse(node.args[1]):
+                at = 3
+            if at is None or len(node.args) <= at:
+                continue
+            for type_ in _types_of(node.args[at]):
+                found.setdefault(type_, set()).add(where)
+    return found
+
+
+def _types_of(node: ast.expr) -> list[str]:
+    if isinstance(node, ast.IfExp):
+        return [*_types_of(node.body), *_types_of(node.orelse)]
+    if isinstance(node, ast.Constant):
+        return [str(node.value)]
+    if isinstance(node, ast.JoinedStr):
+        begins = node.values[0]
+        return [f"{begins.value}…" if isinstance(begins, ast.Constant) else ast.unparse(node)]
+    return [f"<{ast.unparse(node)}>"]
+
+
+TOLD_BY_NAME: dict[str, tuple[str, ...]] = {
+    "<what>": (*TROUBLES.values(), "failing"),
+    "<word>": ("believed", "disbelieved"),
+    "<STOPPED>": (STOPPED,),
+    "<WITHDRAWN>": (WITHDRAWN,),
+    "<PRIORITISED>": (PRIORITISED,),
+    "<how>": (CHANGED, "described"),
+    "<event.type>": (),  # the store appends what it is given
+    "<type_>": (),  # people's acts, each of which is found itself; what PREMIS says is held against the list
+    "<event>": (),  # what a person says by `event add`, `approve` or `override`
+    "<robot.event>": (),  # held against the list when its label is read, and when it is recorded
+}
+"""Where a type stands in a variable: what it may be."""
+
+
+def test_every_event_that_the_system_records_about_an_item_is_refused_to_robots() -> None:
+    found = recorded_types()
+    assert {"ingested", "planned", "synced", "task …", "<STOPPED>", "counts again"} <= set(found), (
+        "the search finds them"
+    )
+    unknown = {type_: where for type_, where in found.items() if type_.startswith("<") and type_ not in TOLD_BY_NAME}
+    assert unknown == {}, "say in TOLD_BY_NAME what it may be"
+    types = {type_ for type_ in found if not type_.startswith("<")} | {
+        each for told in TOLD_BY_NAME.values() for each in told
+    }
+    assert {type_ for type_ in types | {APPROVED, *ACTS} if not is_recorded(type_)} == set()
+
+
+@pytest.mark.parametrize(
+    "type_", [*RECORDED, "task build", "run nightly", "Approved", "ｉｎｇｅｓｔｅｄ", "approved ", "TASK  x"]
+)
+def test_no_label_names_an_event_that_the_system_records(type_: str) -> None:
+    with pytest.raises(BadInput, match="is recorded by the system itself: by ") as caught:
+        robot(name="r", version="1", event=type_, when=Trigger(types=frozenset({"object"})))
+    assert caught.value.code == "robot.label"
+
+
+@pytest.mark.parametrize(
+    "type_", ["pages counted", "virus checked", "task", "runs", "Checksums_Verified", "text extracted"]
+)
+def test_events_of_ones_own_are_free(type_: str) -> None:
+    check_event(type_, "robot r")
+
+
+def test_the_reference_lists_every_event_that_is_not_a_robots() -> None:
+    text = (SOURCES.parents[1] / "docs" / "reference" / "robots.md").read_text()
+    assert [type_ for type_ in RECORDED if f"`{type_}`" not in text] == []
+    assert [word for word in RECORDED_WITH if f"`{word} …`" not in text] == []

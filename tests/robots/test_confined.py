@@ -218,7 +218,7 @@ def test_what_it_makes_is_kept_when_it_went_well(home: Path, yard: Yard) -> None
     report = tried(home, yard, script, 'keep = "pages"')
     assert report.ours == {
         "kept": str(kept), "made": ["more/x.txt", "page.txt"],
-        "left_out": {"link": "a link", "pipe": "a pipe, a socket or a device"},
+        "left_out": {"link": "it is a link, not a file", "pipe": "it is a pipe, a socket or a device, not a file"},
     }, "told, not only left out"  # fmt: skip
     found = sorted(str(path.relative_to(kept)) for path in kept.rglob("*"))
     assert found == ["more", "more/x.txt", "page.txt"], "no link, and no pipe"

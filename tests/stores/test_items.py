@@ -102,6 +102,24 @@ def test_a_type_that_is_not_one_word_is_refused(store: Store, type_: str) -> Non
         store.records.item("a")
 
 
+@pytest.mark.parametrize("type_", ["approved", "ingested", "changed", "task build"])
+def test_what_the_system_itself_records_is_no_robots_word_whichever_way_it_comes(store: Store, type_: str) -> None:
+    put(store, "a", "map")
+    forged = NewEvent("a", type_, robot="forger")
+    before = told(store)
+    for door in (
+        lambda: store.records.append(forged),
+        lambda: store.records.put([], [forged]),
+        lambda: store.records.put([NewItem("a", frozenset({"book"}))], [forged]),
+        lambda: store.records.put([NewItem("new")], [NewEvent("new", type_, robot="forger")]),
+    ):
+        with pytest.raises(BadInput, match="is recorded by the system itself") as caught:
+            door()
+        assert caught.value.code == "robot.reserved"
+    assert told(store) == before
+    store.records.append(NewEvent("a", type_))  # the system's own
+
+
 def test_an_event_on_an_unknown_item_is_refused(store: Store) -> None:
     with pytest.raises(NotFound):
         happened(store, "Scanned", item="nowhere")

@@ -13,7 +13,8 @@ from custody.border.sandbox import Sandboxes, Spec
 
 def main(folder: Path, image: str) -> None:
     which = engine("podman")
-    work = folder / "work"
+    work = folder / "tasks" / "work"  # podman opens the folder that it runs in to others
+    work.parent.mkdir(mode=0o700)
     work.mkdir()
     (work / "notes.txt").write_text("from the archive\n")
     argv = ("sh", "-c", "cat notes.txt; echo made > made.txt; cat /run/secrets/key; exit 7")

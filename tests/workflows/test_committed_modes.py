@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from custody import modes
 from custody.model.errors import BadInput, Refused
 from custody.stores import Store
 from custody.workflows.archive import Archive
+from custody.workflows.calling import call
 from custody.workflows.draft import Draft, gather
 from custody.workflows.folder import FolderArchive
 from custody.workflows.git import GitArchive
@@ -110,3 +112,15 @@ def test_a_hook_that_reads_what_it_is_given_reads_nothing_and_the_commit_is_made
     assert archive.commit(Draft("made", 1, {"more": file}, [], ["task"], "1.0.0.word"), 30) == 2
     for name in ("start-commit", "pre-commit", "post-commit"):
         assert (proj_svn.path / f"{name}-read").read_text() == "helped\n"
+
+
+def test_what_a_tool_writes_into_a_repository_is_as_readable_as_before() -> None:
+    """Others read it too, and their rights are the business of whoever started us."""
+    before = os.umask(0o027)
+    try:
+        with modes.decided():
+            assert os.umask(0o077) == 0o077
+            assert call(["sh", "-c", "umask"]) == b"0027\n"
+        assert call(["sh", "-c", "umask"]) == b"0027\n"
+    finally:
+        os.umask(before)

@@ -24,6 +24,10 @@ _PIECE = MIB
 _LOOK_EACH = 16 * MIB  # between looks at the disk
 
 
+class LeftOut(Exception):
+    """What was to be copied is not there as it was, or cannot be read; the reason is a sentence."""
+
+
 @dataclass(slots=True)
 class Allowance:
     """What may still be copied. Used up by copying."""
@@ -60,44 +64,34 @@ class Allowance:
 
 
 def copy_file(source: int, target: Path, allowance: Allowance) -> None:
-    """Copy what this descriptor reads to a new file; holes stay holes."""
+    """Copy what this descriptor reads to a new file of ours alone; holes stay holes."""
     allowance.take_file()
     found = os.fstat(source)
     if not stat.S_ISREG(found.st_mode):
-        raise Refused("it is no file", code="outputs.kind", where=str(target))
-    made = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+        raise LeftOut("it is no file")
     try:
-        _copy(source, made, found.st_size, allowance)
-        os.ftruncate(made, found.st_size)
-    except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise _full() from error
+        made = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            _copy(source, made, found.st_size, allowance)
+            os.ftruncate(made, found.st_size)
+        finally:
+            os.close(made)
+    except LeftOut:
+        target.unlink()
         raise
-    finally:
-        os.close(made)
-
-
-def copy_path(source: Path, target: Path, allowance: Allowance) -> None:
-    """The same of a file that lies there; a link is refused."""
-    descriptor = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    try:
-        copy_file(descriptor, target, allowance)
-    finally:
-        os.close(descriptor)
+    except OSError as error:
+        raise cannot_write(error) from error
 
 
 def _copy(source: int, target: int, size: int, allowance: Allowance) -> None:
     at = 0
     while at < size:
-        try:
-            at = os.lseek(source, at, os.SEEK_DATA)
-        except OSError as error:
-            if error.errno == errno.ENXIO:  # nothing but a hole from here on
-                return
-            raise
-        end = min(size, os.lseek(source, at, os.SEEK_HOLE))
+        span = _next_data(source, at, size)
+        if span is None:  # nothing but a hole from here on
+            return
+        at, end = span
         while at < end:
-            data = os.pread(source, min(_PIECE, end - at), at)
+            data = _read(source, min(_PIECE, end - at), at)
             if not data:
                 return
             allowance.take(len(data), target)
@@ -105,6 +99,30 @@ def _copy(source: int, target: int, size: int, allowance: Allowance) -> None:
             while written < len(data):
                 written += os.pwrite(target, data[written:], at + written)
             at += len(data)
+
+
+def _next_data(source: int, at: int, size: int) -> tuple[int, int] | None:
+    try:
+        begin = os.lseek(source, at, os.SEEK_DATA)
+        return begin, min(size, os.lseek(source, begin, os.SEEK_HOLE))
+    except OSError as error:
+        if error.errno == errno.ENXIO:
+            return None
+        raise LeftOut(f"it cannot be read: {error.strerror}") from error
+
+
+def _read(source: int, most: int, at: int) -> bytes:
+    try:
+        return os.pread(source, most, at)
+    except OSError as error:
+        raise LeftOut(f"it cannot be read: {error.strerror}") from error
+
+
+def cannot_write(error: OSError) -> Unavailable:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return _full()
+    told = f"it cannot be written where it would be kept: {error.strerror}"
+    return Unavailable(told, code="outputs.disk")
 
 
 def _full() -> Unavailable:

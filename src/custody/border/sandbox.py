@@ -30,6 +30,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from custody import modes
 from custody.border import bwrap, cgroup, containers, output, processes, seccomp
 from custody.border.confinement import LOST, End, Limits, Mount, Spec, check_name, engine_from
 from custody.border.deadman import GRANTED, write_file
@@ -55,8 +56,7 @@ class Sandboxes:
         self._parents = {"all": control_group} if control_group else cgroup.places()
 
     def __enter__(self) -> Sandboxes:
-        self.root.mkdir(parents=True, exist_ok=True)
-        self.root.chmod(0o700)
+        modes.make_closed(self.root, "sandboxes")
         self._sweep()
         self._nursery.warm()
         return self
@@ -66,10 +66,12 @@ class Sandboxes:
         self._nursery.close()
 
     def start(self, spec: Spec) -> Running:
-        """Refused if this name has been used before; attempts carry their number in the name.
+        """Refused if this name has been used before; attempts carry their number in the name. Unsafe if others on this
+        machine can come to its work folder: what is inside could let them in, or be let out by them.
 
         `Unavailable` with code `sandbox.deadman` means that the answer was lost: `find` tells.
         """
+        modes.must_be_closed(spec.work)
         try:
             self._nursery.start(spec, self.root, now() + spec.lease, self._parents)
         except Unavailable as error:

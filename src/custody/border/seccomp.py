@@ -2,7 +2,8 @@
 
 Namespaces hide the host; this filter takes away the calls through which kernels have been escaped from and
 that no archive task needs: mounting, tracing, keys, loading code into the kernel, making namespaces. It is a
-list of refusals, not of permissions, so that an ordinary program never notices it.
+list of refusals, not of permissions, so that an ordinary program never notices it. Nor can a set-uid or set-gid file be
+made: inside it would mean nothing, and outside it would run as the worker.
 
 The program is classic BPF, written here as bytes because the format is eight bytes per instruction and a
 library would be one more thing to trust. Processors that are not in the table run without a filter, and
@@ -22,6 +23,8 @@ _NUMBER, _ARCH, _ARGUMENTS = 0, 4, 16
 
 _NEW_NAMESPACES = 0x7E020000  # every CLONE_NEW… flag that clone takes
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C  # typing into somebody else's terminal
+_SET_ID = 0o6000
+_MAKES = 0o100 | 0o20000000  # O_CREAT and O_TMPFILE: otherwise whatever stands in place of a mode means nothing
 # Unix, IPv4, IPv6, netlink. Above all not vsock, which reaches the hypervisor from any network namespace.
 _FAMILIES = (1, 2, 10, 16)
 
@@ -141,16 +144,24 @@ class _Processor:
     ioctl: int
     socket: int
     starting: tuple[int, int]  # execve, execveat
+    modes: dict[int, int]  # which argument of chmod, fchmod, mknod … is a mode
+    opening: dict[int, int]  # which one of open and openat; the flags stand before it
     first_foreign: int = 0  # numbers from here on belong to another calling convention (x32)
 
 
 _PROCESSORS = {
     "x86_64": _Processor(
-        0xC000003E, _X86_64 | _COMMON, clone=56, ioctl=16, socket=41, starting=(59, 322), first_foreign=0x40000000
+        0xC000003E, _X86_64 | _COMMON, clone=56, ioctl=16, socket=41, starting=(59, 322), first_foreign=0x40000000,
+        modes={85: 1, 90: 1, 91: 1, 133: 1, 259: 2, 268: 2},  # creat, chmod, fchmod, mknod, mknodat, fchmodat
+        opening={2: 2, 257: 3},
     ),
-    "aarch64": _Processor(0xC00000B7, _AARCH64 | _COMMON, clone=220, ioctl=29, socket=198, starting=(221, 281)),
-}
-_CLONE3 = 435
+    "aarch64": _Processor(
+        0xC00000B7, _AARCH64 | _COMMON, clone=220, ioctl=29, socket=198, starting=(221, 281),
+        modes={33: 2, 52: 1, 53: 2}, opening={56: 3},  # mknodat, fchmod, fchmodat
+    ),
+}  # fmt: skip
+_CLONE3, _OPENAT2 = 435, 437
+_FCHMODAT2 = {452: 2}
 
 
 def program(machine: str = "", *, starts: bool = True) -> bytes:
@@ -176,8 +187,14 @@ def _instructions(processor: _Processor, starts: bool) -> list[bytes]:
         code += [_op(_AT_LEAST, processor.first_foreign, 0, 1), _op(_RETURN, _KILL)]
     for number in (*processor.refused.values(), *(() if starts else processor.starting)):
         code += [_op(_EQUAL, number, 0, 1), _refuse(errno.EPERM)]
-    # clone3 hides its flags behind a pointer; "no such call" makes every C library fall back to clone.
-    code += [_op(_EQUAL, _CLONE3, 0, 1), _refuse(errno.ENOSYS)]
+    # Both hide what they want behind a pointer; "no such call" makes every C library fall back to clone and openat.
+    for number in (_CLONE3, _OPENAT2):
+        code += [_op(_EQUAL, number, 0, 1), _refuse(errno.ENOSYS)]
+    no_set_id = [_op(_ANY_BIT, _SET_ID, 0, 1), _refuse(errno.EPERM)]
+    for number, mode in (processor.modes | _FCHMODAT2).items():
+        code += _when(number, [_argument(mode), *no_set_id])
+    for number, mode in processor.opening.items():
+        code += _when(number, [_argument(mode - 1), _op(_ANY_BIT, _MAKES, 0, 3), _argument(mode), *no_set_id])
     code += _when(processor.clone, [_argument(0), _op(_ANY_BIT, _NEW_NAMESPACES, 0, 1), _refuse(errno.EPERM)])
     code += _when(
         processor.ioctl,

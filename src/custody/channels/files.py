@@ -20,6 +20,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from custody import modes
 from custody.channels import disk
 from custody.channels.blobs import (
     BlockList,
@@ -57,6 +58,7 @@ class Files:
         self._noted: dict[str, float] = {}
         self._guard = threading.Lock()
         with refusals(str(root)):
+            modes.make_folder(root)
             disk.make_folder(root / "@locks")
             (root / "@clock").touch()
 

@@ -14,6 +14,8 @@ from custody.engine.kinds import Chore, Kind, Serving
 from custody.engine.makers import open_maker
 from custody.model.errors import BadInput
 from custody.model.machine import Machine, Machines, merged
+from custody.model.outcome import Outcome
+from custody.model.reserved import check_event
 from custody.stores import Store
 from custody.web.makers import MAKERS
 from custody.web.setters import Setters
@@ -155,7 +157,23 @@ def _kinds_of(path: Path) -> list[Kind]:
     kinds = names.get("KINDS")
     if not isinstance(kinds, list | tuple) or not all(isinstance(kind, Kind) for kind in kinds):
         raise BadInput(f"{path} has no list KINDS of Kind(…)", where="--load", hint='KINDS = [Kind("parcel", handler)]')
-    return list(kinds)
+    return [_in_own_words(kind) for kind in kinds]
+
+
+def _in_own_words(kind: Kind) -> Kind:
+    """Work of one's own tells what it did, not what the system itself records."""
+    handler, decide = kind.handler, kind.decide
+
+    def checked(outcome: Outcome) -> Outcome:
+        for event in getattr(outcome, "events", ()):
+            check_event(event.type, f"kind {kind.kind}")
+        return outcome
+
+    return replace(
+        kind,
+        handler=(lambda work: checked(handler(work))) if handler else None,
+        decide=(lambda jobs: {number: checked(each) for number, each in decide(jobs).items()}) if decide else None,
+    )
 
 
 def _executable(text: str) -> Kind:

@@ -34,6 +34,13 @@ class StorageConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class FilesConfig:
+    """The [files] part: who besides the owner may read what is made here. Decided when a command begins: `modes.py`."""
+
+    group_readable: bool = False  # the group of each folder; what sandboxes write stays closed
+
+
+@dataclass(frozen=True, slots=True)
 class Config:
     home: Path  # the file's folder: paths in it are relative to this
     store: str = field(repr=False)  # its address may hold a password
@@ -45,6 +52,7 @@ class Config:
     network: Rules
     access: AccessConfig
     storage: StorageConfig
+    files: FilesConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +83,7 @@ def read(path: Path) -> Config:
         raise BadInput(f"cannot read it: {error.strerror}", where=str(path), code="config.file") from error
     except (ValueError, RecursionError) as error:  # TOML, its encoding, or a number of thousands of digits
         raise BadInput(f"this is not TOML: {error}", where=str(path), code="config.toml") from error
-    known = {"store", "ingest", "workflows", "channels", "history", "login", "network", "access", "storage"}
+    known = {"store", "ingest", "workflows", "channels", "history", "login", "network", "access", "storage", "files"}
     unknown = set(values) - known
     if unknown:
         raise BadInput(f"unknown key {', '.join(sorted(unknown))}", where=str(path), code="config.key")
@@ -98,6 +106,7 @@ def read(path: Path) -> Config:
         _part(Rules, values.get("network", {}), "network", str(path)),
         _access(values.get("access", {}), str(path)),
         _part(StorageConfig, values.get("storage", {}), "storage", str(path)),
+        _part(FilesConfig, values.get("files", {}), "files", str(path)),
     )
 
 

@@ -18,6 +18,7 @@ import typer
 from custody.cli import running
 from custody.cli.aiming import HIDDEN, aimed, is_hidden
 from custody.cli.config import Config, find
+from custody.cli.doctor_files import file_findings, left_findings
 from custody.cli.finding import Finding
 from custody.cli.opening import open_store
 from custody.cli.running import AsJson, counted
@@ -67,11 +68,13 @@ def examine(url: str, config: Config | None, repair: bool = False, receipts: Pat
             if receipts:
                 yield _receipts(store, receipts)
             yield from _place_findings(store, config)
+            yield from left_findings(store, config)
         if url.startswith("zookeeper:"):
             yield from examine_tree(url, repair)
     except CustodyError as error:
         yield Finding("unsafe", f"the store: {error.message}", error.hint)
         return
+    yield from file_findings(url, config)
     if config is not None:
         yield from _disk_findings(config)
         yield from _root_findings(config)

@@ -38,6 +38,9 @@ web = "http://127.0.0.1:7337"  # where depositors reach `custody serve`: mails l
 [ingest.nodes]             # where objects are stored: OCFL storage roots, by name
 main = "storage"
 
+# [files]                  # what is made here is readable by its owner only; everything but what sandboxes write …
+# group_readable = true    # … also by the group of each folder. For a storage root alone: [ingest] shared = ["main"]
+
 # [storage]                # folders with items that were not deposited here: custody item add ID --folder PATH
 # roots = {maps = "/srv/maps"}
 

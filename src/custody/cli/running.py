@@ -18,6 +18,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
+from custody import modes
 from custody.cli.aiming import aimed, asked, option
 from custody.cli.config import absolute
 from custody.cli.when import ago
@@ -48,7 +49,7 @@ def run(app: typer.Typer, arguments: list[str]) -> NoReturn:
     """Run `app`, tell errors in words, and end the process."""
     _write_anything()
     try:
-        with asked(arguments), _store_of_configuration(arguments):
+        with asked(arguments), modes.decided(_group_reads(arguments)), _store_of_configuration(arguments):
             app(arguments[1:], prog_name=f"custody {arguments[0]}")
     except CustodyError as error:
         with asked(arguments):
@@ -118,6 +119,15 @@ def _store_of_configuration(arguments: list[str]) -> Iterator[None]:
 
 def _configuration(arguments: list[str]) -> str:
     return option(arguments, "--config") or os.environ.get("CUSTODY_CONFIG", "")
+
+
+def _group_reads(arguments: list[str]) -> bool:
+    """Does the configuration say that a group may read what we make?"""
+    try:
+        files = tomllib.loads(Path(_configuration(arguments) or "custody.toml").read_text(encoding="utf-8"))["files"]
+        return files["group_readable"] is True
+    except (OSError, ValueError, KeyError, TypeError):
+        return False  # or whoever reads all of it says what is wrong with it
 
 
 def configured_store(named: str) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from custody import modes
 from custody.model.job import Job
 from custody.model.outcome import Failed, Outcome, Passed
 
@@ -21,7 +22,7 @@ RESERVE_AFTER = 600_000_000
 class WorkingDisk:
     def __init__(self, root: Path, place: str, threshold: float = 0.2) -> None:
         self.root, self.place, self.threshold = root, place, threshold
-        root.mkdir(parents=True, exist_ok=True)
+        modes.make_folder(root)
 
     def folder(self, job: Job) -> Path:
         return self.root / f"batch-{job.parent or 0}" / f"job-{job.id}"

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Protocol
 from urllib.parse import quote
 
+from custody import modes
 from custody.model.errors import BadInput, Refused, Unavailable
 
 MOST_RECIPIENTS = 50
@@ -96,7 +97,7 @@ def to_outbox(folder: Path) -> Mail:
     collects. The same message twice is one file."""
 
     def send(message: EmailMessage) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
+        modes.make_folder(folder)
         name = quote(str(message["Message-ID"]).strip("<>"), safe="@+=")
         target, part = folder / f"{name}.eml", folder / f".{name}.{os.getpid()}.part"
         if target.exists():

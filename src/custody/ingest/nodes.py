@@ -7,10 +7,11 @@ node every now and then and lifts the pause, if it is ours; a pause that a perso
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from custody.ingest.httpnode import HttpNode, Window
+from custody.ingest.ocfl.durable import Durable
 from custody.ingest.ocfl.opening import open_root
 from custody.ingest.ocfl.root import OcflRoot
 from custody.ingest.profile import Profile, kept_apart
@@ -26,12 +27,12 @@ def lane_of(node: str) -> str:
 
 
 def open_nodes(
-    roots: Mapping[str, Path], profiles: Mapping[str, Profile], home: Path, window: Window
+    roots: Mapping[str, Path], profiles: Mapping[str, Profile], home: Path, window: Window, shared: Collection[str] = ()
 ) -> dict[str, OcflRoot | HttpNode]:
     """OCFL roots as configured, and the services that profiles name. What crashes left in a root is put right."""
     nodes: dict[str, OcflRoot | HttpNode] = {}
     for name, path in roots.items():
-        root = open_root((home / path).resolve())
+        root = open_root((home / path).resolve(), disk=Durable(shared=name in shared))
         root.tidy()
         nodes[name] = root
     for profile in profiles.values():

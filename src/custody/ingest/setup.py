@@ -44,6 +44,7 @@ class IngestConfig:
     place: str = ""  # the name of this machine's working disk; empty when all machines share it
     threshold: float = 0.05  # of the working disk is kept free
     nodes: Mapping[str, Path] = field(default_factory=lambda: {"main": Path("storage")})
+    shared: Sequence[str] = ()  # names of those that everybody on this machine may read; the others are the owner's
     outbox: Path = Path("outbox")
     smtp: str = ""  # host:port; empty: mail goes to the outbox folder
     smtp_user: str = ""  # for a server that asks who we are; then the way to it is encrypted
@@ -103,7 +104,9 @@ def open_world(store: Store, config: IngestConfig, home: Path) -> World:
         profiles=of_each(lambda profile: profile),
         fetchers=of_each(_fetcher),
         minters=of_each(lambda profile: _minter(store, profile, home)),
-        nodes=open_nodes(config.nodes, profiles, home, Window((home / config.work).resolve(), config.files)),
+        nodes=open_nodes(
+            config.nodes, profiles, home, Window((home / config.work).resolve(), config.files), shared=config.shared
+        ),
         staging=Staging(home / config.staging),
         disk=WorkingDisk((home / config.work).resolve(), config.place, config.threshold),
         inventory=Inventory(store),

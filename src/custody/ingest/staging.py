@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import BinaryIO
 from urllib.parse import unquote
 
+from custody import modes
 from custody.ingest.digests import chunks_of
 from custody.model.errors import BadInput, NotFound
 
@@ -33,7 +34,7 @@ class Staged:
 class Staging:
     def __init__(self, root: Path) -> None:
         self.root = root
-        root.mkdir(parents=True, exist_ok=True)
+        modes.make_folder(root)
 
     def put(self, pieces: Iterable[bytes], name: str) -> Staged:
         """Keep these bytes; answers only when they are on the disk."""

@@ -13,8 +13,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
-import stat
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -23,6 +21,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from custody import modes
+from custody.border import leftovers
 from custody.border.confinement import (
     DISK,
     EXITED,
@@ -136,7 +136,7 @@ class Yard:
                 running.stop(0)
                 running.remove()
         for left in (self.folder / "work").glob(f"{prefix}*"):
-            shutil.rmtree(left, ignore_errors=True)
+            leftovers.clear(left)
 
     @contextmanager
     def room(self, mark: str, number: int) -> Iterator[Room]:
@@ -144,12 +144,14 @@ class Yard:
         self.open()
         name = f"{_prefix(mark)}{number}" if mark else f"call-{os.getpid()}-{time.monotonic_ns()}"
         room = Room(name, self.folder / "work" / name)
-        shutil.rmtree(room.folder, ignore_errors=True)
-        room.made.mkdir(parents=True)
+        leftovers.clear(room.folder)
+        for folder in (room.folder, room.made):
+            folder.mkdir()
+            folder.chmod(0o700)
         try:
             yield room
         finally:
-            shutil.rmtree(room.folder, ignore_errors=True)
+            leftovers.clear(room.folder)
 
 
 def own_folder() -> Path:
@@ -161,17 +163,11 @@ def own_folder() -> Path:
 
 
 def _make_own(folder: Path) -> None:
-    hint = "say with XDG_STATE_HOME, or by a custody.toml in it, which folder is to be used"
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        found = folder.lstat()
-    except OSError as error:
-        told = f"robots' programs need the folder {folder}, which cannot be made: {error.strerror}"
-        raise Unavailable(told, code="robot.yard", hint=hint) from error
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
-        told = f"robots' programs need the folder {folder}, which is somebody else's, or a link"
-        raise Unavailable(told, code="robot.yard", hint=f"remove it; or {hint}")
-    folder.chmod(0o700)
+        modes.make_closed(folder, "robots' programs")
+    except CustodyError as error:
+        hint = "say with XDG_STATE_HOME, or by a custody.toml in it, which folder is to be used"
+        raise Unavailable(error.message, code="robot.yard", hint=f"remove it; or {hint}") from error
 
 
 def missing(who: str, found: Available) -> Unavailable:

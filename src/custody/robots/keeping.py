@@ -4,24 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
 import stat
 import tempfile
 import urllib.parse
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
-from custody.border.gathering import Allowance, copy_path
-from custody.border.sorts import sort_of
+from custody import modes
+from custody.border import leftovers
+from custody.border.gathering import Allowance
 from custody.model.errors import BadInput
 
 LONGEST = 200
-
-
-def left_out(made: Path) -> dict[str, str]:
-    """What it made and what is not kept, each with what it is."""
-    found = {path.relative_to(made): sort_of(path) for path in sorted(made.rglob("*"))}
-    return {os.fsencode(name).decode("utf-8", "backslashreplace"): sort for name, sort in found.items() if sort}
 
 
 def place_beside(folder: Path, name: str, where: str) -> Path:
@@ -51,45 +45,36 @@ def must_be_a_folder(place: Path, where: str) -> None:
         )  # fmt: skip
 
 
-def keep(made: Path, kept: Path, item: str, allowance: Allowance) -> list[str]:
-    """Copy it to its place, all or nothing; the names of the files, and of nothing else."""
-    found = sorted(_files(made))
-    if not found:
-        return []
+def keep(made: Path, kept: Path, item: str, allowance: Allowance) -> tuple[list[str], dict[str, str]]:
+    """Copy it to its place, all or nothing; the names of the files, and what is left out, with the reason."""
+    found = leftovers.files(made)
+    left_out = {name: why for name, why in found.items() if why}
+    files = [name for name, why in found.items() if not why]
+    if not files:
+        return [], _told(left_out)
     must_be_a_folder(kept, str(kept.parent))  # it may have become a link since the label was read
-    kept.mkdir(parents=True, exist_ok=True)
+    modes.make_folder(kept)
     draft = Path(tempfile.mkdtemp(prefix=".new-", dir=kept))
     try:
-        _fill(draft, made, found, allowance)
+        left_out |= leftovers.keep(made, files, draft, allowance)
     except BaseException:
-        shutil.rmtree(draft, ignore_errors=True)
+        leftovers.clear(draft)
         raise
-    draft.chmod(0o755)
+    draft.chmod(modes.of_shown_folder())
     target = kept / folder_name(item)
     old = draft.with_name(draft.name.replace(".new-", ".old-"))
     if target.exists():
         target.rename(old)
     draft.rename(target)
-    shutil.rmtree(old, ignore_errors=True)
-    return found
+    leftovers.clear(old)
+    return [name for name in files if name not in left_out], _told(left_out)
 
 
-def _fill(draft: Path, made: Path, names: Sequence[str], allowance: Allowance) -> None:
-    for name in names:
-        place = draft / name
-        place.parent.mkdir(parents=True, exist_ok=True)
-        copy_path(made / name, place, allowance)
+def _told(left_out: Mapping[str, str]) -> dict[str, str]:
+    return {os.fsencode(name).decode("utf-8", "backslashreplace"): why for name, why in sorted(left_out.items())}
 
 
 def folder_name(item: str) -> str:
     """An item's id as the name of a folder."""
     name = urllib.parse.quote(item, safe="").replace(".", "%2E", 1) if item[:1] == "." else urllib.parse.quote(item, "")
     return name if len(name) <= LONGEST else f"{name[:100]}-{hashlib.sha256(item.encode()).hexdigest()[:24]}"
-
-
-def _files(folder: Path) -> Iterator[str]:
-    for root, _, names in os.walk(folder):
-        for name in names:
-            path = Path(root, name)
-            if stat.S_ISREG(path.lstat().st_mode):
-                yield str(path.relative_to(folder))

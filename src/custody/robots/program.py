@@ -38,7 +38,7 @@ from custody.model.item import Item
 from custody.model.job import Job
 from custody.model.reserved import check_detail, check_note
 from custody.robots.confined import Confinement, Said, TimedOut, Turn, Yard, run_confined
-from custody.robots.keeping import folder_name, keep, left_out
+from custody.robots.keeping import folder_name, keep
 from custody.robots.question import as_json, as_variables
 from custody.robots.robot import RESERVED_CODE, Report
 
@@ -91,7 +91,7 @@ class Program:
         if not self.keep or not well:
             return
         most = self.confined.disk if self.confined else MOST_KEPT
-        names, other = keep(made, self.keep, item.id, Allowance(most)), left_out(made)
+        names, other = keep(made, self.keep, item.id, Allowance(most))
         report.ours |= {"kept": str(self.keep / folder_name(item.id))} if names else {}
         report.ours |= {"made": names[:MOST_NAMED]}  # be it nothing: then what was kept before is still there
         report.ours |= {"left_out": dict(list(other.items())[:MOST_NAMED])} if other else {}

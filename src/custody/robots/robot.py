@@ -19,7 +19,7 @@ from typing import Any
 from custody.engine.kinds import Backoff
 from custody.model.errors import BadInput
 from custody.model.item import Item, NewItem
-from custody.model.reserved import RECORDED, check_detail, check_note
+from custody.model.reserved import check_detail, check_event, check_note
 from custody.model.trigger import Trigger
 
 RESERVED_CODE = "robot.reserved"
@@ -121,11 +121,7 @@ def robot(
     for part, value in (("name", name), ("version", version), ("event", event)):
         if not value or "|" in value:
             raise BadInput(f"a robot needs a {part} without '|'", code="robot.label", where=f"robot {name or '?'}")
-    if event in RECORDED:
-        raise BadInput(
-            f"{event} is recorded by the system itself", code="robot.label", where=f"robot {name}",
-            hint="choose another event, such as one that says what the robot does",
-        )  # fmt: skip
+    check_event(event, f"robot {name}", "robot.label")
 
     def label(work: Work) -> Robot:
         return _checked(Robot(name, version, event, trigger, work, **options))

@@ -16,7 +16,7 @@ from custody.model.errors import BadInput, KeyConflict, NotFound
 from custody.model.event import NewEvent, item_subject
 from custody.model.item import Item, Latest, NewItem
 from custody.model.job import NewJob
-from custody.model.reserved import FOLDER, PRIORITY
+from custody.model.reserved import FOLDER, PRIORITY, check_event
 from custody.model.trigger import Trigger, admits
 from custody.stores.history import write_event
 from custody.stores.rows import Tx, dumps, item_from, latest_from, loads
@@ -115,7 +115,7 @@ def change_told(item: Item, new: NewItem) -> tuple[str, dict[str, Any]]:
 
 def append(tx: Tx, event: NewEvent, agent: str, changed: int | None = None, robots: Interested | None = None) -> int:
     """Append one event to an item; it becomes the newest of its type. `changed`: the last change by anyone else."""
-    named(event.type, "event type")
+    check_type(event)
     rows = tx.run("number_item", id=event.item)  # which also locks it
     if not rows:
         raise unknown(event.item)
@@ -211,6 +211,13 @@ def named(name: str, where: str) -> None:
     """What nobody could ask for by its name is not written down."""
     if not name or "\0" in name:
         raise BadInput("a name is needed, without NUL in it", code="record.name", where=where)
+
+
+def check_type(event: NewEvent) -> None:
+    """Whichever way it comes: what the system itself says happened is not for a robot to say."""
+    named(event.type, "event type")
+    if event.robot:
+        check_event(event.type, f"robot {event.robot}", "robot.reserved")
 
 
 def unknown(item_id: str) -> NotFound:

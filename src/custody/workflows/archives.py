@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from pathlib import Path
@@ -112,11 +112,7 @@ class Archives:
 
         def work(tx: Tx) -> None:
             all_kept = [Kept(*row) for row in tx.run("wf_archives")]
-            if other := alike(name, (kept.name for kept in all_kept)):
-                raise BadInput(
-                    f"{name!r} looks like the archive {other}, which is another", code="archive.name", where=location,
-                    hint="choose a name that nobody takes for that one",
-                )  # fmt: skip
+            _must_not_look_like(name, [kept.name for kept in all_kept], location)
             others = [kept.name for kept in all_kept if kept.uuid == uuid]
             if others and name not in others:
                 raise Refused(
@@ -225,6 +221,14 @@ class Archives:
             return True
 
         return self._db.write(work)
+
+
+def _must_not_look_like(name: str, others: Sequence[str], location: str) -> None:
+    if other := alike(name, others):
+        raise BadInput(
+            f"{name!r} looks like the archive {other}, which is another", code="archive.name", where=location,
+            hint="choose a name that nobody takes for that one",
+        )  # fmt: skip
 
 
 def _must_be_the_same(tx: Tx, name: str, uuid: str) -> None:

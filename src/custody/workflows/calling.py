@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 
+from custody import modes
 from custody.model.errors import Unavailable
 
 _PATH = "/usr/local/bin:/usr/bin:/bin"
@@ -73,7 +74,14 @@ def call(
     with _line_of_life() as (mark, wait_for_all):
         try:
             process = subprocess.Popen(
-                argv, stdin=pipe, stdout=pipe, stderr=pipe, env=_environment(env), cwd="/", pass_fds=(mark,)
+                argv,
+                stdin=pipe,
+                stdout=pipe,
+                stderr=pipe,
+                env=_environment(env),
+                cwd="/",
+                pass_fds=(mark,),
+                umask=modes.given(),
             )
         except FileNotFoundError:
             raise _not_installed(argv[0]) from None
@@ -132,7 +140,9 @@ def call_for_head(
     left, pipe = time_left(seconds), subprocess.PIPE
     with tempfile.TemporaryFile() as said:
         try:
-            process = subprocess.Popen(argv, stdin=pipe, stdout=pipe, stderr=said, env=_environment(env), cwd="/")
+            process = subprocess.Popen(
+                argv, stdin=pipe, stdout=pipe, stderr=said, env=_environment(env), cwd="/", umask=modes.given()
+            )
         except FileNotFoundError:
             raise _not_installed(argv[0]) from None
         with process:

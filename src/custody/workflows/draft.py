@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from custody.border.folder import Folder
-from custody.border.gathering import Allowance, copy_file
+from custody.border.gathering import Allowance, LeftOut, copy_file
 from custody.border.names import safe_parts, shown
 from custody.model.errors import NotFound, Refused
 from custody.workflows.archive import Archive, Entry
@@ -125,5 +125,7 @@ def _copied(folder: Folder, name: str, into: Path, allowance: Allowance) -> Path
             copy_file(source.fileno(), into, allowance)
         except Refused as error:
             raise Refused(f"{error.message} in one commit", code="commit.size", where=name) from error
+        except LeftOut as why:
+            raise Refused(f"{shown(name)} cannot be committed: {why}", code="commit.file", where=shown(name)) from why
         into.chmod(0o700 if os.fstat(source.fileno()).st_mode & 0o100 else 0o600)
     return into

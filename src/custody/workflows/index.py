@@ -16,6 +16,7 @@ from pathlib import Path
 
 import apsw
 
+from custody import modes
 from custody.model.errors import NotFound
 from custody.workflows.archive import ADDED, DELETED, REPLACED, Archive, as_text
 
@@ -46,6 +47,7 @@ def index_file(kept: Path, archive: str, branch: str = "") -> Path:
 @contextmanager
 def open_index(file: Path) -> Iterator[Index]:
     file.parent.mkdir(parents=True, exist_ok=True)
+    modes.make_file(file)
     db = apsw.Connection(str(file))
     try:
         db.set_busy_timeout(60_000)

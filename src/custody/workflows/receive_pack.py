@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
+from custody import modes
 from custody.border import outside
 from custody.border.names import shown
 from custody.border.outside import Owner, Sight
@@ -78,7 +79,9 @@ def _started(reader: Reader, owner: Owner, said: int) -> subprocess.Popen[bytes]
         message = "commits to the repository of somebody else are made in a sandbox only, and none works here"
         raise Unavailable(message, code="archive.confined", where=path, hint="`custody doctor` says what is missing")
     pipe = subprocess.PIPE
-    return subprocess.Popen(argv, stdin=pipe, stdout=pipe, stderr=said, env=env, cwd="/", pass_fds=given)
+    return subprocess.Popen(
+        argv, stdin=pipe, stdout=pipe, stderr=said, env=env, cwd="/", pass_fds=given, umask=modes.given()
+    )
 
 
 class _limited:

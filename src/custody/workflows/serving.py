@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from custody import modes
 from custody.border import containers
 from custody.border.egress import Rules
 from custody.border.sandbox import Sandboxes, available
@@ -21,7 +22,7 @@ from custody.engine.work import Work
 from custody.model.errors import CustodyError
 from custody.model.outcome import Outcome
 from custody.stores import Store
-from custody.workflows import inside
+from custody.workflows import inside, rooms
 from custody.workflows.archives import Archives, Kept
 from custody.workflows.calling import unless
 from custody.workflows.following import BRANCHES, keep_limit
@@ -64,13 +65,16 @@ def open_shop(store: Store, config: WorkflowConfig, home: Path, network: Rules |
     if works:
         sandboxes.__enter__()
     work = (home / config.work).resolve()
-    work.mkdir(parents=True, exist_ok=True)
+    modes.make_closed(work, "tasks")
     kept, secrets = (home / config.kept).resolve(), (home / config.secrets).resolve()
-    return Shop(
+    modes.make_folder(kept)
+    shop = Shop(
         store, sandboxes, work, kept, works, _client(work), secrets, _identity(work), containers.engine(config.engine),
         tuple(config.images), float(config.adopt), network or Rules(), int(config.outputs),
         Limits(config.checkout_files, config.checkout_bytes, config.checkout_depth),
     )  # fmt: skip
+    rooms.sweep(shop)
+    return shop
 
 
 def _identity(work: Path) -> str:

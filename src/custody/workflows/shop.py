@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from custody.border import leftovers
 from custody.border.bwrap import PATH
 from custody.border.confinement import Engine, Mount, Spec
 from custody.border.egress import Permit, Rules
@@ -120,8 +121,9 @@ def prepare(
 ) -> Spec:  # fmt: skip
     """The revision's content in its folder, and all that the task may have. `Unavailable` if it was stopped before it
     had all of that."""
-    shutil.rmtree(place, ignore_errors=True)
-    place.mkdir(parents=True)
+    leftovers.clear(place)
+    place.mkdir()
+    place.chmod(0o700)  # neither a umask nor a folder above that gives its group on decides what the task begins with
     archive = Archives(shop.store).opened(work.payload["archive"])
     until = time.monotonic() + EXPORT_SECONDS
     archive.export(work.payload["revision"], place, lambda: until - time.monotonic(), shop.limits)

@@ -120,7 +120,8 @@ class SvnFolder:
         theirs, ours = self.path / "hooks", folder / "hooks"
         if theirs.is_symlink() or not theirs.is_dir():
             return {}, {}
-        ours.mkdir(mode=0o755)
+        ours.mkdir()
+        ours.chmod(0o755)  # whatever the umask: its owner looks into it
         for hook in theirs.iterdir():
             if hook.name in HOOKS:
                 script = ours / hook.name

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+from custody import modes
 from custody.workflows.archive import ADDED, CHANGED, DELETED, REPLACED, Change, Entry, Meta
 from custody.workflows.calling import Failed, Seconds
 from custody.workflows.kept_open import Pool
@@ -36,7 +37,9 @@ class Wire:
         try:
             argv = [folder.tunnel(Path(self._settings.name), writing=False)]
             pipe = subprocess.PIPE
-            process = subprocess.Popen(argv, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, cwd="/", bufsize=0)
+            process = subprocess.Popen(
+                argv, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, cwd="/", bufsize=0, umask=modes.given()
+            )
         except BaseException:
             self._settings.cleanup()
             raise

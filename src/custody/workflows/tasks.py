@@ -9,24 +9,22 @@ from __future__ import annotations
 
 import fnmatch
 import os
-import shutil
-import stat
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from custody.border import leftovers
 from custody.border.confinement import DISK, LEASE, LOST, MEMORY, NOT_STARTED, STOPPED, TIMEOUT, End
 from custody.border.egress import Permit
-from custody.border.gathering import Allowance, copy_path
+from custody.border.gathering import Allowance
 from custody.border.sandbox import Running
-from custody.border.sorts import sort_of
 from custody.engine.work import Work
 from custody.model.errors import BadInput, NotFound, Refused, Unavailable, Unsafe
 from custody.model.event import NewEvent
 from custody.model.job import Job
 from custody.model.outcome import Failed, Outcome, Passed, Wait
-from custody.workflows import images
+from custody.workflows import images, rooms
 from custody.workflows.archive import as_text
 from custody.workflows.archives import Archives
 from custody.workflows.committing import Commits
@@ -94,6 +92,7 @@ def _attempt(work: Work, shop: Shop, recipe: dict[str, Any], attempt: str, secre
     """Begin it in a sandbox of this name, or go on with the one that there is."""
     place, beside = shop.work / attempt, shop.work / f".{attempt}"
     _clear(shop, work.job, but=attempt)
+    rooms.sweep(shop, rooms.SETTLED)
     commits = Commits(work, shop.store, place, beside / "drafts", attempt)
     beside.mkdir(mode=0o700, exist_ok=True)  # what leads to the window is for nobody else on this machine
     try:
@@ -111,8 +110,8 @@ def _attempt(work: Work, shop: Shop, recipe: dict[str, Any], attempt: str, secre
                 work.keep(container={**work.facts["container"], "over": True})  # nothing else of it will be heard
         return _conclude(work, shop, recipe, running, end, place)
     finally:
-        shutil.rmtree(place, ignore_errors=True)
-        shutil.rmtree(beside, ignore_errors=True)
+        for folder in (place, beside):
+            leftovers.clear(folder)  # what is left all the same is looked for again: rooms.py
 
 
 def _clear(shop: Shop, job: Job, but: str) -> None:
@@ -120,7 +119,7 @@ def _clear(shop: Shop, job: Job, but: str) -> None:
     for prefix in (sandbox_prefix(job), f".{sandbox_prefix(job)}"):
         for folder in shop.work.glob(f"{prefix}*"):
             if folder.name.lstrip(".") != but:
-                shutil.rmtree(folder, ignore_errors=True)
+                leftovers.clear(folder)
 
 
 def _index(work: Work, shop: Shop) -> Outcome:
@@ -182,7 +181,7 @@ def _conclude(work: Work, shop: Shop, recipe: dict[str, Any], running: Running, 
             kept |= {"left_at": shop.identity} if left else {}
             return Passed(told | {"outputs": left}, keep=kept, events=[_event(work, "success", told)])
         except (Refused, Unavailable) as error:
-            shutil.rmtree(folder / "outputs", ignore_errors=True)
+            leftovers.clear(folder / "outputs")
             code, reason = "task.outputs", f"its outputs cannot be kept: {error.message}"
             _tell(log, [reason])
     else:
@@ -215,22 +214,19 @@ def _event(work: Work, outcome: Any, detail: dict[str, Any]) -> NewEvent:
 
 def _keep_outputs(place: Path, into: Path, wanted: list[str], allowance: Allowance) -> tuple[list[str], list[str]]:
     """Copy what was declared: regular files only, never through a link. Their names, and what is lacking, in words."""
-    shutil.rmtree(into, ignore_errors=True)
-    left, lacking, met = [], [], set[str]()
-    for path in sorted(place.rglob("*")) if wanted else []:
-        name = path.relative_to(place).as_posix()
-        matching = {pattern for pattern in wanted if _matches(name, pattern)}
-        if not matching or stat.S_ISDIR(path.lstat().st_mode):
-            continue
-        met |= matching
-        if sort := sort_of(path):
-            lacking.append(f"{as_text(name)!r} is declared as an output and was not kept: it is {sort}, not a file")
-            continue
-        target = into / name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        copy_path(path, target, allowance)
-        left.append(as_text(name))
-    return left, lacking + [f"no file was made for the output {each!r}" for each in wanted if each not in met]
+    leftovers.clear(into)
+    found = leftovers.files(place) if wanted else {}
+    matching = {name: {pattern for pattern in wanted if _matches(name, pattern)} for name in found}
+    declared = {name: why for name, why in found.items() if matching[name]}
+    files = [name for name, why in declared.items() if not why]
+    not_kept = {name: why for name, why in declared.items() if why}
+    not_kept |= leftovers.keep(place, files, into, allowance) if files else {}
+    met = {pattern for name in declared for pattern in matching[name]}
+    lacking = [
+        f"{as_text(name)!r} is declared as an output and was not kept: {why}" for name, why in sorted(not_kept.items())
+    ]
+    lacking += [f"no file was made for the output {each!r}" for each in wanted if each not in met]
+    return [as_text(name) for name in files if name not in not_kept], lacking
 
 
 def _tell(log: Path, lacking: list[str]) -> None:

@@ -35,6 +35,7 @@ class Window:
 
     def __enter__(self) -> Window:
         self.place.parent.mkdir(parents=True, exist_ok=True)
+        self.place.parent.chmod(0o755)  # inside, it is looked into by somebody who is nobody here
         self.place.unlink(missing_ok=True)
         folder = os.open(self.place.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         try:

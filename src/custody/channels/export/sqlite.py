@@ -16,6 +16,7 @@ from typing import Any
 
 import apsw
 
+from custody import modes
 from custody.channels.export.fields import attachments, author, number, reactions, text
 from custody.channels.reader import Shown
 from custody.channels.seen import written
@@ -75,6 +76,7 @@ def write_sqlite(found: Iterable[Shown], path: Path, channel: int, name: str, ab
     """Write a channel into a new database file; answers how many messages, deleted ones included."""
     beside, count = path.with_name(path.name + ".part"), 0
     beside.unlink(missing_ok=True)
+    modes.make_file(beside)
     database = apsw.Connection(str(beside))
     try:
         # No journal: a file that is not whole is never swung into place.

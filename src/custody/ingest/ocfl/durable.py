@@ -15,7 +15,9 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
+from custody import modes
 from custody.ingest.digests import ALGORITHMS, chunks_of
 
 Step = Callable[[str], None]
@@ -34,14 +36,22 @@ class Durable:
     step: Step = _quietly
     can_exchange: bool = True
     """False where names cannot be exchanged (NFS, for one); `put_in_place` then takes two renames"""
+    shared: bool = False
+    """everybody on this machine may read what is stored; else only its owner, or the group that may"""
 
     def folder(self, path: Path) -> None:
         self.step(f"folder {path}")
-        path.mkdir(parents=True, exist_ok=True)
+        modes.make_shown(path, self.shared)
+
+    def _new(self, path: Path) -> IO[bytes]:
+        """A file that nobody has written yet, as readable as it is to stay."""
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        os.fchmod(descriptor, 0o644 if self.shared else modes.of_shown_file())
+        return open(descriptor, "wb")
 
     def write(self, path: Path, data: bytes) -> None:
         self.step(f"write {path}")
-        with path.open("xb") as file:
+        with self._new(path) as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
@@ -51,7 +61,7 @@ class Durable:
         """Copy a file and say the digests of the bytes that were written. It is not yet synced."""
         running = {name: ALGORITHMS[name].new() for name in names}
         self.step(f"write {target}")
-        with target.open("xb") as file:
+        with self._new(target) as file:
             for chunk in chunks_of(source):
                 for each in running.values():
                     each.update(chunk)

@@ -6,6 +6,7 @@ import json
 import time
 from pathlib import Path
 
+from custody import modes
 from custody.ingest.ocfl.durable import Durable, lock_folder, unlock_folder
 from custody.ingest.ocfl.inventory import LAYOUT, LAYOUT_CONFIG
 from custody.ingest.ocfl.root import OcflRoot
@@ -23,8 +24,9 @@ def open_root(
     says, which must be the same file system: only there can a version appear in one step."""
     disk = disk or Durable()
     staging = staging or path.with_name(f"{path.name}-staging")
-    for folder in (path.parent, staging):
-        disk.folder(folder)
+    disk.folder(path.parent)
+    disk.step(f"folder {staging}")
+    modes.make_folder(staging)
     if (path if path.exists() else path.parent).stat().st_dev != staging.stat().st_dev:
         raise Unsafe(
             f"{staging} is not on the file system of {path}",
@@ -51,6 +53,7 @@ def _make(path: Path, bench: Path, disk: Durable) -> bool:
     try:
         if not (path / DECLARATION).exists():
             _build(bench / "new", disk)
+            (bench / "new").chmod(0o755 if disk.shared else modes.of_folder())
             disk.rename(bench / "new", path)
     finally:
         unlock_folder(bench, lock, disk)

@@ -171,6 +171,7 @@ class PostgresDatabase:
             return self.write(lambda tx: moves.settle_each(tx, changes))
 
     def append(self, event: NewEvent, agent: str) -> int:
+        items.check_type(event)
         lone = Lone(event, agent, self.new_move())
         if seen := self._transactions.glance(lambda tx: tx.run("look_at_one", **lone.question)):
             written = self._transactions.at_once(lambda tx: lone.write(tx, seen[0]), lone.found_again)

@@ -56,7 +56,7 @@ def _made(tx: PostgresTx, new: Sequence[NewItem], events: Sequence[NewEvent], ag
     if len(new) != 1 or [event.item for event in events] != [new[0].id]:
         return False
     item, event = items.first_of(new[0]), events[0]
-    items.named(event.type, "event type")
+    items.check_type(event)
     how, told = items.change_told(item, new[0])
     if not tx.run(
         "make_item", **items.columns_of(item), how=how, told=event_text(told), by=agent, type=event.type,
@@ -82,7 +82,7 @@ def _item(event: NewEvent) -> str:
 def _round(tx: PostgresTx, told: Sequence[_Told]) -> list[_Told]:
     """The first event of each item; answers the others."""
     for each in told:
-        items.named(each.event.type, "event type")
+        items.check_type(each.event)
     first: dict[str, _Told] = {}
     rest = [each for each in told if first.setdefault(each.event.item, each) is not each]
     found = {row[0]: item_from(row) for row in tx.run("lock_items", ids=sorted(first))}

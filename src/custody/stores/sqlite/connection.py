@@ -11,11 +11,13 @@ import ctypes
 import os
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import apsw
 
+from custody import modes
 from custody.model.errors import BadInput, Refused, Unavailable, Unsafe
 from custody.stores.rows import Row
 from custody.stores.statements import load
@@ -99,6 +101,9 @@ def connect(path: str, *, read_only: bool = False, create: bool = True) -> apsw.
     flags = apsw.SQLITE_OPEN_READONLY if read_only else apsw.SQLITE_OPEN_READWRITE
     flags |= apsw.SQLITE_OPEN_CREATE if create and not read_only else 0
     try:
+        if flags & apsw.SQLITE_OPEN_CREATE and path != ":memory:":
+            with suppress(OSError):  # SQLite says what is wrong
+                modes.make_file(Path(path))
         db = apsw.Connection(path, flags=flags)
     except apsw.CantOpenError as error:
         raise Unavailable(

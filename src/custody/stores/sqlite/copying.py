@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 import apsw
 
+from custody import modes
 from custody.model.errors import NotFound, Unavailable
 
 
@@ -17,6 +19,8 @@ def copy_to(source: Path, target: Path) -> int:
     half = target.with_name(f"{target.name}.part")
     half.unlink(missing_ok=True)
     try:
+        with suppress(OSError):  # the copy itself says what is wrong
+            modes.make_file(half)
         _copy(source, half)
         jobs = _checked(half)
         _sync(half)

@@ -6,6 +6,7 @@ import errno
 import io
 import json
 import os
+import pwd
 import re
 import runpy
 import subprocess
@@ -144,6 +145,20 @@ def test_holds_name_who_and_why(custody: Run) -> None:
     assert (hold["who"], hold["why"]) == ("ada", "moving house")
     assert "no longer held" in custody("hold", "lift", "collection", "maps").out
     assert "nothing to do" in custody("hold", "lift", "collection", "maps").out
+
+
+def test_a_user_without_a_name_is_called_by_his_number(custody: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a container that runs under some number."""
+    for name in ("LOGNAME", "USER", "LNAME", "USERNAME", "CUSTODY_WHO"):
+        monkeypatch.delenv(name, raising=False)
+
+    def nobody(uid: int) -> Any:
+        raise KeyError(f"getpwuid(): uid not found: {uid}")
+
+    monkeypatch.setattr(pwd, "getpwuid", nobody)
+    assert custody("hold", "set", "collection", "maps", "--why", "moving house").code == 0
+    (hold,) = custody("hold", "list", "--json").json()  # type: ignore[misc]
+    assert hold["who"] == f"uid-{os.getuid()}"
 
 
 def test_the_first_minute(custody: Run) -> None:

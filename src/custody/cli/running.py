@@ -159,12 +159,20 @@ def tell_error(error: CustodyError, as_json: bool) -> None:
 
 def me() -> str:
     """Who is asking, for the history."""
-    return os.environ.get("CUSTODY_WHO") or getpass.getuser()
+    return os.environ.get("CUSTODY_WHO") or _login()
 
 
 def acting(agent: str = "") -> Acting:
     """Who asks: the user of this system, whatever they call themselves; whoever can open the store is its owner."""
-    return Acting(f"cli:{os.getuid()}/{getpass.getuser()}", agent or me())
+    return Acting(f"cli:{os.getuid()}/{_login()}", agent or me())
+
+
+def _login() -> str:
+    """The user's name. Containers and services run under numbers that have none."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return f"uid-{os.getuid()}"
 
 
 def read_json(text: str, where: str) -> dict[str, Any]:

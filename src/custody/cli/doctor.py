@@ -19,7 +19,7 @@ from custody.cli import running
 from custody.cli.aiming import HIDDEN, aimed, is_hidden
 from custody.cli.config import Config, find
 from custody.cli.finding import Finding
-from custody.cli.opening import open_store
+from custody.cli.opening import Progress, open_store
 from custody.cli.running import AsJson, counted
 from custody.cli.whose import whose_findings
 from custody.model.errors import CustodyError
@@ -30,6 +30,7 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 SLACK_SECONDS = 2
 LITTLE = 0.05  # of a disk
 MANY = 1000
+SHOWN = 20
 
 
 @app.command()
@@ -204,13 +205,19 @@ def local_seconds() -> float:
 
 
 def _derived(store: Store) -> Iterator[Finding]:
-    from custody.stores.recount import recount
+    from custody.stores.recount import MOST, recount
 
-    faults = recount(store)
+    faults = recount(store, Progress())
     if not faults:
-        yield Finding("fine", "every counter equals its recount, and every job is what its history says")
-    for fault in faults[:20]:
-        yield Finding("unsafe", str(fault), "please report this: it must not happen")
+        yield Finding(
+            "fine", "every counter equals its recount, every job is what its history says, and none is gone from it"
+        )
+    for fault in faults[:SHOWN]:
+        lost = "somebody has taken it out of the database: restore it from a copy, or submit it again"
+        yield Finding("unsafe", str(fault), lost if fault.check == "row" else "please report this: it must not happen")
+    if len(faults) > SHOWN:
+        more = f"at least {MOST - SHOWN}" if len(faults) == MOST else str(len(faults) - SHOWN)
+        yield Finding("unsafe", f"{more} more of the kind")
 
 
 def _robots(store: Store) -> Iterator[Finding]:

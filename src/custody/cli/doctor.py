@@ -167,7 +167,7 @@ def _receipts(store: Store, file: Path) -> Finding:
 def _sqlite(store: Store) -> Iterator[Finding]:
     import apsw
 
-    from custody.stores.sqlite.connection import file_of
+    from custody.stores.sqlite.address import file_of
 
     yield Finding("fine", f"SQLite {apsw.sqlite_lib_version()}, which has none of the known faults of WAL mode")
     settings = store.settings()
@@ -177,7 +177,18 @@ def _sqlite(store: Store) -> Iterator[Finding]:
         yield Finding(grade, f"{name} is {settings[name]}", "" if grade == "fine" else f"it must be {value}")
     file = Path(file_of(store.url))
     if file.exists():
+        yield from _forgetful(file)
         yield _room("the store's disk", file.resolve().parent)
+
+
+def _forgetful(file: Path) -> Iterator[Finding]:
+    from custody.stores.sqlite.connection import IN_MEMORY, file_system_of
+
+    if (kind := file_system_of(file)) in IN_MEMORY:
+        yield Finding(
+            "unsafe", f"{file} is in this machine's memory ({kind}): what it acknowledges is gone at the next start",
+            "put the file on a disk",
+        )  # fmt: skip
 
 
 def _postgres(store: Store) -> Iterator[Finding]:

@@ -42,7 +42,7 @@ def backup(
     store: StoreUrl = running.DEFAULT_STORE,
 ) -> None:
     """Copy an SQLite store while it is in use: one moment of it, checked and on disk when this returns."""
-    from custody.stores.sqlite.connection import file_of
+    from custody.stores.sqlite.address import file_of
     from custody.stores.sqlite.copying import copy_to
 
     if not store.startswith("sqlite:"):

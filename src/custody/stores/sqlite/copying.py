@@ -8,10 +8,12 @@ from pathlib import Path
 import apsw
 
 from custody.model.errors import NotFound, Unavailable
+from custody.stores.sqlite.guard import must_have_one_name
 
 
 def copy_to(source: Path, target: Path) -> int:
     """Copy; answers how many jobs the copy has. Nothing is left behind if it fails, and writers are not held up."""
+    must_have_one_name(str(source))
     if not source.is_file():
         raise NotFound(f"there is no store {source}", code="store.unknown")
     half = target.with_name(f"{target.name}.part")

@@ -19,7 +19,8 @@ from custody.stores.clock import Clock
 from custody.stores.migrate import missing, pending, statements_of
 from custody.stores.rows import Tx
 from custody.stores.settling import settle_many
-from custody.stores.sqlite.connection import VALUES, SqliteTx, closed, connect, leave_alone, translate
+from custody.stores.sqlite.connection import VALUES, SqliteTx, closed, connect, foreign, leave_alone, translate
+from custody.stores.sqlite.guard import robbed
 from custody.stores.sqlite.many import SqliteMany
 from custody.stores.sqlite.readers import Readers
 from custody.stores.sqlite.writer import Foreign, InlineWriter, Writer
@@ -113,7 +114,7 @@ class SqliteDatabase:
         if self._is_quiet:
             self._begin(None)
             return
-        leave_alone(self.path, dict(vars(self)))
+        leave_alone(self.path, dict(vars(self)), foreign(self.in_memory))
         self._closed, self._watching = True, threading.Lock()
         self._opened = self._over = _happened()  # the next fork has nothing to wait for
         self._writer = Foreign(self.in_memory)
@@ -199,7 +200,10 @@ class SqliteDatabase:
                 raise closed()
             if self._watch is None:
                 self._watch = connect(self.path, read_only=True)
-            number: int = self._watch.pragma("data_version")
+            try:
+                number: int = self._watch.pragma("data_version")
+            except apsw.Error as error:
+                raise translate(error) from error
             return number
 
     def listen(self) -> str:
@@ -209,6 +213,11 @@ class SqliteDatabase:
     def close(self) -> None:
         """Looks and writes that are under way are finished first; whoever comes later is told that it is closed."""
         if isinstance(self._writer, Foreign):
+            return
+        if isinstance(self._writer, Writer) and self._writer.is_robbed():
+            leave_alone(self.path, dict(vars(self)), robbed(self.path))
+            self._closed, self._writer = True, Foreign(self.in_memory)
+            self._over.set()
             return
         with self._watching:
             self._closed = True

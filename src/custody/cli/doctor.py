@@ -167,6 +167,7 @@ def _receipts(store: Store, file: Path) -> Finding:
 def _sqlite(store: Store) -> Iterator[Finding]:
     import apsw
 
+    from custody.cli.doctor_server import went_back
     from custody.stores.sqlite.address import file_of
 
     yield Finding("fine", f"SQLite {apsw.sqlite_lib_version()}, which has none of the known faults of WAL mode")
@@ -175,6 +176,7 @@ def _sqlite(store: Store) -> Iterator[Finding]:
     for name, value in wanted.items():
         grade: Literal["fine", "unsafe"] = "fine" if settings[name] in (value, "memory") else "unsafe"
         yield Finding(grade, f"{name} is {settings[name]}", "" if grade == "fine" else f"it must be {value}")
+    yield from went_back(store)
     file = Path(file_of(store.url))
     if file.exists():
         yield from _forgetful(file)

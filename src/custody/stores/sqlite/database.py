@@ -19,8 +19,9 @@ from custody.stores.clock import Clock
 from custody.stores.migrate import missing, pending, statements_of
 from custody.stores.rows import Tx
 from custody.stores.settling import settle_many
+from custody.stores.sqlite.beside import must_belong
 from custody.stores.sqlite.connection import VALUES, SqliteTx, closed, connect, foreign, leave_alone, translate
-from custody.stores.sqlite.guard import robbed
+from custody.stores.sqlite.guard import must_have_one_name, robbed
 from custody.stores.sqlite.many import SqliteMany
 from custody.stores.sqlite.readers import Readers
 from custody.stores.sqlite.writer import Foreign, InlineWriter, Writer
@@ -55,6 +56,9 @@ class SqliteDatabase:
             self._opened.set()
 
     def _migrated(self, existing: bool) -> apsw.Connection:
+        if not self.in_memory:
+            must_have_one_name(self.path)  # said first: a restore that was interrupted leaves two
+            must_belong(self.path)
         if existing and not (os.path.exists(self.path) and os.path.getsize(self.path)):
             raise missing(f"there is no store {self.path}")
         db = connect(self.path)

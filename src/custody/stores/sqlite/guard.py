@@ -73,7 +73,7 @@ class Guard:
 
     def is_robbed(self) -> bool:
         """Has somebody closed the descriptors? Then those of SQLite, opened at the same time, are gone as well."""
-        return any(not _is(descriptor, identity) for descriptor, _, identity in self._open)
+        return bool(self._open) and not _is(self._open[0][0], self._open[0][2])
 
     def descriptors(self) -> tuple[int, int] | None:
         """Of the file and of the index of its log, where both could be opened."""
@@ -119,6 +119,8 @@ class InPlace:
         """Within the transaction, before anything is written: nobody else can commit meanwhile."""
         if self._log is not None and (wrong := self._log.overwritten()):
             raise self._spoil(self._replaced(wrong))
+        if self._log is not None and self._log.is_ours():
+            return  # nobody has committed since we did
         if self._mark is not None and self._db.execute(THE_SAME, self._mark[:1]).fetchone() != self._mark:
             raise self._spoil(self._went_back(self._mark))
 
@@ -136,7 +138,7 @@ class InPlace:
             raise self._spoil(self._replaced("the file or its log was deleted, or another is in its place"))
         if seen.st_nlink > 1:
             raise self._spoil(linked(self._path))
-        if self._log is not None and self._log.seems_overwritten(seen):
+        if self._log is not None and self._log.seems_overwritten(seen, self._next != self._mark):
             self._ask_again()
         self._mark = self._next
 
@@ -190,6 +192,12 @@ class InPlace:
             if not self._guard.holders and self._guard.identity in _GUARDS:
                 del _GUARDS[self._guard.identity]
                 self._guard.close()
+
+
+def is_guarded(path: str) -> bool:
+    """Has this process the file open?"""
+    with _REGISTRY:
+        return _identity(path) in _GUARDS
 
 
 def must_have_one_name(path: str) -> None:

@@ -15,19 +15,24 @@ import struct
 from contextlib import suppress
 from dataclasses import dataclass
 
-_INDEX = struct.Struct("=14xHIIII8s")  # page size, last frame, pages, its checksum in two halves, salts
+_INDEX = struct.Struct(
+    "=8xI2xHIIII8s"
+)  # a count of commits, page size, last frame, pages, its checksum in two halves, salts
 _FOLDED = struct.Struct("=I28xI")  # frames folded into the file, and those that somebody began to fold
 FOLDED_AT = 96
 INDEX_BYTES = 136
+COMMON = 48
+"""Bytes that are the same until somebody commits."""
 HEADER, FRAME = 32, 24
 FIRST = 100
 """Bytes of the file's own header, in which its size and a count of changes are."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Index:
     """What the index of the log says."""
 
+    commits: int
     page: int
     last: int
     pages: int
@@ -38,10 +43,10 @@ class Index:
 
     @classmethod
     def of(cls, raw: bytes) -> Index:
-        size, last, pages, one, two, salts = _INDEX.unpack_from(raw)
+        commits, size, last, pages, one, two, salts = _INDEX.unpack_from(raw)
         folded, begun = _FOLDED.unpack_from(raw, FOLDED_AT)
         page = (size & 0xFE00) + ((size & 1) << 16)  # 65536 does not fit
-        return cls(page, last, pages, struct.pack(">II", one, two), salts, folded, begun)
+        return cls(commits, page, last, pages, struct.pack(">II", one, two), salts, folded, begun)
 
     def at(self, frame: int) -> int:
         return HEADER + (frame - 1) * (FRAME + self.page)
@@ -56,6 +61,8 @@ class Log:
         self._identity = os.fstat(self._log)
         self._seen: tuple[int, int] | None = None  # the file's time of change and size, when it was last looked at
         self._salts, self._first = b"", b""
+        self._raw, self._parsed = b"", Index.of(bytes(INDEX_BYTES))  # the index as it was last read
+        self._after, self._ours = b"", False
 
     def close(self) -> None:
         with suppress(OSError):
@@ -65,12 +72,11 @@ class Log:
 
     def overwritten(self) -> str:
         """What is wrong, in words; for whoever has the write lock, as nobody adds to the log then."""
-        raw = os.pread(self._index, INDEX_BYTES, 0)
-        if len(raw) < INDEX_BYTES:
+        if (index := self._read()) is None:
             return "the index of its log was emptied"
-        index = Index.of(raw)
         if not self._has_last(index):
             return "its log was overwritten or emptied"
+        self._ours = self._raw[:COMMON] == self._after
         seen = os.fstat(self._file)
         now = (seen.st_mtime_ns, seen.st_size)
         if now == self._seen:
@@ -78,15 +84,28 @@ class Log:
             return ""
         return self._file_overwritten(index, now)
 
-    def seems_overwritten(self, seen: os.stat_result) -> bool:
-        """The same of the log alone, by whoever has no lock: true also if somebody was just writing."""
-        raw = os.pread(self._index, INDEX_BYTES, 0)
-        if len(raw) < INDEX_BYTES:
+    def is_ours(self) -> bool:
+        """Was the last commit that `overwritten` has seen the last of our own?"""
+        return self._ours
+
+    def seems_overwritten(self, seen: os.stat_result, wrote: bool) -> bool:
+        """The same of the log alone, after a commit, by whoever has no lock: true also if somebody was just writing.
+        `wrote` is a commit that is known to have written something, and so to be counted."""
+        before = self._parsed.commits
+        if (index := self._read()) is None:
             return True
-        index = Index.of(raw)
+        self._after = self._raw[:COMMON] if wrote and (index.commits - before) % (1 << 32) == 1 else b""
         if (seen.st_mtime_ns, seen.st_size) == self._seen:  # also in this log, which a commit may have begun anew
             self._salts = index.salts
         return not self._has_last(index)
+
+    def _read(self) -> Index | None:
+        raw = os.pread(self._index, INDEX_BYTES, 0)
+        if raw != self._raw:
+            if len(raw) < INDEX_BYTES:
+                return None
+            self._raw, self._parsed = raw, Index.of(raw)
+        return self._parsed
 
     def _has_last(self, index: Index) -> bool:
         if not index.last:

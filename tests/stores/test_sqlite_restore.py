@@ -18,7 +18,7 @@ from custody.model.errors import CustodyError, Refused, Unavailable, Unsafe
 from custody.model.job import NewJob
 from custody.stores import open_store
 from custody.stores.recount import recount
-from custody.stores.sqlite import restoring
+from custody.stores.sqlite import connection, restoring
 from custody.stores.sqlite.copying import copy_to
 from custody.stores.sqlite.restoring import restore
 from rig.commands import Run
@@ -243,3 +243,21 @@ def test_a_link_that_cannot_be_made_leaves_everything_as_it_is(
             restore(copy, file, "ada")
     assert told.value.code == "restore.failed"
     assert len(jobs_in(file)) == 46
+
+
+def test_a_file_that_is_replaced_while_it_is_being_opened_is_not_written_to(
+    file: Path, copy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever waits for the locks of the old file has it open, and would go on with what was set aside."""
+    real = connection.apsw.Connection
+
+    def slow(path: str, flags: int) -> object:
+        opened = real(path, flags=flags)
+        os.replace(copy, file)
+        return opened
+
+    Path(f"{file}-wal").unlink()
+    monkeypatch.setattr(connection.apsw, "Connection", slow)
+    with pytest.raises(Unsafe) as told:
+        connection.connect(str(file))
+    assert told.value.code == "store.replaced"

@@ -19,7 +19,7 @@ import apsw
 from custody.model.errors import BadInput, CustodyError, Refused, Unavailable, Unsafe
 from custody.stores.rows import Row
 from custody.stores.sqlite.address import MEMORY
-from custody.stores.sqlite.guard import must_have_one_name
+from custody.stores.sqlite.guard import identity, must_have_one_name
 from custody.stores.statements import load
 
 FIRST_SAFE = (3, 51, 3)
@@ -101,6 +101,7 @@ def connect(path: str, *, read_only: bool = False, create: bool = True) -> apsw.
         if _LEFT_ALONE and (error := _LEFT_ALONE.get(os.path.realpath(path))):
             raise error
         must_have_one_name(path)
+    named = identity(path)
     flags = apsw.SQLITE_OPEN_READONLY if read_only else apsw.SQLITE_OPEN_READWRITE
     flags |= apsw.SQLITE_OPEN_CREATE if create and not read_only else 0
     try:
@@ -117,6 +118,13 @@ def connect(path: str, *, read_only: bool = False, create: bool = True) -> apsw.
     except apsw.Error as error:
         db.close()
         raise translate(error) from error
+    if named not in (None, identity(path)):
+        db.close()
+        raise Unsafe(
+            f"{path} was replaced while it was being opened",
+            code="store.replaced",
+            hint="open it again: it was restored?",
+        )
     return db
 
 

@@ -42,8 +42,8 @@ THE_SAME = "select id, subject, seq, at, move from event where id = ?"
 class Guard:
     """Held by every store of this process that has the file open."""
 
-    def __init__(self, path: str, identity: Identity) -> None:
-        self.path, self.identity, self.holders = path, identity, 0
+    def __init__(self, path: str, of: Identity) -> None:
+        self.path, self.identity, self.holders = path, of, 0
         self._open: list[tuple[int, tuple[int, int], Identity]] = []
 
     def take(self) -> None:
@@ -92,7 +92,7 @@ class InPlace:
     def __init__(self, path: str, db: apsw.Connection, before: InPlace | None = None) -> None:
         """`before` is the hold that was let go for a fork: what it has seen is still to be there."""
         self._path, self._log_path, self._db = path, f"{path}-wal", db
-        self._file, self._log_file = _identity(path), _identity(self._log_path)
+        self._file, self._log_file = identity(path), identity(self._log_path)
         self._mark: Mark | None = before._mark if before else db.execute(NEWEST).fetchone()
         self._next: Mark | None = self._mark
         self._spoiled: CustodyError | None = None
@@ -134,7 +134,7 @@ class InPlace:
             seen = os.stat(self._path)
         except OSError:
             raise self._spoil(self._replaced("the file is gone")) from None
-        if _of(seen) != self._file or _identity(self._log_path) != self._log_file:
+        if _of(seen) != self._file or identity(self._log_path) != self._log_file:
             raise self._spoil(self._replaced("the file or its log was deleted, or another is in its place"))
         if seen.st_nlink > 1:
             raise self._spoil(linked(self._path))
@@ -197,7 +197,7 @@ class InPlace:
 def is_guarded(path: str) -> bool:
     """Has this process the file open?"""
     with _REGISTRY:
-        return _identity(path) in _GUARDS
+        return identity(path) in _GUARDS
 
 
 def must_have_one_name(path: str) -> None:
@@ -213,8 +213,8 @@ def must_have_one_name(path: str) -> None:
 def linked(path: str) -> Unsafe:
     real, others = Path(os.path.realpath(path)), []
     with suppress(OSError):
-        mine = _identity(path)
-        others = [each.name for each in real.parent.iterdir() if each != real and _identity(str(each)) == mine]
+        mine = identity(path)
+        others = [each.name for each in real.parent.iterdir() if each != real and identity(str(each)) == mine]
     named = f" ({', '.join(sorted(others)[:3])})" if others else ""
     return Unsafe(
         f"{path} has a second name{named}: what is written under one is lost under the other; nothing is acknowledged",
@@ -243,7 +243,7 @@ def _of(found: os.stat_result) -> Identity:
     return found.st_dev, found.st_ino
 
 
-def _identity(path: str) -> Identity | None:
+def identity(path: str) -> Identity | None:
     try:
         found = os.stat(path)
     except OSError:

@@ -16,6 +16,7 @@ from custody.model.errors import CustodyError, Unsafe
 from custody.model.job import NewJob
 from custody.stores import Store, open_store
 from custody.stores.sqlite.copying import copy_to
+from custody.stores.sqlite.guard import InPlace
 from stores.acts import submit
 
 MORE = """
@@ -187,6 +188,26 @@ def test_what_other_processes_may_do_with_it_is_not_taken_for_that(file: Path, a
             fill(store, 400)
             act(file)
         assert store.queue.counts()
+
+
+def test_a_store_that_is_opened_while_another_thread_closes_the_same_file_is_as_it_should_be(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When its index was deleted, and the guard of the one who did so is still there."""
+    first = open_store(f"sqlite:///{file}")
+    fill(first, 3)
+    second: list[Store] = []
+    close = InPlace.close
+
+    def slowly(guard: InPlace) -> None:
+        if not second:
+            second.append(open_store(f"sqlite:///{file}"))
+        close(guard)
+
+    monkeypatch.setattr(InPlace, "close", slowly)
+    first.close()
+    fill(second[0], 3)
+    second[0].close()
 
 
 # a second name

@@ -51,11 +51,13 @@ class Guard:
         self.holders += 1
         if self.holders > 1:
             return
-        if not self._open:
-            for name, span in ((self.path, IN_USE), (f"{self.path}-shm", INDEX_IN_USE)):
-                with suppress(OSError):  # one that may only be read
-                    descriptor = os.open(name, os.O_RDONLY | os.O_CLOEXEC)
-                    self._open.append((descriptor, span, _of(os.fstat(descriptor))))
+        index = f"{self.path}-shm"
+        if len(self._open) == 2 and self._open[1][2] != identity(index):
+            os.close(self._open.pop()[0])  # whoever held it before us was the last, and has deleted it meanwhile
+        for name, span in ((self.path, IN_USE), (index, INDEX_IN_USE))[len(self._open) :]:
+            with suppress(OSError):  # one that may only be read
+                descriptor = os.open(name, os.O_RDONLY | os.O_CLOEXEC)
+                self._open.append((descriptor, span, _of(os.fstat(descriptor))))
         self._lock(fcntl.F_RDLCK)
 
     def let_go(self) -> None:
@@ -72,8 +74,10 @@ class Guard:
                 os.close(descriptor)
 
     def is_robbed(self) -> bool:
-        """Has somebody closed the descriptors? Then those of SQLite, opened at the same time, are gone as well."""
-        return bool(self._open) and not _is(self._open[0][0], self._open[0][2])
+        """Has somebody closed the descriptors? Then those of SQLite, opened at the same time, are gone as well. Not
+        while we close them ourselves, for a fork that another thread makes."""
+        with _REGISTRY:
+            return bool(self._open) and not _is(self._open[0][0], self._open[0][2])
 
     def descriptors(self) -> tuple[int, int] | None:
         """Of the file and of the index of its log, where both could be opened."""

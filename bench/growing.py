@@ -23,7 +23,8 @@ from bench.server import database, postgres
 from custody.model.graph import Edge
 from custody.model.job import Change, Claim, NewJob
 from custody.stores import Store, open_store
-from custody.stores.sqlite.connection import connect, file_of
+from custody.stores.sqlite.address import file_of
+from custody.stores.sqlite.connection import connect
 
 CLAIMS, BATCH = 5, 100
 PAGE = 10_000

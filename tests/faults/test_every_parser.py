@@ -40,7 +40,7 @@ from custody.model.errors import CustodyError
 from custody.model.schedule import Schedule, checked
 from custody.model.times import slots
 from custody.robots.label import read_label
-from custody.stores.sqlite.connection import file_of
+from custody.stores.sqlite.address import file_of
 from custody.workflows import inside
 from custody.workflows.credentials import read_credentials
 from custody.workflows.definition import read as read_definitions

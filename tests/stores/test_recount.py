@@ -38,6 +38,13 @@ def populated(store: Store) -> None:
     store.records.put([NewItem("a")], [NewEvent("a", "Scanned")])
 
 
+GONE = {
+    "a job": ("delete from job where kind = 'ready'", "job/"),
+    "a job that had passed": ("delete from job where kind = 'need' and ended is not null", "job/"),
+    "an item": ("delete from item where id = 'a'", "item/a"),
+}
+
+
 class Spoiled(Exception):
     """So that what was planted is rolled back."""
 
@@ -58,6 +65,56 @@ def test_a_planted_fault_is_found_and_named(store: Store, check: str) -> None:
         store.db.write(spoil)
     assert check in {fault.check for fault in found}
     assert all(fault.subject.startswith(subject) for fault in found if fault.check == check)
+
+
+@pytest.mark.parametrize("what", GONE)
+def test_what_has_a_history_and_no_row_is_found_and_named(store: Store, what: str) -> None:
+    populated(store)
+    statement, subject = GONE[what]
+    found: list[Fault] = []
+
+    def spoil(tx: Tx) -> None:
+        execute(tx, statement)
+        found.extend(fault for fault in faults(tx) if fault.check == "row")
+        raise Spoiled
+
+    with pytest.raises(Spoiled):
+        store.db.write(spoil)
+    assert [fault.found for fault in found] == ["gone"]
+    assert found[0].subject.startswith(subject)
+
+
+def test_what_was_deleted_or_forgotten_in_words_is_not_missed(store: Store) -> None:
+    store.queue.delete(submit(store), "eva", "not wanted")
+    forgotten = [submit(store), submit(store), submit(store)]
+    for job in forgotten:
+        assert settle(store, take_job(store, job), "pass", remove=True).done
+    assert recount(store) == []
+    assert store.records.events(f"job/{forgotten[0]}")[-1].detail["forgotten"] is True
+
+
+def test_faults_are_told_up_to_a_number_and_a_long_look_says_how_far_it_is(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("custody.stores.recount.PAGE", 2)
+    monkeypatch.setattr("custody.stores.recount.MOST", 4)
+    for _ in range(5):
+        submit(store, "gone")
+    for _ in range(3):
+        submit(store, "there")
+    told: list[tuple[str, int]] = []
+    found: list[Fault] = []
+
+    def spoil(tx: Tx) -> None:
+        execute(tx, "delete from job where kind = 'gone'")
+        found.extend(faults(tx, lambda what, count: told.append((what, count))))
+        raise Spoiled
+
+    with pytest.raises(Spoiled):
+        store.db.write(spoil)
+    assert len(found) == 4
+    assert told[:2] == [("jobs", 2), ("jobs", 3)]
+    assert told[2][1] == 2
 
 
 def test_every_recount_has_a_fault_it_is_tested_with() -> None:

@@ -15,12 +15,12 @@ from custody.model.job import NewJob
 from custody.stores import open_store
 from custody.stores.rows import Tx
 from custody.stores.sqlite import connection, readers
+from custody.stores.sqlite.address import file_of
 from custody.stores.sqlite.connection import (
     SqliteTx,
     check_file_system,
     check_version,
     connect,
-    file_of,
     file_system_of,
     translate,
 )
@@ -111,12 +111,32 @@ def test_a_reader_cannot_write(quick_folder: Path) -> None:
         ("sqlite:///custody.db", "custody.db"),
         ("sqlite:////var/lib/custody.db", "/var/lib/custody.db"),
         ("sqlite://:memory:", ":memory:"),
-        ("sqlite:///:memory:", ":memory:"),
-        ("sqlite://", ":memory:"),
     ],
 )
 def test_addresses_are_read_as_they_are_documented(url: str, path: str) -> None:
     assert file_of(url) == path
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "sqlite:///", "sqlite://", "sqlite:", "sqlite:/", "sqlite:///  ", "sqlite:///:memory:", "sqlite::memory:",
+        "sqlite:custody.db", "sqlite://custody.db", "sqlite:///custody.db?mode=ro", "sqlite:///custody.db?immutable=1",
+        "sqlite:///custody.db?nolock", "sqlite:///file::memory:?cache=shared", "sqlite:///custody.db?",
+    ],
+)  # fmt: skip
+def test_an_address_that_names_no_file_or_says_more_than_a_file_is_refused_and_nothing_is_made(
+    url: str, quick_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(quick_folder)
+    with pytest.raises(BadInput) as refusal:
+        open_store(url, HandClock())
+    assert refusal.value.code == "store.address"
+    assert refusal.value.hint
+    for setting in ("mode", "immutable", "nolock", "cache"):
+        if f"{setting}" in url:
+            assert setting in refusal.value.message.rpartition(":")[2]
+    assert list(quick_folder.iterdir()) == []
 
 
 def test_a_folder_that_does_not_exist_is_unavailable_and_says_what_to_do(quick_folder: Path) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_origin, get_type_hints
 
 from custody.model.errors import BadInput
+from custody.stores.sqlite.address import MEMORY, must_stay
 
 if TYPE_CHECKING:  # a process without a configuration does without the applications, and their memory
     from custody.border.egress import Rules
@@ -94,6 +95,7 @@ def read(path: Path) -> Config:
                 where=str(path),
                 code="config.value",
             )
+    must_stay(values.get("store", ""))
     home = path.resolve().parent
     return Config(
         home,
@@ -135,7 +137,8 @@ def absolute(url: str, home: Path) -> str:
     if mark:
         return f"{tree}{mark}{absolute(database, home)}"
     relative = url.removeprefix("sqlite:///")
-    if url.startswith("sqlite:///") and not relative.startswith("/"):
+    names_a_file = relative.strip() not in ("", MEMORY)  # else it is refused, as it stands
+    if url.startswith("sqlite:///") and names_a_file and not relative.startswith("/"):
         return f"sqlite:///{home / relative}"
     return url or f"sqlite:///{home / 'custody.db'}"
 

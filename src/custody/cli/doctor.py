@@ -20,7 +20,7 @@ from custody.cli.aiming import HIDDEN, aimed, is_hidden
 from custody.cli.config import Config, find
 from custody.cli.doctor_files import file_findings, left_findings
 from custody.cli.finding import Finding
-from custody.cli.opening import open_store
+from custody.cli.opening import Progress, open_store
 from custody.cli.running import AsJson, counted
 from custody.cli.whose import whose_findings
 from custody.model.errors import CustodyError
@@ -31,6 +31,7 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 SLACK_SECONDS = 2
 LITTLE = 0.05  # of a disk
 MANY = 1000
+SHOWN = 20
 
 
 @app.command()
@@ -169,7 +170,8 @@ def _receipts(store: Store, file: Path) -> Finding:
 def _sqlite(store: Store) -> Iterator[Finding]:
     import apsw
 
-    from custody.stores.sqlite.connection import file_of
+    from custody.cli.doctor_server import went_back
+    from custody.stores.sqlite.address import file_of
 
     yield Finding("fine", f"SQLite {apsw.sqlite_lib_version()}, which has none of the known faults of WAL mode")
     settings = store.settings()
@@ -177,9 +179,21 @@ def _sqlite(store: Store) -> Iterator[Finding]:
     for name, value in wanted.items():
         grade: Literal["fine", "unsafe"] = "fine" if settings[name] in (value, "memory") else "unsafe"
         yield Finding(grade, f"{name} is {settings[name]}", "" if grade == "fine" else f"it must be {value}")
+    yield from went_back(store)
     file = Path(file_of(store.url))
     if file.exists():
+        yield from _forgetful(file)
         yield _room("the store's disk", file.resolve().parent)
+
+
+def _forgetful(file: Path) -> Iterator[Finding]:
+    from custody.stores.sqlite.connection import IN_MEMORY, file_system_of
+
+    if (kind := file_system_of(file)) in IN_MEMORY:
+        yield Finding(
+            "unsafe", f"{file} is in this machine's memory ({kind}): what it acknowledges is gone at the next start",
+            "put the file on a disk",
+        )  # fmt: skip
 
 
 def _postgres(store: Store) -> Iterator[Finding]:
@@ -207,13 +221,19 @@ def local_seconds() -> float:
 
 
 def _derived(store: Store) -> Iterator[Finding]:
-    from custody.stores.recount import recount
+    from custody.stores.recount import MOST, recount
 
-    faults = recount(store)
+    faults = recount(store, Progress())
     if not faults:
-        yield Finding("fine", "every counter equals its recount, and every job is what its history says")
-    for fault in faults[:20]:
-        yield Finding("unsafe", str(fault), "please report this: it must not happen")
+        yield Finding(
+            "fine", "every counter equals its recount, every job is what its history says, and none is gone from it"
+        )
+    for fault in faults[:SHOWN]:
+        lost = "somebody has taken it out of the database: restore it from a copy, or submit it again"
+        yield Finding("unsafe", str(fault), lost if fault.check == "row" else "please report this: it must not happen")
+    if len(faults) > SHOWN:
+        more = f"at least {MOST - SHOWN}" if len(faults) == MOST else str(len(faults) - SHOWN)
+        yield Finding("unsafe", f"{more} more of the kind")
 
 
 def _robots(store: Store) -> Iterator[Finding]:

@@ -50,9 +50,9 @@ def _wider(path: Path, allowed: int, what: str) -> Finding | None:
 def _kept(url: str, config: Config | None) -> Iterator[Path]:
     """The store's files, and every folder below which something is kept; who cannot enter it reads nothing in it."""
     if url.startswith("sqlite:"):
-        from custody.stores.sqlite.connection import file_of
+        from custody.stores.sqlite.address import MEMORY, file_of
 
-        if (file := file_of(url)) != ":memory:":
+        if (file := file_of(url)) != MEMORY:
             yield from (Path(f"{file}{part}").absolute() for part in ("", "-wal", "-shm"))
     if config is None:
         return

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from custody.cli.finding import Finding
 from custody.cli.when import moment
+from custody.model.event import Event
 from custody.stores import Store
 from custody.stores.postgres.address import Address
 from custody.stores.postgres.way import Way
@@ -16,7 +17,7 @@ LATELY = 7 * 24 * 3600 * 1_000_000  # microseconds
 def server_findings(store: Store) -> Iterator[Finding]:
     yield from _hosts(store)
     yield _standbys(store)
-    yield from _went_back(store)
+    yield from went_back(store)
 
 
 def _hosts(store: Store) -> Iterator[Finding]:
@@ -53,11 +54,27 @@ def _standbys(store: Store) -> Finding:
     return Finding("fine", "no standby: what is acknowledged is on this server's disk")
 
 
-def _went_back(store: Store) -> Iterator[Finding]:
-    """What processes noticed when another server took over."""
+def went_back(store: Store) -> Iterator[Finding]:
+    """What processes noticed when another server took over, and copies that were put back."""
     for event in store.records.events("store"):
-        if event.type == "went-back" and event.at > store.now() - LATELY:
+        if event.type != "went-back" or event.at <= store.now() - LATELY:
+            continue
+        if copy := event.detail.get("restored"):
+            yield from _restored(event, copy)
+        else:
             yield Finding(
                 "unsafe", f"history went back at {moment(event.at)}: {event.detail['missing']} acknowledged moves lost",
                 f"on timeline {event.detail['timeline']}: {', '.join(event.detail['subjects'])}",
             )  # fmt: skip
+
+
+def _restored(event: Event, copy: str) -> Iterator[Finding]:
+    when, missing = moment(event.at), event.detail["missing"]
+    if missing == 0:
+        return
+    lost = "what is missing is not known" if missing is None else f"{missing} events are missing"
+    shown = ", ".join(event.detail["subjects"])
+    yield Finding(
+        "warning", f"history went back at {when}, when {copy} was put in the store's place: {lost}",
+        f"submit again: {shown}" if shown else "compare it with your receipts: custody doctor --receipts FILE",
+    )  # fmt: skip

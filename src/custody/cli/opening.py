@@ -34,6 +34,18 @@ class Waiting:
             print(f"waiting: {error.message}", file=sys.stderr, flush=True)
 
 
+class Progress:
+    """Says now and then how far a long look has come."""
+
+    def __init__(self) -> None:
+        self._said_at = time.monotonic()
+
+    def __call__(self, what: str, count: int) -> None:
+        if time.monotonic() - self._said_at >= TELL_SECONDS:
+            self._said_at = time.monotonic()
+            print(f"looked at {count:,} {what} …", file=sys.stderr, flush=True)
+
+
 @contextmanager
 def open_store(
     url: str, config: Config | None = None, lease: float = LEASE_SECONDS, place: str = "", patience: float = 0.0,

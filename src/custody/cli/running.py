@@ -25,6 +25,7 @@ from custody.cli.when import ago
 from custody.model.acting import Acting
 from custody.model.errors import BadInput, CustodyError, Refused, Unavailable
 from custody.model.why import Reason
+from custody.stores.sqlite.address import must_stay
 
 DEFAULT_STORE = "sqlite:///custody.db"
 AN_OBJECT = """'{"name": "value"}'"""
@@ -50,6 +51,7 @@ def run(app: typer.Typer, arguments: list[str]) -> NoReturn:
     _write_anything()
     try:
         with asked(arguments), modes.decided(_group_reads(arguments)), _store_of_configuration(arguments):
+            must_stay(option(arguments, "--store") or os.environ.get("CUSTODY_STORE", ""))
             app(arguments[1:], prog_name=f"custody {arguments[0]}")
     except CustodyError as error:
         with asked(arguments):
@@ -106,7 +108,7 @@ def counted(number: int, noun_: str) -> str:
 @contextmanager
 def _store_of_configuration(arguments: list[str]) -> Iterator[None]:
     """Where a custody.toml lies, or one is named, a command means its store, unless it is told another."""
-    told = "CUSTODY_STORE" in os.environ or bool(option(arguments, "--store"))
+    told = bool(os.environ.get("CUSTODY_STORE") or option(arguments, "--store"))
     if told or not (store := configured_store(_configuration(arguments))):
         yield
         return

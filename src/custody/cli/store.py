@@ -42,7 +42,7 @@ def backup(
     store: StoreUrl = running.DEFAULT_STORE,
 ) -> None:
     """Copy an SQLite store while it is in use: one moment of it, checked and on disk when this returns."""
-    from custody.stores.sqlite.connection import file_of
+    from custody.stores.sqlite.address import file_of
     from custody.stores.sqlite.copying import copy_to
 
     if not store.startswith("sqlite:"):
@@ -52,3 +52,34 @@ def backup(
     if file.exists():
         raise Refused(f"{file} exists already", code="backup.exists", hint="it is left as it is")
     print(f"{copy_to(Path(file_of(store)), file)} jobs and all else in {file}")
+
+
+@app.command()
+def restore(
+    copy: Annotated[Path, typer.Argument(help="a copy that `custody store backup` has made")],
+    store: StoreUrl = running.DEFAULT_STORE,
+    json: AsJson = False,
+) -> None:
+    """Put a copy in the place of an SQLite store that nobody has open; the old files are kept beside it."""
+    from custody.stores.sqlite.address import file_of
+    from custody.stores.sqlite.restoring import restore as put_back
+
+    if not store.startswith("sqlite:"):
+        raise Refused("only SQLite stores are restored here", code="restore.store", hint="pg_restore, or the archive")
+    done = put_back(copy, Path(file_of(store)), running.me())
+    if json:
+        running.emit({**running.plain(done), "aside": str(done.aside or "")})
+        return
+    running.tell(f"{running.counted(done.jobs, 'job')} and all else from {copy}")
+    if done.aside is None:
+        return
+    running.tell(f"what was there before is {done.aside}")
+    if done.missing is None:
+        running.tell("it could not be read: what is missing now is not known (custody doctor --receipts FILE)")
+    elif done.missing.events:
+        shown = ", ".join(done.missing.subjects)
+        new = f", {running.counted(done.missing.jobs, 'job')} among them first submitted since: {shown}"
+        told = f"not in the copy: {running.counted(done.missing.events, 'event')}"
+        running.tell(told + (new if done.missing.jobs else ""))
+    else:
+        running.tell("nothing of it is missing in the copy")

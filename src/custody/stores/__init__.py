@@ -27,7 +27,7 @@ def open_store(
     `told` hears what is waited for. With `existing` none is made where there is none."""
     moves = new_move or RandomMoves()
     if url.startswith("sqlite:"):
-        from custody.stores.sqlite.connection import file_of
+        from custody.stores.sqlite.address import file_of
         from custody.stores.sqlite.database import SqliteDatabase
 
         return Store.over(url, SqliteDatabase(file_of(url), clock or SystemClock(), moves, existing))

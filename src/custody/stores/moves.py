@@ -169,7 +169,11 @@ def values(change: Change) -> dict[str, Any]:
     return given | {"token": change.token, "claimed": change.claimed, "attempts": change.attempts}
 
 
-FOLDED = frozenset({"from", "state", "ended", "priority", "lane", "place", "last_passed", "facts", "retries", "code"})
+FORGOTTEN = "forgotten"
+"""In the last event of a job whose row goes with its end."""
+FOLDED = frozenset(
+    {"from", "state", "ended", "priority", "lane", "place", "last_passed", "facts", "retries", "code", FORGOTTEN}
+)
 """Names in an event that say what became of the row: a handler's own words must not be taken for them."""
 
 
@@ -192,6 +196,8 @@ def detail(change: Change, retries: int) -> dict[str, Any]:
         told["retries"] = retries
     if change.code:
         told["code"] = change.code
+    if change.remove:
+        told[FORGOTTEN] = True
     return told
 
 

@@ -118,7 +118,7 @@ def _shape(change: Change) -> Shape:
     return (
         change.frm, change.to, change.type, change.outcome, change.agent, change.runnable, change.ended, change.delay,
         change.priority, change.lane, change.place, change.last_passed, change.attempts, change.open, change.code,
-        change.facts is None,
+        change.facts is None, change.remove,
     )  # fmt: skip
 
 

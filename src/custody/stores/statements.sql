@@ -713,6 +713,26 @@ select {job_columns} from job where id > :after order by id limit :limit
 select job.id, {event_columns} from job join event on event.subject = 'job/' || job.id
 where job.id > :after and job.id <= :last order by job.id, event.seq
 
+-- fragment: of_nobody
+-- A job's history of which there is neither a row nor, for jobs in a tree elsewhere, a count.
+event.subject > :after and event.subject < 'job0'
+  and not exists (select 1 from subject where subject.subject = event.subject)
+  and not exists (
+    select 1 from job
+    where job.id = case when event.subject like 'job/%' then cast(substr(event.subject, 5) as bigint) end)
+
+-- name: histories_without_row
+select event.subject from event where {of_nobody} group by event.subject order by event.subject limit :limit
+
+-- name: events_without_row
+select {event_columns} from event where {of_nobody} and event.subject <= :last order by event.subject, event.seq
+
+-- name: items_without_row
+select event.subject from event
+where event.seq = 1 and event.subject > 'item/' and event.subject < 'item0'
+  and not exists (select 1 from item where item.id = substr(event.subject, 6))
+limit :limit
+
 -- name: unsealed
 -- Events not yet in any block: by absence, not by range, so one that committed late is never passed over.
 select {event_columns} from event

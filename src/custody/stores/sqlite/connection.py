@@ -18,11 +18,15 @@ from typing import Any
 import apsw
 
 from custody import modes
-from custody.model.errors import BadInput, Refused, Unavailable, Unsafe
+from custody.model.errors import BadInput, CustodyError, Refused, Unavailable, Unsafe
 from custody.stores.rows import Row
+from custody.stores.sqlite.address import MEMORY
+from custody.stores.sqlite.guard import identity, must_have_one_name
 from custody.stores.statements import load
 
 FIRST_SAFE = (3, 51, 3)
+IN_MEMORY = {"tmpfs", "ramfs", "devtmpfs"}
+"""File systems that forget when the machine is started anew."""
 NETWORK_FILE_SYSTEMS = {
     "nfs",
     "nfs4",
@@ -94,10 +98,12 @@ def check_file_system(path: Path, mounts: str = "/proc/self/mounts") -> None:
 def connect(path: str, *, read_only: bool = False, create: bool = True) -> apsw.Connection:
     """A connection with every setting that our promises rest on."""
     check_version()
-    if path != ":memory:":
+    if path != MEMORY:
         check_file_system(Path(path).parent)
-        if _LEFT_ALONE and os.path.realpath(path) in _LEFT_ALONE:
-            raise foreign(in_memory=False)
+        if _LEFT_ALONE and (error := _LEFT_ALONE.get(os.path.realpath(path))):
+            raise error
+        must_have_one_name(path)
+    named = identity(path)
     flags = apsw.SQLITE_OPEN_READONLY if read_only else apsw.SQLITE_OPEN_READWRITE
     flags |= apsw.SQLITE_OPEN_CREATE if create and not read_only else 0
     try:
@@ -117,6 +123,13 @@ def connect(path: str, *, read_only: bool = False, create: bool = True) -> apsw.
     except apsw.Error as error:
         db.close()
         raise translate(error) from error
+    if named not in (None, identity(path)):
+        db.close()
+        raise Unsafe(
+            f"{path} was replaced while it was being opened",
+            code="store.replaced",
+            hint="open it again: it was restored?",
+        )
     return db
 
 
@@ -138,15 +151,16 @@ def foreign(in_memory: bool) -> Refused:
     )
 
 
-_LEFT_ALONE: set[str] = set()
+_LEFT_ALONE: dict[str, CustodyError] = {}
 
 
-def leave_alone(path: str, holder: object) -> None:
-    """In a child, for a file that is open in the memory it was copied from: SQLite would take the parent's locks for
-    its own, whatever is opened now. Nor may what is open be closed, not even at the end: hence a reference for ever."""
+def leave_alone(path: str, holder: object, why: CustodyError) -> None:
+    """For a file that is open in memory only, in a child (which was copied from its parent's) or where the program has
+    closed our descriptors: SQLite would take locks for its own that it has not, whatever is opened now. Nor may what is
+    open be closed, not even at the end: hence a reference for ever."""
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(holder))
-    if path != ":memory:":
-        _LEFT_ALONE.add(os.path.realpath(path))
+    if path != MEMORY:
+        _LEFT_ALONE[os.path.realpath(path)] = why
 
 
 def closed() -> Unavailable:
@@ -162,6 +176,9 @@ def translate(error: Exception) -> Exception:
     if isinstance(error, apsw.ReadOnlyError | apsw.CantOpenError | apsw.PermissionsError):
         hint = "may we write to the file, and to its folder?"
         return Unavailable(f"the store cannot be written to: {error}", code="store.rights", hint=hint)
+    if isinstance(error, apsw.ProtocolError):
+        hint = "has the program closed descriptors that it did not open (os.closerange)? Then open the store after that"
+        return Unavailable(f"the store's files cannot be locked: {error}", code="store.locks", hint=hint)
     if isinstance(error, apsw.NotADBError | apsw.CorruptError):
         return Unavailable(f"this is not a sound SQLite database: {error}", code="store.corrupt")
     if isinstance(error, VALUES):
@@ -171,13 +188,3 @@ def translate(error: Exception) -> Exception:
 
 VALUES = (OverflowError, UnicodeEncodeError)
 """What the library says of values that it cannot take."""
-
-
-def file_of(url: str) -> str:
-    """The path in sqlite:///relative, sqlite:////absolute or sqlite://:memory:."""
-    path = url.removeprefix("sqlite://")
-    if "\0" in path:
-        raise BadInput("no file has such a name", code="store.url", where=repr(url[:80]))
-    if path in ("", "/", ":memory:", "/:memory:"):
-        return ":memory:"
-    return os.path.expanduser(path[1:] if path.startswith("/") else path)

@@ -19,7 +19,9 @@ from custody.stores.clock import Clock
 from custody.stores.migrate import missing, pending, statements_of
 from custody.stores.rows import Tx
 from custody.stores.settling import settle_many
-from custody.stores.sqlite.connection import VALUES, SqliteTx, closed, connect, leave_alone, translate
+from custody.stores.sqlite.beside import must_belong
+from custody.stores.sqlite.connection import VALUES, SqliteTx, closed, connect, foreign, leave_alone, translate
+from custody.stores.sqlite.guard import must_have_one_name, robbed
 from custody.stores.sqlite.many import SqliteMany
 from custody.stores.sqlite.readers import Readers
 from custody.stores.sqlite.writer import Foreign, InlineWriter, Writer
@@ -54,6 +56,9 @@ class SqliteDatabase:
             self._opened.set()
 
     def _migrated(self, existing: bool) -> apsw.Connection:
+        if not self.in_memory:
+            must_have_one_name(self.path)  # said first: a restore that was interrupted leaves two
+            must_belong(self.path)
         if existing and not (os.path.exists(self.path) and os.path.getsize(self.path)):
             raise missing(f"there is no store {self.path}")
         db = connect(self.path)
@@ -113,7 +118,7 @@ class SqliteDatabase:
         if self._is_quiet:
             self._begin(None)
             return
-        leave_alone(self.path, dict(vars(self)))
+        leave_alone(self.path, dict(vars(self)), foreign(self.in_memory))
         self._closed, self._watching = True, threading.Lock()
         self._opened = self._over = _happened()  # the next fork has nothing to wait for
         self._writer = Foreign(self.in_memory)
@@ -199,7 +204,10 @@ class SqliteDatabase:
                 raise closed()
             if self._watch is None:
                 self._watch = connect(self.path, read_only=True)
-            number: int = self._watch.pragma("data_version")
+            try:
+                number: int = self._watch.pragma("data_version")
+            except apsw.Error as error:
+                raise translate(error) from error
             return number
 
     def listen(self) -> str:
@@ -209,6 +217,11 @@ class SqliteDatabase:
     def close(self) -> None:
         """Looks and writes that are under way are finished first; whoever comes later is told that it is closed."""
         if isinstance(self._writer, Foreign):
+            return
+        if isinstance(self._writer, Writer) and self._writer.is_robbed():
+            leave_alone(self.path, dict(vars(self)), robbed(self.path))
+            self._closed, self._writer = True, Foreign(self.in_memory)
+            self._over.set()
             return
         with self._watching:
             self._closed = True

@@ -18,8 +18,8 @@ import apsw
 from custody.model.errors import CustodyError
 from custody.stores.clock import Clock
 from custody.stores.line import Line, Wish
-from custody.stores.sqlite.connection import VALUES, SqliteTx, closed, connect, foreign, translate
-from custody.stores.sqlite.guard import InPlace
+from custody.stores.sqlite.connection import VALUES, SqliteTx, closed, connect, foreign, leave_alone, translate
+from custody.stores.sqlite.guard import InPlace, robbed
 
 T = TypeVar("T")
 Work = Callable[[SqliteTx], Any]
@@ -35,7 +35,8 @@ class Writer:
     ) -> None:
         self._path, self._clock, self._new_move = path, clock, new_move
         self._opened = opened
-        self._guard = InPlace(path) if opened else None
+        self._guard = InPlace(path, opened) if opened else None
+        self._before: InPlace | None = None
         self._line: Line[Work, Done] = Line(self._commit_group)
         self._closed = False
         self._pause: Wish[Work, Done] | None = None
@@ -45,13 +46,17 @@ class Writer:
         """Opened by the first who writes, if none was given; for the leader alone."""
         if self._opened is None:
             self._opened = connect(self._path, create=False)  # after a fork: it is there, or it is not ours to make
-            self._guard = InPlace(self._path)
+            self._guard = InPlace(self._path, self._opened, self._before)
         return self._opened
 
     def _put_down(self) -> None:
         """Close the connection, between the two halves of letting its files go."""
         opened, self._opened = self._opened, None
         guard, self._guard = self._guard, None
+        self._before = guard or self._before
+        if guard is not None and guard.is_robbed():
+            leave_alone(self._path, opened, robbed(self._path))
+            return
         if guard is not None:
             guard.let_go()
         if opened is not None:
@@ -101,16 +106,14 @@ class Writer:
         answers: list[Done] = []
         self._line.let_the_crowd_return()
         try:
-            self._db.execute("begin immediate")
+            self._start()
             stop_at = time.monotonic() + MOST_SECONDS  # from here: it may have waited long for another process
             tx = SqliteTx(self._db, self._clock.now(), self._new_move)
             answers.append(self._run(first.thing, tx))
             while len(answers) < MOST_MOVES and time.monotonic() < stop_at and (one := self._line.take(_is_work)):
                 company.append(one)
                 answers.append(self._run(one.thing, tx))
-            self._db.execute("commit")
-            if self._guard is not None:
-                self._guard.check()
+            self._end()
             _give(company, answers)
         except Exception as error:
             self._roll_back()
@@ -122,6 +125,25 @@ class Writer:
                 _give(company, answers)
             raise
         return answers[0]
+
+    def _start(self) -> None:
+        db = self._db
+        if self._guard is not None:
+            self._guard.ready()
+        db.execute("begin immediate")
+        if self._guard is not None:
+            self._guard.begun()
+
+    def _end(self) -> None:
+        if self._guard is not None:
+            self._guard.ending()
+        self._db.execute("commit")
+        if self._guard is not None:
+            self._guard.check()
+
+    def is_robbed(self) -> bool:
+        """Has the program closed our descriptors? Then nothing of this may be closed any more."""
+        return self._guard is not None and self._guard.is_robbed()
 
     def _roll_back(self) -> bool:
         if self._db.in_transaction:

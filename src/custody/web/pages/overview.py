@@ -112,8 +112,13 @@ def _failed(group: Failures) -> Need:
 
 
 def _went_back(event: Event) -> Need:
-    """Another server took over, and lacks what was acknowledged."""
-    text = f"{words.many(event.detail['missing'], 'acknowledged move')} unknown to the server that took over"
+    """Another server took over, or a copy was put back, and lacks what was acknowledged."""
+    missing = event.detail["missing"]
+    if event.detail.get("restored"):
+        lost = "what is missing is not known" if missing is None else f"{words.many(missing, 'event')} missing"
+        text = f"a copy was put in the store's place: {lost}"
+    else:
+        text = f"{words.many(missing, 'acknowledged move')} unknown to the server that took over"
     return Need("failed", "History went back", text, words.address("/events", {"subject": event.subject}), event.at)
 
 

@@ -1,0 +1,263 @@
+"""A copy in the place of a store: beside the log of a store that was killed, by hand, and by `custody store restore`."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from custody.cli.doctor import examine
+from custody.model.errors import CustodyError, Refused, Unavailable, Unsafe
+from custody.model.job import NewJob
+from custody.stores import open_store
+from custody.stores.recount import recount
+from custody.stores.sqlite import connection, restoring
+from custody.stores.sqlite.copying import copy_to
+from custody.stores.sqlite.restoring import restore
+from rig.commands import Run
+
+KILLED = """
+import os, sys
+from custody.model.job import NewJob
+from custody.stores import open_store
+store = open_store(f"sqlite:///{sys.argv[1]}")
+for number in range(int(sys.argv[2])):
+    store.queue.submit_one(NewJob("killed", {"fill": "x" * int(sys.argv[3])}))
+os.kill(os.getpid(), 9)
+"""
+
+
+def killed(file: Path, jobs: int, size: int = 2000) -> None:
+    """Work that ends with its log where it was."""
+    subprocess.run([sys.executable, "-c", KILLED, str(file), str(jobs), str(size)], check=False, timeout=60)
+    assert Path(f"{file}-wal").stat().st_size
+
+
+def fill(file: Path, jobs: int) -> None:
+    with open_store(f"sqlite:///{file}") as store:
+        for _ in range(jobs):
+            store.queue.submit_one(NewJob("kept"))
+
+
+def jobs_in(file: Path) -> list[int]:
+    with open_store(f"sqlite:///{file}") as store:
+        assert recount(store) == []
+        return sorted(job.id for job in store.queue.every())
+
+
+@pytest.fixture
+def file(quick_folder: Path) -> Path:
+    return quick_folder / "custody.db"
+
+
+@pytest.fixture
+def copy(file: Path) -> Path:
+    """A copy of 3 jobs, of a store that has 3 more and the log of 40 others whose process was killed."""
+    fill(file, 3)
+    copy_to(file, file.with_name("copy.db"))
+    fill(file, 3)
+    killed(file, 40)
+    return file.with_name("copy.db")
+
+
+def refused(file: Path) -> str:
+    with pytest.raises(Unsafe) as error:
+        open_store(f"sqlite:///{file}")
+    assert error.value.hint
+    return error.value.code
+
+
+def files(file: Path) -> dict[str, bytes]:
+    return {each.name: each.read_bytes() for each in file.parent.iterdir() if not each.name.endswith("-shm")}
+
+
+@pytest.mark.parametrize("was", ["as it was made", "opened since", "opened and written to since"])
+def test_a_copy_beside_the_log_of_another_is_refused_and_neither_is_touched(file: Path, copy: Path, was: str) -> None:
+    if was != "as it was made":
+        fill(copy, 0 if was == "opened since" else 200)
+    shutil.copyfile(copy, file)
+    before = files(file)
+    assert refused(file) == "store.log"
+    assert refused(file) == "store.log"
+    with pytest.raises(Unsafe):
+        copy_to(file, file.with_name("second.db"))
+    assert files(file) == before
+    for end in ("-wal", "-shm"):
+        os.rename(f"{file}{end}", f"{file}{end}.away")
+    assert len(jobs_in(file)) == (203 if was == "opened and written to since" else 3)
+
+
+def test_a_plain_copy_of_an_earlier_file_is_refused_if_the_log_goes_on_from_a_later_one(file: Path) -> None:
+    fill(file, 3)
+    shutil.copyfile(file, file.with_name("plain"))
+    for _ in range(3):
+        fill(file, 200)
+    killed(file, 100)
+    shutil.copyfile(file.with_name("plain"), file)
+    assert refused(file) == "store.log"
+
+
+@pytest.mark.parametrize("how", ["emptied", "gone"])
+def test_a_log_beside_no_file_is_not_deleted(file: Path, copy: Path, how: str) -> None:
+    os.truncate(file, 0) if how == "emptied" else file.unlink()
+    assert refused(file) == "store.log"
+    assert Path(f"{file}-wal").stat().st_size
+
+
+@pytest.mark.parametrize("jobs", [1, 2, 7, 40, 400])
+@pytest.mark.parametrize("size", [1, 9000])
+def test_a_store_whose_process_was_killed_is_opened_with_its_own_log(file: Path, jobs: int, size: int) -> None:
+    count = 0
+    for times in range(4):
+        killed(file, jobs, size)
+        count += jobs
+        if times % 2:
+            assert len(jobs_in(file)) == count
+
+
+# custody store restore
+
+
+def test_a_restored_store_is_the_copy_and_the_old_one_is_beside_it(file: Path, copy: Path) -> None:
+    done = restore(copy, file, "ada")
+    assert (done.jobs, done.missing and (done.missing.jobs, done.missing.subjects[0])) == (3, (43, "job/4"))
+    with open_store(f"sqlite:///{file}") as store:
+        assert recount(store) == []
+        (told,) = [event for event in store.records.events("store") if event.type == "went-back"]
+        assert (told.agent, told.detail["jobs"], told.detail["restored"]) == ("ada", 43, str(copy))
+        assert store.queue.submit_one(NewJob("new")).id == 47, "no number is given out a second time"
+    assert done.aside
+    assert len(jobs_in(done.aside)) == 46
+    found = [finding for finding in examine(f"sqlite:///{file}", None) if "history went back" in finding.what]
+    assert [finding.grade for finding in found] == ["warning"]
+
+
+def test_a_store_is_restored_where_the_old_one_cannot_be_read_or_is_gone(file: Path, copy: Path) -> None:
+    file.write_bytes(b"x" * 5000)
+    done = restore(copy, file, "ada")
+    assert done.missing is None
+    assert done.aside
+    assert done.aside.read_bytes() == b"x" * 5000
+    assert jobs_in(file) == [1, 2, 3]
+    file.unlink()
+    assert restore(copy, file, "ada").aside is None
+    assert jobs_in(file) == [1, 2, 3]
+
+
+def test_a_store_that_somebody_has_open_is_not_restored(file: Path, copy: Path) -> None:
+    code = f"from custody.stores import open_store\nopen_store('sqlite:///{file}')\nprint(flush=True)\ninput()"
+    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout
+        other.stdout.readline()
+        with pytest.raises(Refused) as told:
+            restore(copy, file, "ada")
+        assert told.value.code == "restore.open"
+        other.communicate(b"\n")
+    assert len(jobs_in(file)) == 46
+
+
+def test_what_is_no_sound_copy_is_not_put_in_place(file: Path, copy: Path) -> None:
+    raw = bytearray(copy.read_bytes())
+    raw[len(raw) // 2 : len(raw) // 2 + 4096] = b"y" * 4096
+    copy.write_bytes(raw)
+    for bad in (copy, file, file.with_name("none")):
+        with pytest.raises(CustodyError) as told:
+            restore(bad, file, "ada")
+        assert told.value.code in ("backup.unsound", "restore.failed", "restore.same", "restore.unknown")
+    assert len(jobs_in(file)) == 46
+    assert sorted(each.name for each in file.parent.iterdir()) == ["copy.db", "custody.db"]
+
+
+class Interrupted(Exception):
+    """As if it were killed."""
+
+
+def outcome(file: Path) -> str:
+    try:
+        return f"{len(jobs_in(file))} jobs"
+    except Unsafe as error:
+        return error.code
+
+
+@pytest.mark.parametrize("step", range(9))
+def test_whenever_it_is_interrupted_nothing_is_lost_and_it_is_done_by_saying_it_again(
+    file: Path, copy: Path, step: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before each change of a name, and each time that is made sure to be on disk."""
+    steps = iter(range(100))
+
+    def once(act: Callable[..., Any]) -> Callable[..., Any]:
+        def wrapped(path: Path, *more: Any, **options: Any) -> Any:
+            ours = ".restoring" not in str(path) or act is replace
+            if ours and next(steps) == step:
+                raise Interrupted
+            return act(path, *more, **options)
+
+        return wrapped
+
+    replace = os.replace
+    with monkeypatch.context() as patch, suppress(Interrupted):
+        for owner, name in ((os, "link"), (os, "replace"), (os, "unlink"), (restoring, "sync")):
+            patch.setattr(owner, name, once(getattr(owner, name)))
+        restore(copy, file, "ada")
+    assert outcome(file) in ("3 jobs", "46 jobs", "store.linked")
+    done = restore(copy, file, "ada")
+    assert jobs_in(file) == [1, 2, 3]
+    kept = [
+        each for each in file.parent.glob("custody.db.before-restore-*") if not each.name.endswith(("-wal", "-shm"))
+    ]
+    assert done.aside in kept
+    assert 46 in [len(jobs_in(each)) for each in kept]
+
+
+def test_the_command_says_what_is_kept_and_what_is_missing(custody: Run, tmp_path: Path) -> None:
+    custody("job", "submit", "greet")
+    assert custody("store", "backup", "copy.db").code == 0
+    custody("job", "submit", "greet")
+    said = custody("store", "restore", "copy.db")
+    assert said.code == 0, said.err
+    assert "custody.db.before-restore-1" in said.out
+    assert "first submitted since: job/2" in said.out
+    assert custody("job", "list", "--json").json() != []
+    assert custody("store", "restore", "copy.db", "--store", "postgresql://localhost/none").code == 3
+    again = custody("store", "restore", "copy.db", "--json")
+    assert again.json()["aside"].endswith("before-restore-2")  # type: ignore[index, call-overload]
+
+
+def test_a_link_that_cannot_be_made_leaves_everything_as_it_is(
+    file: Path, copy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuses(*_: object) -> None:
+        raise PermissionError(1, "no links here")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "link", refuses)
+        with pytest.raises(Unavailable) as told:
+            restore(copy, file, "ada")
+    assert told.value.code == "restore.failed"
+    assert len(jobs_in(file)) == 46
+
+
+def test_a_file_that_is_replaced_while_it_is_being_opened_is_not_written_to(
+    file: Path, copy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever waits for the locks of the old file has it open, and would go on with what was set aside."""
+    real = connection.apsw.Connection
+
+    def slow(path: str, flags: int) -> object:
+        opened = real(path, flags=flags)
+        os.replace(copy, file)
+        return opened
+
+    Path(f"{file}-wal").unlink()
+    monkeypatch.setattr(connection.apsw, "Connection", slow)
+    with pytest.raises(Unsafe) as told:
+        connection.connect(str(file))
+    assert told.value.code == "store.replaced"

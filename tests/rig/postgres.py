@@ -134,6 +134,38 @@ class Postgres:
                 connection.execute(sql.SQL("alter system set {} = {}").format(sql.Identifier(name), sql.Literal(value)))
             connection.execute("select pg_reload_conf()")
 
+    def keep_a_copy(self) -> Path:
+        """A cold copy of its disk, as a snapshot of a volume is one."""
+        self.stop()
+        copy = self.folder / "copy"
+        shutil.rmtree(copy, ignore_errors=True)
+        subprocess.run(["cp", "-a", self.data, copy], check=True)
+        self.start()
+        return copy
+
+    def put_back(self, copy: Path) -> None:
+        """Its disk is what it was: the same system, the same timeline, an earlier history."""
+        self.stop()
+        shutil.rmtree(self.data)
+        subprocess.run(["cp", "-a", copy, self.data], check=True)
+        self.start()
+
+    def dump(self, database: str) -> Path:
+        file = self.folder / f"{database}.dump"
+        self._tool_on(database, "pg_dump", "-Fc", "-f", file)
+        return file
+
+    def restore(self, database: str, file: Path, *words: str) -> None:
+        self._tool_on(database, "pg_restore", *words, file)
+
+    def drop_and_create(self, database: str) -> None:
+        name = sql.Identifier(database)
+        self._tell(sql.SQL("drop database {} with (force)").format(name))
+        self._tell(sql.SQL("create database {} template template0").format(name))
+
+    def _tool_on(self, database: str, tool: str, *words: str | Path) -> None:
+        self._do([self._tool(tool), "-d", self.url(database), *words], self.folder / "tool.log")
+
     def remove(self) -> None:
         self.stop("immediate")
         shutil.rmtree(self.folder, ignore_errors=True)

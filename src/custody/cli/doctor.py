@@ -163,7 +163,8 @@ def _receipts(store: Store, file: Path) -> Finding:
     shown = ", ".join(str(job) for job, _ in lost[:20])
     return Finding(
         "unsafe", f"{len(lost)} of {counted(count, 'receipt')} are unknown to the store: jobs {shown}",
-        "history went back: submit them again, and make the standby synchronous",
+        "history went back: submit them again; after a restore say `custody store restored --receipts FILE --why …`, "
+        "after a promotion make the standby synchronous",
     )  # fmt: skip
 
 

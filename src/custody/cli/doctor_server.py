@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from custody.cli.finding import Finding
 from custody.cli.when import moment
 from custody.model.event import Event
 from custody.stores import Store
 from custody.stores.postgres.address import Address
+from custody.stores.postgres.condition import table_names
+from custody.stores.postgres.database import PostgresDatabase
 from custody.stores.postgres.way import Way
 
 LATELY = 7 * 24 * 3600 * 1_000_000  # microseconds
@@ -18,6 +21,25 @@ def server_findings(store: Store) -> Iterator[Finding]:
     yield from _hosts(store)
     yield _standbys(store)
     yield from went_back(store)
+    yield from _rights(store)
+    yield from _strangers(store)
+
+
+def _rights(store: Store) -> Iterator[Finding]:
+    """Whoever can only read serves nobody who writes; whoever cannot even read all of it has not come this far."""
+    db = store.db
+    if isinstance(db, PostgresDatabase) and (lacks := db.cannot_write()):
+        yield Finding("unsafe", lacks.message, lacks.hint)
+
+
+def _strangers(store: Store) -> Iterator[Finding]:
+    """What somebody else has put on the store's tables."""
+    for sort, name, table, may_swallow in store.db.read(lambda tx: tx.run("strangers", tables=list(table_names()))):
+        yield Finding(
+            "unsafe" if may_swallow else "warning", f"there is a {sort} {name} on table {table}, which is not ours",
+            f"drop {sort} {name} on {table}; it can keep rows from being written" if may_swallow
+            else "what it does is done within every transaction of ours, and its errors are ours",
+        )  # fmt: skip
 
 
 def _hosts(store: Store) -> Iterator[Finding]:
@@ -64,7 +86,7 @@ def went_back(store: Store) -> Iterator[Finding]:
         else:
             yield Finding(
                 "unsafe", f"history went back at {moment(event.at)}: {event.detail['missing']} acknowledged moves lost",
-                f"on timeline {event.detail['timeline']}: {', '.join(event.detail['subjects'])}",
+                f"{_how(event.detail)}: {', '.join(event.detail['subjects'])}",
             )  # fmt: skip
 
 
@@ -78,3 +100,9 @@ def _restored(event: Event, copy: str) -> Iterator[Finding]:
         "warning", f"history went back at {when}, when {copy} was put in the store's place: {lost}",
         f"submit again: {shown}" if shown else "compare it with your receipts: custody doctor --receipts FILE",
     )  # fmt: skip
+
+
+def _how(detail: Mapping[str, Any]) -> str:
+    if detail["timeline"] == detail["before"]:
+        return f"a restore, or a copy of the disk, on timeline {detail['timeline']}"
+    return f"on timeline {detail['timeline']}"

@@ -37,6 +37,31 @@ def migrate(store: StoreUrl = running.DEFAULT_STORE) -> None:
 
 
 @app.command()
+def restored(
+    why: Annotated[str, typer.Option(help="what happened, for the history")],
+    receipts: Annotated[
+        list[Path] | None, typer.Option(help="a file of receipts: none of its numbers is given out again")
+    ] = None,
+    beyond: Annotated[int, typer.Option(min=0, help="give out no job's number up to this one")] = 0,
+    store: StoreUrl = running.DEFAULT_STORE,
+) -> None:
+    """Say that a PostgreSQL store was restored: processes that had it open stop, and lost numbers are passed over."""
+    from custody.cli.receipts import read
+    from custody.stores.postgres.restored import restored
+
+    if not store.startswith(("postgresql:", "postgres:")):
+        raise Refused(
+            "only PostgreSQL stores need this", code="restored.store", hint="stop all processes, then restore"
+        )
+    highest = max([beyond, *(number for file in receipts or () for number, _ in read(file))])
+    with open_store(store, existing=True) as opened:
+        last = restored(opened, why, running.me(), highest)
+    print(
+        f"noted; the next job is given a number above {last}; processes that had the store open must be started again"
+    )
+
+
+@app.command()
 def backup(
     file: Annotated[Path, typer.Argument(help="where the copy goes; it must not exist yet")],
     store: StoreUrl = running.DEFAULT_STORE,

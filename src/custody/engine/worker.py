@@ -42,6 +42,7 @@ from custody.ports import Store
 LISTEN_SECONDS = 0.02  # between looks for commits of other processes
 IN_A_ROW = 32  # so often the next of a queue is taken with the end of the one before it
 SETTLED_SECONDS = 0.02  # between looks of a worker that waits for its own hands
+START_AGAIN = "store.restored"  # what a process says that knows a history which is no more
 
 
 class Worker:
@@ -87,6 +88,8 @@ class Worker:
                     if not self._cycle():
                         self._wait(heard)
                 except Exception as error:  # the next look may find better times; nothing is lost by waiting
+                    if isinstance(error, CustodyError) and error.code == START_AGAIN:
+                        raise
                     self._trouble(error, "the worker's loop")
                     time.sleep(min(1.0, self.settings.poll))
 

@@ -14,7 +14,7 @@ from itertools import groupby
 from typing import Any
 
 from custody.model.acting import PROGRAM, Acting
-from custody.model.errors import BadInput, KeyConflict
+from custody.model.errors import BadInput, KeyConflict, Unsafe
 from custody.model.graph import Edge, satisfied
 from custody.model.job import Job, NewJob
 from custody.stores.graph import became_ready, count_child, ended_how, skip
@@ -22,6 +22,8 @@ from custody.stores.history import write_event
 from custody.stores.rows import Tx, dumps, event_from, job_from, kept_text, loads
 
 MICROSECONDS = 1_000_000
+DELETED_AT_MOST = 20
+"""Times that the job of a key may be deleted just when it is looked for."""
 
 
 def microseconds(seconds: float) -> int:
@@ -86,7 +88,14 @@ def _something_comes_of(new: NewJob, met: Sequence[tuple[Edge, bool]]) -> bool:
 
 def _insert(tx: Tx, new: NewJob, met: Sequence[tuple[Edge, bool]], move: str, acting: Acting) -> Submitted:
     unmet = sum(not is_met for _, is_met in met) + (new.delay > 0)
+    tries = 0
     while not (rows := tx.run("insert_job", **columns(new, unmet, move, acting.by))):
+        if (tries := tries + 1) > DELETED_AT_MOST:
+            raise Unsafe(
+                f"the database takes a job of kind {new.kind} with the key {new.key!r}, and there is none afterwards",
+                code="store.swallowed",
+                hint="does a trigger or a rule take rows away? `custody doctor` names those of PostgreSQL",
+            )
         if earlier := tx.run(
             "job_of_key", kind=new.kind, key=new.key, within=new.key_within
         ):  # none, if it has been deleted since

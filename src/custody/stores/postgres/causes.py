@@ -88,7 +88,9 @@ CAUSES: Sequence[Cause] = (
 )  # fmt: skip
 """In this order. (Words of the driver, of PgBouncer and of a server that speaks English; what is said in another
 language is told as it is, and waited for as long as the patience lasts.)"""
-PASSING = frozenset({"postgres.standby", "postgres.past", "store.down"} | {one.code for one in CAUSES if one.passes})
+PASSING = frozenset(
+    {"postgres.standby", "postgres.past", "store.down", "store.incomplete"} | {one.code for one in CAUSES if one.passes}
+)
 NAMES = re.compile(r"connection to server (at|on socket) \"[^\"]*\"[^:]*failed:|\"[^\"]*\"")
 """Of hosts, users and databases: whatever they are called, they say nothing of the cause."""
 

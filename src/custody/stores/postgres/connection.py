@@ -11,7 +11,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import psycopg
 from psycopg import errors
@@ -35,7 +35,7 @@ class Session:
     name: str = ""
     system: str = ""
     timeline: int = 0
-    life: str = ""  # since when its server had run without a crash, and on which timeline
+    life: str = ""  # since when its server had run without a crash, with which database, and on which timeline
 
 
 class Connection(psycopg.Connection[tuple[Any, ...]]):
@@ -142,11 +142,15 @@ def check_server(server: Server, unsafe: bool) -> None:
         raise standby()
     off = [name for name in FORGETFUL if getattr(server, name) == "off"]
     if off and not unsafe:
-        raise Unsafe(
-            f"this PostgreSQL runs with {off[0]}=off: {FORGETFUL[off[0]]}",
-            code="postgres.unsafe",
-            hint=f"set {off[0]}=on; for a test, add ?unsafe=1 to the store's address",
-        )
+        raise forgetful(off[0])
+
+
+def forgetful(name: str) -> Unsafe:
+    return Unsafe(
+        f"this PostgreSQL runs with {name}=off: {FORGETFUL[name]}",
+        code="postgres.unsafe",
+        hint=f"set {name}=on; for a test, add ?unsafe=1 to the store's address",
+    )
 
 
 def standby() -> Unsafe:
@@ -176,15 +180,36 @@ def broken(db: Connection) -> bool:
     return db.closed or db.broken
 
 
-WORDS: Mapping[type[Exception], tuple[type[CustodyError], str, str]] = {
+Told: TypeAlias = tuple[type[CustodyError], str, str]
+PARTS: Told = (
+    Unavailable, "store.incomplete",
+    "is the database being restored, or upgraded by a newer program? Otherwise restore it from a backup that is whole",
+)  # fmt: skip
+WORDS: Mapping[type[Exception], Told] = {
     errors.DiskFull: (Unavailable, "store.disk", "is the server's disk full?"),
     errors.IoError: (Unavailable, "store.disk", "what does the server's log say?"),
-    errors.LockNotAvailable: (Unavailable, "store.busy", "try again"),
-    errors.QueryCanceled: (Unavailable, "store.busy", "try again"),
+    errors.LockNotAvailable: (
+        Unavailable, "store.busy", "try again; if lock_timeout is set for the store's role, set it to 0",
+    ),
+    errors.QueryCanceled: (
+        Unavailable, "store.busy",
+        "somebody cancelled it: try again; if statement_timeout is set for the store's role: alter role … set "
+        "statement_timeout = 0",
+    ),
     errors.DeadlockDetected: (Unavailable, "store.busy", "try again"),
     errors.SerializationFailure: (Unavailable, "store.busy", "try again"),
-    errors.ReadOnlySqlTransaction: (Unsafe, "postgres.standby", "give the address of the primary"),
-    errors.InsufficientPrivilege: (Unavailable, "store.rights", "grant the store's role its tables"),
+    errors.ReadOnlySqlTransaction: (
+        Unsafe, "postgres.read_only",
+        "default_transaction_read_only is on for this role, database or server: alter role … set "
+        "default_transaction_read_only = off",
+    ),
+    errors.InsufficientPrivilege: (
+        Unavailable, "store.rights", "grant the store's role its tables and sequences, and keep row security from it",
+    ),
+    errors.UndefinedTable: PARTS,
+    errors.UndefinedColumn: PARTS,
+    errors.UndefinedFunction: PARTS,
+    errors.DuplicateTable: PARTS,
     errors.InvalidSchemaName: (
         BadInput,
         "store.schema",
@@ -194,14 +219,35 @@ WORDS: Mapping[type[Exception], tuple[type[CustodyError], str, str]] = {
     psycopg.OperationalError: (Unavailable, "store.down", "is the server running?"),
     psycopg.DataError: (BadInput, "store.value", "a text must not contain NUL, a number must fit 64 bits"),
     UnicodeEncodeError: (BadInput, "store.value", "a text must not hold half a character"),
-}
+    psycopg.Error: (
+        Unavailable, "store.refused",
+        "`custody doctor` names the rules and triggers on its tables; what does the server's log say?",
+    ),
+}  # fmt: skip
+"""In this order: the first that fits."""
 
 
 def translate(error: Exception) -> Exception:
-    """PostgreSQL's errors in our words; what is not expected stays as it is."""
+    """PostgreSQL's errors in our words; what is not PostgreSQL's stays as it is."""
     if isinstance(error, psycopg.OperationalError) and (full := told_by(FULL_POOL, error)):
         return full
+    if isinstance(error, errors.DivisionByZero):
+        return swallowed()
     for kind, (ours, code, hint) in WORDS.items():
         if isinstance(error, kind):
-            return ours(f"PostgreSQL: {' '.join(str(error).split())}", code=code, hint=hint)
+            said = f"PostgreSQL: {' '.join(str(error).split())}"
+            return (Taken if isinstance(error, errors.UniqueViolation) else ours)(said, code=code, hint=hint)
     return error
+
+
+class Taken(Unavailable):
+    """What is to be written once is there already."""
+
+
+def swallowed() -> Unsafe:
+    """Our statements divide by nothing else than by whether all was written that had to be (statements.sql)."""
+    return Unsafe(
+        "PostgreSQL did not write all that it was given, and said nothing",
+        code="store.swallowed",
+        hint="a trigger or a rule on its tables takes rows away: `custody doctor` names it; drop it, and do this again",
+    )

@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from psycopg import errors
-
 from custody.model.acting import Acting
 from custody.model.errors import BadInput, CustodyError, NotFound, Refused
 from custody.model.event import NewEvent
@@ -19,6 +17,8 @@ from custody.stores.items import Look
 from custody.stores.postgres import claiming, submitting
 from custody.stores.postgres.address import Address
 from custody.stores.postgres.claiming import Holds, as_claims, claim_many, renew_many
+from custody.stores.postgres.condition import Seen
+from custody.stores.postgres.connection import Taken
 from custody.stores.postgres.life import Life, silence_inherited
 from custody.stores.postgres.lost import PATIENCE, waited_for
 from custody.stores.postgres.many import PostgresMany
@@ -60,12 +60,15 @@ class PostgresDatabase:
             if existing:
                 must_exist(db)
             migrate(db)
+            self._pool.watch(db)
         finally:
             self._pool.give_back(db)
         forks.follow(self)
 
-    def _new_life(self, seen: Mapping[str, int] | None = None) -> Life:
-        return Life(self.address, self.clock, self.new_move, self._submit, self.went_back.append, seen)
+    def _new_life(self, seen: Mapping[str, int] | None = None, condition: Seen | None = None) -> Life:
+        return Life(
+            self.address, self.clock, self.new_move, self._submit, self.went_back.append, seen=seen, condition=condition
+        )
 
     @property
     def bell(self) -> Bell:
@@ -90,7 +93,7 @@ class PostgresDatabase:
     def in_child(self) -> None:
         silence_inherited()
         self.went_back = []
-        self._life = self._new_life(self._pool.way.seen)
+        self._life = self._new_life(self._pool.way.seen, self._pool.condition)
 
     def write(self, work: Callable[[Tx], T]) -> T:
         return self._transactions.write(work)
@@ -105,6 +108,7 @@ class PostgresDatabase:
         return self._transactions.now()
 
     def submit(self, jobs: list[NewJob], move: str, acting: Acting) -> list[Submitted]:
+        self._pool.must_be_writable()
         made = self._life.submits.do([new_order(job, move, acting) for job in jobs])
         self._life.receipts.note([(one.id, move) for one in made if one.new])
         return made
@@ -123,7 +127,7 @@ class PostgresDatabase:
             )
             return alone or self._transactions.write(lambda tx: submit_many(tx, orders))
         if self._transactions.glance(lambda tx: look_new(tx, orders)):
-            with suppress(errors.UniqueViolation):  # one of their keys is known all the same
+            with suppress(Taken):  # one of their keys is known all the same
                 return self._submit_new(orders)
         return self._transactions.write(lambda tx: submit_many(tx, orders))
 
@@ -135,6 +139,7 @@ class PostgresDatabase:
         return self._transactions.write(lambda tx: submit_many(tx, orders, new=True))
 
     def claim(self, queues: list[str], holder: str, lease: int, limit: int, move: str) -> list[Claim]:
+        self._pool.must_be_writable()  # whoever cannot end a job must not begin it
         first = iter([move])
 
         def run(values: dict[str, Any]) -> list[Row]:
@@ -198,7 +203,12 @@ class PostgresDatabase:
         told, self.went_back[:] = list(self.went_back), []
         return [went_back(one) for one in told]
 
+    def cannot_write(self) -> CustodyError | None:
+        """What this role lacks for that, if it does."""
+        return self._pool.condition.lacks if self._pool.condition else None
+
     def must_serve_several(self) -> None:
+        self._pool.must_be_writable()
         self._pool.must_lend_two()
 
     def changed_elsewhere(self) -> int:

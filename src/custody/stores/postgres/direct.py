@@ -26,7 +26,7 @@ from psycopg.adapt import PyFormat
 from psycopg.pq import DiagnosticField, ExecStatus
 from psycopg.pq.abc import PGresult
 
-from custody.stores.postgres.connection import Connection
+from custody.stores.postgres.connection import Connection, swallowed
 from custody.stores.rows import Row
 
 WHOLE_NUMBER = 20  # the server's number for the type bigint; all other types it finds out by itself
@@ -34,6 +34,7 @@ GONE = "26000"
 """The statement is prepared no longer: somebody between us and the server has had all of them forgotten."""
 
 _PLACE = re.compile(r"%\((\w+)\)s")
+_INSERT = re.compile(r"insert into \w+ \([^)]*\)\s+values")
 
 
 def run(db: Connection, text: str, values: Mapping[str, Any]) -> list[Row]:
@@ -57,6 +58,8 @@ def run(db: Connection, text: str, values: Mapping[str, Any]) -> list[Row]:
         if _state(result) == GONE:
             db.plans.clear()  # and whatever this is part of is done again
     _checked(result)
+    if must_write(text) and not result.command_tuples:
+        raise swallowed()
     if result.status == ExecStatus.COMMAND_OK:
         return []
     adapting.set_pgresult(result)
@@ -95,6 +98,13 @@ def ask(db: Connection, name: str, text: str, values: Mapping[str, Any]) -> list
         db.prepared.clear()
     _checked(result)
     return _texts(result)
+
+
+@cache
+def must_write(text: str) -> bool:
+    """Does this statement insert a row, or put one in its place, whatever is there?"""
+    begins, _, conflict = text.lower().partition("on conflict")
+    return bool(_INSERT.match(begins)) and "do nothing" not in conflict and " where " not in " ".join(conflict.split())
 
 
 @cache

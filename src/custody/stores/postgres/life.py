@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 from custody.stores.clock import Clock
 from custody.stores.postgres.address import Address
 from custody.stores.postgres.claiming import Front
+from custody.stores.postgres.condition import Seen
 from custody.stores.postgres.connection import ALIVE, Connection, Session
 from custody.stores.postgres.direct import run, say
 from custody.stores.postgres.notify import Messenger
@@ -21,6 +23,9 @@ from custody.stores.postgres.transaction import Transactions
 from custody.stores.rows import event_text
 from custody.stores.submit import Submitted
 
+AT_ONCE = 100_000
+"""Numbers that are drawn in one statement."""
+
 
 class Life:
     def __init__(
@@ -31,10 +36,12 @@ class Life:
         submit: Callable[[list[Order]], list[Submitted]],
         tell: Callable[[WentBack], None],
         seen: Mapping[str, int] | None = None,
+        condition: Seen | None = None,
     ) -> None:
         self._clock, self._tell = clock, tell
+        self._telling = threading.Lock()
         self.receipts = Receipts()
-        self.pool = Pool(address, seen, self._look_up)
+        self.pool = Pool(address, seen, self._look_up, condition)
         self.transactions = Transactions(self.pool, clock, new_move)
         self.messenger = Messenger(address, self.pool.way)
         self.submits = Together(submit)
@@ -44,16 +51,41 @@ class Life:
         self.messenger.close()
         self.pool.close()
 
-    def _look_up(self, db: Connection, before: Session) -> None:
-        """Another server, or another timeline: is there what we were told is there?"""
+    def _look_up(self, db: Connection, before: Session, another: bool) -> None:
+        """A new connection: is there what we were told is there? All of it is asked for when it is another server, or
+        one that was started anew; otherwise the newest, which goes first when history goes back."""
+        asked = self.receipts.kept() if another else self.receipts.newest()
+        if not asked:
+            return
+        say(db, db.words.look)
+        found = missing(db, asked)
+        say(db, b"commit")
+        if found:
+            with self._telling:
+                self._tell_of(db, before)
+
+    def _tell_of(self, db: Connection, before: Session) -> None:
+        """Looked up again: whoever connected at the same time may have told of it."""
         say(db, db.words.begin)
         lost = WentBack(tuple(missing(db, self.receipts.kept())), before, db.session)
         if lost.missing:
+            pass_over(db, lost.highest)
             _write(db, lost)
         say(db, b"commit")
-        self.receipts.forget()
         if lost.missing:
+            self.receipts.forget(lost.missing)
             self._tell(lost)
+
+
+def pass_over(db: Connection, highest: int) -> int:
+    """Draw the numbers of jobs up to this one, so that none of them is given out again; answers the last one drawn.
+    (To set the sequence would be quicker, and could set it back below what others draw meanwhile.)"""
+    ((drawn,),) = db.execute("select nextval('job_id_seq')").fetchall()
+    while drawn < highest:
+        ((drawn,),) = db.execute(
+            "select max(nextval('job_id_seq')) from generate_series(1, %s)", (min(highest - drawn, AT_ONCE),)
+        ).fetchall()
+    return int(drawn)
 
 
 def _write(db: Connection, lost: WentBack) -> None:

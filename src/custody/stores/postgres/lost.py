@@ -96,7 +96,8 @@ class Begun:
 
 
 class Moved(Exception):
-    """Behind the pooler there is another server than before: the connection has to be made, and checked, anew."""
+    """Behind the pooler there is another server than before, or it was started anew, or its database is another one:
+    the connection has to be made, and checked, anew."""
 
 
 def begin(db: Connection) -> Begun:
@@ -110,7 +111,7 @@ def begin(db: Connection) -> Begun:
 
 
 def _as_it_is_now(session: Session, pid: int, life: str) -> Session:
-    if int(life.rpartition(" ")[2]) != session.timeline:
+    if life != session.life:
         raise Moved
     return Session(pid, "", session.name, session.system, session.timeline, life)
 

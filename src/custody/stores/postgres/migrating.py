@@ -7,6 +7,7 @@ import time
 import psycopg
 
 from custody.stores.migrate import missing, pending, statements_of
+from custody.stores.postgres.condition import incomplete
 from custody.stores.postgres.connection import Connection, translate
 from custody.stores.postgres.direct import say
 from custody.stores.postgres.texts import SERVER_TIME
@@ -71,4 +72,6 @@ def version_of(db: Connection) -> int:
     if not db.execute(known).fetchall():
         return 0
     version: int | None = db.execute("select max(version) from schema_version").fetchall()[0][0]
-    return version or 0
+    if not version:  # it is made with its first row
+        raise incomplete("its table schema_version is empty (was it UNLOGGED when PostgreSQL crashed?)")
+    return version

@@ -1,8 +1,8 @@
 """A small pool of connections: the last one used is the next one given, broken ones are dropped.
 
 A server that is away, starts or is being promoted is waited for, as long as the store's patience lasts: whoever has no
-connection has certainly done nothing yet. And a connection to another server than before, or to the same one on
-another timeline, is used for nothing until it was looked up what of our own is there (receipts.py).
+connection has certainly done nothing yet. And a new connection is used for nothing until it was looked up what of our
+own is there (receipts.py), and whether the database is still as it must be (condition.py).
 """
 
 from __future__ import annotations
@@ -12,18 +12,22 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 
+import psycopg
 from psycopg.pq import TransactionStatus
 
 from custody.model.errors import CustodyError, Unavailable, Unsafe
 from custody.stores.postgres.address import Address
 from custody.stores.postgres.causes import passes
-from custody.stores.postgres.connection import Connection, Session, broken
+from custody.stores.postgres.condition import Seen, look, restored_meanwhile
+from custody.stores.postgres.connection import Connection, Session, broken, translate
 from custody.stores.postgres.direct import hang_up
 from custody.stores.postgres.way import Way
 
 MOST_SPARE = 8
 WARM_SECONDS = 0.001
 """A connection that was in use so shortly before is taken as it is: to ask takes a fortieth of a small submit."""
+LOOK_SECONDS = 2.0
+"""After which it is asked again, by whoever comes next, whether the database is as it must be."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0
 
 Told = Callable[[CustodyError], None]
@@ -41,10 +45,13 @@ class Pool:
         self,
         address: Address,
         seen: Mapping[str, int] | None = None,
-        on_change: Callable[[Connection, Session], None] = lambda db, before: None,
+        on_change: Callable[[Connection, Session, bool], None] = lambda db, before, another: None,
+        condition: Seen | None = None,
     ) -> None:
         self.address, self.way = address, Way(address, seen)
         self._on_change = on_change
+        self.condition = condition  # None until the schema is there
+        self._looked_at = 0.0
         self._lock = threading.Lock()
         self._spare: list[Connection] = []
         self._closed = False
@@ -67,6 +74,12 @@ class Pool:
         self.drop_spare()
 
     def take(self) -> Connection:
+        while db := self._one_to_spare():
+            if time.monotonic() - self._looked_at < LOOK_SECONDS or self._is_as_before(db):
+                return db
+        return self.wait_for_one(self.address.waits)
+
+    def _one_to_spare(self) -> Connection | None:
         with self._lock:
             if self._closed:
                 raise Unavailable("the store is closed", code="store.closed")
@@ -76,7 +89,7 @@ class Pool:
                     return db
                 db.close()
                 self._shaken = True
-        return self.wait_for_one(self.address.waits)
+        return None
 
     def give_back(self, db: Connection) -> None:
         if not broken(db) and db.pgconn.transaction_status == TransactionStatus.IDLE:
@@ -120,6 +133,9 @@ class Pool:
         db = self.way.connect(of_all=self._shaken)
         try:
             self._know(db)
+        except psycopg.Error as error:
+            db.close()
+            raise translate(error) from error
         except BaseException:
             db.close()
             raise
@@ -127,11 +143,53 @@ class Pool:
         self._shaken = False
         return db
 
+    def watch(self, db: Connection) -> None:
+        """From now on: the schema is there."""
+        try:
+            self.condition, self._looked_at = look(db, self.address.unsafe), time.monotonic()
+        except psycopg.Error as error:
+            raise translate(error) from error
+
+    def must_be_writable(self) -> None:
+        if self.condition is not None and self.condition.lacks is not None:
+            self._looked_at = 0.0  # it may have been granted since
+            with self.connection():
+                pass
+            if self.condition.lacks is not None:
+                raise self.condition.lacks
+
     def _know(self, db: Connection) -> None:
-        before = self._last
-        if before is not None and (before.system, before.timeline) != (db.session.system, db.session.timeline):
-            self._on_change(db, before)
-        self._last = db.session
+        before, here = self._last, db.session
+        another = before is not None and (before.system, before.life) != (here.system, here.life)
+        self._compare(db, another, new=True)
+        self._last = here
+
+    def _compare(self, db: Connection, another: bool, new: bool) -> None:
+        """Ask what the database is like, and then whether what we were told is there."""
+        known = self.condition
+        if known is None:
+            return
+        seen, self._looked_at = look(db, self.address.unsafe), time.monotonic()
+        another = another or seen.tables != known.tables
+        if (new or another) and self._last is not None:
+            self._on_change(db, self._last, another)
+        if seen.generation != known.generation:
+            raise restored_meanwhile()
+        self.condition = seen
+
+    def _is_as_before(self, db: Connection) -> bool:
+        """False if it is of no use any more: a new one may be."""
+        self._looked_at, before = time.monotonic(), self._looked_at
+        try:
+            self._compare(db, another=False, new=False)
+        except (CustodyError, psycopg.Error) as error:
+            self._looked_at = before
+            db.close()
+            if isinstance(error, CustodyError) and not passes(error):
+                raise
+            self._shaken = True
+            return False
+        return True
 
     def _ask_elsewhere(self, waiting: Connection) -> None:
         """An answer keeps us waiting. If a new connection leads to a newer timeline, nobody will answer for good: a

@@ -1,10 +1,12 @@
 """What was acknowledged in this process lately, and whether a server that replaces another still has it.
 
-A standby that is promoted may lack the last of what its primary had acknowledged, unless the primary waited for it. Its
-numbers go on from where it stood: so a number alone may be given out twice, for two jobs. What cannot be the same by
-chance is a number together with its move: that is a *receipt*. The receipts of the last minute are kept, and looked up
-in one statement on the first connection to another server or timeline, before that is used for anything. What is
-missing there is told as history that went back, in the history itself.
+A standby that is promoted may lack the last of what its primary had acknowledged, unless the primary waited for it; and
+a server that was restored from a backup, or whose disk was put back, lacks all that came after. Its numbers go on from
+where it stood: so a number alone may be given out twice, for two jobs. What cannot be the same by chance is a number
+together with its move: that is a *receipt*. The receipts of the last minute are kept, and the newest ones for as long
+as the process runs. These are looked up, in one statement, on every new connection before it is used for anything; and
+all of them when the server was started anew or is another one. What is missing is told as history that went back, in
+the history itself, and the numbers that this process knows of are passed over.
 """
 
 from __future__ import annotations
@@ -21,6 +23,8 @@ from custody.stores.postgres.connection import Connection, Session
 
 KEPT_SECONDS = 60.0
 MOST = 5_000
+NEWEST = 50
+"""So many are kept however old they are: history that goes back loses the newest first."""
 SHOWN = 20
 STORE = "store"
 WENT_BACK = "went-back"
@@ -38,6 +42,16 @@ class WentBack:
     before: Session
     after: Session
 
+    @property
+    def highest(self) -> int:
+        """Of the jobs' numbers that were given out and are unknown now."""
+        return max((int(subject.removeprefix("job/")) for subject, _ in self.missing), default=0)
+
+    @property
+    def is_restored(self) -> bool:
+        """The same server in the same line of history: nobody was promoted."""
+        return (self.before.system, self.before.timeline) == (self.after.system, self.after.timeline)
+
     def detail(self) -> dict[str, Any]:
         """What its event says."""
         return {
@@ -49,17 +63,23 @@ class WentBack:
 
     def __str__(self) -> str:
         shown = ", ".join(subject for subject, _ in self.missing[:SHOWN])
+        where = (
+            "the database: it was restored, or a copy of its disk was put back"
+            if self.is_restored
+            else f"the server that took over on timeline {self.after.timeline}"
+        )
         return (
-            f"history went back: {len(self.missing)} moves that this process had been told of are unknown to the server"
-            f" that took over on timeline {self.after.timeline} ({shown})"
+            f"history went back: {len(self.missing)} moves that this process had been told of are unknown to {where}"
+            f" ({shown})"
         )
 
 
 def went_back(lost: WentBack) -> Unavailable:
+    then = "say `custody store restored --why …`" if lost.is_restored else "make the standby synchronous"
     return Unavailable(
         str(lost),
         code="store.went_back",
-        hint="submit what was lost again (`custody doctor` names it), and make the standby synchronous",
+        hint=f"submit what was lost again (`custody doctor` names it), and {then}",
         **lost.detail(),
     )
 
@@ -79,18 +99,35 @@ class Receipts:
         with self._lock:
             self._kept.append((now, moves))
             self._count += len(moves)
-            while self._kept[0][0] < now - KEPT_SECONDS or self._count - len(self._kept[0][1]) >= MOST:
+            while self._may_go(now):
                 self._count -= len(self._kept.popleft()[1])
 
-    def kept(self) -> list[tuple[str, str]]:
-        oldest = self._clock() - KEPT_SECONDS
-        with self._lock:
-            return [(f"job/{job}", move) for at, moves in self._kept if at >= oldest for job, move in moves]
+    def _may_go(self, now: float) -> bool:
+        at, moves = self._kept[0]
+        left = self._count - len(moves)
+        return left >= NEWEST and (at < now - KEPT_SECONDS or left >= MOST)
 
-    def forget(self) -> None:
+    def kept(self) -> list[tuple[str, str]]:
+        """Those of the last minute, and in any case the newest."""
         with self._lock:
-            self._kept.clear()
-            self._count = 0
+            return [(f"job/{job}", move) for _, moves in self._kept for job, move in moves]
+
+    def newest(self) -> list[tuple[str, str]]:
+        found: list[tuple[str, str]] = []
+        with self._lock:
+            for _, moves in reversed(self._kept):
+                found += [(f"job/{job}", move) for job, move in moves[: -NEWEST - 1 : -1]]
+                if len(found) >= NEWEST:
+                    break
+        return found[:NEWEST]
+
+    def forget(self, told: Iterable[tuple[str, str]]) -> None:
+        """That these are lost has been told."""
+        gone = set(told)
+        with self._lock:
+            left = [(at, [one for one in moves if (f"job/{one[0]}", one[1]) not in gone]) for at, moves in self._kept]
+            self._kept = deque((at, moves) for at, moves in left if moves)
+            self._count = sum(len(moves) for _, moves in self._kept)
 
 
 def missing(db: Connection, receipts: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:

@@ -76,6 +76,10 @@ E'\x1e'
 -- fragment: none
 E'\x1f'
 
+-- A trigger or a rule may take rows away without a word. So whatever writes several rows at once divides by whether it
+-- has written all of them: that is refused by the database itself, before anything is committed (connection.py tells
+-- it in words).
+
 -- fragment: orders
 -- The jobs of a request, each with its shape; their ids are drawn here, in the order of the request.
 with shape as materialized (
@@ -115,8 +119,9 @@ limit 1
 
 -- name: submit_many
 -- All are new: a key that is known refuses the whole statement.
-{orders}, made as ({new_jobs}), told as ({first_events})
-select id, true from given
+{orders}, made as ({new_jobs} returning 1), told as ({first_events} returning 1)
+select id, 1 / ((select count(*) from made) + (select count(*) from told) = 2 * (select count(*) from given))::int = 1
+from given
 
 -- name: submit_keyed
 -- Only some may be new. The inserts go by key, so that two requests with the same keys wait for each other in
@@ -126,21 +131,25 @@ made as (
     {new_jobs} order by given.key, given.id
     on conflict (kind, key, {key_within}) where key is not null do nothing
     returning id),
-told as ({first_events} join made on made.id = given.id order by given.id)
-select given.id, made.id is not null from given left join made on made.id = given.id order by given.id
+told as ({first_events} join made on made.id = given.id order by given.id returning 1)
+select given.id, made.id is not null
+    and 1 / ((select count(*) from made) = (select count(*) from told))::int = 1
+from given left join made on made.id = given.id order by given.id
 
 -- fragment: its_event
-insert into event (subject, seq, type, outcome, agent, at, detail, token, move)
-select 'job/' || made.id, 1, 'submitted', 'none', :agent, :now, :detail, 1, :move from made
-returning substr(subject, 5)::bigint
+, told as (
+    insert into event (subject, seq, type, outcome, agent, at, detail, token, move)
+    select 'job/' || made.id, 1, 'submitted', 'none', :agent, :now, :detail, 1, :move from made
+    returning 1)
+select id, 1 / (select count(*) from told) from made
 
 -- name: submit_single
 -- One job and its first event: what carries many costs more than one of them does.
-with made as ({new_job}) {its_event}
+with made as ({new_job}){its_event}
 
 -- name: submit_keyless
 -- The same for a job that has no key, so that no index is asked for it first.
-with made as ({one_job} returning id) {its_event}
+with made as ({one_job} returning id){its_event}
 
 -- name: share_jobs
 -- As `share_job`, for many.
@@ -151,6 +160,7 @@ insert into edge (job, target, wants, otherwise, met)
 select * from rows from (
     unnest(:jobs::bigint[]), unnest(:targets::bigint[]), string_to_table(:wants, {cut}),
     string_to_table(:otherwises, {cut}), unnest(:mets::int[]))
+returning job
 
 -- name: lock_lines
 -- As `lock_line`, for all the tasks of these jobs, in one order. A statement of its own: the next one sees what was
@@ -246,8 +256,9 @@ moved as (
     returning job.id, job.seq, job.token, job.open, job.parent, job.line, its_move, its_detail),
 told as (
     insert into event (subject, seq, type, outcome, agent, at, detail, token, move)
-    select 'job/' || id, seq, :type, :outcome, :agent, :now, coalesce(its_detail, :detail), token, its_move from moved)
-select id, token, open, parent, line from moved
+    select 'job/' || id, seq, :type, :outcome, :agent, :now, coalesce(its_detail, :detail), token, its_move from moved
+    returning 1)
+select id, token / ((select count(*) from moved) = (select count(*) from told))::int, open, parent, line from moved
 
 -- name: tell_many
 -- As `meet_edges`, for all that have ended alike: who had a need met; and after which of these ends somebody
@@ -289,12 +300,17 @@ select id, types, collection, seq, changed, fingerprint, detail, place from item
 with given as materialized (
     select * from unnest(:items::text[], :seqs::bigint[], :types::text[], :outcomes::text[], :agents::text[],
         :details::text[], :seens::bigint[]) as one (item, seq, type, outcome, agent, detail, seen)),
-numbered as (update item set seq = given.seq from given where item.id = given.item),
+numbered as (update item set seq = given.seq from given where item.id = given.item returning 1),
 told as (
     insert into event (subject, seq, type, outcome, agent, at, detail, token, move)
-    select 'item/' || item, seq, type, outcome, agent, :now, detail, 0, '' from given)
-insert into latest (item, type, seq, outcome, seen) select item, type, seq, outcome, seen from given
-on conflict (item, type) do update set seq = excluded.seq, outcome = excluded.outcome, seen = excluded.seen
+    select 'item/' || item, seq, type, outcome, agent, :now, detail, 0, '' from given
+    returning 1),
+newest as (
+    insert into latest (item, type, seq, outcome, seen) select item, type, seq, outcome, seen from given
+    on conflict (item, type) do update set seq = excluded.seq, outcome = excluded.outcome, seen = excluded.seen
+    returning 1)
+select 1 / ((select count(*) from numbered) + (select count(*) from told) + (select count(*) from newest)
+    = 3 * (select count(*) from given))::int
 
 -- name: make_item
 -- A new item and its first two events, the second of which is the newest of its type. Nothing if it is there already.
@@ -309,10 +325,12 @@ told as (
     from made cross join (values
         (1, :how, 'none', :by, :told), (2, :type, :outcome, :agent, :event_detail)
     ) as one (seq, type, outcome, agent, detail)
-    order by one.seq),
+    order by one.seq
+    returning 1),
 newest as (
-    insert into latest (item, type, seq, outcome, seen) select made.id, :type, 2, :outcome, 2 from made)
-select id from made
+    insert into latest (item, type, seq, outcome, seen) select made.id, :type, 2, :outcome, 2 from made
+    returning 1)
+select id, 1 / ((select count(*) from told) + (select count(*) from newest) = 3)::int from made
 
 -- name: look_at_one
 -- An item, its newest events and the robots that may be interested (their triggers are texts: each that mentions the
@@ -334,7 +352,8 @@ told as (
 newest as (
     insert into latest (item, type, seq, outcome, seen)
     select :item, :type, seq, :outcome, coalesce(:seen::bigint, seq) from numbered
-    on conflict (item, type) do update set seq = excluded.seq, outcome = excluded.outcome, seen = excluded.seen),
+    on conflict (item, type) do update set seq = excluded.seq, outcome = excluded.outcome, seen = excluded.seen
+    returning 1),
 robot as (select * from unnest(:kinds::text[], :priorities::bigint[], :details::text[]) as one (kind, priority, detail)),
 made as (
     insert into job (kind, key, state, runnable, lane, place, collection, priority, unmet, payload, facts, token, seq,
@@ -347,8 +366,12 @@ made as (
 begun as (
     insert into event (subject, seq, type, outcome, agent, at, detail, token, move)
     select 'job/' || made.id, 1, 'submitted', 'none', 'engine', :now, robot.detail, 1, :move
-    from made join robot on robot.kind = made.kind)
-select id from told
+    from made join robot on robot.kind = made.kind
+    returning 1)
+select coalesce((select id from told), 0)
+    / ((select count(*) from told) + (select count(*) from newest) + (select count(*) from begun)
+        = 2 + (select count(*) from made))::int
+from numbered
 
 -- name: appended_by_move
 select id from event where subject = :subject and move = :move order by seq limit 1
@@ -372,6 +395,17 @@ select name, setting from pg_settings where name in ('fsync', 'full_page_writes'
 select case when current_setting('synchronous_standby_names') <> '' then 'synchronous'
     when exists (select 1 from pg_stat_replication) then 'asynchronous' else 'alone' end
 
+-- name: strangers
+-- Triggers and rules on our tables: the store has none of its own. The last column says whether it can keep a row from
+-- being written.
+select 'trigger', tgname::text, relname::text, tgtype & 1 = 1 and tgtype & 2 = 2
+from pg_trigger join pg_class on pg_class.oid = tgrelid
+where not tgisinternal and tgenabled <> 'D' and tgrelid in (select to_regclass(one) from unnest(:tables::text[]) as one)
+union all
+select 'rule', rulename::text, relname::text, true
+from pg_rewrite join pg_class on pg_class.oid = ev_class
+where ev_enabled <> 'D' and ev_class in (select to_regclass(one) from unnest(:tables::text[]) as one)
+
 -- name: tips
 -- Where the chain of each of these subjects ends.
 select one.subject, last.seq, last.leaf from json_array_elements_text(:subjects::json) as one (subject)
@@ -379,9 +413,13 @@ cross join lateral (
     select seq, leaf from sealed where sealed.subject = one.subject collate "C" order by seq desc limit 1) as last
 
 -- name: insert_sealed
-insert into sealed (subject, seq, block, position, body, salt, leaf)
-select * from json_to_recordset(:leaves::json) as one (
-    subject text, seq bigint, block bigint, position bigint, body text, salt text, leaf text)
+with given as materialized (
+    select * from json_to_recordset(:leaves::json) as one (
+        subject text, seq bigint, block bigint, position bigint, body text, salt text, leaf text)),
+kept as (
+    insert into sealed (subject, seq, block, position, body, salt, leaf) select * from given
+    returning 1)
+select 1 / ((select count(*) from kept) = (select count(*) from given))::int
 
 -- The dashboard's walks. Asked for "kind = and state =, by id", a planner may walk down the primary key instead and
 -- wait for rows that fit, which are perhaps all at its other end; asked for a range of the index's own columns in
@@ -516,10 +554,14 @@ made as (
     returning id),
 drawn as (
     insert into edge (job, target, wants, otherwise, met)
-    select made.id, target, 'success', 'wait', 1 - unmet from made cross join taken),
+    select made.id, target, 'success', 'wait', 1 - unmet from made cross join taken
+    returning 1),
 told as (
     insert into event (subject, seq, type, outcome, agent, at, detail, token, move)
     select 'job/' || made.id, 1, 'submitted', 'none', :agent, :now,
         replace(:detail, '"needs":[0]', '"needs":[' || target || ']'), 1, :move
-    from made cross join taken)
-select known.*, (select count(*) from taken) from known
+    from made cross join taken
+    returning 1)
+select known.*, (select count(*) from taken)
+    / ((select count(*) from drawn) + (select count(*) from told) = 2 * (select count(*) from made))::int
+from known

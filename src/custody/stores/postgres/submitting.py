@@ -23,6 +23,7 @@ from custody.model.json_text import json_text
 from custody.model.machine import End
 from custody.model.quick import quick
 from custody.stores import graph
+from custody.stores.postgres.connection import swallowed
 from custody.stores.postgres.transaction import PostgresTx
 from custody.stores.postgres.wire import column, fits, numbers
 from custody.stores.rows import Tx, event_text, job_from, kept_text
@@ -200,11 +201,13 @@ def _draw_edges(tx: PostgresTx, new: Sequence[_Made]) -> None:
     edges = [(made.answer.id, wait) for made in new for wait in made.waits]
     if not edges:
         return
-    tx.run(
+    drawn = tx.run(
         "insert_edges", jobs=numbers(job for job, _ in edges), targets=numbers(wait.edge.on for _, wait in edges),
         wants=column([wait.edge.wants for _, wait in edges]), mets=numbers(int(wait.met) for _, wait in edges),
         otherwises=column([wait.edge.otherwise for _, wait in edges]),
     )  # fmt: skip
+    if len(drawn) != len(edges):
+        raise swallowed()
 
 
 def _settle_in(tx: PostgresTx, new: Sequence[_Made]) -> None:

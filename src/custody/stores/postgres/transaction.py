@@ -40,8 +40,8 @@ ATTEMPTS = 20
 
 AGAIN = (errors.DeadlockDetected, errors.SerializationFailure, errors.InvalidSqlStatementName)
 """Locked crosswise; or what was prepared is forgotten (direct.py)."""
-OTHERWISE = (errors.ObjectNotInPrerequisiteState, errors.FeatureNotSupported)
-"""What a standby says to whoever wants to write."""
+OTHERWISE = (errors.ObjectNotInPrerequisiteState, errors.FeatureNotSupported, errors.ReadOnlySqlTransaction)
+"""What a standby says to whoever wants to write; but others may say so, too."""
 
 
 class PostgresTx:
@@ -110,6 +110,7 @@ class Transactions:
 
     def write(self, work: Callable[[PostgresTx], T]) -> T:
         """Run in one transaction; when this returns, it is on disk. `work` may be run more than once."""
+        self._pool.must_be_writable()
         return self._again_and_again(lambda db: self._once(db, work), _nothing)
 
     def at_once(self, work: Callable[[PostgresTx], T], found: Callable[[Tx], T | None]) -> T:
@@ -192,7 +193,7 @@ class Transactions:
         except AGAIN:
             raise
         except psycopg.Error as error:
-            raise (_Lost(db) if broken(db) else translate(error)) from error
+            raise (_Lost(db) if broken(db) else _explained(db, error)) from error
         if "WARNING" in db.warnings:
             db.close()  # with its session it is over, and can be found out
             raise _Lost(db)
@@ -247,6 +248,15 @@ def _undone(db: Connection, error: BaseException) -> BaseException:
     if isinstance(error, Moved):
         db.close()
         return _Vanished()
-    if isinstance(error, OTHERWISE):
-        return standby()
-    return translate(error) if isinstance(error, Exception) else error
+    return _explained(db, error) if isinstance(error, Exception) else error
+
+
+def _explained(db: Connection, error: Exception) -> Exception:
+    """In our words; whether it is a standby is asked of the server itself."""
+    if isinstance(error, OTHERWISE) and not broken(db):
+        try:
+            if say(db, b"select pg_is_in_recovery()") == [("t",)]:
+                return standby()
+        except psycopg.Error:
+            db.close()
+    return translate(error)

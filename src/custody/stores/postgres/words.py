@@ -34,9 +34,10 @@ AS_THE_SERVER_HAS_THEM = (
 """What somebody else in the pool may have left behind, and what an administrator may have chosen."""
 FREE_PLANS: Mapping[str, str] = {"plan_cache_mode": "auto", "enable_seqscan": "on", "enable_bitmapscan": "on"}
 
-LIFE = """pg_postmaster_start_time()::text || coalesce((select stats_reset::text from pg_stat_bgwriter), '')"""
-"""Since when a server has run without a crash. One process that crashes takes all sessions with it, but not the
-postmaster; the statistics begin anew."""
+LIFE = """pg_postmaster_start_time()::text || coalesce((select stats_reset::text from pg_stat_bgwriter), '')
+    || ' ' || (select oid::text from pg_database where datname = current_database())"""
+"""Since when a server has run without a crash, and with which database: one that was dropped and made again has another
+number. One process that crashes takes all sessions with it, but not the postmaster; the statistics begin anew."""
 TIMELINE = """case when pg_is_in_recovery() then 0
     else ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::int end"""
 """Rises with every promotion. Any role may ask."""

@@ -1,0 +1,41 @@
+"""Saying that a store was restored from a backup, which no program can know that starts after it.
+
+Jobs that were acknowledged after the backup are gone, and their numbers would be given out again, to other jobs. And
+programs that had opened the store before may act on what is no more. So whoever restores it says so: the numbers are
+passed over as far as they are known, and every process that opened the store before that word refuses to go on.
+"""
+
+from __future__ import annotations
+
+from custody.model.errors import BadInput
+from custody.stores.history import write_event
+from custody.stores.postgres.condition import RESTORED
+from custody.stores.postgres.life import pass_over
+from custody.stores.postgres.receipts import STORE
+from custody.stores.postgres.transaction import PostgresTx
+from custody.stores.rows import Tx
+from custody.stores.sql import Store
+
+FURTHEST = 10_000_000
+"""Numbers that are passed over at most: more is a slip of the pen, or takes minutes."""
+
+
+def restored(store: Store, why: str, agent: str, highest: int = 0) -> int:
+    """The last number that will not be given out; `highest` is the last one that is known to have been."""
+    if not why.strip():
+        raise BadInput("nothing is said of why", code="restored.why", hint="--why 'the disk of db1 broke'")
+
+    def work(tx: Tx) -> int:
+        assert isinstance(tx, PostgresTx)
+        ((reached,),) = tx.db.execute("select last_value from job_id_seq").fetchall()
+        if highest - reached > FURTHEST:
+            raise BadInput(
+                f"the last number is {reached}, and all up to {highest} would be passed over",
+                code="restored.number", hint=f"at most {FURTHEST} are; is the file of receipts of this store?",
+            )  # fmt: skip
+        last = pass_over(tx.db, highest)
+        seq = tx.run("next_subject_seq", subject=STORE)[0][0]
+        write_event(tx, STORE, seq, RESTORED, "none", agent, {"why": why, "above": last}, 0, tx.new_move())
+        return last
+
+    return store.db.write(work)

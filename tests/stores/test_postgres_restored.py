@@ -1,0 +1,195 @@
+"""A database that was put back to an earlier moment, on the same server and timeline: whoever was told otherwise notices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from custody.cli.doctor_server import server_findings
+from custody.model.errors import CustodyError, Refused
+from custody.model.job import NewJob
+from custody.stores import Store, open_store
+from custody.stores.postgres import receipts
+from custody.stores.postgres.receipts import NEWEST
+from custody.stores.submit import Submitted
+from rig.need import need
+from rig.pgbouncer import PgBouncer
+from rig.postgres import Postgres
+from stores.acts import take, worked
+from stores.test_postgres_failover import primary
+
+__all__ = ["primary"]
+NAME = "archive"
+
+
+def address(server: Postgres, more: str = "") -> str:
+    return f"{server.url(NAME)}?unsafe=1&notify=0&patience=60{more}"
+
+
+def jobs(store: Store, count: int, of: str) -> list[Submitted]:
+    return [store.queue.submit_one(NewJob("parcel", {"of": of, "n": n})) for n in range(count)]
+
+
+def dumped(server: Postgres) -> Callable[[], None]:
+    file = server.dump(NAME)
+
+    def back() -> None:
+        server.drop_and_create(NAME)
+        server.restore(NAME, file)
+
+    return back
+
+
+def copied(server: Postgres) -> Callable[[], None]:
+    copy = server.keep_a_copy()
+    return lambda: server.put_back(copy)
+
+
+def cleaned(server: Postgres) -> Callable[[], None]:
+    """Into the tables' place while sessions go on: no connection is lost."""
+    file = server.dump(NAME)
+    return lambda: server.restore(NAME, file, "--clean", "--if-exists")
+
+
+@pytest.fixture
+def server(primary: Postgres) -> Postgres:
+    with psycopg.connect(primary.url(), autocommit=True) as db:
+        db.execute(f"create database {NAME} template template0")
+    return primary
+
+
+@pytest.fixture
+def pooler(server: Postgres) -> Iterator[PgBouncer]:
+    need("pgbouncer")
+    made = PgBouncer(server)
+    made.start()
+    yield made
+    made.remove()
+
+
+@pytest.mark.parametrize("keep", [dumped, copied, cleaned])
+@pytest.mark.parametrize("pooled", [False, True])
+def test_a_restore_on_the_same_timeline_is_noticed_before_anything_more_is_acknowledged(
+    server: Postgres, pooler: PgBouncer, keep: Callable[[Postgres], Callable[[], None]], pooled: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    from custody.stores.postgres import pool
+
+    monkeypatch.setattr(pool, "LOOK_SECONDS", 0.0)  # for the one that costs nobody a connection
+    url = pooler.url(address(server)) if pooled else address(server)
+    with open_store(url) as store:
+        kept = jobs(store, 10, "kept")
+        back = keep(server)
+        lost = jobs(store, 40, "lost")
+        back()
+        again = jobs(store, 40, "again")
+
+        assert not {one.id for one in lost} & {one.id for one in again}, "a number stands for two jobs"
+        (event,) = [event for event in store.records.events("store") if event.type == "went-back"]
+        assert event.detail["missing"] == 40
+        assert event.detail["before"] == event.detail["timeline"] == 1
+        (trouble,) = store.troubles()
+        assert trouble.code == "store.went_back"
+        assert "restored" in str(trouble)
+        assert "synchronous" not in trouble.hint
+        for one in lost:
+            with pytest.raises(Refused, match="history went back"):
+                store.queue.get(one.id, one.move)
+        assert store.queue.missing([(one.id, one.move) for one in (*kept, *again)]) == []
+        assert [finding for finding in server_findings(store) if finding.grade == "unsafe"]
+
+
+def test_a_process_that_was_quiet_for_an_hour_still_knows_what_it_was_told_last(
+    server: Postgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with open_store(address(server)) as store:
+        jobs(store, 1, "kept")
+        back = dumped(server)
+        jobs(store, 3, "lost")
+        monkeypatch.setattr(receipts, "KEPT_SECONDS", -1.0)  # all of it is long ago
+        back()
+        jobs(store, 1, "again")
+        (event,) = store.records.events("store")
+        assert event.detail["missing"] == 3
+    assert NEWEST >= 3
+
+
+def test_a_restart_that_lost_nothing_is_nothing_to_tell(server: Postgres) -> None:
+    with open_store(address(server)) as store:
+        jobs(store, 5, "kept")
+        for mode in ("fast", "immediate"):
+            server.stop(mode)
+            server.start()
+            jobs(store, 5, "kept")
+        assert store.records.events("store") == []
+        assert store.troubles() == []
+
+
+def test_a_claim_of_the_lost_history_moves_nothing_after_a_restore(server: Postgres) -> None:
+    with open_store(address(server)) as store:
+        jobs(store, 2, "kept")
+        held_before = take(store, limit=1)
+        back = copied(server)
+        lost = [*take(store, limit=1)]
+        jobs(store, 40, "lost")
+        lost += take(store, limit=100)
+        back()
+        with open_store(address(server)) as other:
+            other.queue.submit([NewJob("parcel", {"of": "now"}) for _ in range(40)])
+            now = take(other, limit=100)
+            assert {claim.id for claim in now} & {claim.id for claim in lost}, "no number was given out twice"
+            assert {answer.code for answer in store.queue.settle([worked(one, "pass") for one in lost])} <= {
+                "lease.lost", "job.unknown",
+            }  # fmt: skip
+            assert store.queue.renew(lost, 60) == {one.id: "lost" for one in lost}
+            assert all(answer.done for answer in other.queue.settle([worked(one, "pass") for one in now]))
+            assert all(answer.done for answer in store.queue.settle([worked(one, "pass") for one in held_before]))
+
+
+def test_while_a_database_is_being_restored_nobody_writes_into_it(server: Postgres) -> None:
+    """Tables first, then rows, then numbers and keys: whoever came too early would be in the way of the rest."""
+    with open_store(address(server, "&patience=0").replace("&patience=60", "")) as store:
+        jobs(store, 5, "kept")
+        file = server.dump(NAME)
+        server.drop_and_create(NAME)
+        for section in ("none", "pre-data", "data"):
+            if section != "none":
+                server.restore(NAME, file, "--section", section)
+            with pytest.raises(CustodyError) as refused:
+                jobs(store, 1, "too early")
+            assert refused.value.code == "store.incomplete"
+        server.restore(NAME, file, "--section", "post-data")
+        jobs(store, 1, "in time")
+        assert len(store.queue.list()) == 6
+        assert store.records.events("store") == []
+
+
+def test_after_restored_was_said_old_processes_stop_and_no_lost_number_is_given_out(
+    server: Postgres, tmp_path: Path
+) -> None:
+    from custody.cli import receipts as files
+    from custody.stores.postgres.restored import restored
+
+    file = tmp_path / "receipts"
+    with open_store(address(server)) as reader, open_store(address(server)) as writer:
+        jobs(writer, 2, "kept")
+        reader.queue.list()
+        back = dumped(server)
+        lost = jobs(writer, 40, "lost")
+        for one in lost:
+            files.append(file, one.id, one.move)
+        writer.close()
+        back()
+        with open_store(address(server)) as administrator:
+            told = restored(administrator, "the disk broke", "ann", max(number for number, _ in files.read(file)))
+            assert told >= lost[-1].id
+        with open_store(address(server)) as new:
+            assert jobs(new, 1, "new")[0].id > lost[-1].id
+            (event,) = new.records.events("store")
+            assert (event.type, event.agent, event.detail["why"]) == ("restored", "ann", "the disk broke")
+        with pytest.raises(CustodyError) as refused:
+            jobs(reader, 1, "old")
+        assert refused.value.code == "store.restored"

@@ -74,6 +74,7 @@ def add(
         where = str(path) if local else location
         kept = Archives(handle).add(name, system, where, running.me(), since, foreign=why if foreign else "")
         agreed = handle.grants.of(f"archive/{name}", REPOSITORY)
+        whose = found.foreign if agreed and (found := Archives(handle).found(system, where)[1]) else ""
         hook = hook and not agreed  # its owner's to install
         with _all_or_nothing(handle, name, path if hook and not hooks.is_installed(path) else None):
             if hook:
@@ -82,7 +83,7 @@ def add(
     print(
         f"archive {name} ({system}): {counted(new, 'revision')} taken in"
         + ("; the hook is installed" if hook else "")
-        + (f"; agreed to {', '.join(agreed)}" if agreed else "")
+        + (f"; agreed to {', '.join(agreed)}: {whose}" if agreed else "")
     )
     if find(None) is None:
         print("its tasks are run by `custody worker run` where there is a custody.toml: `custody init` writes one")

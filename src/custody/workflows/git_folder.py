@@ -58,7 +58,7 @@ class GitFolder:
         self.fd = self.objects = -1
 
     def standing(self) -> Standing:
-        return standing(self.fd, GIT)
+        return standing(self.fd, GIT, self.path)
 
     @property
     def owner(self) -> Owner:

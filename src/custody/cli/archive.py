@@ -29,6 +29,7 @@ from custody.workflows.definition import lint as remarks
 from custody.workflows.notify import notify as take_in
 from custody.workflows.notify import reconcile
 from custody.workflows.notify import thaw as thaw_it
+from custody.workflows.patience import hurry
 from custody.workflows.picture import drawn, picture
 from custody.workflows.plan_jobs import FAULTY
 from custody.workflows.planning import plan_revision, preview
@@ -80,6 +81,7 @@ def add(
             if hook:
                 _install(handle, name, path)
             new = reconcile(handle, kept)
+        hurry(handle, name)  # what is left of it from before
     print(
         f"archive {name} ({system}): {counted(new, 'revision')} taken in"
         + ("; the hook is installed" if hook else "")
@@ -280,8 +282,8 @@ def show(name: Name, revision: Revision, store: StoreUrl = "", json: AsJson = Fa
 def thaw(name: Name, why: Why, store: StoreUrl = "") -> None:
     """Take revisions in again after the repository was replaced or went back."""
     with opened(store) as handle:
-        thaw_it(handle, name, running.me(), why)
-    print(f"{name} is looked after again ({why})")
+        done = thaw_it(handle, name, running.me(), why)
+    print(f"{name} is looked after again ({why})" if done else f"{name}: nothing to do, it is not frozen")
 
 
 @app.command()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import pwd
+import struct
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +16,7 @@ from custody.cli.archive import app
 from custody.model.errors import Refused
 from custody.model.grant import REPOSITORY
 from custody.stores import Store, open_store
-from custody.workflows import hooks
+from custody.workflows import hooks, owned
 from custody.workflows.archives import Archives
 from custody.workflows.folder import FolderArchive
 from custody.workflows.git_folder import GitFolder
@@ -110,7 +112,7 @@ def test_one_that_is_ours_but_for_a_part_is_not_ours(store: Store, tmp_path: Pat
     assert caught.value.code == "archive.foreign"
     os.chown(path / part, 0, 0)
     (path / part).chmod(0o777)
-    with pytest.raises(Refused, match="others may write"):
+    with pytest.raises(Refused, match="everybody may write"):
         Archives(store).add("proj", "git", str(path), "ada")
     (path / part).chmod(0o755)
     assert Archives(store).add("proj", "git", str(path), "ada")
@@ -176,7 +178,7 @@ def test_a_grant_for_what_others_may_write_to_names_them(store: Store, tmp_path:
     subprocess.run(["git", "init", "-q", "--bare", str(path)], check=True, env=ENV)
     os.chown(path / "refs", 0, 4242)
     (path / "refs").chmod(0o775)
-    with pytest.raises(Refused, match="others may write to its refs") as caught:
+    with pytest.raises(Refused, match="the group gid 4242 may write to its refs") as caught:
         Archives(store).add("proj", "git", str(path), "ada")
     assert "repository gid:4242 " in caught.value.hint
     (path / "refs").chmod(0o777)
@@ -271,18 +273,25 @@ def test_a_branch_whose_name_is_no_text_freezes_like_any_other(store: Store, tmp
     assert "\x1b" not in frozen
 
 
-def test_what_members_of_a_group_that_was_granted_put_there_is_theirs_to_put(store: Store, tmp_path: Path) -> None:
-    path = tmp_path / "shared.git"
+@pytest.mark.parametrize("owner", [0, NOBODY], ids=["ours", "theirs"])
+def test_what_members_of_a_group_that_was_granted_put_there_is_theirs_to_put(
+    store: Store, tmp_path: Path, owner: int
+) -> None:
+    path, member, group = tmp_path / "shared.git", pwd.getpwnam("daemon").pw_uid, pwd.getpwnam("daemon").pw_gid
     subprocess.run(["git", "init", "-q", "--bare", "--shared=group", str(path)], check=True, env=ENV)
     committed(path)
     for folder, folders, files in os.walk(path):
         for name in (folder, *(os.path.join(folder, name) for name in (*folders, *files))):
-            os.chown(name, 0, 4242)
+            os.chown(name, owner, group)
     Archives(store).add("proj", "git", str(path), "ada", foreign="our group")
-    assert store.grants.of("archive/proj", REPOSITORY) == ["gid:4242"]
-    own(path / "refs" / "heads" / "deep", THIRD)
+    assert store.grants.of("archive/proj", REPOSITORY) == [f"uid:{owner}+gid:{group}" if owner else f"gid:{group}"]
+    for name in (path / "refs/heads/deep", path / "refs/heads/deep/er"):
+        os.chown(name, member, group)
     assert reconcile(store, Archives(store).get("proj")) == 1
     assert Archives(store).get("proj").frozen == ""
+    os.chown(path / "refs/heads/deep/er", THIRD, group)
+    reconcile_all(store)
+    assert f"repository uid:{THIRD} " in Archives(store).get("proj").frozen, "he is no member"
 
 
 LOOKED_AT = {
@@ -323,3 +332,123 @@ def test_every_part_that_is_read_counts_for_whose_it_is(theirs: Path) -> None:
             assert whose in look().who, part
         place.chmod(mode)
     assert look().who == []
+
+
+WRITABLE = {
+    "git": [".", "HEAD", "config", "refs", "refs/heads", "refs/heads/deep", "refs/heads/deep/er", "objects", "objects/pack",
+            "objects/??", "hooks", "hooks/*.sample"],
+    "svn": [".", "format", "conf", "conf/svnserve.conf", "hooks", "hooks/*.tmpl", "db", "db/current", "db/revs", "db/revs/0",
+            "db/revs/0/1", "db/revprops", "db/revprops/0", "db/revprops/0/1"],
+}  # fmt: skip
+RIGHTS = {"a group": (0o020, "gid:4242"), "everybody": (0o002, "anyone")}
+
+
+@pytest.mark.proves("P5")
+@pytest.mark.parametrize("right", RIGHTS)
+def test_whoever_may_write_to_a_part_of_somebody_elses_repository_must_be_granted_too(
+    store: Store, theirs: Path, right: str, tell: Tell
+) -> None:
+    path, system, (bits, whose) = committed(theirs), theirs.suffix[1:], RIGHTS[right]
+    for number, pattern in enumerate(WRITABLE[system]):
+        part, name = next(iter(path.glob(pattern))) if pattern != "." else path, f"proj{number}"
+        os.chown(part, NOBODY, 4242)
+        mode = part.stat().st_mode
+        part.chmod(mode | bits)
+        with pytest.raises(Refused, match="may write to it") as caught:
+            Archives(store).add(name, system, str(path), "ada")
+        assert f"repository uid:{NOBODY}+{whose} " in caught.value.hint, pattern
+        part.chmod(mode)
+        Archives(store).add(name, system, str(path), "ada", foreign="agreed")
+        assert store.grants.of(f"archive/{name}", REPOSITORY) == [f"uid:{NOBODY}"]
+        part.chmod(mode | bits)
+        with pytest.raises(Refused, match="may write to it"):
+            Archives(store).opened(name)
+        reconcile_all(store)
+        frozen = Archives(store).get(name).frozen
+        assert f"`custody archive grant {name} repository {whose} --why …`" in frozen, pattern
+        assert archive(store, "thaw", name, "--why", "x").exit_code != 0
+        assert archive(store, "grant", name, "repository", whose, "--why", "all of us").exit_code == 0
+        assert archive(store, "thaw", name, "--why", "all of us").exit_code == 0
+        reconcile_all(store)
+        assert Archives(store).get(name).frozen == ""
+        part.chmod(mode)
+        os.chown(part, NOBODY, NOBODY)
+        assert archive(store, "remove", name, "--why", "the next").exit_code == 0
+    tell("", tries=len(WRITABLE[system]), got_through=0)
+
+
+def looked_at(path: Path) -> Standing:
+    if path.suffix == ".svn":
+        return SvnFolder(path).standing()
+    with GitFolder(path) as folder:
+        return folder.standing()
+
+
+@pytest.mark.proves("P5")
+def test_whoever_may_put_another_in_its_place_must_be_granted(theirs: Path, tmp_path: Path, tell: Tell) -> None:
+    """By the folders on the way there; where those are sticky, a stranger can add to them and not rename."""
+    far, near = tmp_path / "far", tmp_path / "far" / "near"
+    near.mkdir(parents=True)
+    path = theirs.rename(near / theirs.name)
+    assert looked_at(path).who == [f"uid:{NOBODY}"]
+    for folder, name in ((near, ".."), (far, "../..")):
+        for mode, whose in ((0o777, ["anyone"]), (0o1777, []), (0o775, ["gid:4242"]), (0o1775, [])):
+            os.chown(folder, 0, 4242)
+            folder.chmod(mode)
+            found = looked_at(path)
+            assert found.who == [f"uid:{NOBODY}", *whose], (folder, oct(mode))
+            assert not whose or f"may write to the folder {name} from there" in found.foreign
+        folder.chmod(0o755)
+        os.chown(folder, THIRD, THIRD)
+        assert looked_at(path).who == [f"uid:{THIRD}", f"uid:{NOBODY}"]
+        os.chown(folder, 0, 0)
+    link = tmp_path / "open" / "link"
+    link.parent.mkdir()
+    link.parent.chmod(0o777)
+    link.symlink_to(near)
+    assert looked_at(link / path.name).who == [f"uid:{NOBODY}", "anyone"], "a link on the way is anybody's to turn"
+    tell("", tries=11, got_through=0)
+
+
+def listed(*entries: tuple[int, int, int]) -> bytes:
+    return struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *entry) for entry in entries)
+
+
+NONE = 0xFFFFFFFF
+LISTS = {
+    "somebody": (listed((1, 6, NONE), (2, 6, 777), (4, 4, NONE), (16, 6, NONE), (32, 4, NONE)), ["uid:777"]),
+    "a group": (listed((1, 6, NONE), (4, 4, NONE), (8, 6, 888), (16, 6, NONE), (32, 4, NONE)), ["gid:888"]),
+    "masked": (listed((1, 6, NONE), (2, 6, 777), (4, 4, NONE), (16, 4, NONE), (32, 4, NONE)), []),
+    "only reads": (listed((1, 6, NONE), (2, 4, 777), (4, 4, NONE), (16, 6, NONE), (32, 4, NONE)), []),
+    "its group": (listed((1, 6, NONE), (2, 4, 777), (4, 6, NONE), (16, 6, NONE), (32, 4, NONE)), [f"gid:{NOBODY}"]),
+}
+
+
+@pytest.mark.proves("P5")
+@pytest.mark.parametrize("which", LISTS)
+def test_whom_an_access_control_list_lets_write_must_be_granted(theirs: Path, which: str, tell: Tell) -> None:
+    given, whose = LISTS[which]
+    part = theirs / ("HEAD" if theirs.suffix == ".git" else "db/current")
+    try:
+        os.setxattr(part, "system.posix_acl_access", given)
+    except OSError as error:
+        pytest.skip(f"no access control lists here: {error.strerror}")
+    assert sorted(looked_at(theirs).who) == sorted([f"uid:{NOBODY}", *whose])
+    tell("", tries=1, got_through=0)
+
+
+def test_old_revisions_of_subversion_are_looked_at_too_though_not_each_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "old.svn"
+    subprocess.run(["svnadmin", "create", str(path)], check=True, env=ENV)
+    for shard in ("1", "2", "10"):
+        for kind in ("revs", "revprops"):
+            (path / "db" / kind / shard).mkdir()
+            (path / "db" / kind / shard / f"{shard}000").write_text("x")
+    assert looked_at(path).who == []
+    (path / "db/revs/1/1000").chmod(0o666)
+    (path / "db/revs/10/10000").chmod(0o664)
+    assert looked_at(path).who == ["gid:0"], "the newest at once"
+    monkeypatch.setattr(owned, "OLDER_SECONDS", -1.0)
+    assert looked_at(path).who == ["gid:0", "anyone"]

@@ -29,6 +29,7 @@ from custody.workflows.definition import lint as remarks
 from custody.workflows.notify import notify as take_in
 from custody.workflows.notify import reconcile
 from custody.workflows.notify import thaw as thaw_it
+from custody.workflows.patience import hurry
 from custody.workflows.picture import drawn, picture
 from custody.workflows.plan_jobs import FAULTY
 from custody.workflows.planning import plan_revision, preview
@@ -74,15 +75,17 @@ def add(
         where = str(path) if local else location
         kept = Archives(handle).add(name, system, where, running.me(), since, foreign=why if foreign else "")
         agreed = handle.grants.of(f"archive/{name}", REPOSITORY)
+        whose = found.foreign if agreed and (found := Archives(handle).found(system, where)[1]) else ""
         hook = hook and not agreed  # its owner's to install
         with _all_or_nothing(handle, name, path if hook and not hooks.is_installed(path) else None):
             if hook:
                 _install(handle, name, path)
             new = reconcile(handle, kept)
+        hurry(handle, name)  # what is left of it from before
     print(
         f"archive {name} ({system}): {counted(new, 'revision')} taken in"
         + ("; the hook is installed" if hook else "")
-        + (f"; agreed to {', '.join(agreed)}" if agreed else "")
+        + (f"; agreed to {', '.join(agreed)}: {whose}" if agreed else "")
     )
     if find(None) is None:
         print("its tasks are run by `custody worker run` where there is a custody.toml: `custody init` writes one")
@@ -279,8 +282,8 @@ def show(name: Name, revision: Revision, store: StoreUrl = "", json: AsJson = Fa
 def thaw(name: Name, why: Why, store: StoreUrl = "") -> None:
     """Take revisions in again after the repository was replaced or went back."""
     with opened(store) as handle:
-        thaw_it(handle, name, running.me(), why)
-    print(f"{name} is looked after again ({why})")
+        done = thaw_it(handle, name, running.me(), why)
+    print(f"{name} is looked after again ({why})" if done else f"{name}: nothing to do, it is not frozen")
 
 
 @app.command()

@@ -28,7 +28,7 @@ from custody.web.narrowing import smaller
 from custody.web.reasons import AGAIN, ending, is_refused_for_good
 from custody.web.setters import Setters
 from custody.web.tokens import Tokens
-from custody.workflows.amiss import stands_still
+from custody.workflows.amiss import faulty, stands_still
 from custody.workflows.archives import Archives
 
 SOME = 5
@@ -163,7 +163,10 @@ def _repositories(store: Store) -> Iterator[Finding]:
             what = f"archive {kept.name} takes nothing in: its repository is not ours: {waits.foreign}"
             yield Finding("warning", what, do)
         if (kept.frozen or not waits) and (found := stands_still(store, kept)):
-            yield Finding("warning", f"archive {kept.name} stands still: {found.what}", found.do)
+            how = "is taken in but for a part" if found.goes_on else "stands still"
+            yield Finding("warning", f"archive {kept.name} {how}: {found.what}", found.do)
+        if bad := faulty(store, kept):
+            yield Finding("warning", f"archive {kept.name}: {bad.what}", bad.do)
     for group in store.queue.failures():
         if group.code == FOREIGN:
             what = (

@@ -10,7 +10,8 @@ BLANK: Final = "…"
 
 
 def command(verb: str, *names: str, **said: str) -> str:
-    """The words of a command, such as `schedule adopt` of a name; one that begins with - is read as no option."""
+    """The words of a command, such as `schedule adopt` of a name; one that begins with - is read as no option. An
+    option without a value is a flag."""
     options = [word for option, value in said.items() for word in _option(option, value)]
     if any(name.startswith("-") for name in names):
         return _line(["custody", *verb.split(), *options, "--", *names])
@@ -22,4 +23,6 @@ def _line(words: list[str]) -> str:
 
 
 def _option(option: str, value: str) -> list[str]:
+    if not value:
+        return [f"--{option}"]
     return [f"--{option}={value}"] if value.startswith("-") else [f"--{option}", value]

@@ -5,27 +5,32 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from custody.model.errors import CustodyError
 from custody.model.telling import BLANK, command
 from custody.stores import Store
 from custody.stores.rows import job_from
 from custody.workflows import network
 from custody.workflows.archives import Archives, Kept
-from custody.workflows.task import COMMIT
+from custody.workflows.makers import task_key
+from custody.workflows.notify import must_not_go_back
+from custody.workflows.plan_jobs import FAULTY, find_task
+from custody.workflows.task import COMMIT, ON_COMMIT
 
 
 @dataclass(frozen=True, slots=True)
 class Amiss:
     what: str
     do: str
+    goes_on: bool = False  # what else there is of it is taken in
 
 
 def stands_still(store: Store, kept: Kept) -> Amiss | None:
     """Why nothing more of it is taken in or planned; None: nothing is known against it."""
     archives, name = Archives(store), kept.name
     if kept.frozen:
-        return Amiss(kept.frozen, command("archive thaw", name, why="I have looked at it"))
+        return Amiss(kept.frozen, _thawing(store, kept))
     if why := archives.out_of_reach(name):
-        return Amiss(why, "put that right: it is asked again every few seconds")
+        return Amiss(why, "put that right: it is asked again every few seconds", archives.goes_on(name))
     rows = store.db.read(lambda tx: tx.run("wf_stuck", line=name))
     if not rows:
         return None
@@ -42,6 +47,25 @@ def stands_still(store: Store, kept: Kept) -> Amiss | None:
     return Amiss(what, command("archive retry", *words))
 
 
+def _thawing(store: Store, kept: Kept) -> str:
+    """What helps: not a command that would be refused."""
+    try:
+        went_back = must_not_go_back(store, kept)
+    except CustodyError:
+        went_back = ""  # whose it is, or that it cannot be reached, is told besides
+    return went_back or command("archive thaw", kept.name, why="I have looked at it")
+
+
+def faulty(store: Store, kept: Kept) -> Amiss | None:
+    """That the workflow files of its newest revision have faults: none of its tasks was planned."""
+    found = find_task(store, task_key(kept.name, kept.last, ON_COMMIT, FAULTY))
+    if found is None:
+        return None
+    what = f"the workflow files of revision {kept.last} have faults, and none of its tasks was planned"
+    told = command("archive log", kept.name, str(kept.last), FAULTY)
+    return Amiss(f"{what}: {(found.payload.get('faults') or [''])[0]}", told)
+
+
 def all_amiss(store: Store) -> Iterator[tuple[Kept, str]]:
     """Each archive, and what is amiss with it; empty: nothing."""
     archives = Archives(store)
@@ -52,4 +76,5 @@ def all_amiss(store: Store) -> Iterator[tuple[Kept, str]]:
             is_more = not kept.frozen and found.do.startswith("custody ")
             yield kept, f"{found.what}: {found.do}" if is_more else found.what
         else:
-            yield kept, paused.get(kept.name) or waits.get(kept.name) or archives.gone(kept.name)
+            wrong = f"{bad.what}: `{bad.do}`" if (bad := faulty(store, kept)) else ""
+            yield kept, paused.get(kept.name) or wrong or waits.get(kept.name) or archives.gone(kept.name)

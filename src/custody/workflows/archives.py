@@ -43,7 +43,7 @@ ANOTHER = {
     "folder": f", or, for a copy that lives on by itself, another uuid in its {FOLDER_NAME}",
 }
 """How a copy becomes a repository of its own; git's are told apart by where they stand."""
-UNREACHABLE = "unreachable"
+UNREACHABLE, PARTLY = "unreachable", "partly unreadable"
 GONE_TOLD = 7 * 24 * 3600 * 1_000_000  # microseconds that a revision that is gone is told of
 
 
@@ -103,7 +103,7 @@ class Archives:
             raise not_granted(found, name, location)
         uuid, youngest = archive.uuid(), archive.youngest()  # one that does not answer is not added
         if isinstance(archive, GitArchive):
-            archive.must_not_be_too_many()
+            archive.must_be_counted(others="")  # nothing is added of which a part cannot be taken in
         if since and not 0 <= since <= youngest:
             raise BadInput(
                 f"there is no revision {since}", code="archive.since", where=location,
@@ -115,13 +115,14 @@ class Archives:
             _must_not_look_like(name, [kept.name for kept in all_kept], location)
             others = [kept.name for kept in all_kept if kept.uuid == uuid]
             if others and name not in others:
+                removing = command("archive remove", others[0], why=BLANK)
                 raise Refused(
                     f"{location} is the repository of archive {others[0]} already", code="archive.known", where=name,
-                    hint=f"one archive each: `custody archive remove {others[0]}`{ANOTHER.get(system, '')}",
+                    hint=f"one archive each: `{removing}`{ANOTHER.get(system, '')}",
                 )  # fmt: skip
             _must_be_the_same(tx, name, uuid)
             if not tx.run("wf_add_archive", name=name, system=system, location=location, uuid=uuid, last=since):
-                hint = f"`custody archive remove {name}` first, or give this one another name"
+                hint = f"`{command('archive remove', name, why=BLANK)}` first, or give this one another name"
                 raise Refused(f"there is an archive {name} already", code="archive.exists", where=location, hint=hint)
             if found and granted:
                 grant_in(tx, f"archive/{name}", REPOSITORY, found.value, who=who, why=foreign)
@@ -185,7 +186,12 @@ class Archives:
     def out_of_reach(self, name: str) -> str:
         """Why its repository could not be asked when it was last tried; empty: it answered."""
         rows = self._db.glance(lambda tx: tx.run("wf_last_word", subject=f"archive/{name}"))
-        return str(loads(rows[0][1]).get("why", "")) if rows and rows[0][0] == UNREACHABLE else ""
+        return str(loads(rows[0][1]).get("why", "")) if rows and rows[0][0] in (UNREACHABLE, PARTLY) else ""
+
+    def goes_on(self, name: str) -> bool:
+        """Whether what was amiss when it was last asked is a part of it only, and the rest is taken in."""
+        rows = self._db.glance(lambda tx: tx.run("wf_last_word", subject=f"archive/{name}"))
+        return bool(rows) and rows[0][0] == PARTLY
 
     def gone(self, name: str) -> str:
         """Revisions of this week that were cleared away before anything of them was run, or that nobody can run; empty:
@@ -203,12 +209,13 @@ class Archives:
             told.insert(0, f"{word} {numbers} {verb} gone: {what}")
         return "; ".join(told)
 
-    def note_reach(self, name: str, why: str, who: str) -> None:
-        """Whether it answers, written down when that changes; an empty reason: it does."""
+    def note_reach(self, name: str, why: str, who: str, partly: bool = False) -> bool:
+        """Whether it answers, written down when that changes; an empty reason: it does. False: nothing has changed."""
         if why == self.out_of_reach(name):
-            return
-        told = (UNREACHABLE, {"why": why}, "warning") if why else ("reached", {}, "none")
+            return False
+        told = (PARTLY if partly else UNREACHABLE, {"why": why}, "warning") if why else ("reached", {}, "none")
         self._db.write(lambda tx: write_note(tx, f"archive/{name}", told[0], who, told[1], told[2]))
+        return True
 
     def drop(self, name: str, who: str, why: str = "") -> bool:
         """Look after it no longer; its jobs and its history stay. What it was allowed is for nobody who comes after."""

@@ -54,7 +54,7 @@ class FolderArchive:
 
     def standing(self) -> Standing | None:
         """Only ours: whatever lies in it is read as it lies there, links and all."""
-        found = look(self.folder, Looked((NAME,)))
+        found = look(self.folder, Looked((NAME,), (".",)))
         if found.foreign:
             hint = "an archive of folders is read by its owner only: `chown` it, or keep it in git"
             message = f"this folder is not ours: {found.foreign}"

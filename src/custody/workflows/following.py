@@ -55,7 +55,7 @@ class Following:
             f"it has {len(self.refs) + len(self.over):,} branches, and {self.most:,} are followed at most: "
             f"{names}{more} {verb}, the others are taken in", code="archive.branches", where=where,
             hint="delete branches that nobody needs; or raise `branches` under [workflows] in custody.toml and start "
-            "the worker again: what waits is then taken in by itself",
+            "the worker again: what waits is then taken in by itself", partly=True,
         )  # fmt: skip
 
 

@@ -30,7 +30,7 @@ from custody.workflows.draft import Draft
 from custody.workflows.following import Following, following, limit
 from custody.workflows.git_folder import BRANCHES, GitFolder, is_good
 from custody.workflows.git_known import known
-from custody.workflows.git_objects import FOLDER, LINK, PROGRAM, SUBMODULE, Leaf, a, is_id
+from custody.workflows.git_objects import CORRUPT, FOLDER, LINK, PROGRAM, SUBMODULE, Leaf, a, is_id
 from custody.workflows.git_reader import Reader, is_file, is_shown, reading
 from custody.workflows.journal import Journal, Update, Writer, in_order, is_nothing
 from custody.workflows.limits import LIMITS, Limits
@@ -50,6 +50,7 @@ class GitArchive:
         self._store = store
         self._known: Journal | None = None
         self._odd: dict[str, str] = {}  # branches that name something else than a commit, when last looked at
+        self._unreadable: dict[str, str] = {}  # and those that cannot be read
         self._following = Following(0, frozenset())  # at the same time
 
     def __repr__(self) -> str:
@@ -87,9 +88,11 @@ class GitArchive:
                     (ref, known.get(ref, NOTHING), branches.get(ref, NOTHING))
                     for ref in sorted(self._following.refs | known.keys())
                     if not _equal(known.get(ref, NOTHING), branches.get(ref, NOTHING))
+                    and not reader.folder.is_unreadable(ref)  # it is not deleted: nobody knows where it stands
                 ]
                 odd = reader.no_commits(new for _, _, new in moved if not is_nothing(new))
-                self._odd = {ref: odd[new] for ref, _, new in moved if new in odd}
+                self._odd = {ref: a(odd[new]) for ref, _, new in moved if new in odd}
+                self._unreadable = dict(reader.folder.unreadable)
                 for ref, old, new in moved:
                     if new not in odd:
                         journal.add(ref, old, new)
@@ -104,20 +107,18 @@ class GitArchive:
         if waits := self._following.waits(self.where):
             raise waits
 
-    def must_be_counted(self) -> None:
-        """`Unavailable` or `Refused` if branches name something else than commits, or are too many; those are not
-        counted, the others are."""
+    def must_be_counted(self, others: str = "; its other branches are taken in") -> None:
+        """`Unavailable` or `Refused` if branches cannot be read, name something else than commits, or are too many;
+        those are not counted, the others are."""
         self.must_not_be_too_many()
-        if not self._odd:
-            return
-        odd = {shown(as_text(ref)): kind for ref, kind in self._odd.items()}
-        told = [f"{ref} is {a(kind)}, not a commit" for ref, kind in odd.items()]
-        more = f", and {len(told) - MOST_TOLD} more" if len(told) > MOST_TOLD else ""
-        raise Unavailable(
-            f"{', '.join(told[:MOST_TOLD])}{more}", code="archive.branch", where=self.where,
-            hint=f"its other branches are taken in; `git update-ref -d {quote(next(iter(odd)))}` removes it, or push a "
-            "commit there",
-        )  # fmt: skip
+        if self._unreadable:
+            told, _ = _some({ref.rstrip("/"): what for ref, what in self._unreadable.items()}, "not a branch")
+            hint = "whoever owns the repository has to put that right" + others
+            raise Unavailable(told, code=CORRUPT, where=self.where, hint=hint, partly=True)
+        if self._odd:
+            told, first = _some(self._odd, "not a commit")
+            hint = f"`git update-ref -d {quote(first)}` removes it, or push a commit there{others}"
+            raise Unavailable(told, code="archive.branch", where=self.where, hint=hint, partly=True)
 
     def record(self, ref: str, old: str, new: str) -> int | None:
         """Count an update that a hook told of; gives its number, or None if it is no branch.
@@ -304,6 +305,13 @@ def _same(reader: Reader, journal: Writer, ref: str, old: str, new: str) -> Upda
     if same or is_nothing(last.new):
         return same[-1] if same else None
     return last if reader.contains(last.new, new) else None
+
+
+def _some(odd: Mapping[str, str], instead: str) -> tuple[str, str]:
+    """Some of these branches in words; and the first."""
+    told = [f"{shown(as_text(ref))} is {what}, {instead}" for ref, what in odd.items()]
+    more = f", and {len(told) - MOST_TOLD} more" if len(told) > MOST_TOLD else ""
+    return f"{', '.join(told[:MOST_TOLD])}{more}", shown(as_text(next(iter(odd))))
 
 
 def _equal(one: str, other: str) -> bool:

@@ -6,6 +6,7 @@ whatever its owner has put where a ref should be.
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import re
@@ -15,17 +16,20 @@ from contextlib import suppress
 from pathlib import Path
 
 from custody.border.outside import Owner
+from custody.border.sorts import sort
 from custody.model.errors import CustodyError, Refused, Unavailable
 from custody.workflows.git_format import is_head, wrong_format
-from custody.workflows.git_objects import is_id
+from custody.workflows.git_objects import CORRUPT, is_id
 from custody.workflows.owned import FOLDER, GIT
-from custody.workflows.plain import FILE, must_be_files, must_be_plain
+from custody.workflows.plain import FILE, must_be_files, must_be_plain, odd
 from custody.workflows.standing import Standing, opened, owner_of, standing
 
 BRANCHES = "refs/heads/"
 LARGEST = 64 << 20  # of packed-refs
 MOST_REFS = 200_000
 DEPTH = 32
+SORTS = {errno.ELOOP: "a link", errno.ENXIO: "a pipe, a socket or a device"}
+NOT_FOLLOWED = "links inside a repository are not followed: whoever owns it has to put the folder back"
 _WRONG = re.compile(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//|/\.|\.lock(?:/|\Z)|\.\Z|/\Z")  # as check-ref-format has it
 _PARTIAL = re.compile(rb"(?i)^\s*(partialclone|promisor)\b", re.MULTILINE)
 _REFTABLE = re.compile(rb"(?i)^\s*refstorage\s*=\s*\"?reftable", re.MULTILINE)
@@ -38,6 +42,9 @@ class GitFolder:
         self.path, self.where = repository, str(repository)
         self.fd = opened(repository)
         self.objects = -1
+        self.unreadable = dict[
+            str, str
+        ]()  # branches, or folders of some, that were met and cannot be read; what each is
         try:
             self.objects = self._folder("objects")
             self._must_be_readable()
@@ -58,7 +65,7 @@ class GitFolder:
         self.fd = self.objects = -1
 
     def standing(self) -> Standing:
-        return standing(self.fd, GIT)
+        return standing(self.fd, GIT, self.path)
 
     @property
     def owner(self) -> Owner:
@@ -160,15 +167,21 @@ class GitFolder:
             message = "there is no git repository here"
             raise Unavailable(message, code="archive.unreachable", where=self.where) from None
         except OSError as error:
-            raise self._odd(name, error) from None
+            raise self._no_folder(name, error) from None
+
+    def _no_folder(self, name: str, error: OSError) -> CustodyError:
+        try:
+            what = sort(os.stat(name, dir_fd=self.fd, follow_symlinks=False).st_mode) or "a file"
+        except OSError:
+            what = "gone"
+        if isinstance(error, PermissionError):
+            return self._odd(name, error)
+        return Unavailable(f"{name} is {what}, not a folder", code=CORRUPT, where=self.where, hint=NOT_FOLLOWED)
 
     def _odd(self, name: str, error: OSError) -> CustodyError:
         if isinstance(error, PermissionError):
             return Unavailable(f"{name} cannot be read", code="archive.unreachable", where=self.where)
-        hint = "links inside a repository are not followed"
-        return Refused(
-            f"{name} is not what it should be: {error.strerror}", code="archive.kind", where=self.where, hint=hint
-        )
+        return odd(name, SORTS.get(error.errno or 0, f"what cannot be opened ({error.strerror})"), self.where)
 
     def _read(self, name: str, most: int, above: int | None = None) -> bytes:
         try:
@@ -177,7 +190,7 @@ class GitFolder:
             raise self._odd(name, error) from None
         with open(descriptor, "rb") as file:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise Refused(f"{name} is no file", code="archive.kind", where=self.where)
+                raise odd(name, sort(os.fstat(descriptor).st_mode) or "a folder", self.where)
             data = file.read(most + 1)
         if len(data) > most:
             raise Refused(f"{name} is too large", code="archive.kind", where=self.where)
@@ -203,8 +216,13 @@ class GitFolder:
     def _below(self, above: int, name: str, ref: str, depth: int) -> Iterator[str]:
         try:
             here = os.open(name, FOLDER, dir_fd=above)
-        except OSError:
-            return  # none, or removed just now; a link is no folder of branches
+        except FileNotFoundError:
+            return  # none, or removed just now
+        except OSError as error:
+            if ref != BRANCHES:
+                self.unreadable[ref] = "closed to us"
+                return
+            raise self._no_folder(ref.rstrip("/"), error) from None
         try:
             with os.scandir(here) as entries:
                 for entry in entries:
@@ -213,6 +231,8 @@ class GitFolder:
                             yield from self._below(here, entry.name, f"{ref}{entry.name}/", depth - 1)
                     elif entry.is_file(follow_symlinks=False) and is_good(ref + entry.name):
                         yield ref + entry.name
+                    elif is_good(ref + entry.name) and (what := _sort_of(entry)):
+                        self.unreadable[ref + entry.name] = what
         finally:
             os.close(here)
 
@@ -222,14 +242,32 @@ class GitFolder:
 
     def _tip(self, ref: str, hops: int = 1) -> str:
         """The commit of a loose ref; of one that is another name for a branch, that branch's: only one hop."""
-        with suppress(CustodyError, OSError):  # a link, a pipe, or removed just now
+        try:
             said = self._said(ref).decode("utf-8", "surrogateescape").strip()
-            if is_id(said):
-                return said
-            target = said.removeprefix("ref: ").strip()
-            if said.startswith(f"ref: {BRANCHES}") and hops and is_good(target):
-                return self._tip(target, hops=0) or dict(self._packed()).get(target, "")
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+            return ""  # packed, or removed just now
+        except (CustodyError, OSError) as error:
+            if self._has(ref):
+                self.unreadable[ref] = "no file" if getattr(error, "code", "") == CORRUPT else "closed to us"
+            return ""
+        if is_id(said):
+            return said
+        target = said.removeprefix("ref: ").strip()
+        if said.startswith(f"ref: {BRANCHES}") and hops and is_good(target):
+            return self._tip(target, hops=0) or dict(self._packed()).get(target, "")
+        if not said.startswith("ref: ") and not self._said_again(ref, said):
+            self.unreadable[ref] = "without a commit's name"
         return ""
+
+    def _said_again(self, ref: str, before: str) -> bool:
+        """Whether it says something else by now: whoever writes it begins with an empty file."""
+        with suppress(CustodyError, OSError):
+            return self._said(ref).decode("utf-8", "surrogateescape").strip() != before
+        return True
+
+    def is_unreadable(self, ref: str) -> bool:
+        """Whether it, or a folder that it is in, was met and could not be read."""
+        return any(ref == one or ref.startswith(f"{one.rstrip('/')}/") for one in self.unreadable)
 
     def _said(self, ref: str) -> bytes:
         *folders, last = ref.split("/")
@@ -242,6 +280,13 @@ class GitFolder:
             return self._read(last, 4096, here)
         finally:
             os.close(here)
+
+
+def _sort_of(entry: os.DirEntry[str]) -> str:
+    """What it is instead of a file; nothing if it is gone."""
+    with suppress(OSError):
+        return sort(entry.stat(follow_symlinks=False).st_mode)
+    return ""
 
 
 def is_good(ref: str) -> bool:

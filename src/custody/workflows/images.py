@@ -45,10 +45,12 @@ def obstacle(work: Work, shop: Shop, recipe: Mapping[str, Any]) -> Outcome | Non
         return Wait(left, MAY_LIVE, keep={"container": _doomed(known, shop)})
     if containers.has_image(shop.engine, image):
         return None
-    trouble = (
-        containers.trouble(shop.engine) or f"the image {image} is not on this machine: nothing is pulled by itself"
-    )
-    return Wait(PATIENCE, trouble)
+    program = shop.engine.program
+    if trouble := containers.trouble(shop.engine):
+        until = f"{program} works for this user on this machine: `{program} info` says what it lacks"
+        return Wait(PATIENCE, trouble, until=until)
+    until = f"it is there: `{program} pull {image}`, as the worker's user"
+    return Wait(PATIENCE, f"the image {image} is not on this machine: nothing is pulled by itself", until=until)
 
 
 def outlast(job: Job, shop: Shop) -> None:

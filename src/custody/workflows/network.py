@@ -84,6 +84,7 @@ def _of_the_newest(store: Store, kept: Kept) -> Sequence[Asked]:
         found: Sequence[Asked] = commit.facts[FACT]
         return found
     try:
-        return asked_in(read(read_workflows(Archives(store).open(kept), kept.last)[0])) if kept.last else ()
+        found_there = read(read_workflows(Archives(store).open(kept), kept.last)[0]) if kept.last else None
+        return asked_in(found_there) if found_there and not found_there.faults else ()
     except (CustodyError, OSError):  # one that does not answer now
         return ()

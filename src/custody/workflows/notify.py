@@ -1,23 +1,26 @@
-"""Notices of new revisions. That revision N exists proves that every one before it does.
+"""Notices of new revisions. A notice is a hint to look: what is taken in is what the repository itself shows.
 
-A hook says so only when it is true; a person may mistype, so a notice of more than the next revision is held against
-the repository, if that answers. Under the archive's row, a notice inserts the commit jobs of all revisions that have
-none yet, each needing the one before, and answers. So planning happens strictly in order whatever order the hooks
-come in, and a late or repeated notice has nothing left to do.
+Whoever may tell of revisions cannot invent any; one that the repository does not have is refused. Under the archive's
+row, the commit jobs of all revisions that have none yet are inserted, each needing the one before. So planning happens
+strictly in order whatever order the hooks come in, and a late or repeated notice has nothing left to do.
 """
 
 from __future__ import annotations
 
 from custody.model.acting import Acting, system
-from custody.model.errors import BadInput, NotFound, Refused, Unavailable
+from custody.model.errors import BadInput, NotFound, Refused
 from custody.model.graph import Edge
 from custody.model.job import NewJob
+from custody.model.telling import BLANK, command
 from custody.stores import Store
+from custody.stores.history import write_note
+from custody.stores.moves import delete
 from custody.stores.rows import Tx, event_text, job_from
 from custody.stores.submit import columns, first_detail, submit_one
 from custody.workflows.archives import Archives, Kept
 from custody.workflows.git import GitArchive
 from custody.workflows.makers import COMMIT_KIND, COMMIT_MAKER, commit_key
+from custody.workflows.patience import hurry
 
 HOOK = system("hook")
 RECONCILER = system("reconciler")
@@ -29,22 +32,24 @@ _CHANGED = {
     "folder": "the archive at {where} has another uuid now: it is another one, or its file custody-archive was changed",
 }
 """What was seen when a repository is no longer known by its name; what was done to it nobody has seen."""
-MOST_TRUSTED = 1000  # revisions that a notice may bring while the repository does not answer
+NEVER_CAME = 600 * 1_000_000  # microseconds that a revision which is on record and was never there is waited for
 
 
 def notify(store: Store, archive: str, revision: int, acting: Acting = HOOK) -> int:
-    """Take in a revision, and all before it; answers how many were new."""
+    """Look for a revision, and all before it; answers how many were new. `NotFound` if it is not there."""
     if revision < 1:
         raise BadInput(f"{revision} is no revision", code="archive.revision")
-    known, taken = _take_in_next(store, archive, revision, acting) or (Archives(store).get(archive), False)
-    if taken:
-        store.wake()
-        return 1
+    known = Archives(store).get(archive)
     if known.frozen or known.last >= revision:
         return 0  # late or repeated: nothing is written, so nothing has to reach the disk
-    if revision > known.last + 1:
-        _must_be_there(store, known, revision)
-    return _take_in_upto(store, archive, revision, acting)
+    new = reconcile(store, known, acting, 0 if known.system == "git" else revision)  # git's are counted as they come
+    now = Archives(store).get(archive)
+    if now.last < revision and not now.frozen:
+        raise NotFound(
+            f"{archive} has no revision {revision}", code="archive.revision", where=known.location,
+            hint=f"its youngest is {now.last}",
+        )  # fmt: skip
+    return new
 
 
 def _take_in_next(store: Store, archive: str, revision: int, acting: Acting) -> tuple[Kept, bool] | None:
@@ -71,24 +76,14 @@ _TOLD = frozenset(
 )  # fmt: skip
 
 
-def _must_be_there(store: Store, known: Kept, revision: int) -> None:
-    try:
-        youngest = Archives(store).open(known).youngest()
-    except Unavailable:
-        if revision > known.last + MOST_TRUSTED:
-            raise
-        return
-    if revision > youngest:
-        raise NotFound(
-            f"{known.name} has no revision {revision}", code="archive.revision", where=known.location,
-            hint=f"its youngest is {youngest}",
-        )  # fmt: skip
-
-
-def _take_in_upto(store: Store, archive: str, revision: int, acting: Acting) -> int:
+def _take_in_upto(store: Store, kept: Kept, revision: int, acting: Acting) -> int:
+    """How many were new. The next one alone, as nearly all are, in one statement where that can be."""
+    if revision == kept.last + 1 and (taken := _take_in_next(store, kept.name, revision, acting)) and taken[1]:
+        store.wake()
+        return 1
     new, last = 0, 0
     while last < revision:
-        made, last = store.db.write(lambda tx: _take_in(tx, archive, revision, acting))
+        made, last = store.db.write(lambda tx: _take_in(tx, kept.name, revision, acting))
         new += made
     if new:
         store.wake()
@@ -126,8 +121,9 @@ def _commit_of(tx: Tx, archive: str, revision: int) -> int | None:
     return job_from(rows[0]).id if rows else None
 
 
-def reconcile(store: Store, kept: Kept, acting: Acting = RECONCILER) -> int:
-    """Ask the repository itself: lost hooks repair themselves. Another repository in its place freezes the archive."""
+def reconcile(store: Store, kept: Kept, acting: Acting = RECONCILER, upto: int = 0) -> int:
+    """Ask the repository itself: lost hooks repair themselves. Another repository in its place freezes the archive.
+    With `upto`, later revisions are left to their own notices."""
     if kept.frozen:
         return 0
     try:
@@ -141,10 +137,12 @@ def reconcile(store: Store, kept: Kept, acting: Acting = RECONCILER) -> int:
         why = f"{_CHANGED[kept.system].format(where=kept.location)} ({uuid}, not {kept.uuid})"
     elif youngest < kept.last:
         if not _went_back(store, kept, youngest):
+            _take_back(store, kept, youngest, acting)
             return 0
         why = f"the repository went back to revision {youngest}; {kept.last} was there before"
     else:
-        new = _take_in_upto(store, kept.name, youngest, acting) if youngest > kept.last else 0
+        wanted = min(upto, youngest) if upto else youngest
+        new = _take_in_upto(store, kept, wanted, acting) if wanted > kept.last else 0
         if isinstance(archive, GitArchive):
             archive.must_be_counted()
         return new
@@ -158,16 +156,68 @@ def _went_back(store: Store, kept: Kept, youngest: int) -> bool:
     return youngest < kept.last and (next_one is None or next_one.ended is not None)
 
 
-def thaw(store: Store, name: str, who: str, why: str) -> None:
-    """Go on with the repository as it is now, if the revisions on record can be those that it has."""
+def _take_back(store: Store, kept: Kept, youngest: int, acting: Acting) -> None:
+    """Forget revisions that earlier versions took in by a notice alone, and that never came: their numbers are for
+    those that will. The last first, so that each is needed by nobody; one that is being worked on waits for the next
+    look."""
+    first = store.queue.by_key(COMMIT_KIND, commit_key(kept.name, youngest + 1))
+    if first is not None and store.now() - first.created < NEVER_CAME:
+        return
+    why = f"there never was a revision {{}} of {kept.name}: whoever told of it was wrong; its repository has {youngest}"
+
+    def work(tx: Tx) -> bool:
+        last = kept.last
+        rows = tx.run("wf_lock_archive", name=kept.name)
+        if not rows or Kept(*rows[0]) != kept:
+            return False
+        while last > max(youngest, kept.last - MOST_AT_ONCE):
+            number = _commit_of(tx, kept.name, last)
+            job = job_from(tx.run("lock_job", id=number)[0]) if number else None
+            if job is not None and (job.holder is not None or job.ended is not None):
+                break
+            if job is not None:
+                delete(tx, job, acting.agent, why.format(last), tx.new_move())
+            last -= 1
+        if last == kept.last:
+            return False
+        tx.run("wf_go_back", name=kept.name, last=last)
+        told = {"why": why.format(last + 1), "from": kept.last, "to": last}
+        write_note(tx, f"archive/{kept.name}", "taken back", acting.agent, told, "warning")
+        return last > youngest
+
+    while store.db.write(work):
+        kept = Archives(store).get(kept.name)
+
+
+def thaw(store: Store, name: str, who: str, why: str) -> bool:
+    """Go on with the repository as it is now, if the revisions on record can be those that it has. False if it was not
+    frozen."""
     kept = Archives(store).get(name)
-    archive = Archives(store).open(kept)
-    youngest = archive.youngest()
-    if _went_back(store, kept, youngest):
+    if not kept.frozen:
+        return False
+    if told := must_not_go_back(store, kept):
         raise Refused(
-            f"its repository ends with revision {youngest}, and {kept.last} are on record: new ones would have their "
-            "numbers, and would not be run", code="archive.frozen", where=name,
-            hint="put the repository back as it was; or look after it under another name: `custody archive remove "
-            f"{name}`, then `custody archive add NAME {kept.location} --since {youngest}`",
+            f"the revisions of its repository end before the {kept.last} on record: new ones would have their numbers, "
+            "and would not be run", code="archive.frozen", where=name, hint=told,
         )  # fmt: skip
-    Archives(store).thaw(name, archive.uuid(), who, why)
+    Archives(store).thaw(name, Archives(store).open(kept).uuid(), who, why)
+    hurry(store, name)
+    return True
+
+
+def must_not_go_back(store: Store, kept: Kept) -> str:
+    """What to do about a repository that cannot be gone on with, as it ends before what is on record; empty: it can."""
+    youngest = Archives(store).open(kept).youngest()
+    if not _went_back(store, kept, youngest):
+        return ""
+    return f"put the repository back as it was; or {anew(store, kept, youngest)}"
+
+
+def anew(store: Store, kept: Kept, youngest: int) -> str:
+    """How to look after what is there now under another name."""
+    found = Archives(store).found(kept.system, kept.location)[1]
+    options = {"since": str(youngest)} if youngest else {}
+    if found and found.foreign:
+        options |= {"foreign": "", "why": BLANK}
+    add = command("archive add", f"{kept.name}-2", kept.location, **options)
+    return f"look after it under another name: `{command('archive remove', kept.name, why=BLANK)}`, then `{add}`"

@@ -25,6 +25,7 @@ from custody.workflows.committing import lineage_of
 from custody.workflows.definition import read
 from custody.workflows.git_objects import CORRUPT, MALFORMED
 from custody.workflows.past import StorePast
+from custody.workflows.patience import patiently
 from custody.workflows.plan import Lineage, Plan, Ref, plan
 from custody.workflows.plan_jobs import MOST_TOLD, WANTS, Run, begin, targets
 from custody.workflows.schedules import keep_time
@@ -33,7 +34,7 @@ from custody.workflows.task import COMMIT
 
 MISSED, GONE_FACT = "missed", "gone"
 WRONG_FACT, CORRUPT_FACT = "malformed", "corrupt"
-PATIENCE = 10.0  # seconds between looks for a revision that was told of and is not there
+PATIENCE = 10.0  # seconds until a commit that was not found is looked for once more
 
 
 def revision_item(archive: str, revision: int) -> str:
@@ -45,9 +46,9 @@ def commit(work: Work, store: Store) -> Outcome:
     name, revision = str(work.payload["archive"]), int(work.payload["revision"])
     kept = Archives(store).workable(name)
     if isinstance(kept, str):
-        return Wait(PATIENCE, kept)
-    archive = Archives(store).open(kept)
+        return patiently(work, kept)
     try:
+        archive = Archives(store).open(kept)
         outlook = plan_revision(store, archive, name, revision)
     except NotFound as error:
         return _missing(work, revision, error)
@@ -85,7 +86,7 @@ def _missing(work: Work, revision: int, error: NotFound) -> Outcome:
     on; looked for twice, as a repository that is being packed may miss a commit for a moment."""
     if error.code == "archive.revision":
         why = f"there is no revision {revision}: whoever told of it was wrong, or the repository went back"
-        return Wait(PATIENCE, why)
+        return patiently(work, why)
     if error.code != GONE:
         raise error
     if not work.facts.get(MISSED):
@@ -106,7 +107,7 @@ def _unusable(work: Work, name: str, revision: int, error: Unavailable) -> Outco
         raise error
     ways = [command(f"archive {verb}", name, str(revision), COMMIT, why=BLANK) for verb in ("cancel", "accept")]
     until = f"the repository is mended; or without it: `{ways[0]}`, then `{ways[1]}`"
-    return Wait(PATIENCE, f"{error.message} ({error.hint})", keep={CORRUPT_FACT: error.message}, until=until)
+    return patiently(work, f"{error.message} ({error.hint})", keep={CORRUPT_FACT: error.message}, until=until)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +141,8 @@ def plan_revision(store: Store, archive: Archive, name: str, revision: int) -> O
     parents = archive.parents(revision, lines)
     past = StorePast(store, archive, name, revision, parents, lines, definitions.earlier)
     planned = plan(definitions, revision, past, previous=parents, lineage=lineage, message=meta.message)
-    return Outlook(planned, meta, past.jobs, past.definition, network.asked_in(definitions))
+    asks = () if planned.faults else network.asked_in(definitions)  # nobody waits for what is not planned
+    return Outlook(planned, meta, past.jobs, past.definition, asks)
 
 
 def preview(store: Store, archive: Archive, name: str, files: Mapping[str, bytes], last: int) -> Plan:

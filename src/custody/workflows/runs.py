@@ -25,6 +25,7 @@ from custody.stores.rows import job_from
 from custody.workflows.archives import Archives, Kept
 from custody.workflows.makers import COMMIT_KIND, RUN_KIND, RUN_MAKER, commit_key, runs_line
 from custody.workflows.past import nearest_jobs
+from custody.workflows.patience import patiently
 from custody.workflows.plan import PREVIOUS, Plan, Ref
 from custody.workflows.plan import run as plan_run
 from custody.workflows.plan_jobs import Run, submit
@@ -112,7 +113,7 @@ def run(work: Work, store: Store) -> Outcome:
         return _over(work, store, name)
     kept = Archives(store).workable(name)
     if isinstance(kept, str):
-        return Wait(PATIENCE, kept)
+        return patiently(work, kept)
     revision = int(
         work.payload.get("revision") or work.facts.get("revision") or Archives(store).open(kept).main(kept.last)
     )

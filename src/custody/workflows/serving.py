@@ -29,6 +29,7 @@ from custody.workflows.following import BRANCHES, keep_limit
 from custody.workflows.limits import LIMITS, Limits
 from custody.workflows.makers import COMMIT_MAKER, QUICK_MAKER, RUN_MAKER, TASK_MAKER
 from custody.workflows.notify import reconcile
+from custody.workflows.patience import hurry
 from custody.workflows.planning import commit
 from custody.workflows.runs import run
 from custody.workflows.shop import Shop
@@ -162,7 +163,7 @@ def reconcile_all(store: Store) -> int:
 
 def _reconcile(store: Store, kept: Kept) -> int:
     """How many of one archive's revisions were new; what went wrong is noted."""
-    new, why = 0, ""
+    new, why, partly = 0, "", False
     try:
         notes = _spooled(kept)
         new = reconcile(store, kept)
@@ -170,8 +171,10 @@ def _reconcile(store: Store, kept: Kept) -> int:
             note.forget()
     except Exception as error:  # whatever it is, it is this archive's alone
         why = str(error) if isinstance(error, CustodyError | OSError) else repr(error)
+        partly = isinstance(error, CustodyError) and bool(error.facts.get("partly"))
     with suppress(CustodyError):  # the store is told of at the next look
-        Archives(store).note_reach(kept.name, why, "reconciler")
+        if Archives(store).note_reach(kept.name, why, "reconciler", partly) and not why:
+            hurry(store, kept.name)
     return new
 
 

@@ -101,7 +101,8 @@ def obstacle(work: Work, shop: Shop, kept: Kept, recipe: dict[str, Any]) -> Outc
         if hindered := images.obstacle(work, shop, recipe):
             return hindered
     elif not shop.sandbox_works and (recipe.get("command") or recipe.get("script")):
-        return Wait(PATIENCE, f"tasks run in a sandbox, and {shop.sandbox_works.reason}: {shop.sandbox_works.hint}")
+        works = shop.sandbox_works
+        return Wait(PATIENCE, f"tasks run in a sandbox, and {works.reason}", until=works.hint)
     for victim in work.payload.get("cancels", []):
         before = work.job.position + (victim in work.payload.get("cancels_here", []))
         still = shop.store.queue.supersede(str(work.job.line), victim, before, work.job.id)

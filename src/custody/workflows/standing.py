@@ -1,8 +1,8 @@
 """Whose a repository is. One that is not all ours is foreign: read as such, and only if an operator agrees.
 
 Looked at through the open folder and without following links, each time the repository is opened: an owner that has
-changed is another owner, and so is one more. Everybody who owns a part of it is named and agreed to, or nothing is
-read.
+changed is another owner, and so is one more. Everybody who owns a part of it, or may write to one, or may put another
+in its place, is named and agreed to, or nothing is read.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from custody.border.names import shown
 from custody.border.outside import Owner
 from custody.model.errors import Refused, Unavailable
 from custody.model.telling import BLANK, command
-from custody.workflows.owned import FOLDER, Looked, parts
+from custody.workflows.owned import FOLDER, Looked, above, parts
+from custody.workflows.writers import named_group
 
 MOST_TOLD = 5
 
@@ -59,7 +60,7 @@ def look(repository: Path, looked: Looked) -> Standing:
     """`Unavailable` if there is nothing to look at."""
     here = opened(repository)
     try:
-        return standing(here, looked)
+        return standing(here, looked, repository)
     finally:
         os.close(here)
 
@@ -81,34 +82,54 @@ def owner_of(here: int) -> Owner:
     return Owner(about.st_uid, about.st_gid)
 
 
-def standing(here: int, looked: Looked) -> Standing:
-    me, theirs, open_ = os.geteuid(), dict[int, str](), dict[str, str]()
+def standing(here: int, looked: Looked, repository: Path) -> Standing:
+    """Whose it is that is open here, and is found at this path."""
+    me, owners, open_ = os.geteuid(), dict[int, str](), dict[str, str]()
     for part in parts(here, looked):
-        if part.uid != me and not part.through:
-            theirs.setdefault(part.uid, part.name)
-        elif part.uid == me and part.open_to:
-            open_.setdefault(part.open_to, part.name)
-    uids = sorted(theirs.keys() - {0} or theirs)  # root beside somebody else needs nobody's agreement
-    return Standing(
-        owner_of(here), _told(theirs, open_), [*(f"uid:{uid}" for uid in uids), *sorted(open_, reverse=True)]
-    )
+        if part.uid != me and not part.is_theirs:
+            owners.setdefault(part.uid, part.name)
+        for one in sorted(part.open_to):
+            open_.setdefault(one, part.name)
+    for part in above(repository):
+        if part.uid not in (0, me):
+            owners.setdefault(part.uid, part.name)
+        for one in sorted(part.open_to):
+            open_.setdefault(one, part.name)
+    for uid in (0, me, *owners):
+        open_.pop(f"uid:{uid}", None)
+    uids = sorted(owners.keys() - {0} or owners)  # root beside somebody else needs nobody's agreement
+    uids = sorted({*uids, *(int(one[4:]) for one in open_ if one.startswith("uid:"))})
+    others = sorted((one for one in open_ if not one.startswith("uid:")), reverse=True)
+    return Standing(owner_of(here), _told(owners, open_), [*(f"uid:{uid}" for uid in uids), *others])
 
 
-def _told(theirs: Mapping[int, str], open_: Mapping[str, str]) -> str:
-    """One part for each owner, the outer ones first."""
-    told = ""
-    for uid, part in list(theirs.items())[:MOST_TOLD]:
-        name = _shown(part)
+def _told(owners: Mapping[int, str], open_: Mapping[str, str]) -> str:
+    """One part for each owner, the outer ones first; and one for each of those who may write to it."""
+    told = list[str]()
+    for uid, part in list(owners.items())[:MOST_TOLD]:
         if not told:
-            told = f"{'it' if name == '.' else f'its {name}'} belongs to {named(uid)}"
+            told.append(f"{_place(part)} belongs to {named(uid)}")
         elif uid:
-            told += f", its {name} to {named(uid)}"
-    if len(theirs) > MOST_TOLD:
-        told += f", other parts to {len(theirs) - MOST_TOLD} more"
-    if told or not open_:
-        return told
-    name = _shown(next(iter(open_.values())))
-    return f"others may write to {'it' if name == '.' else f'its {name}'}"
+            told.append(f"{_place(part)} to {named(uid)}")
+    if len(owners) > MOST_TOLD:
+        told.append(f"other parts to {len(owners) - MOST_TOLD} more")
+    told += [f"{_named(one)} may write to {_place(part)}" for one, part in list(open_.items())[:MOST_TOLD]]
+    if len(open_) > MOST_TOLD:
+        told.append(f"{len(open_) - MOST_TOLD} more may write to parts of it")
+    return ", ".join(told)
+
+
+def _named(one: str) -> str:
+    kind, _, number = one.partition(":")
+    if kind == "gid":
+        return f"the group {named_group(int(number))}"
+    return named(int(number)) if number else "everybody"
+
+
+def _place(name: str) -> str:
+    if name == ".":
+        return "it"
+    return f"the folder {_shown(name)} from there" if name.startswith("..") else f"its {_shown(name)}"
 
 
 def _shown(name: str) -> str:

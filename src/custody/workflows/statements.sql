@@ -20,6 +20,13 @@ returning name, system, location, uuid, last, frozen
 -- name: wf_advance
 update archive set last = :last where name = :name and last < :last
 
+-- name: wf_go_back
+update archive set last = :last where name = :name
+
+-- name: wf_hurry
+-- Whatever of an archive waits for its time need not any more.
+update job set due = :now where line in (:line, :runs) and ended is null and due > :now
+
 -- name: wf_freeze
 update archive set frozen = :frozen, uuid = :uuid where name = :name
 

@@ -45,7 +45,7 @@ class SvnFolder:
     def standing(self) -> Standing:
         here = opened(self.path)
         try:
-            return standing(here, SVN)
+            return standing(here, SVN, self.path)
         finally:
             os.close(here)
 

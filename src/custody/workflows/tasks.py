@@ -29,6 +29,7 @@ from custody.workflows.archive import as_text
 from custody.workflows.archives import Archives
 from custody.workflows.committing import Commits
 from custody.workflows.index import index_file, open_index
+from custody.workflows.patience import patiently
 from custody.workflows.planning import revision_item
 from custody.workflows.recipes import recipe_of
 from custody.workflows.shop import (
@@ -69,7 +70,7 @@ def run_task(work: Work, shop: Shop) -> Outcome:
         return _attempt(work, shop, recipe, adopted, {})  # whatever would keep it from being begun now
     kept = Archives(shop.store).workable(work.payload["archive"])
     if isinstance(kept, str):
-        return Wait(PATIENCE, kept)
+        return patiently(work, kept)
     recipe = recipe_of(shop.store, kept, work.job)
     if hindered := obstacle(work, shop, kept, recipe):
         return hindered

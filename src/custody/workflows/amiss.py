@@ -12,7 +12,7 @@ from custody.stores.rows import job_from
 from custody.workflows import network
 from custody.workflows.archives import Archives, Kept
 from custody.workflows.makers import task_key
-from custody.workflows.notify import must_not_go_back
+from custody.workflows.notify import FROZEN, must_not_go_back
 from custody.workflows.plan_jobs import FAULTY, find_task
 from custody.workflows.task import COMMIT, ON_COMMIT
 
@@ -50,10 +50,11 @@ def stands_still(store: Store, kept: Kept) -> Amiss | None:
 def _thawing(store: Store, kept: Kept) -> str:
     """What helps: not a command that would be refused."""
     try:
-        went_back = must_not_go_back(store, kept)
-    except CustodyError:
-        went_back = ""  # whose it is, or that it cannot be reached, is told besides
-    return went_back or command("archive thaw", kept.name, why="I have looked at it")
+        must_not_go_back(store, kept)
+    except CustodyError as error:  # whose it is, or that it cannot be reached, is told besides
+        if error.code == FROZEN:
+            return error.hint
+    return command("archive thaw", kept.name, why="I have looked at it")
 
 
 def faulty(store: Store, kept: Kept) -> Amiss | None:

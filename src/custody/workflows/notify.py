@@ -25,6 +25,7 @@ from custody.workflows.patience import hurry
 HOOK = system("hook")
 RECONCILER = system("reconciler")
 MOST_AT_ONCE = 500
+FROZEN = "archive.frozen"
 _CHANGED = {
     "git": "none of the commits that were counted is in the repository at {where} any more: it is another one now, or "
     "its history was rewritten and cleared away",
@@ -195,22 +196,21 @@ def thaw(store: Store, name: str, who: str, why: str) -> bool:
     kept = Archives(store).get(name)
     if not kept.frozen:
         return False
-    if told := must_not_go_back(store, kept):
-        raise Refused(
-            f"the revisions of its repository end before the {kept.last} on record: new ones would have their numbers, "
-            "and would not be run", code="archive.frozen", where=name, hint=told,
-        )  # fmt: skip
+    must_not_go_back(store, kept)
     Archives(store).thaw(name, Archives(store).open(kept).uuid(), who, why)
     hurry(store, name)
     return True
 
 
-def must_not_go_back(store: Store, kept: Kept) -> str:
-    """What to do about a repository that cannot be gone on with, as it ends before what is on record; empty: it can."""
+def must_not_go_back(store: Store, kept: Kept) -> None:
+    """`Refused`, with what to do instead, if its repository ends before what is on record."""
     youngest = Archives(store).open(kept).youngest()
-    if not _went_back(store, kept, youngest):
-        return ""
-    return f"put the repository back as it was; or {anew(store, kept, youngest)}"
+    if _went_back(store, kept, youngest):
+        raise Refused(
+            f"its repository ends with revision {youngest}, and {kept.last} are on record: new ones would have their "
+            "numbers, and would not be run", code=FROZEN, where=kept.name,
+            hint=f"put the repository back as it was; or {anew(store, kept, youngest)}",
+        )  # fmt: skip
 
 
 def anew(store: Store, kept: Kept, youngest: int) -> str:

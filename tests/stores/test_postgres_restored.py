@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -19,6 +21,7 @@ from rig.need import need
 from rig.pgbouncer import PgBouncer
 from rig.postgres import Postgres
 from stores.acts import take, worked
+from stores.test_postgres import until
 from stores.test_postgres_failover import primary
 
 __all__ = ["primary"]
@@ -193,3 +196,20 @@ def test_after_restored_was_said_old_processes_stop_and_no_lost_number_is_given_
         with pytest.raises(CustodyError) as refused:
             jobs(reader, 1, "old")
         assert refused.value.code == "store.restored"
+
+
+def test_a_worker_of_before_ends_when_restored_was_said(server: Postgres) -> None:
+    with open_store(address(server)) as store:
+        command = [sys.executable, "-m", "custody"]
+        worker = [*command, "worker", "run", "--exec", "parcel=true", "--store", address(server)]
+        with subprocess.Popen(worker, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as running:
+            try:
+                until(lambda: bool(store.workers()))
+                subprocess.run(
+                    [*command, "store", "restored", "--why", "a trial", "--store", address(server)], check=True
+                )
+                _, said = running.communicate(timeout=60)
+            finally:
+                running.kill()
+        assert running.returncode == 2, said
+        assert "was restored" in said

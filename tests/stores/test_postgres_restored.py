@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -19,6 +21,7 @@ from rig.need import need
 from rig.pgbouncer import PgBouncer
 from rig.postgres import Postgres
 from stores.acts import take, worked
+from stores.test_postgres import until
 from stores.test_postgres_failover import primary
 
 __all__ = ["primary"]
@@ -78,7 +81,7 @@ def test_a_restore_on_the_same_timeline_is_noticed_before_anything_more_is_ackno
 ) -> None:  # fmt: skip
     from custody.stores.postgres import pool
 
-    monkeypatch.setattr(pool, "LOOK_SECONDS", 0.0)  # for the one that costs nobody a connection
+    monkeypatch.setattr(pool, "LOOK_SECONDS", 0.0 if keep is cleaned else 1e6)  # only that one costs no connection
     url = pooler.url(address(server)) if pooled else address(server)
     with open_store(url) as store:
         kept = jobs(store, 10, "kept")
@@ -193,3 +196,20 @@ def test_after_restored_was_said_old_processes_stop_and_no_lost_number_is_given_
         with pytest.raises(CustodyError) as refused:
             jobs(reader, 1, "old")
         assert refused.value.code == "store.restored"
+
+
+def test_a_worker_of_before_ends_when_restored_was_said(server: Postgres) -> None:
+    with open_store(address(server)) as store:
+        command = [sys.executable, "-m", "custody"]
+        worker = [*command, "worker", "run", "--exec", "parcel=true", "--store", address(server)]
+        with subprocess.Popen(worker, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as running:
+            try:
+                until(lambda: bool(store.workers()))
+                subprocess.run(
+                    [*command, "store", "restored", "--why", "a trial", "--store", address(server)], check=True
+                )
+                _, said = running.communicate(timeout=60)
+            finally:
+                running.kill()
+        assert running.returncode == 2, said
+        assert "was restored" in said

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from custody.cli.config import read
 from custody.cli.doctor import examine
+from custody.model.errors import BadInput
 from custody.stores import open_store
 from rig.commands import Run
 
@@ -60,3 +62,11 @@ def test_the_doctor_calls_a_store_in_the_machines_memory_unsafe(
     assert of_memory() == []
     monkeypatch.setattr("custody.stores.sqlite.connection.file_system_of", lambda *_: "tmpfs")
     assert len(of_memory()) == 1
+
+
+@pytest.mark.parametrize("url", NOWHERE)
+def test_a_configuration_that_names_no_file_is_refused_by_whoever_reads_it(tmp_path: Path, url: str) -> None:
+    (tmp_path / "custody.toml").write_text(f'store = "{url}"\n')
+    with pytest.raises(BadInput) as refused:
+        read(tmp_path / "custody.toml")
+    assert refused.value.code == "store.address"

@@ -77,6 +77,10 @@ def put_an_earlier_log_over_it(file: Path) -> None:
     log.write_bytes(begun)
 
 
+def delete_the_index(file: Path) -> None:
+    Path(f"{file}-shm").unlink()
+
+
 def play_a_copy_back(file: Path) -> None:
     elsewhere(PLAY_BACK, earlier(file), file)
 
@@ -87,6 +91,7 @@ OVERWRITTEN = {
     empty_the_file: "store.replaced",
     empty_the_log: "store.replaced",
     put_an_earlier_log_over_it: "store.replaced",
+    delete_the_index: "store.replaced",
     play_a_copy_back: "store.went_back",
 }
 

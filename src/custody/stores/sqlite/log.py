@@ -74,6 +74,8 @@ class Log:
         """What is wrong, in words; for whoever has the write lock, as nobody adds to the log then."""
         if (index := self._read()) is None:
             return "the index of its log was emptied"
+        if not os.fstat(self._index).st_nlink:
+            return "the index of its log was deleted"  # others would make one of their own, and not see our locks
         if not self._has_last(index):
             return "its log was overwritten or emptied"
         self._ours = self._raw[:COMMON] == self._after

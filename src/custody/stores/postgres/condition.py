@@ -9,18 +9,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import cache
-from importlib import resources
+from dataclasses import dataclass, field
 from typing import Any
 
 from custody.model.errors import CustodyError, Unavailable, Unsafe
-from custody.stores.migrate import statements_of
+from custody.stores import migrate
 from custody.stores.postgres.connection import FORGETFUL, Connection, forgetful
 from custody.stores.postgres.direct import say
 from custody.stores.statements import load
 
 RESTORED = "restored"
+TABLES = re.compile(r"\b(create|drop|alter) table (?:if exists )?(\w+)(?: rename to (\w+))?")
 WRITES = re.compile(r"\b(insert) into (\w+)|\b(update) (\w+)(?: as \w+)?\s+set\b|\b(delete) from (\w+)")
 
 _LOOK = """
@@ -47,20 +46,23 @@ class Seen:
     tables: str = ""  # what the server calls them inside: others, when they were dropped and made again
     generation: str = ""  # the move of the last time that an administrator said that it was restored
     lacks: CustodyError | None = None  # why nothing can be written
+    wanted: Mapping[str, list[str]] = field(
+        default_factory=dict
+    )  # the tables that must be there, and what is done to them
 
 
-def look(db: Connection, unsafe: bool) -> Seen:
+def look(db: Connection, unsafe: bool, wanted: Mapping[str, list[str]]) -> Seen:
     """Refuses a database that does not keep or show what it is given."""
     say(db, db.words.look)
     try:
-        ((fsync, full_pages, tables, role, faults),) = db.execute(_LOOK, _asked()).fetchall()
+        ((fsync, full_pages, tables, role, faults),) = db.execute(_LOOK, wanted).fetchall()
         if not unsafe:
             _must_remember(fsync=fsync, full_page_writes=full_pages)
         lacks = _judged(role, faults or [])
         ((generation, draws),) = db.execute(_GENERATION, {"type": RESTORED}).fetchall()
         if lacks is None and not draws:
             lacks = _may_not(role, "draw numbers from job_id_seq")
-        return Seen(tables, generation or "", lacks)
+        return Seen(tables, generation or "", lacks, wanted)
     finally:
         if not db.closed:
             say(db, b"rollback")
@@ -119,14 +121,19 @@ def restored_meanwhile() -> Unavailable:
     )
 
 
-@cache
 def table_names() -> Sequence[str]:
-    script = (resources.files("custody.stores.postgres") / "schema.sql").read_text()
-    return [found[1] for text in statements_of(script) if (found := re.match(r"create table (\w+)", text))]
+    """Those that this program's migrations leave behind."""
+    names: dict[str, None] = {}
+    for _, _, script in migrate.migrations("postgres"):
+        for verb, name, new in TABLES.findall("; ".join(migrate.statements_of(script))):
+            if verb == "drop" or new:
+                names.pop(name, None)
+            if verb != "drop":
+                names[new or name] = None
+    return list(names)
 
 
-@cache
-def _asked() -> Mapping[str, list[str]]:
+def asked() -> Mapping[str, list[str]]:
     """Every table, and what our statements do to it."""
     verbs: dict[str, set[str]] = {name: set() for name in table_names()}
     for text in load("postgres").values():

@@ -18,7 +18,7 @@ from psycopg.pq import TransactionStatus
 from custody.model.errors import CustodyError, Unavailable, Unsafe
 from custody.stores.postgres.address import Address
 from custody.stores.postgres.causes import passes
-from custody.stores.postgres.condition import Seen, look, restored_meanwhile
+from custody.stores.postgres.condition import Seen, asked, look, restored_meanwhile
 from custody.stores.postgres.connection import Connection, Session, broken, translate
 from custody.stores.postgres.direct import hang_up
 from custody.stores.postgres.way import Way
@@ -146,7 +146,7 @@ class Pool:
     def watch(self, db: Connection) -> None:
         """From now on: the schema is there."""
         try:
-            self.condition, self._looked_at = look(db, self.address.unsafe), time.monotonic()
+            self.condition, self._looked_at = look(db, self.address.unsafe, asked()), time.monotonic()
         except psycopg.Error as error:
             raise translate(error) from error
 
@@ -169,7 +169,7 @@ class Pool:
         known = self.condition
         if known is None:
             return
-        seen, self._looked_at = look(db, self.address.unsafe), time.monotonic()
+        seen, self._looked_at = look(db, self.address.unsafe, known.wanted), time.monotonic()
         another = another or seen.tables != known.tables
         if (new or another) and self._last is not None:
             self._on_change(db, self._last, another)

@@ -33,7 +33,7 @@ from custody.model.item import Item
 FORWARD, GAPS, BACK, AGAIN, OWED, SETTLE = range(6)  # what a sync does; `SETTLE` comes after `BACK`
 ROUND_PAGES = 20  # of a round through the whole channel, before what is new has its turn again
 MANY = 10  # kept messages denied by one page: that is written down before anything else is done
-NOTED_EVERY = 20  # pages, before what is held is noted in the store
+NOTED_EVERY = 20  # pages, before what is held is compared with what the store knows, and noted there
 MOST_TURNS = 3  # how often a sync begins anew because the newest page showed more
 
 
@@ -102,9 +102,8 @@ def add(mirror: Mirror, channel: int, newest_first: bool = False) -> Told:
 def page(mirror: Mirror, channel: int, table: Table, progress: Progress) -> Progress:
     """One step of a sync: a page forward, into a gap, back over the newest, or of the round through all of it."""
     item = still_mirrored(mirror, channel)
-    if not progress.pages:
+    if progress.pages % NOTED_EVERY == 0:
         mending.look(mirror, channel)
-    elif progress.pages % NOTED_EVERY == 0:
         held.note(mirror.store, mirror.blobs, channel)
     if places.has_no_messages(item):
         return replace(progress, done=True)

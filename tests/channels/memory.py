@@ -122,6 +122,10 @@ class Memory:
             if name.startswith(prefix) and about:
                 yield about
 
+    def folders(self, prefix: str) -> Iterator[str]:
+        rest = (about.name.removeprefix(prefix) for about in self.list(prefix))
+        yield from sorted({one.partition("/")[0] for one in rest if "/" in one})
+
     def delete(self, name: str, *, if_match: str = "", lease: str = "") -> None:
         self._need(name, if_match)
         self._check_lease(name, lease)

@@ -29,11 +29,22 @@ def here(tmp_path: Path) -> Iterator[Office]:
 
 def test_what_is_not_mirrored_is_said_before_anything_is_asked(here: Office) -> None:
     assert "no channels yet" in here.run("channel", "list")
-    for words in (["sync", "7"], ["review", "7", "8"], ["remove", "7", "--yes", "--why", "x"], ["why", "7"]):
+    for words in (["sync", "7"], ["review", "7", "8"], ["remove", "7", "--yes", "--why", "x"], ["why", "7"],
+        ["gaps", "7"], ["fsck", "7"], ["fsck", "7", "--repair"], ["verify", "7"], ["verify", "7", "--mend"], ["tiers", "7"],
+        ["search", "7", "8"], ["search", "7", "--since", "2016-01-01"], ["export", "7", str(here.folder / "f"), "--jsonl"],
+        ["export", "7", str(here.folder / "f"), "--html"], ["deleted", "7", "keep", "--why", "x"],
+        ["believe", "7", "--why", "x"], ["disbelieve", "7", "--why", "x"], ["set-aside", "7", "--why", "x"],
+        ["accept-loss", "7", "--why", "x"]):  # fmt: skip
         said = here.run("channel", *words, code=2)
         assert "channel 7 is not mirrored here" in said
         assert "custody channel list" in said
+    assert not (here.folder / "f").exists()
     assert "is not a channel's number" in here.run("channel", "add", "general", code=2)
+    assert "is not a message's number" in here.run("channel", "review", "7", "hello", code=2)
+    add(here)
+    channel = str(next(iter(here.world.channels)))
+    assert "is not a message's number" in here.run("channel", "search", channel, "hello", code=2)
+    assert "is not a channel's number" in here.run("channel", "fsck", "general", code=2)
 
 
 def test_a_command_leaves_the_environment_as_it_was(here: Office) -> None:

@@ -16,7 +16,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from custody.border.output import Recorder
-from custody.channels import work
+from custody.channels import held, work
 from custody.channels.crawl import Coverage, Gap
 from custody.history.head import Head
 from custody.history.keeping import Keeping
@@ -132,6 +132,19 @@ def test_pages_of_a_damaged_channel_say_so(tmp_path: Path) -> None:
         assert f"custody channel verify {CHANNEL} --mend" in text(own, f"/channels/{CHANNEL}")
         assert "damaged here" in text(own, f"/channels/{CHANNEL}/messages")
         assert own.archive.store.records.item(work.item_id(CHANNEL)).detail["damage"]["said"]
+
+
+def test_pages_of_a_channel_that_is_gone_from_the_disk_say_so(tmp_path: Path) -> None:
+    with open_house(tmp_path) as own:
+        readers = own.site.options.readers
+        assert readers is not None
+        blobs, store = readers(CHANNEL).table._tree.blobs, own.archive.store
+        held.note(store, blobs, CHANNEL)
+        for blob in list(blobs.list(f"ch/{CHANNEL}/")):
+            blobs.delete(blob.name)
+        assert "damaged" in text(own, "/channels")
+        assert "nothing of it is there" in text(own, f"/channels/{CHANNEL}")
+        assert store.records.item(work.item_id(CHANNEL)).detail["damage"]["said"]
 
 
 def test_messages_are_shown_as_last_seen_and_what_is_gone_there_is_marked_or_by_its_policy_hidden(

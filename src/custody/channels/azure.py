@@ -14,7 +14,7 @@ What is not obvious, and tested against Azurite:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
@@ -66,11 +66,12 @@ class Azure:
         self._noted: dict[str, datetime] = {}
 
     @classmethod
-    def connect(cls, connection: str, container: str) -> Azure:
-        """Open a container by connection string and make it if it is not there."""
+    def connect(cls, connection: str, container: str, absent: Callable[[], None] = lambda: None) -> Azure:
+        """Open a container by connection string and make it if it is not there, unless `absent` refuses that."""
         client = ContainerClient.from_connection_string(connection, container)
         with _refusals(container):
             if not client.exists():
+                absent()
                 client.create_container()
         return cls(client)
 
@@ -198,6 +199,12 @@ class Azure:
         with _refusals(prefix):
             for found in self._container.list_blobs(prefix, include=["metadata", "tags"]):
                 yield _properties(found, found.tags or {})
+
+    def folders(self, prefix: str) -> Iterator[str]:
+        with _refusals(prefix):
+            for found in self._container.walk_blobs(prefix, delimiter="/"):
+                if found.name.endswith("/"):
+                    yield found.name.removeprefix(prefix).removesuffix("/")
 
     def _note_read(self, name: str, now: datetime) -> None:
         noted = self._noted.get(name)

@@ -122,6 +122,9 @@ class Blobs(Protocol):
     def list(self, prefix: str) -> Iterator[Properties]:
         """Committed blobs whose names begin so, in the order of their names; of a broken one its name and size."""
 
+    def folders(self, prefix: str) -> Iterator[str]:
+        """The names between this prefix, which ends with a slash, and the next slash, of whatever is there."""
+
     def delete(self, name: str, *, if_match: str = "", lease: str = "") -> None: ...
 
     def set_aside(self, name: str, to: str) -> None:

@@ -198,6 +198,13 @@ class Files:
                 elif (about := self._listed(shelf)) is not None:
                     yield about
 
+    @typed
+    def folders(self, prefix: str) -> Iterator[str]:
+        """Those that hold something: a removal leaves empty ones."""
+        within = self.root / prefix
+        names = sorted(one.name for one in within.iterdir() if one.is_dir()) if within.is_dir() else []
+        return iter([one for one in names if any(files for _, _, files in os.walk(within / one))])
+
     def _listed(self, shelf: Shelf) -> Properties | None:
         try:
             state = self._load(shelf)

@@ -20,7 +20,7 @@ from hashlib import sha256
 from itertools import islice
 from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
-from custody.channels import attachments, media, owing, trust
+from custody.channels import attachments, held, media, owing, trust
 from custody.channels.blobs import Broken, NoBlob, Shut
 from custody.channels.debts import LOST, TORN, Debts
 from custody.channels.due import has_come
@@ -115,9 +115,12 @@ def mend(mirror: Mirror, channel: int) -> bool:
     known = (item.detail.get(DAMAGE) or {}) if item else {}
     rows: dict[str, list[Span]] = {name: list(found.spans) for name, found in parts.items()}
     rows |= {name: [(0, HIGHEST)] for name in ("files", "assets") if parts[name].mark}
-    rows[AGAIN] = [(0, HIGHEST)] if parts["seen"].mark else []  # what was owed is not known any more
+    gone = held.lacking(mirror.store, mirror.blobs, channel)
+    rows |= {name: [(0, HIGHEST)] for name in gone}
+    rows[AGAIN] = [(0, HIGHEST)] if parts["seen"].mark or "seen" in gone else []  # what was owed is not known any more
     if any(rows.values()) or shut:
-        noticed(mirror.store, channel, shut or "parts of it cannot be read", rows)
+        told = [f"{one.where}: {one.detail}" for one in gone.values()]
+        noticed(mirror.store, channel, shut or next(iter(told), "parts of it cannot be read"), rows)
     lost = {name: sorted({*_spans(known, name), *found}) for name, found in rows.items()}
     for name, table in opened.items():
         if parts[name].wrong:
@@ -127,6 +130,7 @@ def mend(mirror: Mirror, channel: int) -> bool:
     _made_good(mirror, channel, opened, lost)
     files_again(mirror, channel)
     if not shut:
+        held.note(mirror.store, mirror.blobs, channel, anew=True)
         forgotten(mirror.store, channel)
     elif item is not None:
         later = (mirror.now() + AGAIN_AFTER).isoformat(timespec="microseconds")
@@ -138,6 +142,14 @@ def is_due(item: Item, now: int) -> bool:
     """Is damage written down that may be mended now?"""
     then = item.detail.get(OWED_AT)
     return bool(item.detail.get(DAMAGE)) and (not then or has_come(then, now, int(AGAIN_AFTER.total_seconds() * 1e6)))
+
+
+def look(mirror: Mirror, channel: int) -> None:
+    """Mend what is due, and what is gone whole, before anything is written where it was."""
+    item = mirror.item(channel)
+    due = item is not None and is_due(item, mirror.store.now())
+    if due or held.lacking(mirror.store, mirror.blobs, channel):
+        mend(mirror, channel)
 
 
 def _made_good(mirror: Mirror, channel: int, opened: Mapping[str, Table], lost: Mapping[str, list[Span]]) -> None:

@@ -13,7 +13,8 @@ from custody.stores.rows import Tx
 
 LOOKED = "looked"  # when it was last looked at to its end, in microseconds
 TURN, CURSOR, BEGAN, DENIED, ENDED = "turn", "cursor", "began", "denied", "ended"  # of the round, some pages at a time
-NAMES = (LOOKED, TURN, CURSOR, BEGAN, DENIED, ENDED)
+HELD = {folder: f"held_{folder}" for folder in ("ch", "seen", "files", "assets")}  # what its tables ought to hold
+NAMES = (LOOKED, TURN, CURSOR, BEGAN, DENIED, ENDED, *HELD.values())
 FOLDER = "channel-notes/"
 
 

@@ -8,10 +8,10 @@ erase such messages, nothing of them from the moment on that they are gone, as i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from custody.channels import seen, trust
+from custody.channels import held, seen, trust
 from custody.channels.blobs import Blobs
 from custody.channels.deletions import Policies, hidden_since
 from custody.channels.mirror import item_id
@@ -77,6 +77,8 @@ class Reader:
     hidden_after: int = NEVER  # what was gone later than this is not shown
     unseen: list[trust.Span] = field(default_factory=list, compare=False)  # met: what was last seen there is damaged
 
+    lacking: Callable[[], str] = lambda: ""  # what the store knows to have been kept, and is not there
+
     @property
     def mark(self) -> str:
         return self.table.mark
@@ -123,9 +125,16 @@ def readers(store: Store, blobs: Blobs, settings: Settings, policies: Policies) 
             item = store.records.item(item_id(channel))
         except NotFound:
             item = None
-        return reader_of(blobs, channel, settings, item, policies)
+        return replace(
+            reader_of(blobs, channel, settings, item, policies), lacking=lambda: _gone(store, blobs, channel)
+        )
 
     return of
+
+
+def _gone(store: Store, blobs: Blobs, channel: int) -> str:
+    gone = held.lacking(store, blobs, channel).values()
+    return next((f"{one.where}: {one.detail}" for one in gone), "")
 
 
 @dataclass(slots=True)

@@ -6,7 +6,7 @@ from contextlib import suppress
 from datetime import timedelta
 from itertools import islice
 
-from custody.channels import attachments, mending
+from custody.channels import attachments, held, mending
 from custody.channels.blobs import NoBlob
 from custody.channels.mirror import HELD, Mirror, Request, Told, item_id, noted, threads_under
 from custody.model.event import NewEvent
@@ -62,6 +62,8 @@ def sweep(mirror: Mirror, channel: int) -> Told:
     for table in mirror.tables(channel):
         if lost := next((one for one in table.survey(content=False).findings if one.code in TORN), None):
             mending.noticed(mirror.store, channel, f"{lost.where}: {lost.detail}")
+    for gone in held.lacking(mirror.store, mirror.blobs, channel).values():
+        mending.noticed(mirror.store, channel, f"{gone.where}: {gone.detail}")
     attachments.drop_orphans(mirror.blobs, channel, mirror.table(channel))
     swept = [name for table in mirror.tables(channel) for name in table.sweep(before)]
     event = NewEvent(item_id(channel), "swept", detail={"blobs": len(swept)})

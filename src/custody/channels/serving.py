@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from custody.channels import crawl, tokens, versions, work
+from custody.channels import crawl, held, tokens, versions, work
 from custody.channels.blobs import Blobs
 from custody.channels.deletions import Policy
 from custody.channels.discord import API, MEDIA_HOSTS, Discord
@@ -91,13 +91,17 @@ def table_settings(capacity: int) -> Settings:
     return Settings(capacity=capacity, merge=versions.merged, joined=crawl.joined)
 
 
-def open_blobs(config: ChannelConfig, home: Path) -> Blobs:
-    """The folder, or the container."""
+def open_blobs(config: ChannelConfig, home: Path, store: Store | None = None) -> Blobs:
+    """The folder, or the container. With the store, one that is not there is made only if nothing was kept in it."""
+    place = config.container or str((home / config.blobs).resolve())
+    absent: Callable[[], None] = lambda: held.refuse_empty(store, place) if store else None  # noqa: E731
     if not config.container:
-        return Files((home / config.blobs).resolve())
+        if not held.is_made(Path(place)):
+            absent()
+        return Files(Path(place))
     from custody.channels.azure import Azure
 
-    return Azure.connect(connection(config, home), config.container)
+    return Azure.connect(connection(config, home), config.container, absent)
 
 
 def connection(config: ChannelConfig, home: Path) -> str:
@@ -109,9 +113,11 @@ def connection(config: ChannelConfig, home: Path) -> str:
     return path.read_text().strip()
 
 
-def open_mirror(store: Store, config: ChannelConfig, home: Path, slots: Slots | None = None) -> Mirror | None:
-    """The mirror, or None where no bot's token is configured. One that is none yet is asked for again with every look:
-    it is the channels' trouble, and stops nothing else."""
+def open_mirror(
+    store: Store, config: ChannelConfig, home: Path, slots: Slots | None = None, anew: bool = False
+) -> Mirror | None:
+    """The mirror, or None where no bot's token is configured; `anew` also where the place of its blobs is lost. A token
+    that is none yet is asked for again with every look: it is the channels' trouble, and stops nothing else."""
     file = home / config.token_file
     if not file.is_file():
         return None
@@ -123,7 +129,7 @@ def open_mirror(store: Store, config: ChannelConfig, home: Path, slots: Slots | 
         token, slots=slots or StoreSlots(store), api=config.api, media_hosts=_hosts(config),
         fresh_token=lambda: tokens.read(file),
     )  # fmt: skip
-    return _mirror(store, config, discord, open_blobs(config, home))
+    return _mirror(store, config, discord, open_blobs(config, home, None if anew else store))
 
 
 def offline_mirror(store: Store, config: ChannelConfig, blobs: Blobs) -> Mirror:

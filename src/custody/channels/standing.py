@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from custody.channels import attachments, fetching, mending, seen
+from custody.channels import attachments, fetching, held, mending, seen
 from custody.channels.blobs import Blobs
 from custody.channels.crawl import Coverage
 from custody.channels.debts import BLANK, DAMAGED, LOST, TORN, Debt, Debts
@@ -37,6 +37,7 @@ def standing_of(store: Store, blobs: Blobs, item: Item, jobs: Iterable[Job] = ()
     """One channel, from its item, its marks and what is asked of it."""
     asked, detail = list(jobs), item.detail
     coverage, debts, unread = marks_of(blobs, number_of(item))
+    gone = next(iter(held.lacking(store, blobs, number_of(item)).values()), None)
     facts = Facts(
         item.detail,
         coverage,
@@ -46,7 +47,7 @@ def standing_of(store: Store, blobs: Blobs, item: Item, jobs: Iterable[Job] = ()
         owed=sum(debt.why not in HURT for debt in debts),
         damaged=sum(debt.why in (DAMAGED, TORN) for debt in debts),
         lost_parts=sum(debt.why == LOST for debt in debts),
-        unread=unread,
+        unread=unread or (f"{gone.where}: {gone.detail}" if gone else ""),
         wanted=int(detail.get(fetching.LEFT) or 0),
         lost=int(detail.get(fetching.LOST) or 0),
         foreign=int(detail.get(attachments.FOREIGN) or 0),
@@ -104,8 +105,15 @@ class Ending:
     lines: tuple[str, ...]
 
 
-def ending(found: Iterable[Standing], before: Mapping[str, str], finished: bool, failed: Iterable[Job] = ()) -> Ending:
-    """Judge how all channels stand after a run; `before` is how each stood when it began."""
+def ending(
+    found: Iterable[Standing],
+    before: Mapping[str, str],
+    finished: bool,
+    failed: Iterable[Job] = (),
+    strangers: Sequence[int] = (),
+) -> Ending:
+    """Judge how all channels stand after a run; `before` is how each stood when it began. Of strangers there are blobs
+    that nobody knows here."""
     standings = [one for one in found if not one.item.detail.get("set_aside")]
     wrong = [one for one in standings if _is_wrong(one, before)]
     lines = [str(one) for one in wrong]
@@ -115,6 +123,8 @@ def ending(found: Iterable[Standing], before: Mapping[str, str], finished: bool,
     lines += [
         f"job {job.id} ({job.kind} of {job.lane}) has ended as failed: `custody job show {job.id}`" for job in orphans
     ]
+    if strangers:
+        return Ending(1, (*lines, held.said_of(strangers)))
     if lines:
         return Ending(1, (*lines, f"{len(lines)} of {len(standings) + len(orphans)} channels need somebody to look"))
     open_ = [one for one in standings if one.state.waits]

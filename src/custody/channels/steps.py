@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from custody.channels import closely, mending, notes, paying, places, rounds, threads, walk
+from custody.channels import closely, held, mending, notes, paying, places, rounds, threads, walk
 from custody.channels.crawl import Coverage
 from custody.channels.discord import RateLimited, WrongKind
 from custody.channels.keeping import Kept, Live
@@ -33,6 +33,7 @@ from custody.model.item import Item
 FORWARD, GAPS, BACK, AGAIN, OWED, SETTLE = range(6)  # what a sync does; `SETTLE` comes after `BACK`
 ROUND_PAGES = 20  # of a round through the whole channel, before what is new has its turn again
 MANY = 10  # kept messages denied by one page: that is written down before anything else is done
+NOTED_EVERY = 20  # pages, before what is held is compared with what the store knows, and noted there
 MOST_TURNS = 3  # how often a sync begins anew because the newest page showed more
 
 
@@ -101,8 +102,9 @@ def add(mirror: Mirror, channel: int, newest_first: bool = False) -> Told:
 def page(mirror: Mirror, channel: int, table: Table, progress: Progress) -> Progress:
     """One step of a sync: a page forward, into a gap, back over the newest, or of the round through all of it."""
     item = still_mirrored(mirror, channel)
-    if not progress.pages and mending.is_due(item, mirror.store.now()):
-        mending.mend(mirror, channel)
+    if progress.pages % NOTED_EVERY == 0:
+        mending.look(mirror, channel)
+        held.note(mirror.store, mirror.blobs, channel)
     if places.has_no_messages(item):
         return replace(progress, done=True)
     live, kept = Live(mirror, channel), Kept(mirror, channel, table)
@@ -233,6 +235,9 @@ def ended(mirror: Mirror, channel: int, table: Table, progress: Progress) -> Tol
             "it shows no messages at all, and names a last one", where=item.id, hint="may the bot read its history?"
         )
     found = threads.look(mirror, item, about)
+    if progress.edited or progress.marked or progress.erased:
+        held.turned(mirror.seen(channel))
+    held.note(mirror.store, mirror.blobs, channel)
     told = {
         "added": progress.added,
         "edited": progress.edited,
@@ -275,6 +280,7 @@ def still_mirrored(mirror: Mirror, channel: int) -> Item:
 def review(mirror: Mirror, channel: int, message: int) -> Told:
     """Look at one message again: shown, it is brought up to date; denied, that is one mark against it."""
     item = still_mirrored(mirror, channel)
+    mending.look(mirror, channel)
     live, kept = Live(mirror, channel), Kept(mirror, channel)
     at = live.now()
     answer, raw = live.message(message)

@@ -30,7 +30,17 @@ LIVE = frozenset(
 )  # the channel moved on: a sync or a review brings it in
 OWED = frozenset({"live.missing", "live.other", "live.edited", "live.erased"})  # the next sync fetches these
 DAMAGE = frozenset(
-    {"index.missing", "child.missing", "index.order", "leaf.order", "leaf.outside", "mark.damaged", "shut"}
+    {
+        "index.missing",
+        "child.missing",
+        "index.order",
+        "leaf.order",
+        "leaf.outside",
+        "mark.damaged",
+        "shut",
+        "table.missing",
+        "table.older",
+    }
 )  # of a table
 FILES = frozenset({"file.missing", "file.damaged", "file.shut"})
 HARMLESS = LIVE | {"orphan", "gap", "file.lost", "file.wanted", "file.refused"}
@@ -43,6 +53,8 @@ CODES = {
     "file.lost": "a file that a message names is not to be had",
     "file.wanted": "a file that a message names has not been fetched yet",
     "file.refused": "a file that a message names is at a place where nobody asks",
+    "table.missing": "a table was kept, and nothing of it is there",
+    "table.older": "a table tells less than the store knows that it did",
     "torn": "a part could not be read any more, and was not fetched again yet",
     "lost": "of a part that could not be read any more, earlier versions and what was deleted there may be lost",
     "gap": "a part that is known not to have been fetched yet",
@@ -71,10 +83,19 @@ class Verified:
 
 
 def verify(
-    blobs: Blobs, channel: int, table: Table, discord: Discord | None = None, pages: int = 3, seed: int | None = None
+    blobs: Blobs,
+    channel: int,
+    table: Table,
+    discord: Discord | None = None,
+    pages: int = 3,
+    seed: int | None = None,
+    gone: Iterable[Finding] = (),
 ) -> Verified:
-    """Read everything again; with a connection, also compare so many pages, chosen at random, with the channel."""
-    findings = [*table.check(), *seen.of(blobs, channel).check()]
+    """Read everything again; with a connection, also compare so many pages, chosen at random, with the channel.
+
+    `gone`: what the store knows and is not there.
+    """
+    findings = [*gone, *table.check(), *seen.of(blobs, channel).check()]
     coverage, debts, unread = marks_of(blobs, channel)
     messages, damaged = 0, list[int]()
     for found in table.between():

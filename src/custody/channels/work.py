@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from custody.channels import fetching, looking, refusals, removing, steps, tiering
+from custody.channels import fetching, looking, mending, refusals, removing, steps, tiering
 from custody.channels.blobs import Broken
 from custody.channels.discord import RateLimited
 from custody.channels.limits import LONGEST
@@ -171,6 +171,8 @@ def files(work: Work, mirror: Mirror) -> Outcome:
     """Fetch what messages named, some at a time; what must wait is asked for again by the watch, when it is due."""
     channel = channel_of(work)
     try:
+        steps.still_mirrored(mirror, channel)
+        mending.look(mirror, channel)
         while True:
             steps.still_mirrored(mirror, channel)
             done, told = fetching.batch(mirror, channel)

@@ -125,7 +125,7 @@ def readers_of(store: Store, found: Config | None) -> Callable[[int], Reader] | 
     from custody.channels.reader import readers
     from custody.channels.serving import open_blobs, settings_of
 
-    config, blobs = found.channels, open_blobs(found.channels, found.home)
+    config, blobs = found.channels, open_blobs(found.channels, found.home, store)
     return readers(store, blobs, settings_of(config), config)
 
 
@@ -137,7 +137,7 @@ def channel_numbers(store: Store, found: Config | None) -> Callable[[], Numbers]
     from custody.channels.serving import open_blobs
 
     config, home = found.channels, found.home
-    return kept_for_a_while(lambda: numbers(store, open_blobs(config, home)))
+    return kept_for_a_while(lambda: numbers(store, open_blobs(config, home, store)))
 
 
 def asking_of(store: Store, found: Config | None) -> Asking | None:

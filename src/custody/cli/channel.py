@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Iterable
 from datetime import timedelta
@@ -10,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from custody.channels import paying, places, work
+from custody.channels import held, paying, places, work
 from custody.channels.asking import asking_of
 from custody.channels.debts import SAID
 from custody.channels.mirror import EPOCH, Request, channels, parent_of
@@ -20,7 +21,7 @@ from custody.channels.tiers import Verdict
 from custody.cli import running
 from custody.cli.channel_checking import fsck, verify
 from custody.cli.channel_deleted import accept_loss, believe, deleted, disbelieve, set_aside
-from custody.cli.channel_parts import Channel, blobs_of, known
+from custody.cli.channel_parts import Channel, blobs_of, checked_message, known
 from custody.cli.channel_reading import export, search
 from custody.cli.channel_running import run, temporal
 from custody.cli.configured import ConfigFile, StoreUrl, opened
@@ -56,7 +57,7 @@ def review(
     store: StoreUrl = "",
 ) -> None:
     """Look at one message again: edited, or gone?"""
-    request = Request("review", work.checked(channel), work.checked(message))
+    request = Request("review", work.checked(channel), checked_message(message))
     _ask(config, store, request, f"message {message} will be looked at")
 
 
@@ -87,7 +88,7 @@ def _ask(config: Path | None, store: str, request: Request, said: str) -> None:
 def list_(config: ConfigFile = None, store: StoreUrl = "", json: AsJson = False) -> None:
     """The channels and threads, and how far each has been mirrored."""
     with opened(config, store) as (handle, settings):
-        blobs, jobs = blobs_of(settings), jobs_of(handle)
+        blobs, jobs = blobs_of(settings, handle), jobs_of(handle)
         rows = [
             (
                 item,
@@ -97,6 +98,9 @@ def list_(config: ConfigFile = None, store: StoreUrl = "", json: AsJson = False)
             for item in channels(handle)
             for number in (work.number_of(item),)
         ]
+        strangers = held.unknown(handle, blobs)
+    if strangers:
+        print(f"custody: {held.said_of(strangers)}", file=sys.stderr)
     if json:
         running.emit(
             [
@@ -121,7 +125,7 @@ def why(channel: Channel, config: ConfigFile = None, store: StoreUrl = "", json:
         jobs = list(handle.queue.every(Filter(kind="channel/*", lane=str(work.checked(channel)))))
         told = [(job, reason) for job in jobs for reason in handle.queue.why(job.id)]
         item = None if jobs and jobs[0].kind == work.ADD else known(handle, work.checked(channel))
-        found = standing_of(handle, blobs_of(settings), item, jobs) if item else None
+        found = standing_of(handle, blobs_of(settings, handle), item, jobs) if item else None
     mirrored = str(item.detail.get("mirrored")) if item else "asked for"
     sentence = _SAID.get(mirrored) or (found.state.sentence if found else mirrored)
     word = found.state.word if found and mirrored not in _SAID else mirrored
@@ -148,7 +152,10 @@ def gaps(channel: Channel, config: ConfigFile = None, store: StoreUrl = "", json
     """What is known to be missing, and what is owed: fetched, but not, or no longer, whole."""
     with opened(config, store) as (handle, settings):
         item = known(handle, work.checked(channel))
-        coverage, owed, unread = marks_of(blobs_of(settings), parse(channel))
+        blobs = blobs_of(settings, handle)
+        coverage, owed, unread = marks_of(blobs, parse(channel))
+        gone = held.lacking(handle, blobs, parse(channel)).values()
+        unread = unread or next((f"{one.where}: {one.detail}" for one in gone), "")
     trouble = item.detail.get("trouble") or {}
     then = str(trouble.get("next") or item.detail.get(paying.OWED_AT) or "")
     if json:
@@ -161,7 +168,8 @@ def gaps(channel: Channel, config: ConfigFile = None, store: StoreUrl = "", json
         "after": lambda gap: max(gap.low, 0), "from": lambda gap: time_of(max(gap.low, 0)).strftime("%Y-%m-%d %H:%M"),
         "before": lambda gap: gap.high, "to": lambda gap: time_of(gap.high).strftime("%Y-%m-%d %H:%M"),
     }  # fmt: skip
-    running.table(columns, coverage.gaps, f"nothing is missing up to {coverage.upto}")
+    if coverage.gaps or not unread:
+        running.table(columns, coverage.gaps, f"nothing is missing up to {coverage.upto}")
     for debt in owed:
         print(f"owed: {debt.next} to {debt.high}, since {debt.since}: {SAID.get(debt.why, debt.why)}")
     if coverage.gaps or owed:
@@ -185,7 +193,7 @@ def tiers(
     from custody.channels.tiers import preview as previewed
 
     with opened(config, store) as (handle, settings):
-        blobs, now = blobs_of(settings), EPOCH + timedelta(microseconds=handle.now())
+        blobs, now = blobs_of(settings, handle), EPOCH + timedelta(microseconds=handle.now())
         prices = prices_of(settings.channels.prices)
         wanted = [known(handle, work.checked(channel))] if channel else list(work.kept(handle))
         rows, events = [], []

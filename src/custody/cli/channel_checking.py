@@ -9,12 +9,11 @@ from typing import Annotated
 
 import typer
 
-from custody.channels import fetching, mending, paying, places, seen, trust, work
+from custody.channels import fetching, held, mending, paying, places, seen, trust, work
 from custody.channels.debts import LOST, TORN
 from custody.channels.mirror import EPOCH, assets_of, checked, files_of, noted
 from custody.channels.removing import ORPHANED
 from custody.channels.serving import offline_mirror, open_mirror
-from custody.channels.snowflake import parse
 from custody.channels.standing import marks_of
 from custody.channels.table import Finding, Table
 from custody.channels.verify import HARMLESS, Verified, is_told, owe
@@ -38,15 +37,17 @@ def fsck(
 ) -> None:
     """Walk the tables of a channel: its messages, what was last seen of them, its files. Say what is wrong."""
     with opened(config, store) as (handle, settings):
-        blobs = blobs_of(settings)
-        number = parse(channel)
+        number = checked(channel)
+        known(handle, number)
+        blobs = blobs_of(settings, handle)
         others = (open_(blobs, number) for open_ in (seen.of, files_of, assets_of))
         tables = (table_of(settings, channel, blobs), *others)
         if repair:
             mending.mend(offline_mirror(handle, settings.channels, blobs), number)
             before = EPOCH + timedelta(microseconds=handle.now()) - ORPHANED
             print(f"{sum(_swept(table, before) for table in tables)} blobs that nothing named were deleted")
-        found = [finding for table in tables for finding in table.check()]
+        gone = held.lacking(handle, blobs, number).values()
+        found = [*gone, *(finding for table in tables for finding in table.check())]
         _noticed(handle, number, found)
         owed = [debt for debt in marks_of(blobs, number)[1] if debt.why in (TORN, LOST)]
     _told([*found, *(Finding(debt.why, f"{debt.next}..{debt.high}") for debt in owed)])
@@ -90,17 +91,19 @@ def verify(
     with opened(config, store) as (handle, settings):
         number = checked(channel)
         item = known(handle, number)
-        mirror = open_mirror(handle, settings.channels, settings.home) if pages or mend else None
+        mirror = open_mirror(handle, settings.channels, settings.home, anew=mend) if pages or mend else None
         if mend and mirror is None:
             raise BadInput("without a bot's token nothing can be fetched", hint="`custody channel fsck --repair`")
-        blobs = mirror.blobs if mirror else blobs_of(settings)
+        blobs = mirror.blobs if mirror else blobs_of(settings, handle)
         live = mirror is not None and item.detail.get("mirrored") == "yes" and not places.has_no_messages(item)
         done = mend_channel(mirror, item, number) if mend and mirror else Mended()
         discord = mirror.discord if mirror and live and pages else None
         seed = random.randrange(1 << 32)
 
         def look() -> tuple[Verified, int]:
-            looked = verify_channel(blobs, number, table_of(settings, channel, blobs), discord, pages, seed)
+            gone = held.lacking(handle, blobs, number).values()
+            table = table_of(settings, channel, blobs)
+            looked = verify_channel(blobs, number, table, discord, pages=pages, seed=seed, gone=gone)
             return looked, _owed(handle, seen.of(blobs, number, settings.channels.capacity), item, looked)
 
         (found, owed), fetched = look(), 0

@@ -157,7 +157,7 @@ def accept_loss(channel: Channel, why: Why, config: ConfigFile = None, store: St
     number = checked(channel)
     with opened(config, store) as (handle, settings):
         known(handle, number)
-        count = mending.accepted(seen.of(blobs_of(settings), number, settings.channels.capacity))
+        count = mending.accepted(seen.of(blobs_of(settings, handle), number, settings.channels.capacity))
         if count:
             told = {"parts": count, "why": why}
             handle.records.append(NewEvent(item_id(number), "loss accepted", "success", running.me(), told))

@@ -10,21 +10,32 @@ from custody.channels.blobs import Blobs
 from custody.channels.mirror import checked, item_id
 from custody.channels.reader import Reader, reader_of
 from custody.channels.serving import open_blobs, settings_of
+from custody.channels.snowflake import parse
 from custody.channels.table import Table
 from custody.cli.config import Config
-from custody.model.errors import NotFound
+from custody.model.errors import BadInput, NotFound
 from custody.model.item import Item
 from custody.stores import Store
 
 Channel = Annotated[str, typer.Argument(help="the channel's number")]
 
 
-def blobs_of(settings: Config) -> Blobs:
-    return open_blobs(settings.channels, settings.home)
+def blobs_of(settings: Config, store: Store) -> Blobs:
+    """Where channels are kept; a place that is not there though something was kept in it is refused."""
+    return open_blobs(settings.channels, settings.home, store)
 
 
-def table_of(settings: Config, channel: str, blobs: Blobs | None = None) -> Table:
-    return Table(blobs or blobs_of(settings), checked(channel), settings_of(settings.channels))
+def table_of(settings: Config, channel: str, blobs: Blobs) -> Table:
+    return Table(blobs, checked(channel), settings_of(settings.channels))
+
+
+def checked_message(message: str) -> int:
+    """A message's number, from what a person typed."""
+    if not message.isdigit():
+        raise BadInput(
+            f"{message!r} is not a message's number", code="message.number", hint="a long number, from the app"
+        )
+    return parse(message)
 
 
 def reader(settings: Config, channel: int, blobs: Blobs, item: Item | None = None) -> Reader:

@@ -12,14 +12,14 @@ from typing import Annotated, Any
 
 import typer
 
-from custody.channels import mending, paying, seen, trust
+from custody.channels import held, mending, paying, seen, trust
 from custody.channels.blobs import Blobs
 from custody.channels.mirror import POSTS_ONLY, checked, threads_under
 from custody.channels.plain import plainly
 from custody.channels.reader import Leaving, Reader, Shown
 from custody.channels.seen import written
 from custody.channels.snowflake import HIGHEST, at
-from custody.cli.channel_parts import Channel, blobs_of, known, reader
+from custody.cli.channel_parts import Channel, blobs_of, checked_message, known, reader
 from custody.cli.config import Config
 from custody.cli.configured import ConfigFile, StoreUrl, opened
 from custody.model.errors import BadInput, CustodyError, NotFound
@@ -39,11 +39,12 @@ def search(
     if bool(message) == bool(since or until):
         raise BadInput("say which message, or a span of time", hint="custody channel search 123 456, or --since DATE")
     with opened(config, store) as (handle, settings):
-        number, blobs, leaving = checked(channel), blobs_of(settings), Leaving()
+        number, blobs, leaving = checked(channel), blobs_of(settings, handle), Leaving()
+        _item(handle, number, blobs)
         kept = reader(settings, number, blobs)
         found = None
         if message:
-            found = kept.search(checked(message))
+            found = kept.search(checked_message(message))
             deque(leaving.through([found] if found else []), maxlen=0)
         else:
             low, high = (at(one.replace(tzinfo=UTC)) if one else None for one in (since, until))
@@ -71,11 +72,13 @@ def _noticed(store: Store, settings: Config, channel: int, blobs: Blobs, leaving
             if not mending.is_damage(error):
                 raise
             mending.noticed(store, channel, str(error))
+    gone = held.lacking(store, blobs, channel).values()
+    told += [f"{one.where}: {one.detail}" for one in gone]
     told += [f"from {low} to {high} the archive cannot be read" for low, high in leaving.lost]
     told += [f"what was last seen of {low} to {high} cannot be read" for low, high in read.unseen]
     if leaving.files:
         told.append(f"{len(leaving.files)} files are damaged or missing and not in it")
-    if leaving.lost or read.unseen or leaving.files:
+    if leaving.lost or read.unseen or leaving.files or gone:
         mending.noticed(store, channel, told[-1])
     return "; ".join(told[:5]) + (f"; and {len(told) - 5} more parts" if len(told) > 5 else "")
 
@@ -154,8 +157,8 @@ def export(
         raise BadInput("what is hidden was deleted there", hint="--without-deleted or --with-hidden")
     number, leaving = checked(channel), Leaving(without_deleted)
     with opened(config, store) as (handle, settings):
-        blobs = blobs_of(settings)
-        item, under = _item(handle, number), threads_under(handle, number)
+        blobs = blobs_of(settings, handle)
+        item, under = _item(handle, number, blobs), threads_under(handle, number)
         kept = reader(settings, number, blobs, None if with_hidden else item)
         messages = leaving.through(kept.between())
         detail = item.detail if item else {}
@@ -179,9 +182,11 @@ def export(
         raise typer.Exit(1)
 
 
-def _item(store: Store, channel: int) -> Item | None:
-    """What is left of a channel may be exported where the store of its archive is no longer."""
+def _item(store: Store, channel: int, blobs: Blobs) -> Item | None:
+    """What is left of a channel may be read where the store of its archive is no longer."""
     try:
         return known(store, channel)
     except NotFound:
+        if next(iter(blobs.list(f"ch/{channel}/")), None) is None:
+            raise
         return None

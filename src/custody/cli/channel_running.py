@@ -6,13 +6,13 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from custody.channels import runs, work
+from custody.channels import held, runs, work
 from custody.channels.blobs import Blobs
 from custody.channels.mirror import Mirror, kept, number_of
 from custody.channels.runs import Shard, Stop
@@ -73,7 +73,8 @@ def run(
             finished = _lived_through(work_on)
             if finished:
                 chores.run(chore)
-            _end(handle, mirror.blobs, before, finished)
+            alone = not any(True for _ in mirror.blobs.list("state/"))  # shards have stores of their own
+            _end(handle, mirror.blobs, before, finished, held.unknown(handle, mirror.blobs) if alone else ())
         _run_on(_telling(handle, work_on), lambda: chores.run(chore), chore.every, deadline, stop)
 
 
@@ -108,10 +109,10 @@ def _telling(store: Store, work_on: Callable[[], bool]) -> Callable[[], bool]:
     return working
 
 
-def _end(store: Store, blobs: Blobs, before: Mapping[str, str], finished: bool) -> None:
+def _end(store: Store, blobs: Blobs, before: Mapping[str, str], finished: bool, strangers: Sequence[int] = ()) -> None:
     """Say how the channels stand, and end with the code that follows."""
     failed = [job for jobs in jobs_of(store).values() for job in jobs]
-    told = ending(all_standing(store, blobs), before, finished, failed)
+    told = ending(all_standing(store, blobs), before, finished, failed, strangers)
     for line in told.lines[:-1]:
         print(f"custody: {line}", file=sys.stderr)
     print(told.lines[-1], file=sys.stderr if told.code == 1 else sys.stdout)

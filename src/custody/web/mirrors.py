@@ -134,6 +134,8 @@ def _coverage(site: Site, number: int, table: Reader, item: Item | None) -> tupl
     noted = (item.detail.get(mending.DAMAGE) or {}) if item else {}
     told = f"{noted.get('said')}, since {noted.get('since')}" if noted else ""
     try:
+        if not told and (told := table.lacking()):
+            mending.noticed(site.store, number, told)
         return Coverage.read(table.mark), told
     except CustodyError as error:
         if not mending.is_damage(error):

@@ -98,6 +98,7 @@ def settle(mirror: Mirror, item: Item, live: Live, kept: Kept, found: walk.Found
         permitted += braked[:room]
         braked = braked[room:]
     batch = found.due = permitted[:AT_ONCE]
+    kept.take_out_copies(batch)
     if counted := sum(gone[one] > believed for one in batch):
         _take(mirror, item, counted, now)
     if len(permitted) > AT_ONCE:

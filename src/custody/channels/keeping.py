@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from datetime import timedelta
 
 from custody.channels import attachments, owing, seen, threads, trust
+from custody.channels.copies import copied, own
 from custody.channels.crawl import Coverage
 from custody.channels.debts import BLANK, UNREADABLE, VEIL
 from custody.channels.discord import Gone, Unreadable
@@ -44,7 +46,8 @@ class Live:
         self.asked += 1
         now, newest = self.now(), min(HIGHEST, at(self._mirror.now() + AHEAD))
         answer = self._mirror.discord.messages(self._channel, after=ask.after, before=ask.before, limit=ask.limit)
-        return trust.judge(self._channel, ask, answer, newest=newest, at=now)
+        page = trust.judge(self._channel, ask, answer, newest=newest, at=now)
+        return replace(page, sights=tuple(map(own, page.sights)))
 
     def message(self, one: int) -> tuple[str, Raw | None]:
         """Only a refusal in the service's own words speaks against a message; any other answer says nothing."""
@@ -57,7 +60,7 @@ class Live:
             return "", None
         here = str(raw.get("channel_id", self._channel)) == str(self._channel)
         sound = here and trust.identity(raw) == one and trust.legible(raw)
-        return ("200", raw) if sound else ("", None)
+        return ("200", own(raw)) if sound else ("", None)
 
 
 class Kept:
@@ -198,6 +201,18 @@ class Kept:
 
     def count(self) -> int:
         return sum(bool(row.versions) for row in self._table.between())
+
+    def take_out_copies(self, ids: Sequence[int]) -> None:
+        """Write the lines anew that hold a copy of one of these: of replies, which come after them, and of the threads
+        that began there. The merge of versions leaves every copy out."""
+        if not ids:
+            return
+        wanted = set(ids)
+        began = [self._mirror.table(one) for one in ids if self._mirror.item(one) is not None]
+        for table, first in ((self._table, min(ids)), *((one, 0) for one in began)):
+            rows = (row for row in table.between(first) if row.versions)
+            if holding := [row for row in rows if any(wanted & set(copied(line)) for line in row.versions)]:
+                table.upsert([own(row.message) for row in holding], revive=False)
 
     def erase(self, ids: Sequence[int]) -> None:
         """The tombstone first and the files after it: a crash in between leaves files that the daily sweep finds."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from datetime import timedelta
 
@@ -158,6 +158,15 @@ class Kept:
     def doubt(self, one: int) -> Doubt:
         row = self._seen.search(one)
         return trust.doubt_of(row.message) if row and row.versions else Doubt()
+
+    def confirmed(self, ids: Collection[int]) -> dict[int, int]:
+        """Those of these that are gone there, and since when: one pass over the rows between them."""
+        if not ids:
+            return {}
+        rows = (row for row in self._seen.between(min(ids), max(ids) + 1) if row.versions)
+        found = ((row.id, trust.doubt_of(row.message).confirmed()) for row in rows)
+        wanted = set(ids)
+        return {one: since for one, since in found if since is not None and one in wanted}
 
     def mark(self, ids: Iterable[int], mark: Mark) -> None:
         """What says nothing new is not written: the same page again, or anything about what is confirmed."""

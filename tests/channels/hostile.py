@@ -7,7 +7,7 @@ microseconds. After a hostile time comes a quiet one, in which the service is ho
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -290,6 +290,9 @@ class Shelf:
 
     def doubt(self, one: int) -> Doubt:
         return self.doubts.get(one, Doubt())
+
+    def confirmed(self, ids: Collection[int]) -> dict[int, int]:
+        return {one: since for one in ids if (since := self.doubt(one).confirmed()) is not None}
 
     def mark(self, ids: Iterable[int], mark: Mark) -> None:
         self._dangerous()

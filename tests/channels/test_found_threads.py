@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -14,6 +14,8 @@ from channels.desk import Desk, opened
 from channels.office import Office, office
 from custody.channels import thread_lists, work
 from custody.channels.discord import Discord
+from custody.channels.mirror import threads_under
+from custody.channels.standing import standing_of
 from custody.channels.standins.world import FORUM, PRIVATE_THREAD, Channel, World
 from custody.channels.threads import CURSORS, begins
 from custody.channels.work import add_job, item_id, sync_job
@@ -107,9 +109,83 @@ def test_threads_of_one_moment_on_the_edge_of_a_page_are_all_found(desk: Desk, n
     desk.channel.count = 300
     for n in range(number):
         world.add_thread(desk.channel, n, 1, archived_at=now - timedelta(hours=1 if 90 <= n < 180 else n / 100))
-    found, cursors = thread_lists.walked(desk.mirror, desk.channel.id, {})
-    assert len(found) == number
-    assert cursors["public"]
+    found = thread_lists.walked(desk.mirror, desk.channel.id, {})
+    assert len(found.threads) == number
+    assert found.cursors["public"]
+    assert not found.unlisted
+
+
+def in_a_row(desk: Desk, count: int, apart: float = 60.0) -> None:
+    """So many threads, archived one after the other."""
+    desk.channel.count, now = 300, desk.clock()
+    for n in range(count):
+        at = now - timedelta(days=5, seconds=apart * n)
+        desk.standin.world.add_thread(desk.channel, n, 1, archived_at=at)
+
+
+def lists_of(desk: Desk, patch: pytest.MonkeyPatch, change: Callable[[dict[str, Any], str], dict[str, Any]]) -> None:
+    def answer(_: Discord, channel: int, before: str = "", kind: str = "public") -> dict[str, Any]:
+        query = {"limit": "100"} | ({"before": before} if before else {})
+        body: Any = desk.standin.archived_threads(query, str(channel), kind).body
+        return change(dict(body), before)
+
+    patch.setattr(Discord, "archived_threads", answer)
+
+
+def kept_threads(desk: Desk) -> int:
+    return len(threads_under(desk.store, desk.channel.id))
+
+
+def why(desk: Desk) -> str:
+    item = desk.store.records.item(item_id(desk.channel.id))
+    return standing_of(desk.store, desk.mirror.blobs, item).state.sentence
+
+
+def test_a_list_that_says_too_early_that_it_is_over_is_asked_once_more(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_a_row(desk, 106)
+    lists_of(desk, monkeypatch, lambda page, before: page | {"has_more": bool(before) and page["has_more"]})
+    desk.mirror_all()
+    assert kept_threads(desk) == 106
+
+
+def test_what_a_list_left_out_is_found_when_all_is_seen_again(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    in_a_row(desk, 106, apart=3_600)
+    lists_of(desk, monkeypatch, lambda page, before: page | {"threads": page["threads"][:100], "has_more": False}
+             if not before else {"threads": page["threads"][:1], "has_more": False})  # fmt: skip
+    desk.mirror_all()
+    assert kept_threads(desk) == 100, "two answers have said that there are no others"
+    lists_of(desk, monkeypatch, lambda page, before: page)
+    next_run(desk)
+    assert kept_threads(desk) == 100, "and nobody asks for what is older every night"
+    desk.clock.ahead += 31 * 86_400
+    next_run(desk)
+    assert kept_threads(desk) == 106
+
+
+def test_threads_that_cannot_be_listed_by_date_are_told(desk: Desk) -> None:
+    in_a_row(desk, 130, apart=0)
+    desk.mirror_all()
+    assert kept_threads(desk) == 100
+    assert "archived threads cannot be listed" in why(desk)
+    next_run(desk)
+    assert "archived threads cannot be listed" in why(desk), "as long as it is so"
+    for number, thread in enumerate(desk.standin.world.threads(desk.channel.id)):
+        assert thread.archived_at
+        thread.archived_at -= timedelta(minutes=number)
+    next_run(desk)
+    assert kept_threads(desk) == 130
+    assert why(desk) == "kept up to date"
+
+
+def test_the_same_page_again_and_again_is_told(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    in_a_row(desk, 20)
+    first = dict[str, Any]()
+    lists_of(desk, monkeypatch, lambda page, before: first.setdefault("page", page) | {"has_more": True})
+    desk.mirror_all()
+    assert "archived threads cannot be listed" in why(desk)
+    assert CURSORS not in desk.store.records.item(item_id(desk.channel.id)).detail
 
 
 def test_a_thread_that_a_list_shows_late_is_found_by_the_next_look(desk: Desk) -> None:
@@ -159,9 +235,8 @@ def test_a_list_that_makes_no_sense_moves_no_cursor(
     desk: Desk, answer: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Discord, "archived_threads", lambda self, channel, before="", kind="": answer)
-    assert thread_lists.walked(desk.mirror, desk.channel.id, {"public": "2026-01-01T00:00:00.000000+00:00"}) == (
-        [], {"public": "2026-01-01T00:00:00.000000+00:00"},
-    )  # fmt: skip
+    found = thread_lists.walked(desk.mirror, desk.channel.id, {"public": "2026-01-01T00:00:00.000000+00:00"})
+    assert (found.threads, found.cursors) == ([], {"public": "2026-01-01T00:00:00.000000+00:00"})
 
 
 @pytest.fixture

@@ -300,3 +300,30 @@ def test_what_an_honest_deletion_costs_and_when_it_is_honoured(desk: Desk, tell:
     assert (minutes, deleted in desk.ids()) == ([10, 20], False), "three sittings, ten minutes apart"
     assert singles == 2 + 2 + 5, "two that confirm, with a witness each; three that erase, between two of a witness"
     tell(f"an honest deletion: {singles} single questions, erased {minutes[-1]} minutes after it was noticed")
+
+
+def test_a_large_purge_is_confirmed_to_its_end_while_the_brake_holds(desk: Desk) -> None:
+    """Only erasing is braked: what was deleted there is hidden, however much it is."""
+    desk.mirror_all()
+    gone = [one for number, one in enumerate(desk.theirs()) if number % 23]
+    for one in gone:
+        desk.standin.world.delete(desk.channel, one)
+    for _ in range(8):
+        sync(desk)
+        desk.clock.ahead += 700
+    assert desk.gone() == gone
+    assert len(desk.ids()) == COUNT
+    assert state(desk) == "brake"
+    assert desk.store.records.item(item_id(desk.channel.id)).detail["brake"] == len(gone)
+
+
+def test_what_is_left_of_a_purge_is_looked_at_soon(desk: Desk) -> None:
+    desk.mirror_all()
+    for one in desk.theirs()[:-10]:
+        desk.standin.world.delete(desk.channel, one)
+    for done in (0, 100, 100, 200, 200, COUNT - 10):
+        sync(desk)
+        desk.clock.ahead += 700
+        assert len(desk.gone()) == done
+        item = desk.store.records.item(item_id(desk.channel.id))
+        assert bool(item.detail.get("look_again")) == (done < COUNT - 10), "until all is confirmed"

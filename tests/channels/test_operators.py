@@ -13,6 +13,8 @@ import pytest
 from channels.desk import ids_of
 from channels.office import QUICK, Office, add, office
 from channels.test_reader import GONE, overlay
+from custody.channels import trust
+from custody.channels.mirror import noted
 from custody.channels.standins.world import Channel, World
 from custody.cli.config import read
 from custody.model.errors import Unavailable
@@ -180,3 +182,81 @@ def test_a_word_about_empty_texts_is_about_what_is_shown_now(here: Office) -> No
     channel = add(here)
     words = ("channel", "believe", str(channel.id), "--blank", "--why", "x", "--unseen")
     assert "it is about what is shown now" in here.run(*words, code=2)
+
+
+# --- Words are about what is confirmed when they are said ---
+
+
+def test_a_word_about_the_future_is_refused_and_lifts_no_brake(here: Office) -> None:
+    channel = add(here)
+    number = str(channel.id)
+    here.run("channel", "deleted", number, "tombstone", "--why", "the law says so")
+    for word in ("believe", "disbelieve"):
+        said = here.run("channel", word, number, "--up-to", "2099-01-01", "--why", "x", "--yes", code=2)
+        assert "has not come yet" in said
+    assert "0 messages" in here.run("channel", "believe", number, "--why", "nothing is gone", "--yes")
+    with open_store(read(here.folder / "custody.toml").store) as store:
+        assert "believed" not in store.records.item(f"channel/{number}").detail, "nothing was said of nothing"
+    purge(here, channel, ids_of(here.world, channel)[20:80])
+    assert "60 messages are gone there, too many to erase" in run(here, channel, code=1)
+    assert kept(here, channel) == 240
+
+
+def test_a_word_about_the_future_that_was_taken_before_permits_nothing(here: Office) -> None:
+    channel = add(here)
+    number = str(channel.id)
+    here.run("channel", "deleted", number, "tombstone", "--why", "the law says so")
+    with open_store(read(here.folder / "custody.toml").store) as store:
+        store.records.put((noted(channel.id, believed="2099-01-01T00:00:00.000000+00:00"),), (), "test")
+    purge(here, channel, ids_of(here.world, channel)[20:80])
+    assert "60 messages are gone there, too many to erase" in run(here, channel, code=1)
+    assert kept(here, channel) == 240
+
+
+def test_after_a_disbelief_later_deletions_are_honoured_by_themselves(here: Office) -> None:
+    channel = add(here)
+    number = str(channel.id)
+    here.run("channel", "deleted", number, "tombstone", "--why", "the law says so")
+    purge(here, channel, ids_of(here.world, channel)[20:80])
+    run(here, channel, code=1)
+    assert "60 messages" in here.run("channel", "disbelieve", number, "--why", "a raid", "--yes")
+    run(here, channel, code=0)
+    one = ids_of(here.world, channel)[-4]
+    here.world.delete(channel, one)
+    with open_store(read(here.folder / "custody.toml").store) as store:
+        now = store.now()
+        since = trust.moment(str(store.records.item(f"channel/{number}").detail["disbelieved"])) + 1
+        # confirmed after the word; that it is due is what a test cannot wait for
+        marks = [trust.written((at, trust.NO_SUCH, trust.NO_SUCH)) for at in (since - trust.APART, since)]
+        overlay(here, channel.id).upsert([{"id": str(one), "absent": marks}])
+        assert since <= now
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("custody.channels.deletions._due_at", lambda policy, since, believed: since)
+        for _ in range(2):
+            run(here, channel, code=0)
+    assert kept(here, channel) == 239, "the one, and none of the sixty"
+
+
+def test_that_all_is_gone_is_not_taken_of_a_channel_that_shows_its_messages(here: Office) -> None:
+    channel = add(here)
+    number = str(channel.id)
+    here.run("channel", "deleted", number, "tombstone", "--why", "the law says so")
+    said = here.run("channel", "believe", number, "--unseen", "--why", "x", "--yes", code=3)
+    assert "shows messages" in said
+    run(here, channel, code=0)
+    assert kept(here, channel) == 240
+
+
+@pytest.mark.parametrize("why", ["", "  ", "\t"])
+def test_a_reason_that_says_nothing_is_refused(here: Office, why: str) -> None:
+    channel = add(here)
+    for words in (("deleted", "tombstone"), ("believe",), ("disbelieve",), ("set-aside",), ("remove",)):
+        verb, *more = words
+        said = here.run("channel", verb, str(channel.id), *more, "--why", why, code=2)
+        assert "why" in said, words
+
+
+def test_a_policy_of_no_days_is_not_taken_for_another(here: Office) -> None:
+    channel = add(here)
+    said = here.run("channel", "deleted", str(channel.id), "honour after 0 days", "--why", "x", code=2)
+    assert "tombstone" in said

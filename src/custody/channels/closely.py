@@ -69,8 +69,8 @@ def doubted(mirror: Mirror, item: Item, kept: Kept, found: walk.Found) -> None:
     """Note those that need another look later: not yet confirmed, and marked. The newest, as far as there is room."""
     open_ = [one for one in sorted(found.suspects, reverse=True)[: walk.MOST_LOOKS] if _is_open(kept.doubt(one))]
     told = [str(one) for one in open_]
-    if told != list(item.detail.get("doubted", ())):
-        again = trust.stamp(mirror.store.now() + trust.APART) if told else ""
+    if told != list(item.detail.get("doubted", ())) or found.more:
+        again = trust.stamp(mirror.store.now() + trust.APART) if told or found.more else ""
         mirror.store.records.put((noted(number_of(item), doubted=told, look_again=again),), (), "channels")
 
 

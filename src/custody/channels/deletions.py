@@ -7,7 +7,7 @@ back, so it needs a policy that says so, its time, room under the brake, and thr
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -82,8 +82,9 @@ def settle(mirror: Mirror, item: Item, live: Live, kept: Kept, found: walk.Found
     if not policy.erases:
         return _told(item, number, 0, 0)
     now, detail = live.now(), item.detail
-    believed, kept_back = (_moment(detail.get(name)) for name in ("believed", "disbelieved"))
-    gone = {one: since for one, since in kept.gone() if since > kept_back}
+    believed, kept_back = (_said(detail, name, now) for name in ("believed", "disbelieved"))
+    confirmed = dict(kept.gone())
+    gone = {one: since for one, since in confirmed.items() if since > kept_back}
     when = {one: _due_at(policy, since, believed) for one, since in gone.items()}
     due = [one for one, at in when.items() if at <= now]
     later = min((at for at in when.values() if at > now), default=None)
@@ -93,16 +94,26 @@ def settle(mirror: Mirror, item: Item, live: Live, kept: Kept, found: walk.Found
     permitted = [one for one in due if gone[one] <= believed]
     braked = [one for one in due if gone[one] > believed]
     if braked:
-        doubted = {one for one in {*found.denied, *gone} if gone.get(one, now) > believed}
-        room = _room(mirror, item, kept.count(), max(len(doubted), rounds.denied(mirror, item, believed)), now)
+        settled = confirmed.keys() - gone.keys()  # an operator has set them to be kept: they are no news
+        doubted = {one for one in {*found.denied, *gone} - settled if gone.get(one, now) > believed}
+        in_round = rounds.denied(mirror, item, max(believed, kept_back))
+        room = _room(mirror, item, kept.count(), max(len(doubted), in_round), now)
         permitted += braked[:room]
         braked = braked[room:]
     batch = found.due = permitted[:AT_ONCE]
+    kept.take_out_copies(batch)
     if counted := sum(gone[one] > believed for one in batch):
         _take(mirror, item, counted, now)
     if len(permitted) > AT_ONCE:
         then = trust.stamp(now)
     return _told(item, number, _some(live, kept, found), len(braked), then)
+
+
+def unspoken(item: Item, kept: Kept, denied: Iterable[int], now: int) -> set[int]:
+    """Of kept messages that a page denies, those that no operator has set to be kept."""
+    ids, kept_back = set(denied), _said(item.detail, "disbelieved", now)
+    gone = kept.confirmed(ids)
+    return {one for one in ids if gone.get(one, now) > kept_back}
 
 
 def _due_at(policy: Policy, since: int, believed: int) -> int:
@@ -144,6 +155,12 @@ def _today(detail: Mapping[str, Any], now: int) -> int:
     return int(told.get("count", 0)) if now - DAY < _moment(told.get("since")) <= now + DAY else 0
 
 
+def _said(detail: Mapping[str, Any], word: str, now: int) -> int:
+    """Up to when an operator has spoken. A word is about what was confirmed by then: none is about the future."""
+    upto = _moment(detail.get(word))
+    return upto if upto <= now else -1
+
+
 def _moment(text: Any) -> int:
     return trust.moment(str(text)) if text else -1
 
@@ -166,6 +183,12 @@ def _erased(item: Item, count: int) -> NewEvent:
 
 
 # --- What an operator says ---
+
+
+def is_silent(item: Item) -> bool:
+    """Did the last look see nothing of it, or not even itself?"""
+    trouble = item.detail.get("trouble")
+    return isinstance(trouble, Mapping) and trouble.get("what") in ("hidden", "gone")
 
 
 def believed(kept: Kept, upto: int) -> list[int]:

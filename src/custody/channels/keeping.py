@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 from datetime import timedelta
 
 from custody.channels import attachments, owing, seen, threads, trust
+from custody.channels.copies import copied, own
 from custody.channels.crawl import Coverage
 from custody.channels.debts import BLANK, UNREADABLE, VEIL
 from custody.channels.discord import Gone, Unreadable
@@ -44,7 +46,8 @@ class Live:
         self.asked += 1
         now, newest = self.now(), min(HIGHEST, at(self._mirror.now() + AHEAD))
         answer = self._mirror.discord.messages(self._channel, after=ask.after, before=ask.before, limit=ask.limit)
-        return trust.judge(self._channel, ask, answer, newest=newest, at=now)
+        page = trust.judge(self._channel, ask, answer, newest=newest, at=now)
+        return replace(page, sights=tuple(map(own, page.sights)))
 
     def message(self, one: int) -> tuple[str, Raw | None]:
         """Only a refusal in the service's own words speaks against a message; any other answer says nothing."""
@@ -57,7 +60,7 @@ class Live:
             return "", None
         here = str(raw.get("channel_id", self._channel)) == str(self._channel)
         sound = here and trust.identity(raw) == one and trust.legible(raw)
-        return ("200", raw) if sound else ("", None)
+        return ("200", own(raw)) if sound else ("", None)
 
 
 class Kept:
@@ -156,6 +159,15 @@ class Kept:
         row = self._seen.search(one)
         return trust.doubt_of(row.message) if row and row.versions else Doubt()
 
+    def confirmed(self, ids: Collection[int]) -> dict[int, int]:
+        """Those of these that are gone there, and since when: one pass over the rows between them."""
+        if not ids:
+            return {}
+        rows = (row for row in self._seen.between(min(ids), max(ids) + 1) if row.versions)
+        found = ((row.id, trust.doubt_of(row.message).confirmed()) for row in rows)
+        wanted = set(ids)
+        return {one: since for one, since in found if since is not None and one in wanted}
+
     def mark(self, ids: Iterable[int], mark: Mark) -> None:
         """What says nothing new is not written: the same page again, or anything about what is confirmed."""
         doubts = {one: self.doubt(one) for one in ids}
@@ -198,6 +210,18 @@ class Kept:
 
     def count(self) -> int:
         return sum(bool(row.versions) for row in self._table.between())
+
+    def take_out_copies(self, ids: Sequence[int]) -> None:
+        """Write the lines anew that hold a copy of one of these: of replies, which come after them, and of the threads
+        that began there. The merge of versions leaves every copy out."""
+        if not ids:
+            return
+        wanted = set(ids)
+        began = [self._mirror.table(one) for one in ids if self._mirror.item(one) is not None]
+        for table, first in ((self._table, min(ids)), *((one, 0) for one in began)):
+            rows = (row for row in table.between(first) if row.versions)
+            if holding := [row for row in rows if any(wanted & set(copied(line)) for line in row.versions)]:
+                table.upsert([own(row.message) for row in holding], revive=False)
 
     def erase(self, ids: Sequence[int]) -> None:
         """The tombstone first and the files after it: a crash in between leaves files that the daily sweep finds."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from custody.channels import attachments, fetching, mending, owing, paying, places, walk
+from custody.channels.copies import own
 from custody.channels.discord import Gone, Unreadable
 from custody.channels.keeping import Kept, Live
 from custody.channels.mirror import Mirror
@@ -67,7 +68,7 @@ def _one_by_one(mirror: Mirror, channel: int) -> int:
         except (Gone, Unreadable):
             continue  # it is not to be had any more: it stays damaged, and is told
         if str(raw.get("id")) == str(one) and legible(raw) and not owing.veiled(mirror, [raw]):
-            table.mend([raw], asked_at)
+            table.mend([own(raw)], asked_at)
             mended += 1
     return mended
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from custody.channels import held, seen, trust
 from custody.channels.blobs import Blobs
+from custody.channels.copies import own_line
 from custody.channels.deletions import Policies, hidden_since
 from custody.channels.mirror import item_id
 from custody.channels.snowflake import HIGHEST
@@ -60,7 +61,8 @@ def shown(found: Found, row: Mapping[str, Any] | None = None, hidden_after: int 
     gone = trust.stamp(since) if since is not None else ""
     if since is not None and since > hidden_after:
         return Shown(found.id, (), deleted_at=gone, hidden=True)
-    return Shown(found.id, found.versions, found.deleted_at, found.damaged, gone, row, upto=found.upto)
+    versions = tuple(map(own_line, found.versions))
+    return Shown(found.id, versions, found.deleted_at, found.damaged, gone, row, upto=found.upto)
 
 
 def plainly(found: Iterable[Found]) -> Iterator[Shown]:

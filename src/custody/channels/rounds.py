@@ -70,7 +70,9 @@ def ended(mirror: Mirror, item: Item, count: int, whole: bool) -> None:
     mirror.notes.put(channel, **{notes.ENDED: now, notes.TURN: now, notes.CURSOR: 0, notes.DENIED: count})
     if whole or count:
         event = NewEvent(item.id, "seen again", detail={"since": told(item).get("began", ""), "not shown": count})
-        over = noted(channel, round={"ended": mirror.stamp(), "denied": count})
+        known = told(item)
+        began = {"began": known["began"]} if "cursor" in known and known.get("began") else {}  # this one's own
+        over = noted(channel, round={**began, "ended": mirror.stamp(), "denied": count})
         mirror.store.records.put((over,), (event,), "channels")
 
 
@@ -83,7 +85,8 @@ def saved(mirror: Mirror, item: Item, cursor: int, count: int, whole: bool) -> N
         mirror.notes.put(channel, **{notes.TURN: now, notes.CURSOR: cursor, notes.DENIED: count}, **fresh)
         return
     known = told(item)
-    facts = {"began": known.get("began") or mirror.stamp(), "cursor": str(cursor), "denied": count}
+    since = known.get("began") if "cursor" in known else ""
+    facts = {"began": since or mirror.stamp(), "cursor": str(cursor), "denied": count}
     mirror.store.records.put((noted(channel, round=known | facts),), (), "channels")
 
 

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from custody.channels import trust
 from custody.channels.blobs import Blobs
+from custody.channels.copies import written
 from custody.channels.debts import joined
 from custody.channels.snowflake import HIGHEST, parse
 from custody.channels.table import Found, Settings, Table
@@ -153,13 +154,6 @@ def _only(lines: Lines, line: bytes) -> Lines:
     """The table's `merge`: one line, both joined."""
     whole = merged(json.loads(lines[-1]), json.loads(line))
     return lines if whole == json.loads(lines[-1]) else (written(whole),)
-
-
-def written(row: Raw) -> bytes:
-    try:
-        return json.dumps(row, ensure_ascii=False, separators=(",", ":")).encode()
-    except UnicodeEncodeError:  # half a character, which only an escape can carry
-        return json.dumps(row, separators=(",", ":")).encode()
 
 
 # --- Writing ---

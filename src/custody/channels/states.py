@@ -28,6 +28,7 @@ PAUSES: Mapping[str, Sequence[int]] = {  # before it is tried again; the last on
     "hidden": (MINUTE, 10 * MINUTE, HOUR, 6 * HOUR),
     "failing": (MINUTE, 2 * MINUTE, 10 * MINUTE, HOUR, 6 * HOUR),
 }
+UNLISTED = "threads_unlisted"  # of an item: why some of its archived threads are in no list
 TRIES = 3  # the same trouble so often, or for an hour, is failing
 
 Trouble = Mapping[str, Any]
@@ -107,7 +108,7 @@ def state_of(facts: Facts) -> State:
         "unreadable": _troubled(trouble, "unreadable", "we may not read it", "give the bot back its permission"),
         "gone": _troubled(trouble, "gone", "it is not there any more", "what was fetched is kept"),
         "gaps": _if(facts.coverage.gaps, f"{_gaps(facts.coverage)} not fetched yet: `custody channel gaps` shows them"),
-        "owed": _if(facts.owed, _owed(facts)),
+        "owed": _if(facts.owed, _owed(facts)) or _unlisted(facts),
         "files": _files(facts),
         "behind": _behind(facts, trouble),
     }
@@ -153,6 +154,11 @@ def _damaged(facts: Facts) -> str:
 
 def _owed(facts: Facts) -> str:
     return f"{_parts(facts.owed)} to be fetched again{_tried(facts)}; `custody channel gaps` says why"
+
+
+def _unlisted(facts: Facts) -> str:
+    why = facts.detail.get(UNLISTED)
+    return _if(why, f"some of its archived threads cannot be listed ({why}); what messages say of them is looked into")
 
 
 def _parts(count: int) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from custody.channels import closely, held, mending, notes, paying, places, rounds, threads, walk
+from custody.channels import closely, deletions, held, mending, notes, paying, places, rounds, threads, walk
 from custody.channels.crawl import Coverage
 from custody.channels.discord import RateLimited, WrongKind
 from custody.channels.keeping import Kept, Live
@@ -181,7 +181,8 @@ def _again(mirror: Mirror, item: Item, live: Live, kept: Kept, progress: Progres
     """A page of the round through the whole channel; what is new has its turn between."""
     found = walk.Found()
     there = rounds.step(live, kept, progress.cursor, found)
-    progress = replace(progress, denied=progress.denied + len(found.denied))
+    denied = deletions.unspoken(item, kept, found.denied, live.now())
+    progress = replace(progress, denied=progress.denied + len(denied))
     if found.suspects:
         closely.leave(mirror, item, found)
         progress = replace(progress, rest=1)
@@ -190,7 +191,7 @@ def _again(mirror: Mirror, item: Item, live: Live, kept: Kept, progress: Progres
         return replace(progress, phase=OWED, cursor=0)
     most = ROUND_PAGES if progress.whole else mirror.round_pages
     stuck, often = there == progress.cursor, progress.round + 1 >= most
-    if stuck or often or len(found.denied) > MANY:
+    if stuck or often or len(denied) > MANY:
         rounds.saved(mirror, item, there, progress.denied, whole=bool(progress.whole))
     if stuck:  # the service does not say what comes next: another sync will ask
         return replace(progress, done=True)

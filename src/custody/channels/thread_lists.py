@@ -4,11 +4,12 @@ They are sorted by the date of archiving, the last first, and asked for from a d
 and are not: threads of one date on the edge of a page (the next page begins a millisecond later, and what was met is
 dropped), threads that a list shows late (a look goes a day further down than the last one came), and those of a kind
 that could not be asked for (each kind has a cursor of its own, which moves only when its list was read to the end).
+What no list can show, and what looks like it, is told: more than a page of one moment, or the same page for ever.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
@@ -35,6 +36,7 @@ class Walk:
     threads: dict[str, Raw] = field(default_factory=dict)
     ended: bool = False  # well: everything down to the floor was shown
     cursor: str = ""
+    unlisted: str = ""  # why there are some that the list does not show
 
     def take(self, page: Raw) -> list[Raw]:
         """What this page shows for the first time."""
@@ -45,43 +47,67 @@ class Walk:
         return new
 
 
-def walked(mirror: Mirror, channel: int, cursors: Mapping[str, str]) -> tuple[list[Raw], dict[str, str]]:
-    """Archived threads of every kind that may be asked for, and the cursors as they are now."""
-    found, moved = dict[str, Raw](), dict(cursors)
+@dataclass(frozen=True, slots=True)
+class Walked:
+    threads: list[Raw]
+    cursors: dict[str, str]
+    unlisted: str = ""  # why some cannot be listed
+    ended: bool = False  # every list that there is was read to its end, or to its floor
+
+
+def walked(mirror: Mirror, channel: int, cursors: Mapping[str, str], whole: bool = False) -> Walked:
+    """Archived threads of every kind that may be asked for, and the cursors as they are now.
+
+    All of the lists, if a whole look is due: what was left out of one by a wrong answer is found by no other.
+    """
+    found, moved, unlisted, ended = dict[str, Raw](), dict(cursors), "", False
     for kind in (PUBLIC, PRIVATE, JOINED) if mirror.private_threads else (PUBLIC,):
         walk = Walk(cursor=cursors.get(kind, ""))
         try:
             if kind == JOINED:
                 _by_id(walk, partial(mirror.discord.joined_threads, channel))
             else:
-                _by_date(walk, partial(mirror.discord.archived_threads, channel, kind=kind))
+                _by_date(walk, partial(mirror.discord.archived_threads, channel, kind=kind), whole)
         except (Gone, Unreadable):
             pass  # what was shown is shown; the next look begins where this one did
         found |= walk.threads
         stamps = [archived_at(one) for one in walk.threads.values()]
-        if walk.ended and stamps:
+        if walk.ended and stamps and not walk.unlisted:
             moved[kind] = max(*stamps, walk.cursor)
-    return list(found.values()), moved
+        unlisted, ended = unlisted or walk.unlisted, ended or (kind == PUBLIC and walk.ended)
+    return Walked(list(found.values()), moved, unlisted, ended and not unlisted)
 
 
-def _by_date(walk: Walk, page: Page) -> None:
-    floor = _earlier(walk.cursor, FLOOR) if walk.cursor else ""
-    before, told = "", True
+def _by_date(walk: Walk, page: Page, whole: bool) -> None:
+    floor = _earlier(walk.cursor, FLOOR) if walk.cursor and not whole else ""
+    before, told, over = "", True, False
     for _ in range(MOST_PAGES):
         answer = page(before)
         new = walk.take(answer)
-        if not (new or told):  # the same page again and again
-            return
         stamps = [archived_at(one) for one in answer.get("threads") or () if _is_thread(one)]
-        if not stamps:
-            return
-        if min(stamps) < floor or answer.get("has_more") is False:
+        more = answer.get("has_more") is not False
+        if over and not new and not more and not _is_above(stamps, before):  # that it is over is said twice
             walk.ended = True
             return
-        edge = min(stamps)
+        if not stamps or not (new or told) or _is_above(stamps, before):
+            walk.unlisted = walk.unlisted or ("the same comes again and again" if stamps and (more or before) else "")
+            return
+        if min(stamps) < floor:
+            walk.ended = True
+            return
+        if more and not new and len(stamps) > 1:
+            walk.unlisted = f"more than a page of them were archived at {min(stamps)}"
+        edge, over = min(stamps), not more
         later = _earlier(edge, -TICK)
         before = later if new and later != before else edge  # all of one moment: go on below it
         told = bool(new)
+    walk.unlisted = "the list goes on for ever"
+
+
+def _is_above(stamps: Iterable[str], before: str) -> bool:
+    """Is one of these not below what was asked for?"""
+    asked = datetime.fromisoformat(before) if before else None
+    return asked is not None and any(datetime.fromisoformat(one) >= asked for one in stamps)
 
 
 def _by_id(walk: Walk, page: Page) -> None:
@@ -92,6 +118,8 @@ def _by_id(walk: Walk, page: Page) -> None:
         new = walk.take(answer)
         if answer.get("has_more") is False and walk.threads:
             walk.ended = True
+        if not new and answer.get("has_more") and walk.threads:
+            walk.unlisted = "the same comes again and again"
         if not new or not answer.get("has_more"):
             return
         before = min((one["id"] for one in new), key=int)

@@ -12,17 +12,19 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Final
 
-from custody.channels import places, thread_lists
+from custody.channels import due, places, thread_lists
 from custody.channels.crawl import Coverage
 from custody.channels.discord import Gone, Unreadable
 from custody.channels.mirror import POSTS_ONLY, THREADED, Mirror, Request, Told, noted, number_of
 from custody.channels.snowflake import parse
+from custody.channels.states import UNLISTED
 from custody.model.errors import BadInput
 from custody.model.event import NewEvent
 from custody.model.item import Item
 
 CURSORS: Final = "threads_seen"  # by kind of list: the date of archiving up to which all threads are known
 NAMED: Final = "threads_named"  # threads that messages speak of and nobody knows yet
+WHOLE: Final = "threads_whole"  # when the lists were last read to their ends
 MOST_NAMED = 200
 MOST_ASKED = 20  # of those in one look: others have their turn
 HAS_THREAD, THREAD_CREATED = 1 << 5, 18
@@ -40,13 +42,18 @@ def look(mirror: Mirror, item: Item, about: Raw, active: bool = True) -> Told:
     listed = _active(mirror, parse(about["guild_id"])) if active else []
     alive = [one for one in listed if str(one.get("parent_id")) == about["id"]]
     cursors = dict(item.detail.get(CURSORS) or {})
-    archived, moved = thread_lists.walked(mirror, channel, cursors)
+    now, period = mirror.store.now(), int(mirror.round_days * timedelta(days=1) / timedelta(microseconds=1))
+    whole = bool(period) and due.is_over(item.detail.get(WHOLE), now, period)
+    lists = thread_lists.walked(mirror, channel, cursors, whole)
+    archived, moved = lists.threads, lists.cursors
     shown = {str(one["id"]) for one in (*alive, *archived)}
     unknown = [one for one in _unknown(mirror, item, about) if str(one) not in shown]
     named, later = unknown[-MOST_ASKED:], [str(one) for one in unknown[:-MOST_ASKED]]
     told = news(mirror, [*alive, *archived, *_fetched(mirror, channel, named)])
     facts: dict[str, Any] = {CURSORS: moved} if moved != cursors else {}
     facts |= {NAMED: later} if item.detail.get(NAMED) or later else {}
+    facts |= {WHOLE: mirror.stamp()} if lists.ended and whole else {}
+    facts |= {UNLISTED: lists.unlisted} if lists.unlisted != (item.detail.get(UNLISTED) or "") else {}
     return replace(told, items=(*told.items, noted(channel, **facts))) if facts else told
 
 

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
+from custody.channels.copies import own_line
 from custody.channels.table.node import Lines
 
 SIGNED = frozenset({"ex", "is", "hm"})  # what Discord puts behind a link, and renews with every look
@@ -47,8 +48,9 @@ def merged(lines: Lines, line: bytes) -> Lines:
     """A message's versions with one more sight of it: it is put where its edit mark says, behind those of the same.
 
     So what is shown again is the newest again. What was seen without its content gives way to the same message with it,
-    and never comes in its place.
+    and never comes in its place. Copies of other messages are left out, also of what was kept before.
     """
+    lines, line = tuple(map(own_line, lines)), own_line(line)
     raw, known = json.loads(line), [(one, json.loads(one)) for one in lines]
     if any(blanked(old, raw) for _, old in known):
         return lines

@@ -7,7 +7,7 @@ service that answers and an archive that keeps, so that a simulation walks the s
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Protocol
@@ -57,6 +57,9 @@ class Archive(Protocol):
 
     def doubt(self, one: int) -> Doubt: ...
 
+    def confirmed(self, ids: Collection[int]) -> Mapping[int, int]:
+        """Those of these that are gone there, and since when."""
+
     def mark(self, ids: Iterable[int], mark: Mark) -> None: ...
 
     def erase(self, ids: Sequence[int]) -> None: ...
@@ -74,6 +77,7 @@ class Found:
     witness: int = 0  # one that the last clean page has shown
     shown: int = 0
     looked: set[int] = field(default_factory=set)  # suspects that were asked for by themselves
+    more: bool = False  # there are others to look at, after these
     due: list[int] = field(default_factory=list)  # to be erased, in the next steps
 
     def learn(self, page: Page, archive: Archive, mark: bool = True) -> None:
@@ -85,11 +89,21 @@ class Found:
             low, high = (low, page.ids[-1] + 1) if page.ask.after is not None else (page.ids[0] - 1, high)
         kept = archive.kept(low, high)
         lacking, beyond = unshown(page, kept)
+        if len(beyond) >= page.ask.limit:
+            beyond = self._beyond(page, kept, archive)
         if mark and lacking:
             archive.mark(lacking, (page.at, "page", page.digest))
         self.suspects |= {*lacking, *beyond, *archive.erased(page.ids)}
         self.denied = (self.denied | denied(page, kept)) - set(page.ids)
         self.witness, self.shown = page.ids[len(page.ids) // 2], self.shown + len(page.ids)
+
+    def _beyond(self, page: Page, kept: Sequence[int], archive: Archive) -> list[int]:
+        """Of more messages beside a page than are looked at in one go, those that are not confirmed to be gone: else
+        the nearest ones would keep the others from being looked at for ever."""
+        beside = [one for one in kept if not page.ids[0] <= one <= page.ids[-1]]
+        gone = archive.confirmed(beside)
+        self.more |= len(beside) - len(gone) > page.ask.limit
+        return unshown(page, [one for one in beside if one not in gone])[1]
 
 
 def asked(service: Service, archive: Archive, after: int | None = None, before: int | None = None) -> Page:

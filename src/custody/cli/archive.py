@@ -49,7 +49,9 @@ def add(
     foreign: Annotated[
         bool, typer.Option("--foreign", help="agree to a repository that somebody else owns; with --why")
     ] = False,
-    why: Annotated[str, typer.Option("--why", help="for the history: why a foreign one is agreed to")] = "",
+    why: Annotated[
+        str, typer.Option("--why", help="for the history: why a foreign one is agreed to", callback=running.reason)
+    ] = "",
     credentials: Annotated[
         Path | None,
         typer.Option(help="a file (mode 600) for a server that asks: the user's name, below it the password"),

@@ -19,7 +19,7 @@ from custody.cli.channel_parts import Channel, blobs_of, known
 from custody.cli.config import Config
 from custody.cli.configured import ConfigFile, StoreUrl, opened
 from custody.cli.running import Why
-from custody.model.errors import BadInput
+from custody.model.errors import BadInput, Refused
 from custody.model.event import NewEvent
 from custody.stores import Store
 
@@ -36,6 +36,13 @@ def deleted(
 ) -> None:
     """Say what becomes here of messages that are gone there. What was erased before stays erased."""
     told, number = str(Policy.read(policy, "policy")), checked(channel)
+    if told == "tombstone" != policy:
+        raise BadInput(
+            "without days of grace it is erased as soon as it is confirmed to be gone",
+            code="channel.deleted",
+            where="policy",
+            hint="say tombstone if that is meant, or honour after 7 days",
+        )
     with opened(config, store) as (handle, _):
         known(handle, number)
         event = NewEvent(item_id(number), "policy", detail={"deleted": told, "why": why})
@@ -97,9 +104,15 @@ def _say(
 ) -> None:
     number = checked(channel)
     with opened(config, store) as (handle, settings):
-        known(handle, number)
+        item, now = known(handle, number), handle.now()
+        upto = trust.moment(up_to.replace(tzinfo=UTC).isoformat()) if up_to else now
+        if upto > now:
+            hint = "a word is about what is confirmed by now: without --up-to"
+            raise BadInput("that moment has not come yet", code="channel.future", where="--up-to", hint=hint)
+        if unseen and not deletions.is_silent(item):
+            hint = "it is about channels that show nothing any more, and were synced since: without --unseen"
+            raise Refused("the channel shows messages", code="channel.shown", where=item.id, hint=hint)
         mirror = _mirror(handle, settings)
-        upto = trust.moment(up_to.replace(tzinfo=UTC).isoformat()) if up_to else handle.now()
         kept = Kept(mirror, number)
         ids = list(kept.kept(-1, HIGHEST + 1)) if unseen else deletions.believed(kept, upto)
         print(f"{len(ids)} messages that are kept are {word}: gone by {trust.stamp(upto)}")
@@ -107,7 +120,8 @@ def _say(
             typer.confirm("Is that so?", abort=True)
         if unseen and ids:
             kept.mark(ids, (upto, trust.WORD, running.me()))
-        deletions.say(mirror, number, upto=upto, why=why, who=running.me(), word=word, count=len(ids))
+        if ids:
+            deletions.say(mirror, number, upto=upto, why=why, who=running.me(), word=word, count=len(ids))
 
 
 def _mirror(store: Store, settings: Config) -> Mirror:

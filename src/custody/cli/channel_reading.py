@@ -14,10 +14,10 @@ import typer
 
 from custody.channels import held, mending, paying, seen, trust
 from custody.channels.blobs import Blobs
+from custody.channels.copies import written
 from custody.channels.mirror import POSTS_ONLY, checked, threads_under
 from custody.channels.plain import plainly
 from custody.channels.reader import Leaving, Reader, Shown
-from custody.channels.seen import written
 from custody.channels.snowflake import HIGHEST, at
 from custody.cli.channel_parts import Channel, blobs_of, checked_message, known, reader
 from custody.cli.config import Config

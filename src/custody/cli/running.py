@@ -33,7 +33,17 @@ AN_OBJECT = """'{"name": "value"}'"""
 StoreUrl = Annotated[str, typer.Option("--store", envvar="CUSTODY_STORE", help="where things are kept")]
 AsJson = Annotated[bool, typer.Option("--json", help="for programs")]
 Limit = Annotated[int, typer.Option("--limit", min=1, max=1_000_000, help="at most so many")]
-Why = Annotated[str, typer.Option("--why", help="the reason, for the history")]
+
+
+def reason(context: typer.Context, parameter: typer.CallbackParam, told: str) -> str:
+    """Refuse a reason that says nothing: the history is read by people who were not there."""
+    source = context.get_parameter_source(parameter.name or "")
+    if source is not None and source.name == "COMMANDLINE" and not told.strip():
+        raise BadInput("the reason says nothing", code="why.empty", where="--why", hint="say why, in a few words")
+    return told
+
+
+Why = Annotated[str, typer.Option("--why", help="the reason, for the history", callback=reason)]
 
 
 def noun(help_: str) -> typer.Typer:

@@ -1,6 +1,6 @@
 """JSON Lines: one message a line, as it was last seen.
 
-A message of which nothing changed without an edit is, byte for byte, as the service gave it. What only we know of one
+A message of which nothing changed without an edit is, byte for byte, as it is kept. What only we know of one
 is under `custody`: when it was last seen so, what is no longer shown, since when it is deleted there. A damaged message
 is `{"id": …, "damaged": true}`; a part of which not even that is known is `{"damaged": true, "from": …, "to": …}`.
 """
@@ -12,8 +12,8 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
+from custody.channels.copies import written
 from custody.channels.reader import Shown
-from custody.channels.seen import written
 
 
 def write_jsonl(found: Iterable[Shown], path: Path, versions: bool = False) -> int:

@@ -410,7 +410,8 @@ select case when current_setting('synchronous_standby_names') <> '' then 'synchr
 
 -- name: strangers
 -- Triggers and rules on our tables: the store has none of its own. The last column says whether it can keep a row from
--- being written.
+-- being written: one for each row, before it. All others run when our statements have counted what they wrote, and can
+-- take it away again.
 select 'trigger', tgname::text, relname::text, tgtype & 1 = 1 and tgtype & 2 = 2
 from pg_trigger join pg_class on pg_class.oid = tgrelid
 where not tgisinternal and tgenabled <> 'D' and tgrelid in (select to_regclass(one) from unnest(:tables::text[]) as one)

@@ -238,11 +238,33 @@ def test_doctor_names_triggers(server: Postgres, plain: str) -> None:
             server,
             "create trigger audits after insert on event for each row execute function swallow()",
         )
-        told = {one.what: one.grade for one in server_findings(store) if "trigger" in one.what}
-        assert told == {
-            "there is a trigger swallows on table job, which is not ours": "unsafe",
-            "there is a trigger audits on table event, which is not ours": "warning",
+        archive(
+            server,
+            "create constraint trigger late after insert on job deferrable initially deferred for each row"
+            " execute function swallow()",
+        )
+        archive(server, "create trigger whole after insert on job for each statement execute function swallow()")
+        told = {one.what: one for one in server_findings(store) if "trigger" in one.what}
+        words = {
+            "swallows on table job": "keep rows from being written",
+            "audits on table event": "take rows away after",
+            "late on table job": "take rows away after",
+            "whole on table job": "take rows away after",
         }
+        assert set(told) == {f"there is a trigger {name}, which is not ours" for name in words}
+        for name, said in words.items():
+            found = told[f"there is a trigger {name}, which is not ours"]
+            assert (found.grade, said in found.do) == ("unsafe", True), name
+
+
+def test_the_limit_of_a_role_is_named(server: Postgres, plain: str) -> None:
+    open_store(plain).close()
+    tell(server, "alter role app connection limit 0")
+    with pytest.raises(Unavailable) as error:
+        open_store(f"{plain}{'&' if '?' in plain else '?'}patience=0")
+    assert error.value.code == "postgres.full"
+    assert "connection limit" in error.value.hint
+    assert "max_connections" not in error.value.hint
 
 
 # The true words

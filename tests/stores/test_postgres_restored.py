@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psycopg
@@ -12,6 +13,7 @@ import pytest
 
 from custody.cli.doctor_server import server_findings
 from custody.model.errors import CustodyError, Refused
+from custody.model.graph import Edge
 from custody.model.job import NewJob
 from custody.stores import Store, open_store
 from custody.stores.postgres import receipts
@@ -57,6 +59,21 @@ def cleaned(server: Postgres) -> Callable[[], None]:
     return lambda: server.restore(NAME, file, "--clean", "--if-exists")
 
 
+def truncated(server: Postgres) -> Callable[[], None]:
+    """Into the very same tables: neither a connection nor a table is another one."""
+    file = server.dump(NAME)
+
+    def back() -> None:
+        with psycopg.connect(server.url(NAME), autocommit=True) as db:
+            names = db.execute(
+                "select string_agg(quote_ident(tablename), ', ') from pg_tables where schemaname = 'public'"
+            )
+            db.execute(f"truncate {names.fetchall()[0][0]} restart identity cascade")  # type: ignore[arg-type]
+        server.restore(NAME, file, "--data-only", "--disable-triggers")
+
+    return back
+
+
 @pytest.fixture
 def server(primary: Postgres) -> Postgres:
     with psycopg.connect(primary.url(), autocommit=True) as db:
@@ -73,7 +90,7 @@ def pooler(server: Postgres) -> Iterator[PgBouncer]:
     made.remove()
 
 
-@pytest.mark.parametrize("keep", [dumped, copied, cleaned])
+@pytest.mark.parametrize("keep", [dumped, copied, cleaned, truncated])
 @pytest.mark.parametrize("pooled", [False, True])
 def test_a_restore_on_the_same_timeline_is_noticed_before_anything_more_is_acknowledged(
     server: Postgres, pooler: PgBouncer, keep: Callable[[Postgres], Callable[[], None]], pooled: bool,
@@ -81,7 +98,7 @@ def test_a_restore_on_the_same_timeline_is_noticed_before_anything_more_is_ackno
 ) -> None:  # fmt: skip
     from custody.stores.postgres import pool
 
-    monkeypatch.setattr(pool, "LOOK_SECONDS", 0.0 if keep is cleaned else 1e6)  # only that one costs no connection
+    monkeypatch.setattr(pool, "LOOK_SECONDS", 1e6)  # nobody looks in time: the numbers alone must tell
     url = pooler.url(address(server)) if pooled else address(server)
     with open_store(url) as store:
         kept = jobs(store, 10, "kept")
@@ -103,6 +120,99 @@ def test_a_restore_on_the_same_timeline_is_noticed_before_anything_more_is_ackno
                 store.queue.get(one.id, one.move)
         assert store.queue.missing([(one.id, one.move) for one in (*kept, *again)]) == []
         assert [finding for finding in server_findings(store) if finding.grade == "unsafe"]
+
+
+SUBMITS: dict[str, Callable[[Store, int], list[Submitted]]] = {
+    "keyless": lambda store, n: [store.queue.submit_one(NewJob("parcel"))],
+    "keyed": lambda store, n: [store.queue.submit_one(NewJob("parcel", key=f"now {n}"))],
+    "many": lambda store, n: list(store.queue.submit([NewJob("parcel") for _ in range(3)])),
+    "many keyed": lambda store, n: list(store.queue.submit([NewJob("parcel", key=f"{n} {m}") for m in range(3)])),
+    "some known": lambda store, n: list(
+        store.queue.submit([NewJob("parcel", key=key) for key in ("kept", f"new {n}")])
+    ),
+    "streamed": lambda store, n: list(store.queue.submit([NewJob("parcel") for _ in range(1001)])),
+    "needs": lambda store, n: [store.queue.submit_one(NewJob("parcel", needs=(Edge(1, "success", "wait"),)))],
+    "odd key": lambda store, n: [store.queue.submit_one(NewJob("parcel", key=f"\x1e{n}", line="l", task=f"\x1e{n}"))],
+}
+
+
+@pytest.mark.parametrize("how", SUBMITS)
+@pytest.mark.parametrize("keep", [cleaned, truncated])
+def test_no_way_to_submit_gives_out_a_number_again(
+    server: Postgres, keep: Callable[[Postgres], Callable[[], None]], how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from custody.stores.postgres import pool
+
+    monkeypatch.setattr(pool, "LOOK_SECONDS", 1e6)
+    with open_store(address(server)) as store:
+        store.queue.submit_one(NewJob("parcel", key="kept"))
+        SUBMITS[how](store, 0)
+        back = keep(server)
+        lost = jobs(store, 12, "lost")
+        back()
+        again = [one for n in range(1, 4) for one in SUBMITS[how](store, n) if one.new]
+        assert min(one.id for one in again) > lost[-1].id
+        assert [one.type for one in store.records.events("store")] == ["went-back"]
+        assert [one.code for one in store.troubles()] == ["store.went_back"]
+        assert store.queue.missing([(one.id, one.move) for one in again]) == []
+        assert not [one for one in lost if store.queue.list() and one.id in {job.id for job in store.queue.list()}]
+
+
+@pytest.mark.parametrize("keep", [cleaned, truncated])
+def test_whoever_only_reads_after_a_restore_in_place_notices_it(
+    server: Postgres, keep: Callable[[Postgres], Callable[[], None]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from custody.stores.postgres import pool
+
+    with open_store(address(server)) as store:
+        jobs(store, 2, "kept")
+        back = keep(server)
+        lost = jobs(store, 10, "lost")
+        back()
+        monkeypatch.setattr(pool, "LOOK_SECONDS", 0.0)
+        assert len(store.queue.list()) == 2
+        (event,) = store.records.events("store")
+        assert event.detail["missing"] == 10
+        with open_store(address(server)) as other:
+            assert jobs(other, 1, "new")[0].id > lost[-1].id, "the numbers were not passed over"
+
+
+def test_the_highest_number_is_passed_over_though_the_newest_receipts_are_of_older_jobs(server: Postgres) -> None:
+    with open_store(address(server)) as store:
+        jobs(store, NEWEST + 5, "kept")
+        claims = take(store, limit=NEWEST + 5)
+        back = truncated(server)
+        lost = jobs(store, 3, "lost")
+        for one in claims:
+            assert store.queue.settle([worked(one, "pass")])[0].done
+        back()
+        assert jobs(store, 1, "again")[0].id > lost[-1].id
+
+
+def test_numbers_that_are_drawn_crosswise_are_no_doubt(server: Postgres, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever draws first may be answered last: only what was told before counts."""
+    from custody.stores.postgres import pool
+
+    doubts: list[None] = []
+    with open_store(address(server)) as store:
+        monkeypatch.setattr(pool.Pool, "doubt", lambda self: doubts.append(None))
+        with ThreadPoolExecutor(8) as crowd:
+            ids = [one.id for made in crowd.map(lambda n: jobs(store, 40, str(n)), range(8)) for one in made]
+        assert len(set(ids)) == 320
+        assert store.records.events("store") == []
+    assert doubts == []
+
+
+def test_numbers_that_come_in_portions_are_given_out_all_the_same(server: Postgres) -> None:
+    """An administrator may have the sequence keep some for each session: then they do not rise, and nothing is lost."""
+    with psycopg.connect(server.url(NAME), autocommit=True) as db, open_store(address(server)) as store:
+        db.execute("alter sequence job_id_seq cache 10")
+        ids = [one.id for one in jobs(store, 5, "first")]
+        with ThreadPoolExecutor(4) as crowd:
+            ids += [one.id for made in crowd.map(lambda n: jobs(store, 10, str(n)), range(4)) for one in made]
+        assert len(set(ids)) == 45
+        assert store.records.events("store") == []
+        assert store.troubles() == []
 
 
 def test_a_process_that_was_quiet_for_an_hour_still_knows_what_it_was_told_last(

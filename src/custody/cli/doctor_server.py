@@ -33,12 +33,14 @@ def _rights(store: Store) -> Iterator[Finding]:
 
 
 def _strangers(store: Store) -> Iterator[Finding]:
-    """What somebody else has put on the store's tables."""
+    """What somebody else has put on the store's tables. Nobody can know from here what it does: whatever runs after our
+    statement can take away what was counted, and it is acknowledged all the same."""
     for sort, name, table, may_swallow in store.db.read(lambda tx: tx.run("strangers", tables=list(table_names()))):
         yield Finding(
-            "unsafe" if may_swallow else "warning", f"there is a {sort} {name} on table {table}, which is not ours",
+            "unsafe", f"there is a {sort} {name} on table {table}, which is not ours",
             f"drop {sort} {name} on {table}; it can keep rows from being written" if may_swallow
-            else "what it does is done within every transaction of ours, and its errors are ours",
+            else f"drop {sort} {name} on {table}, unless you know that it deletes and changes nothing of the store's:"
+            " it can take rows away after they were counted, and they are acknowledged all the same",
         )  # fmt: skip
 
 

@@ -54,6 +54,18 @@ CAUSES: Sequence[Cause] = (
         "createdb --encoding UTF8 --template template0 --locale C NAME, or mend the name in the address",
     ),
     Cause(
+        re.compile(r"too many connections for role"),
+        "PostgreSQL answers, and the role has as many connections as it may", "postgres.full",
+        "alter role … connection limit N (-1: no limit), or run fewer processes: each keeps connections of its own",
+        passes=True,
+    ),
+    Cause(
+        re.compile(r"too many connections for database"),
+        "PostgreSQL answers, and the database has as many connections as it may", "postgres.full",
+        "alter database … connection limit N (-1: no limit), or run fewer processes: each keeps connections of its own",
+        passes=True,
+    ),
+    Cause(
         re.compile(r"too many (clients|connections)|connection slots"),
         "PostgreSQL answers, and has no connection left for us", "postgres.full",
         "raise max_connections, or put a pooler before it", passes=True,

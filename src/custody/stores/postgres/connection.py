@@ -233,6 +233,8 @@ def translate(error: Exception) -> Exception:
         return full
     if isinstance(error, errors.DivisionByZero):
         return swallowed()
+    if isinstance(error, errors.InvalidArgumentForLogarithm):
+        return Behind()
     for kind, (ours, code, hint) in WORDS.items():
         if isinstance(error, kind):
             said = f"PostgreSQL: {' '.join(str(error).split())}"
@@ -242,6 +244,17 @@ def translate(error: Exception) -> Exception:
 
 class Taken(Unavailable):
     """What is to be written once is there already."""
+
+
+class Behind(Unavailable):
+    """A number was about to be given out that is not above those which this process was told of (statements.sql)."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "PostgreSQL gives out numbers of jobs again: its database was restored, or its sequence was set back",
+            code="store.went_back",
+            hint="say `custody store restored --why …`, and see what `custody doctor` names",
+        )
 
 
 def swallowed() -> Unsafe:

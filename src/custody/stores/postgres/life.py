@@ -42,7 +42,7 @@ class Life:
         self._telling = threading.Lock()
         self.receipts = Receipts()
         self.pool = Pool(address, seen, self._look_up, condition)
-        self.transactions = Transactions(self.pool, clock, new_move)
+        self.transactions = Transactions(self.pool, clock, new_move, lambda: self.receipts.highest)
         self.messenger = Messenger(address, self.pool.way)
         self.submits = Together(submit)
         self.front = Front()
@@ -52,8 +52,8 @@ class Life:
         self.pool.close()
 
     def _look_up(self, db: Connection, before: Session, another: bool) -> None:
-        """A new connection: is there what we were told is there? All of it is asked for when it is another server, or
-        one that was started anew; otherwise the newest, which goes first when history goes back."""
+        """Is there what we were told is there? All of it is asked for when it is another server, one that was started
+        anew, or in doubt; otherwise the newest, which goes first when history goes back."""
         asked = self.receipts.kept() if another else self.receipts.newest()
         if not asked:
             return
@@ -63,13 +63,15 @@ class Life:
         if found:
             with self._telling:
                 self._tell_of(db, before)
+        elif self.pool.doubted:  # only the numbers were set back, or somebody else has told of it
+            pass_over(db, self.receipts.highest)
 
     def _tell_of(self, db: Connection, before: Session) -> None:
         """Looked up again: whoever connected at the same time may have told of it."""
         say(db, db.words.begin)
         lost = WentBack(tuple(missing(db, self.receipts.kept())), before, db.session)
         if lost.missing:
-            pass_over(db, lost.highest)
+            pass_over(db, max(lost.highest, self.receipts.highest))
             _write(db, lost)
         say(db, b"commit")
         if lost.missing:

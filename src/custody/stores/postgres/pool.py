@@ -7,6 +7,7 @@ own is there (receipts.py), and whether the database is still as it must be (con
 
 from __future__ import annotations
 
+import math
 import select
 import threading
 import time
@@ -52,6 +53,7 @@ class Pool:
         self._on_change = on_change
         self.condition = condition  # None until the schema is there
         self._looked_at = 0.0
+        self.doubted = False
         self._lock = threading.Lock()
         self._spare: list[Connection] = []
         self._closed = False
@@ -150,6 +152,10 @@ class Pool:
         except psycopg.Error as error:
             raise translate(error) from error
 
+    def doubt(self) -> None:
+        """Something shows that history went back: whoever comes next looks up all that we were told of."""
+        self.doubted, self._looked_at = True, -math.inf
+
     def must_be_writable(self) -> None:
         if self.condition is not None and self.condition.lacks is not None:
             self._looked_at = 0.0  # it may have been granted since
@@ -161,18 +167,19 @@ class Pool:
     def _know(self, db: Connection) -> None:
         before, here = self._last, db.session
         another = before is not None and (before.system, before.life) != (here.system, here.life)
-        self._compare(db, another, new=True)
+        self._compare(db, another)
         self._last = here
 
-    def _compare(self, db: Connection, another: bool, new: bool) -> None:
+    def _compare(self, db: Connection, another: bool) -> None:
         """Ask what the database is like, and then whether what we were told is there."""
         known = self.condition
         if known is None:
             return
         seen, self._looked_at = look(db, self.address.unsafe, known.wanted), time.monotonic()
-        another = another or seen.tables != known.tables
-        if (new or another) and self._last is not None:
+        another = another or self.doubted or seen.tables != known.tables
+        if self._last is not None:
             self._on_change(db, self._last, another)
+        self.doubted = False
         if seen.generation != known.generation:
             raise restored_meanwhile()
         self.condition = seen
@@ -181,7 +188,7 @@ class Pool:
         """False if it is of no use any more: a new one may be."""
         self._looked_at, before = time.monotonic(), self._looked_at
         try:
-            self._compare(db, another=False, new=False)
+            self._compare(db, another=False)
         except (CustodyError, psycopg.Error) as error:
             self._looked_at = before
             db.close()

@@ -4,9 +4,11 @@ A standby that is promoted may lack the last of what its primary had acknowledge
 a server that was restored from a backup, or whose disk was put back, lacks all that came after. Its numbers go on from
 where it stood: so a number alone may be given out twice, for two jobs. What cannot be the same by chance is a number
 together with its move: that is a *receipt*. The receipts of the last minute are kept, and the newest ones for as long
-as the process runs. These are looked up, in one statement, on every new connection before it is used for anything; and
-all of them when the server was started anew or is another one. What is missing is told as history that went back, in
-the history itself, and the numbers that this process knows of are passed over.
+as the process runs. These are looked up, in one statement, on every new connection before it is used for anything, and
+every few seconds on those that are there: a restore into the same tables costs no connection. All of them are when the
+server was started anew or is another one, and when a number is about to be given out that is not above the highest of
+which this process was told: that is refused within the statement that draws it. What is missing is told as
+history that went back, in the history itself, and the numbers that this process knows of are passed over.
 """
 
 from __future__ import annotations
@@ -90,13 +92,18 @@ class Receipts:
         self._lock = threading.Lock()
         self._kept: deque[tuple[float, Sequence[tuple[int, str]]]] = deque()
         self._count = 0
+        self._top: tuple[int, str] | None = None
+        self.highest = 0
+        """Of the numbers of jobs that this process was told of: whatever is drawn afterwards is above it."""
 
     def note(self, moves: Sequence[tuple[int, str]]) -> None:
         """Each of these jobs was moved so, and that was acknowledged."""
         if not moves:
             return
-        now = self._clock()
+        now, top = self._clock(), max(moves)
         with self._lock:
+            if top[0] > self.highest:
+                self.highest, self._top = top[0], top
             self._kept.append((now, moves))
             self._count += len(moves)
             while self._may_go(now):
@@ -108,9 +115,9 @@ class Receipts:
         return left >= NEWEST and (at < now - KEPT_SECONDS or left >= MOST)
 
     def kept(self) -> list[tuple[str, str]]:
-        """Those of the last minute, and in any case the newest."""
+        """Those of the last minute, and in any case the newest and that of the highest number."""
         with self._lock:
-            return [(f"job/{job}", move) for _, moves in self._kept for job, move in moves]
+            return self._and_top([(f"job/{job}", move) for _, moves in self._kept for job, move in moves])
 
     def newest(self) -> list[tuple[str, str]]:
         found: list[tuple[str, str]] = []
@@ -119,12 +126,18 @@ class Receipts:
                 found += [(f"job/{job}", move) for job, move in moves[: -NEWEST - 1 : -1]]
                 if len(found) >= NEWEST:
                     break
-        return found[:NEWEST]
+            return self._and_top(found[:NEWEST])
+
+    def _and_top(self, found: list[tuple[str, str]]) -> list[tuple[str, str]]:
+        top = [(f"job/{self._top[0]}", self._top[1])] if self._top else []
+        return found + [one for one in top if one not in found]
 
     def forget(self, told: Iterable[tuple[str, str]]) -> None:
         """That these are lost has been told."""
         gone = set(told)
         with self._lock:
+            if self._top and (f"job/{self._top[0]}", self._top[1]) in gone:
+                self._top = None
             left = [(at, [one for one in moves if (f"job/{one[0]}", one[1]) not in gone]) for at, moves in self._kept]
             self._kept = deque((at, moves) for at, moves in left if moves)
             self._count = sum(len(moves) for _, moves in self._kept)

@@ -80,6 +80,15 @@ E'\x1f'
 -- has written all of them: that is refused by the database itself, before anything is committed (connection.py tells
 -- it in words).
 
+-- fragment: rising
+-- A number that is drawn is above all that this process was told of before; if not, the database has forgotten numbers
+-- that it gave out, and the statement is refused: a logarithm has no other use here (connection.py tells it in words).
+ln(least(id - :above::bigint, 1)) = 0
+
+-- fragment: made_rising
+-- The same of those that were made, which may be none.
+(select ln(least(min(id) - :above::bigint, 1)) = 0 from made)
+
 -- fragment: orders
 -- The jobs of a request, each with its shape; their ids are drawn here, in the order of the request.
 with shape as materialized (
@@ -121,6 +130,7 @@ limit 1
 -- All are new: a key that is known refuses the whole statement.
 {orders}, made as ({new_jobs} returning 1), told as ({first_events} returning 1)
 select id, 1 / ((select count(*) from made) + (select count(*) from told) = 2 * (select count(*) from given))::int = 1
+    and {rising}
 from given
 
 -- name: submit_keyed
@@ -133,7 +143,7 @@ made as (
     returning id),
 told as ({first_events} join made on made.id = given.id order by given.id returning 1)
 select given.id, made.id is not null
-    and 1 / ((select count(*) from made) = (select count(*) from told))::int = 1
+    and 1 / ((select count(*) from made) = (select count(*) from told))::int = 1 and {made_rising}
 from given left join made on made.id = given.id order by given.id
 
 -- fragment: its_event
@@ -141,7 +151,7 @@ from given left join made on made.id = given.id order by given.id
     insert into event (subject, seq, type, outcome, agent, at, detail, token, move)
     select 'job/' || made.id, 1, 'submitted', 'none', :agent, :now, :detail, 1, :move from made
     returning 1)
-select id, 1 / (select count(*) from told) from made
+select id, 1 / (select count(*) from told) = 1 and {rising} from made
 
 -- name: submit_single
 -- One job and its first event: what carries many costs more than one of them does.
@@ -150,6 +160,9 @@ with made as ({new_job}){its_event}
 -- name: submit_keyless
 -- The same for a job that has no key, so that no index is asked for it first.
 with made as ({one_job} returning id){its_event}
+
+-- name: insert_job
+with made as ({new_job}) select id, {rising} from made
 
 -- name: share_jobs
 -- As `share_job`, for many.
@@ -370,7 +383,7 @@ begun as (
     returning 1)
 select coalesce((select id from told), 0)
     / ((select count(*) from told) + (select count(*) from newest) + (select count(*) from begun)
-        = 2 + (select count(*) from made))::int
+        = 2 + (select count(*) from made) and {made_rising})::int
 from numbered
 
 -- name: appended_by_move
@@ -397,7 +410,8 @@ select case when current_setting('synchronous_standby_names') <> '' then 'synchr
 
 -- name: strangers
 -- Triggers and rules on our tables: the store has none of its own. The last column says whether it can keep a row from
--- being written.
+-- being written: one for each row, before it. All others run when our statements have counted what they wrote, and can
+-- take it away again.
 select 'trigger', tgname::text, relname::text, tgtype & 1 = 1 and tgtype & 2 = 2
 from pg_trigger join pg_class on pg_class.oid = tgrelid
 where not tgisinternal and tgenabled <> 'D' and tgrelid in (select to_regclass(one) from unnest(:tables::text[]) as one)
@@ -563,5 +577,6 @@ told as (
     from made cross join taken
     returning 1)
 select known.*, (select count(*) from taken)
-    / ((select count(*) from drawn) + (select count(*) from told) = 2 * (select count(*) from made))::int
+    / ((select count(*) from drawn) + (select count(*) from told) = 2 * (select count(*) from made)
+        and {made_rising})::int
 from known

@@ -16,7 +16,7 @@ from psycopg import errors
 
 from custody.model.errors import Unavailable
 from custody.stores.clock import Clock
-from custody.stores.postgres.connection import Connection, broken, no_standby, standby, translate
+from custody.stores.postgres.connection import Behind, Connection, broken, no_standby, standby, translate
 from custody.stores.postgres.direct import ask, run, say
 from custody.stores.postgres.lost import (
     Begun,
@@ -54,9 +54,11 @@ class PostgresTx:
         new_move: Callable[[], str],
         own_time: int | None,
         time_: int | None,
+        above: int = 0,
     ) -> None:
+        """`above`: the highest number of a job that is known to be given out before this begins."""
         self.db, self.statements, self.new_move = db, statements, new_move
-        self._own_time, self._time = own_time, time_
+        self._own_time, self._time, self._above = own_time, time_, above
         self.traces = Traces()
 
     @property
@@ -66,9 +68,7 @@ class PostgresTx:
         return self._time
 
     def run(self, name: str, /, **values: Any) -> list[Row]:
-        if self._own_time is not None:
-            values["now"] = self._own_time
-        self.traces.note(name, values)
+        self._complete(name, values)
         try:
             return run(self.db, self.statements[name], values)
         except (psycopg.DataError, UnicodeEncodeError) as error:
@@ -76,9 +76,7 @@ class PostgresTx:
 
     def ask(self, name: str, /, **values: Any) -> list[tuple[str, ...]]:
         """As `run`, for a small statement that is a transaction by itself; the rows come as text."""
-        if self._own_time is not None:
-            values["now"] = self._own_time
-        self.traces.note(name, values)
+        self._complete(name, values)
         try:
             return ask(self.db, name, self.statements[name], values)
         except (psycopg.DataError, UnicodeEncodeError) as error:
@@ -92,10 +90,14 @@ class PostgresTx:
             cursors = [self._send(name, values) for values in many]
         return [row for cursor in cursors for row in cursor.fetchall()]
 
-    def _send(self, name: str, values: dict[str, Any]) -> psycopg.Cursor[tuple[Any, ...]]:
+    def _complete(self, name: str, values: dict[str, Any]) -> None:
+        values["above"] = self._above
         if self._own_time is not None:
             values["now"] = self._own_time
         self.traces.note(name, values)
+
+    def _send(self, name: str, values: dict[str, Any]) -> psycopg.Cursor[tuple[Any, ...]]:
+        self._complete(name, values)
         try:
             # Prepared at its first use: only a prepared statement has the plan that words.py asks for.
             return self.db.execute(self.statements[name], values, prepare=True)
@@ -104,8 +106,10 @@ class PostgresTx:
 
 
 class Transactions:
-    def __init__(self, pool: Pool, clock: Clock | None, new_move: Callable[[], str]) -> None:
-        self._pool, self._clock, self._new_move = pool, clock, new_move
+    def __init__(
+        self, pool: Pool, clock: Clock | None, new_move: Callable[[], str], highest: Callable[[], int] = lambda: 0
+    ) -> None:
+        self._pool, self._clock, self._new_move, self._highest = pool, clock, new_move, highest
         self._strict = pool.address.synchronous
 
     def write(self, work: Callable[[PostgresTx], T]) -> T:
@@ -145,6 +149,8 @@ class Transactions:
                 time.sleep(random.uniform(0, 0.002 * (attempt + 1)))  # let the other one finish first
             except _Vanished:
                 self._pool.drop_spare()
+            except Behind:
+                self._pool.doubt()  # nothing was written; before anything is, all that we were told of is looked up
             except _Lost as lost:
                 if (answer := self._found_out(lost.db, found)) is not None:
                     return answer
@@ -157,7 +163,10 @@ class Transactions:
 
     def _tx(self, db: Connection, begun: Begun) -> PostgresTx:
         own = self._clock.now() if self._clock else None
-        return PostgresTx(db, texts(own is not None, True), self._new_move, own, begun.time if own is None else own)
+        time_ = begun.time if own is None else own
+        return PostgresTx(
+            db, texts(own is not None, True), self._new_move, own_time=own, time_=time_, above=self._highest()
+        )
 
     def _once(self, db: Connection, work: Callable[[PostgresTx], T]) -> T:
         try:
@@ -189,7 +198,8 @@ class Transactions:
         own = self._clock.now() if self._clock else None
         db.warnings.clear()
         try:
-            value = work(PostgresTx(db, texts(own is not None, True), self._new_move, own, own))
+            words = texts(own is not None, True)
+            value = work(PostgresTx(db, words, self._new_move, own_time=own, time_=own, above=self._highest()))
         except AGAIN:
             raise
         except psycopg.Error as error:

@@ -6,7 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from custody.model.errors import CustodyError, Refused, Unavailable, Unsafe
 from custody.model.job import NewJob
 from custody.stores import open_store
 from custody.stores.recount import recount
-from custody.stores.sqlite import connection, restoring
+from custody.stores.sqlite import connection, former, restoring
 from custody.stores.sqlite.copying import copy_to
 from custody.stores.sqlite.restoring import restore
 from rig.commands import Run
@@ -261,3 +261,245 @@ def test_a_file_that_is_replaced_while_it_is_being_opened_is_not_written_to(
     with pytest.raises(Unsafe) as told:
         connection.connect(str(file))
     assert told.value.code == "store.replaced"
+
+
+# What lies beside the copy
+
+
+def foreign_log(folder: Path) -> bytes:
+    """The log of quite another store."""
+    (folder / "elsewhere").mkdir()
+    killed(folder / "elsewhere/other.db", 25)
+    log = (folder / "elsewhere/other.db-wal").read_bytes()
+    shutil.rmtree(folder / "elsewhere")
+    return log
+
+
+def test_the_log_of_another_is_not_played_into_the_copy(file: Path, copy: Path) -> None:
+    Path(f"{copy}-wal").write_bytes(foreign_log(file.parent))
+    before = files(file)
+    with pytest.raises(Unsafe) as told:
+        restore(copy, file, "ada")
+    assert told.value.code == "store.log"
+    assert files(file) == before
+    Path(f"{copy}-wal").unlink()
+    assert restore(copy, file, "ada").jobs == 3
+
+
+def test_a_journal_beside_the_copy_is_not_played_into_it(file: Path, copy: Path) -> None:
+    Path(f"{copy}-journal").write_bytes(b"\xd9\xd5\x05\xf9 \xa1c\xd7" + b"x" * 5000)
+    before = files(file)
+    with pytest.raises(Unsafe):
+        restore(copy, file, "ada")
+    assert files(file) == before
+
+
+@pytest.mark.parametrize("was", ["as it was made", "opened since", "killed with its own log", "read-only"])
+def test_the_copy_is_not_written_to(file: Path, copy: Path, was: str) -> None:
+    if was == "opened since":
+        fill(copy, 2)
+    elif was == "killed with its own log":
+        killed(copy, 2)
+    elif was == "read-only":
+        copy.chmod(0o400)
+    before = {each.name: each.read_bytes() for each in file.parent.glob("copy.db*")}
+    jobs = 5 if was in ("opened since", "killed with its own log") else 3
+    assert restore(copy, file, "ada").jobs == jobs
+    assert {each.name: each.read_bytes() for each in file.parent.glob("copy.db*")} == before
+    assert len(jobs_in(file)) == jobs
+    assert not list(file.parent.glob("*.restoring*"))
+
+
+def test_what_this_program_has_open_is_neither_copied_from_nor_replaced(file: Path, copy: Path) -> None:
+    for opened in (file, copy):
+        with open_store(f"sqlite:///{opened}") as store:
+            with pytest.raises(Refused) as told:
+                restore(copy, file, "ada")
+            assert told.value.code == "restore.open"
+            store.queue.submit_one(NewJob("goes-on"))
+
+
+@pytest.mark.parametrize("end", ["-wal", "-shm", "-journal"])
+def test_no_copy_is_made_beside_what_would_be_taken_for_its_own(file: Path, end: str) -> None:
+    fill(file, 3)
+    left = file.with_name(f"copy.db{end}")
+    left.write_bytes(b"left")
+    with pytest.raises(Refused) as told:
+        copy_to(file, file.with_name("copy.db"))
+    assert told.value.code == "backup.exists"
+    assert left.read_bytes() == b"left"
+    assert not file.with_name("copy.db").exists()
+
+
+# Killed at any moment
+
+STOPS = """
+import os, sys
+from pathlib import Path
+from custody.stores.sqlite import restoring
+left, after = int(sys.argv[3]), sys.argv[4] == "after"
+def stopping(act):
+    def wrapped(*words, **options):
+        global left
+        if act is unlink and ".restoring" in str(words[0]):
+            return act(*words, **options)  # what is only made anew
+        left -= 1
+        if not left and not after:
+            os._exit(9)
+        answer = act(*words, **options)
+        if not left:
+            os._exit(9)
+        return answer
+    return wrapped
+unlink = os.unlink
+for name in ("link", "unlink", "replace", "fsync", "chmod", "chown"):
+    setattr(os, name, stopping(getattr(os, name)))
+restoring.restore(Path(sys.argv[1]), Path(sys.argv[2]), "ada")
+"""
+
+
+def every_stop(file: Path, copy: Path) -> Iterator[Path]:
+    """The folder as a restore leaves it that is killed before, or after, each thing that it does with files."""
+    template = file.parent.with_name(f"{file.parent.name}-template")
+    shutil.copytree(file.parent, template)
+    stops = 0
+    try:
+        for number in range(1, 100):
+            for when in ("before", "after"):
+                shutil.rmtree(file.parent)
+                shutil.copytree(template, file.parent)
+                command = [sys.executable, "-c", STOPS, str(copy), str(file), str(number), when]
+                if not subprocess.run(command, check=False, timeout=60).returncode:
+                    assert stops > 12, "it was stopped at all"
+                    return
+                stops += 1
+                yield file
+    finally:
+        shutil.rmtree(template)
+
+
+def told_in(file: Path) -> list[int | None]:
+    """How many jobs the restores have lost, as the history says."""
+    with open_store(f"sqlite:///{file}") as store:
+        return [event.detail["jobs"] for event in store.records.events("store") if event.type == "went-back"]
+
+
+def test_killed_at_any_moment_and_said_again_it_tells_what_is_missing(file: Path, copy: Path) -> None:
+    for _ in every_stop(file, copy):
+        if file.stat().st_nlink > 1:
+            with pytest.raises(Unsafe, match="second name") as told:
+                open_store(f"sqlite:///{file}")
+            assert "custody store restore COPY" in told.value.hint
+            assert "remove nothing" in told.value.hint
+        else:
+            assert len(jobs_in(file)) in (3, 46)
+        done = restore(copy, file, "ada")
+        assert 43 in told_in(file)
+        assert done.missing is not None
+        assert jobs_in(file) == [1, 2, 3]
+        with open_store(f"sqlite:///{file}") as store:
+            assert store.queue.submit_one(NewJob("new")).id == 47
+        kept = [each for each in file.parent.glob("custody.db.before*") if not each.name.endswith(("-wal", "-shm"))]
+        assert 46 in [len(jobs_in(each)) for each in kept]
+
+
+def test_killed_where_the_old_one_cannot_be_read_it_never_says_that_nothing_is_missing(file: Path, copy: Path) -> None:
+    shutil.copyfile(copy, file)  # beside the log of what was there
+    log = Path(f"{file}-wal").read_bytes()
+    for _ in every_stop(file, copy):
+        restore(copy, file, "ada")
+        assert None in told_in(file)
+        assert jobs_in(file) == [1, 2, 3]
+        assert log in [each.read_bytes() for each in file.parent.glob("custody.db.before-restore-*-wal")]
+
+
+def test_a_log_that_cannot_be_folded_is_kept_beside_its_file(file: Path, copy: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr(former.Former, "fold", lambda self: None)
+    done = restore(copy, file, "ada")
+    assert done.missing
+    assert done.missing.jobs == 43
+    assert done.aside
+    assert len(jobs_in(done.aside)) == 46
+
+
+def test_a_second_name_elsewhere_is_found_by_what_is_told(file: Path) -> None:
+    fill(file, 3)
+    away = file.parent / "away"
+    away.mkdir()
+    os.link(file, away / "name.db")
+    with pytest.raises(Unsafe) as told:
+        open_store(f"sqlite:///{file}")
+    hint = told.value.hint
+    assert f"-samefile {file}" in hint
+    assert f"{file} stays" in hint
+    assert "restore" not in hint
+
+
+# What is replaced, by what, and whose it is
+
+
+def test_a_link_stays_and_what_it_leads_to_is_replaced(file: Path, copy: Path) -> None:
+    link = file.parent / "linked"
+    link.mkdir()
+    (link / "store.db").symlink_to(file)
+    done = restore(copy, link / "store.db", "ada")
+    assert (link / "store.db").is_symlink()
+    assert done.missing
+    assert done.missing.jobs == 43
+    assert jobs_in(file) == jobs_in(link / "store.db") == [1, 2, 3]
+    assert os.listdir(link) == ["store.db"]
+
+
+def test_the_log_beside_what_a_link_leads_to_is_looked_at(file: Path, copy: Path) -> None:
+    shutil.copyfile(copy, file)
+    link = file.with_name("link.db")
+    link.symlink_to(file)
+    assert refused(link) == "store.log"
+
+
+def test_the_copy_of_another_store_is_refused_unless_that_is_said(file: Path, copy: Path) -> None:
+    other = file.with_name("other.db")
+    fill(other, 7)
+    copy_to(other, file.with_name("other-copy.db"))
+    before = len(jobs_in(file))
+    with pytest.raises(Refused) as told:
+        restore(file.with_name("other-copy.db"), file, "ada")
+    assert told.value.code == "restore.other"
+    assert "--other" in told.value.hint
+    assert len(jobs_in(file)) == before
+    assert not list(file.parent.glob("*restor*"))
+    assert restore(file.with_name("other-copy.db"), file, "ada", other=True).jobs == 7
+    with open_store(f"sqlite:///{file}") as store:
+        assert store.queue.submit_one(NewJob("new")).id == 47
+
+
+def test_what_was_lost_stays_told_when_the_copy_is_put_back_again(file: Path, copy: Path) -> None:
+    restore(copy, file, "ada")
+    again = restore(copy, file, "ben")
+    assert again.missing
+    assert again.missing.events == 0
+    assert told_in(file) == [43, 0]
+    restore(copy, file, "cid")
+    assert told_in(file) == [43, 0, 0]
+    with open_store(f"sqlite:///{file}") as store:
+        notes = [event for event in store.records.events("store") if event.type == "went-back"]
+    assert [note.agent for note in notes] == ["ada", "ben", "cid"]
+    assert notes[0].detail["noted"] < notes[2].at
+
+
+def test_the_new_file_is_as_the_old_one_was(file: Path, copy: Path) -> None:
+    file.chmod(0o640)
+    if os.geteuid() == 0:
+        os.chown(file, 65534, 65533)
+    was = file.stat()
+    restore(copy, file, "ada")
+    now = file.stat()
+    assert (now.st_mode, now.st_uid, now.st_gid) == (was.st_mode, was.st_uid, was.st_gid)
+
+
+def test_what_is_no_plain_file_is_said_to_be_none(file: Path, copy: Path) -> None:
+    file.with_name("dir.db").mkdir()
+    os.mkfifo(file.with_name("pipe.db"))
+    for name in ("dir.db", "pipe.db"):
+        with pytest.raises(CustodyError, match="no plain file"):
+            restore(file.with_name(name), file, "ada")

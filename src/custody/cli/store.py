@@ -82,6 +82,7 @@ def backup(
 @app.command()
 def restore(
     copy: Annotated[Path, typer.Argument(help="a copy that `custody store backup` has made")],
+    other: Annotated[bool, typer.Option("--other", help="also if it is the copy of another store")] = False,
     store: StoreUrl = running.DEFAULT_STORE,
     json: AsJson = False,
 ) -> None:
@@ -91,7 +92,7 @@ def restore(
 
     if not store.startswith("sqlite:"):
         raise Refused("only SQLite stores are restored here", code="restore.store", hint="pg_restore, or the archive")
-    done = put_back(copy, Path(file_of(store)), running.me())
+    done = put_back(copy, Path(file_of(store)), running.me(), other)
     if json:
         running.emit({**running.plain(done), "aside": str(done.aside or "")})
         return
@@ -100,7 +101,9 @@ def restore(
         return
     running.tell(f"what was there before is {done.aside}")
     if done.missing is None:
-        running.tell("it could not be read: what is missing now is not known (custody doctor --receipts FILE)")
+        running.tell(
+            "it could not be read as a whole: what is missing now is not known (custody doctor --receipts FILE)"
+        )
     elif done.missing.events:
         shown = ", ".join(done.missing.subjects)
         new = f", {running.counted(done.missing.jobs, 'job')} among them first submitted since: {shown}"

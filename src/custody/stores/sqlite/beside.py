@@ -40,7 +40,7 @@ def must_belong(path: str) -> None:
     would end the locks that it has.)"""
     if is_guarded(path):
         return
-    log = f"{path}-wal"
+    log = f"{os.path.realpath(path)}-wal"  # of a link, SQLite opens what it leads to
     try:
         with open(log, "rb") as opened:
             told = _first_in(opened.fileno())
@@ -89,9 +89,10 @@ def _first_in(log: int) -> tuple[int, First | None] | None:
 
 
 def _foreign(path: str, why: str, when: str = "to use the file as it is") -> Unsafe:
+    path = os.path.realpath(path)
     return Unsafe(
         f"{path}-wal does not belong to {path}: {why}; neither is touched",
         code="store.log",
-        hint=f"put a copy back with `custody store restore`; {when}, move {os.path.basename(path)}-wal and "
+        hint=f"put a copy back with `custody store restore COPY`; {when}, move {os.path.basename(path)}-wal and "
         f"{os.path.basename(path)}-shm to another folder first",
     )

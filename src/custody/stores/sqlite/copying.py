@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import os
 import secrets
+import shutil
 from contextlib import suppress
 from pathlib import Path
+from urllib.parse import quote
 
 import apsw
 
 from custody import modes
-from custody.model.errors import NotFound, Unavailable
+from custody.model.errors import NotFound, Refused, Unavailable, Unsafe
 from custody.stores.sqlite.beside import must_belong
-from custody.stores.sqlite.guard import must_have_one_name
+from custody.stores.sqlite.guard import is_guarded, must_have_one_name
+
+BESIDE = ("-wal", "-shm", "-journal")
+"""What SQLite keeps beside a file, and takes for that file's own."""
 
 
 def copy_to(source: Path, target: Path) -> int:
@@ -21,6 +26,13 @@ def copy_to(source: Path, target: Path) -> int:
     must_belong(str(source))
     if not source.is_file():
         raise NotFound(f"there is no store {source}", code="store.unknown")
+    for left in (f"{target}{end}" for end in BESIDE):
+        if os.path.lexists(left):
+            raise Refused(
+                f"{left} exists: it is another file's, and would be taken for the copy's own",
+                code="backup.exists",
+                hint="choose another name for the copy, or move it to another folder first; it is left as it is",
+            )
     half = target.with_name(f"{target.name}.part")
     half.unlink(missing_ok=True)
     try:
@@ -37,10 +49,62 @@ def copy_to(source: Path, target: Path) -> int:
 
 
 def copy_into(source: Path, target: Path) -> None:
+    """Write the copy of a store that may be in use."""
+    _vacuum(str(source), apsw.SQLITE_OPEN_READWRITE, target)
+
+
+def read_into(copy: Path, target: Path) -> None:
+    """Write the copy of a file that is only read, and that nobody may change meanwhile. One with a log of its own is
+    read through a duplicate of both (`target` with `-from` after its name): SQLite folds a log into its file."""
+    copy = Path(os.path.realpath(copy))
+    if is_guarded(str(copy)):
+        raise _in_use(copy)
+    must_belong(str(copy))
+    log, journal = Path(f"{copy}-wal"), Path(f"{copy}-journal")
+    if journal.exists() and journal.stat().st_size:
+        raise Unsafe(
+            f"{journal} lies beside {copy}: what wrote to it was interrupted, and it was no store of ours",
+            code="store.log",
+            hint="if it is another file's, move it to another folder first; neither is touched",
+        )
+    before = _state(copy, log)
+    if before[1] and before[1][2]:
+        duplicate = Path(f"{target}-from")
+        for old, new in ((copy, duplicate), (log, Path(f"{duplicate}-wal"))):
+            modes.make_file(new)
+            shutil.copyfile(old, new)
+        _vacuum(str(duplicate), apsw.SQLITE_OPEN_READWRITE, target)
+    else:
+        only_read = f"file:{quote(str(copy))}?immutable=1"
+        _vacuum(only_read, apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI, target)
+    if _state(copy, log) != before:
+        raise _in_use(copy)
+
+
+def _in_use(copy: Path) -> Refused:
+    return Refused(
+        f"{copy} is in use", code="restore.open", hint="end every process that has it open, and say it again"
+    )
+
+
+def _state(*files: Path) -> list[tuple[int, ...] | None]:
+    """What changes when one of them is written to."""
+    found: list[tuple[int, ...] | None] = []
+    for each in files:
+        try:
+            stat = each.stat()
+        except FileNotFoundError:
+            found.append(None)
+        else:
+            found.append((stat.st_ino, stat.st_mtime_ns, stat.st_size))
+    return found
+
+
+def _vacuum(source: str, flags: int, target: Path) -> None:
     """Write the copy, and give it a number of its own: the log of another can be told from its own by it."""
     with suppress(OSError):  # the copy itself says what is wrong
         modes.make_file(target)
-    opened = apsw.Connection(str(source), flags=apsw.SQLITE_OPEN_READWRITE)
+    opened = apsw.Connection(source, flags=flags)
     try:
         opened.set_busy_timeout(60_000)
         opened.execute("vacuum into ?", (str(target),))

@@ -20,6 +20,7 @@ import struct
 import threading
 from contextlib import suppress
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import apsw
@@ -31,6 +32,9 @@ IN_USE = (0x40000002, 510)
 """SQLite's SHARED lock: start and length of bytes in the file (https://sqlite.org/src/file/src/os.h)."""
 INDEX_IN_USE = (128, 1)
 """The "dead man's switch" of the log's index (https://sqlite.org/src/file/src/os_unix.c)."""
+
+RESTORING, ASIDE = ".restoring", ".before-restore-"
+"""After a store's name: what is being put in its place, and what was there before."""
 
 Identity = tuple[int, int]
 Mark = tuple[Any, ...]
@@ -168,7 +172,7 @@ class InPlace:
             f"{self._path} was changed under an open store: {why}; this is not acknowledged",
             code="store.replaced",
             hint="end every program that has it open and look at the file (custody doctor) before you start them; "
-            "copy stores with `custody store backup`, put copies back with `custody store restore`",
+            "copy stores with `custody store backup FILE`, put copies back with `custody store restore COPY`",
         )
 
     def _went_back(self, mark: Mark) -> Unsafe:
@@ -177,7 +181,7 @@ class InPlace:
             f"({mark[1]}, number {mark[2]}) any more; this is not acknowledged",
             code="store.went_back",
             hint="end every program that has it open; what was acknowledged since that state is lost here: submit it "
-            "again (custody doctor --receipts FILE), or put back a newer copy with `custody store restore`",
+            "again (custody doctor --receipts FILE), or put back a newer copy with `custody store restore COPY`",
         )
 
     def is_robbed(self) -> bool:
@@ -215,17 +219,40 @@ def must_have_one_name(path: str) -> None:
 
 
 def linked(path: str) -> Unsafe:
+    """Say which names it has and which stays: a store whose own name is removed is an empty one when it is opened."""
     real, others = Path(os.path.realpath(path)), []
     with suppress(OSError):
         mine = identity(path)
         others = [each.name for each in real.parent.iterdir() if each != real and identity(str(each)) == mine]
     named = f" ({', '.join(sorted(others)[:3])})" if others else ""
-    return Unsafe(
-        f"{path} has a second name{named}: what is written under one is lost under the other; nothing is acknowledged",
-        code="store.linked",
-        hint="end every program that has it open under either name, then remove the one that has no log beside it "
-        "(NAME-wal); copy stores with `custody store backup`, never with ln or cp -l",
+    told = (
+        f"{path} has a second name{named}: what is written under one is lost under the other; nothing is acknowledged"
     )
+    store, aside, _ = real.name.partition(ASIDE)
+    if aside:
+        hint = f"a restore of {real.with_name(store)} was interrupted: restore that again; remove nothing meanwhile"
+    elif any(ASIDE in name for name in others) or real.with_name(f"{real.name}{RESTORING}").exists():
+        hint = (
+            "a restore was interrupted: say it again (custody store restore COPY); remove nothing meanwhile, all that "
+            "there was is in these files"
+        )
+    else:
+        find = f"find {quote(str(_whole_of(real)))} -xdev -samefile {quote(str(real))}"
+        hint = (
+            f"end every program that has it open under either name and find the others ({find}); {real} stays, another "
+            "name is removed if no log lies beside it (NAME-wal); copy stores with `custody store backup FILE`, never "
+            "with ln or cp -l"
+        )
+    return Unsafe(told, code="store.linked", hint=hint)
+
+
+def _whole_of(file: Path) -> Path:
+    """The folder at which its file system begins: a second name is nowhere else."""
+    folder = file.parent
+    with suppress(OSError):
+        while folder != folder.parent and folder.parent.stat().st_dev == file.stat().st_dev:
+            folder = folder.parent
+    return folder
 
 
 def robbed(path: str) -> Unsafe:

@@ -1,67 +1,58 @@
 """Puts a copy in the place of a store: whole or not at all, whenever it is interrupted, with the old files beside it.
 
 While files are put in place the old one has a second name, under which it is kept: so nobody opens it (`store.linked`)
-with half of what belongs to it, and whoever was interrupted says it again.
+with half of what belongs to it, and whoever was interrupted says it again. The old store's log is folded into it first;
+where that cannot be done the log is kept beside the second name, and what is missing is not known.
 """
 
 from __future__ import annotations
 
-import fcntl
 import os
-import struct
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+import stat
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import apsw
 
-from custody.model.errors import NotFound, Refused, Unavailable
+from custody.model.errors import BadInput, NotFound, Refused, Unavailable
 from custody.stores.history import write_note
 from custody.stores.rows import Tx
-from custody.stores.sqlite.copying import checked, copy_into, sync
-
-WHOLE = (0x40000000, 512)
-"""All bytes that SQLite locks in a file."""
-SHOWN = 20
-WENT_BACK = "went-back"
+from custody.stores.sqlite.copying import BESIDE, checked, read_into, sync
+from custody.stores.sqlite.former import WENT_BACK, Former, Knowledge, Missing, held
+from custody.stores.sqlite.guard import ASIDE, RESTORING
 
 
 @dataclass(frozen=True, slots=True)
 class Restored:
     jobs: int  # in the copy
     aside: Path | None  # what was there before
-    missing: Missing | None  # None: what was there could not be read
+    missing: Missing | None  # None: what was there could not be read, or not all of it
 
 
-@dataclass(frozen=True, slots=True)
-class Missing:
-    """What the old store knew and the copy does not."""
-
-    events: int
-    jobs: int
-    subjects: tuple[str, ...]
-    last_job: int
-
-
-def restore(copy: Path, target: Path, agent: str) -> Restored:
-    """Put `copy` in the place of `target`, which nobody may have open."""
-    if not copy.is_file():
-        raise NotFound(f"there is no copy {copy}", code="restore.unknown")
-    if target.exists() and os.path.samefile(copy, target):
-        raise Refused(f"{copy} is the store itself", code="restore.same")
-    half = target.with_name(f"{target.name}.restoring")
+def restore(copy: Path, target: Path, agent: str, other: bool = False) -> Restored:
+    """Put `copy` in the place of `target`, which nobody may have open; `other`: also one of another store."""
+    target = Path(os.path.realpath(target))  # a link stays, and leads to the new one
+    _must_be_another_file(copy, target)
+    half = target.with_name(f"{target.name}{RESTORING}")
     _clear(half)
     try:
-        with _alone(target):
-            pass  # before anything is read: it may be large
-        copy_into(copy, half)
-        jobs = checked(half)
-        missing = _missing(half, target)
-        _note(half, missing, copy, agent)
-        sync(half)
-        with _alone(target):
-            aside = _set_aside(target)
+        with held(target) as old:
+            read_into(copy, half)
+            jobs = checked(half)
+            known = old.compare(half)
+            if known is not None and known.is_other and not other:
+                raise Refused(
+                    f"{copy} is the copy of another store: neither history has the other's beginning",
+                    code="restore.other",
+                    hint=f"look at both; if it shall take the place of {target} nevertheless: "
+                    "custody store restore COPY --other",
+                )
+            missing = known.missing if known and not _has_a_log_aside(target) else None
+            _note(half, known, missing, copy, agent)
+            _give_to_the_same(half, target)
+            sync(half)
+            aside = _set_aside(old, known is not None)
             os.replace(half, target)
             sync(target.parent)
         return Restored(jobs, aside, missing)
@@ -71,84 +62,62 @@ def restore(copy: Path, target: Path, agent: str) -> Restored:
         _clear(half)
 
 
-@contextmanager
-def _alone(target: Path) -> Iterator[None]:
-    """Let nobody open it meanwhile; refuse if somebody has."""
-    if not target.exists():
-        yield
-        return
-    descriptor = os.open(target, os.O_RDWR | os.O_CLOEXEC)
-    try:
-        wish = struct.pack("hhqqi", fcntl.F_WRLCK, os.SEEK_SET, *WHOLE, 0)
-        try:
-            fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, wish)
-        except BlockingIOError as error:
-            raise Refused(
-                f"{target} is in use", code="restore.open", hint="end every process that has it open, and look again"
-            ) from error
-        yield
-    finally:
-        os.close(descriptor)
+def _must_be_another_file(copy: Path, target: Path) -> None:
+    if not copy.exists():
+        raise NotFound(f"there is no copy {copy}", code="restore.unknown")
+    if not copy.is_file():
+        raise BadInput(f"{copy} is no plain file", code="restore.unknown", hint="a copy is one file")
+    if target.exists() and os.path.samefile(copy, target):
+        raise Refused(f"{copy} is the store itself", code="restore.same")
 
 
-def _set_aside(target: Path) -> Path | None:
-    """Give the old file and its log another name, then take the log away: in this order nothing is ever lost."""
+def _set_aside(old: Former, can_be_read: bool) -> Path | None:
+    """Give the old file another name, and its log too if that could not be folded into it; then take the log away: in
+    this order nothing is ever lost."""
+    target = old.path
     log, index = Path(f"{target}-wal"), Path(f"{target}-shm")
-    aside = None
-    if target.exists():
-        aside = _name_beside(target)
-        for old, new in ((target, aside), (log, Path(f"{aside}-wal"))):
-            if old.exists() and not new.exists():
-                os.link(old, new)
-    elif log.exists():
-        aside = _name_beside(target)
-        os.link(log, f"{aside}-wal")
+    if can_be_read:
+        old.fold()
+    is_logged = log.exists() and log.stat().st_size > 0
+    aside = _name_beside(target) if target.exists() or is_logged else None
+    for name, new in ((target, aside), (log, Path(f"{aside}-wal"))) if aside else ():
+        if name.exists() and not new.exists() and (name != log or is_logged):
+            os.link(name, new)
     sync(target.parent)
-    for old in (log, index):
-        old.unlink(missing_ok=True)
+    for name in (log, index):
+        if name.exists():
+            os.unlink(name)
     sync(target.parent)
     return aside
 
 
+def _names_aside(target: Path) -> list[Path]:
+    """Those that an interrupted attempt has given the same file."""
+    names = target.parent.glob(f"{target.name}{ASIDE}*") if target.exists() else ()
+    return [name for name in names if not name.name.endswith(BESIDE) and os.path.samefile(name, target)]
+
+
+def _has_a_log_aside(target: Path) -> bool:
+    """Was it interrupted when the log had been taken from the file, which is less than the whole since then?"""
+    logs = [Path(f"{name}-wal") for name in _names_aside(target)]
+    return any(log.exists() and log.stat().st_size for log in logs)
+
+
 def _name_beside(target: Path) -> Path:
     """The one that an interrupted attempt has given it, or the next that is free."""
+    if given := _names_aside(target):
+        return min(given)
     number = 1
     while True:
-        name = target.with_name(f"{target.name}.before-restore-{number}")
-        if not name.exists() and not Path(f"{name}-wal").exists():
-            return name
-        if name.exists() and target.exists() and os.path.samefile(name, target):
+        name = target.with_name(f"{target.name}{ASIDE}{number}")
+        if not any(os.path.lexists(f"{name}{end}") for end in ("", *BESIDE)):
             return name
         number += 1
 
 
-def _missing(copy: Path, target: Path) -> Missing | None:
-    """What only the old store knows; its files are left as they are."""
-    if not target.exists() or not target.stat().st_size:
-        return None
-    old = apsw.Connection(str(target), flags=apsw.SQLITE_OPEN_READWRITE)
-    try:
-        old.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
-        old.execute("attach ? as copy", (str(copy),))
-        events = old.execute(f"select count(*) from event where {_UNKNOWN}").get
-        jobs = [
-            row[0] for row in old.execute(f"select distinct subject from event where {_UNKNOWN} and seq = 1 {_JOBS}")
-        ]
-        last = old.execute("select coalesce(max(seq), 0) from sqlite_sequence where name = 'job'").get
-        return Missing(events, len(jobs), tuple(jobs[:SHOWN]), last)
-    except apsw.Error:
-        return None
-    finally:
-        old.close()
-
-
-_UNKNOWN = """not exists (select 1 from copy.event as same
-    where same.subject = event.subject and same.seq = event.seq and same.at = event.at and same.move = event.move)"""
-_JOBS = "and subject > 'job/' and subject < 'job0' order by id"
-
-
-def _note(half: Path, missing: Missing | None, copy: Path, agent: str) -> None:
-    """Tell it in the history, and give out no number again that the old store has given out."""
+def _note(half: Path, known: Knowledge | None, missing: Missing | None, copy: Path, agent: str) -> None:
+    """Tell it in the history, with what the old store's told of earlier restores, and give out no number again that the
+    old store has given out."""
     from custody.stores import open_store
 
     detail = {
@@ -159,14 +128,16 @@ def _note(half: Path, missing: Missing | None, copy: Path, agent: str) -> None:
     }
 
     def work(tx: Tx) -> None:
+        for note in known.notes if known else ():
+            write_note(tx, "store", WENT_BACK, note.agent, {"noted": note.at, **note.detail}, note.outcome)
         write_note(tx, "store", WENT_BACK, agent, detail, "failure" if missing is None or missing.events else "none")
 
     with open_store(f"sqlite:///{half.absolute()}", existing=True) as store:
         store.db.write(work)
-    if missing is not None:
+    if known is not None:
         db = apsw.Connection(str(half), flags=apsw.SQLITE_OPEN_READWRITE)
         try:
-            values = (missing.last_job,)
+            values = (known.missing.last_job,)
             db.execute("update sqlite_sequence set seq = max(seq, ?) where name = 'job'", values)
             db.execute("insert into sqlite_sequence select 'job', ? where not exists (select 1 from sqlite_sequence "
                        "where name = 'job')", values)  # fmt: skip
@@ -174,7 +145,19 @@ def _note(half: Path, missing: Missing | None, copy: Path, agent: str) -> None:
             db.close()
 
 
+def _give_to_the_same(half: Path, target: Path) -> None:
+    """Whose the old file is, his is the new one: a service must be able to open what root has put in place."""
+    if not target.exists():
+        return
+    was, now = target.stat(), half.stat()
+    with suppress(PermissionError):  # then it stays closed to others
+        if (was.st_uid, was.st_gid) != (now.st_uid, now.st_gid):
+            os.chown(half, was.st_uid, was.st_gid)
+        os.chmod(half, stat.S_IMODE(was.st_mode))
+
+
 def _clear(half: Path) -> None:
-    for name in (half, Path(f"{half}-wal"), Path(f"{half}-shm")):
-        with suppress(FileNotFoundError):
-            name.unlink()
+    for name in (half, Path(f"{half}-from")):
+        for end in ("", *BESIDE):
+            with suppress(FileNotFoundError):
+                os.unlink(f"{name}{end}")

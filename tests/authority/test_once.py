@@ -66,6 +66,20 @@ def test_another_job_with_a_key_that_was_used_is_refused(door: Door, ada: httpx2
     assert ada.post("/api/v1/jobs", json={**GREET, "priority": 50}, headers=KEY).status_code == 201, "said or not"
 
 
+def test_a_request_that_met_a_foreign_key_stands_for_nothing_when_it_is_said_again(door: Door) -> None:
+    door.store.sign_of_life("w", "here", 1, "", "", ["greet"])
+    ada, ben = door.caller("ada", "submitter"), door.caller("ben", "submitter")
+    wish = {**GREET, "key": "shared"}
+    hers = ada.post("/api/v1/jobs", json=wish)
+    assert hers.status_code == 201
+    for _ in range(3):
+        answer = ben.post("/api/v1/jobs", json=wish, headers=KEY)
+        assert answer.status_code == 422
+        refused(answer, "key.conflict")
+        assert "job" not in answer.json(), "nor is it told whose"
+    assert ben.post("/api/v1/jobs", json=GREET, headers=KEY).status_code == 201, "what was refused used up no key"
+
+
 def test_a_given_key_with_another_kind_is_refused(door: Door, ada: httpx2.Client) -> None:
     ada.post("/api/v1/jobs", json={**GREET, "key": "k"})
     answer = ada.post("/api/v1/jobs", json={**GREET, "key": "k", "kind": "wave"})

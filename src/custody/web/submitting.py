@@ -62,30 +62,39 @@ def submit(
 ) -> SubmittedJob:
     """As the store does it, for a caller who must not hear of what is not his to see. What he has asked for before is
     answered as it was then, whatever has become of it, of its kind and of what it waits for."""
-    if request is not None and (number := store.queue.answered(request)):
-        store.confirm()
-        return Submitted(number, False)
     reads = replace(caller, right="job:read")
-    before = of_before(store, caller, new, header)
-    known = before or (_earlier(store, new) if new.key else None)
-    if before is None and (known is None or identity_of(known.by) != caller.identity):
-        must_be_open()
-    unseen = [] if known else _unseen(store, reads, [edge.on for edge in new.needs])
-    if unseen:
-        raise BadInput(f"there is no job {unseen[0]} to wait for", code="job.needs", where="job needs")
     try:
-        if before:
-            made: SubmittedJob = the_earlier(new, before, "")
+        if request is not None and (number := store.queue.answered(request)):
+            store.confirm()
+            made: SubmittedJob = Submitted(number, False)
         else:
-            made = store.queue.submit_once(new, caller.acting, request, MAKERS.is_free)
+            made = _made(store, caller, new, header, request, must_be_open)
     except KeyConflict as conflict:
         number = conflict.facts.get("job", 0)
         if not isinstance(number, int) or _unseen(store, reads, [number]):
             raise _taken() from None
         raise
-    if not made.new and _unseen(store, reads, [made.id]):
+    if not made.new and _is_foreign(store, reads, made.id):
         raise _taken()
     return made
+
+
+def _made(
+    store: Store, caller: Caller, new: NewJob, header: str, request: Asked | None, must_be_open: Callable[[], None]
+) -> SubmittedJob:
+    reads = replace(caller, right="job:read")
+    before = of_before(store, caller, new, header)
+    known = before or (_earlier(store, new) if new.key else None)
+    if before is None and (known is None or identity_of(known.by) != caller.identity):
+        must_be_open()
+    if known is not None and not reads.sees_job(known):
+        raise _taken()  # before the request is remembered: it must not stand for somebody else's job
+    unseen = [] if known else _unseen(store, reads, [edge.on for edge in new.needs])
+    if unseen:
+        raise BadInput(f"there is no job {unseen[0]} to wait for", code="job.needs", where="job needs")
+    if before:
+        return the_earlier(new, before, "")
+    return store.queue.submit_once(new, caller.acting, request, MAKERS.is_free)
 
 
 def _taken() -> KeyConflict:
@@ -101,6 +110,14 @@ def _earlier(store: Store, new: NewJob) -> Job | None:
 def _unseen(store: Store, caller: Caller, ids: Sequence[int]) -> list[int]:
     """Of these jobs those that are not there, or not there for this caller."""
     return [each for each in sorted(ids) if not sees(store, caller, each)]
+
+
+def _is_foreign(store: Store, caller: Caller, number: int) -> bool:
+    """Is there such a job, and not for this caller? One that was deleted is nobody's any more."""
+    try:
+        return not caller.sees_job(store.queue.get(number))
+    except NotFound:
+        return False
 
 
 def sees(store: Store, caller: Caller, number: int) -> bool:

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from custody.cli.doctor import examine
+from custody.cli.when import moment
 from custody.model.errors import CustodyError, Refused, Unavailable, Unsafe
 from custody.model.job import NewJob
 from custody.stores import open_store
@@ -485,6 +486,8 @@ def test_what_was_lost_stays_told_when_the_copy_is_put_back_again(file: Path, co
         notes = [event for event in store.records.events("store") if event.type == "went-back"]
     assert [note.agent for note in notes] == ["ada", "ben", "cid"]
     assert notes[0].detail["noted"] < notes[2].at
+    (found,) = [finding for finding in examine(f"sqlite:///{file}", None) if "history went back" in finding.what]
+    assert moment(notes[0].detail["noted"]) in found.what
 
 
 def test_the_new_file_is_as_the_old_one_was(file: Path, copy: Path) -> None:

@@ -93,7 +93,7 @@ def went_back(store: Store) -> Iterator[Finding]:
 
 
 def _restored(event: Event, copy: str) -> Iterator[Finding]:
-    when, missing = moment(event.at), event.detail["missing"]
+    when, missing = moment(event.detail.get("noted", event.at)), event.detail["missing"]  # noted: carried over
     if missing == 0:
         return
     lost = "what is missing is not known" if missing is None else f"{missing} events are missing"

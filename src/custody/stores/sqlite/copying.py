@@ -107,7 +107,7 @@ def _vacuum(source: str, flags: int, target: Path) -> None:
     opened = apsw.Connection(source, flags=flags)
     try:
         opened.set_busy_timeout(60_000)
-        opened.execute("vacuum into ?", (str(target),))
+        opened.execute("vacuum into ?", (str(target.absolute()),))
     finally:
         opened.close()
     made = apsw.Connection(str(target), flags=apsw.SQLITE_OPEN_READWRITE)

@@ -32,7 +32,8 @@ class Restored:
 
 def restore(copy: Path, target: Path, agent: str, other: bool = False) -> Restored:
     """Put `copy` in the place of `target`, which nobody may have open; `other`: also one of another store."""
-    target = Path(os.path.realpath(target))  # a link stays, and leads to the new one
+    if target.is_symlink():
+        target = Path(os.path.realpath(target))  # the link stays, and leads to the new one
     _must_be_another_file(copy, target)
     half = target.with_name(f"{target.name}{RESTORING}")
     _clear(half)

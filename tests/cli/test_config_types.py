@@ -11,7 +11,7 @@ import pytest
 from custody.border.egress import Rules
 from custody.channels.serving import ChannelConfig
 from custody.cli import config
-from custody.cli.config import AccessConfig, Config, StorageConfig
+from custody.cli.config import AccessConfig, Config, FilesConfig, StorageConfig
 from custody.history.keeping import HistoryConfig
 from custody.ingest.setup import IngestConfig
 from custody.model.errors import BadInput
@@ -28,7 +28,7 @@ ACCEPTS: dict[Any, set[type]] = {
 
 TABLES: dict[str, type] = {
     "ingest": IngestConfig, "workflows": WorkflowConfig, "channels": ChannelConfig, "history": HistoryConfig,
-    "login": LoginConfig, "network": Rules, "access": AccessConfig, "storage": StorageConfig,
+    "login": LoginConfig, "network": Rules, "access": AccessConfig, "storage": StorageConfig, "files": FilesConfig,
 }  # fmt: skip
 
 

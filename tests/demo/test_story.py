@@ -73,7 +73,9 @@ def test_without_git_and_without_a_sandbox_the_archives_are_folders_and_the_inde
     assert {kept.system for kept in Archives(store).list()} == {"folder"}
     assert told(store, "My-Project@4")[-1].type == "task index"
     (build,) = [job for job in store.queue.every() if job.task == "build-book" and not job.ended]
-    assert "apt-get install bubblewrap" in " ".join(reason.text for reason in store.queue.why(build.id))
+    assert "apt-get install bubblewrap" in " ".join(
+        f"{reason.text} {reason.clears}" for reason in store.queue.why(build.id)
+    )
     book.begin()
     line.begin()
     assert [Archives(store).open(kept).youngest() for kept in Archives(store).list()] == [4, 2], (

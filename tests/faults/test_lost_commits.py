@@ -128,6 +128,9 @@ class RestartingPool:
     def drop_spare(self) -> None:
         self._pool.drop_spare()
 
+    def must_be_writable(self) -> None:
+        self._pool.must_be_writable()
+
 
 def test_what_was_committed_before_the_crash_is_recognised_and_not_done_again(
     postgres: Postgres, postgres_url: str

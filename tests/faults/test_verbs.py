@@ -13,6 +13,7 @@ from custody.stores.database import Database
 from faults.verbs import VerbDatabase
 
 PLAIN = {
+    "acknowledged",
     "bell",
     "changed_elsewhere",
     "close",

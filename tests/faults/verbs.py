@@ -70,6 +70,9 @@ class VerbDatabase(ABC):
     def look(self, ids: Sequence[str], types: Iterable[str]) -> dict[str, Look]:
         return self.seen(lambda: self._db.look(ids, types))
 
+    def acknowledged(self, made: Sequence[Submitted]) -> None:
+        self._db.acknowledged(made)
+
     def troubles(self) -> list[CustodyError]:
         return self._db.troubles()
 

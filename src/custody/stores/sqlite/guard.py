@@ -146,7 +146,7 @@ class InPlace:
             raise self._spoil(self._replaced("the file or its log was deleted, or another is in its place"))
         if seen.st_nlink > 1:
             raise self._spoil(linked(self._path))
-        if self._log is not None and self._log.seems_overwritten(seen, self._next != self._mark):
+        if self._log is not None and self._log.seems_overwritten(self._next != self._mark):
             self._ask_again()
         self._mark = self._next
 

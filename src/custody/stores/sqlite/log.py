@@ -2,10 +2,9 @@
 
 In WAL mode what is committed is in the log, and which of it counts is in the log's index, shared by all processes: how
 many frames, the salts of this log, the checksum of the last frame. Whoever overwrites or empties the log where it is
-does not change the index, so the two do not agree any more. The file itself is written only when frames are
-folded into it, and the index says how many were: the last of them must be in the file as it is in the log, and as long
-as none was, the file must be as it was. (https://sqlite.org/walformat.html; native numbers in the index, big ones first
-in the log.)
+does not change the index, so the two do not agree any more. The file itself has a number that nothing changes; a copy
+of `store backup` has another, and an emptied file none.
+(https://sqlite.org/walformat.html; native numbers in the index, big ones first in the log.)
 """
 
 from __future__ import annotations
@@ -18,14 +17,14 @@ from dataclasses import dataclass
 _INDEX = struct.Struct(
     "=8xI2xHIIII8s"
 )  # a count of commits, page size, last frame, pages, its checksum in two halves, salts
-_FOLDED = struct.Struct("=I28xI")  # frames folded into the file, and those that somebody began to fold
-FOLDED_AT = 96
 INDEX_BYTES = 136
 COMMON = 48
 """Bytes that are the same until somebody commits."""
 HEADER, FRAME = 32, 24
 FIRST = 100
 """Bytes of the file's own header, in which its size and a count of changes are."""
+NUMBER_AT = 68
+"""Where the file's own header has `application_id`."""
 
 
 @dataclass(slots=True)
@@ -38,15 +37,12 @@ class Index:
     pages: int
     checksum: bytes
     salts: bytes
-    folded: int
-    begun: int
 
     @classmethod
     def of(cls, raw: bytes) -> Index:
         commits, size, last, pages, one, two, salts = _INDEX.unpack_from(raw)
-        folded, begun = _FOLDED.unpack_from(raw, FOLDED_AT)
         page = (size & 0xFE00) + ((size & 1) << 16)  # 65536 does not fit
-        return cls(commits, page, last, pages, struct.pack(">II", one, two), salts, folded, begun)
+        return cls(commits, page, last, pages, struct.pack(">II", one, two), salts)
 
     def at(self, frame: int) -> int:
         return HEADER + (frame - 1) * (FRAME + self.page)
@@ -59,8 +55,7 @@ class Log:
         self._file, self._index = file, index
         self._log = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         self._identity = os.fstat(self._log)
-        self._seen: tuple[int, int] | None = None  # the file's time of change and size, when it was last looked at
-        self._salts, self._first = b"", b""
+        self._number = self._number_now()
         self._raw, self._parsed = b"", Index.of(bytes(INDEX_BYTES))  # the index as it was last read
         self._after, self._ours = b"", False
 
@@ -79,26 +74,26 @@ class Log:
         if not self._has_last(index):
             return "its log was overwritten or emptied"
         self._ours = self._raw[:COMMON] == self._after
-        seen = os.fstat(self._file)
-        now = (seen.st_mtime_ns, seen.st_size)
-        if now == self._seen:
-            self._salts = index.salts
-            return ""
-        return self._file_overwritten(index, now)
+        if self._number and self._number_now() != self._number:
+            return "its bytes were overwritten"
+        return ""
+
+    def _number_now(self) -> bytes:
+        """The number of this file, which every copy that `store backup` makes has otherwise. What is folded into the
+        file never changes it, whoever is killed meanwhile: other bytes cannot be compared with the log as surely."""
+        return os.pread(self._file, 4, NUMBER_AT)
 
     def is_ours(self) -> bool:
         """Was the last commit that `overwritten` has seen the last of our own?"""
         return self._ours
 
-    def seems_overwritten(self, seen: os.stat_result, wrote: bool) -> bool:
+    def seems_overwritten(self, wrote: bool) -> bool:
         """The same of the log alone, after a commit, by whoever has no lock: true also if somebody was just writing.
         `wrote` is a commit that is known to have written something, and so to be counted."""
         before = self._parsed.commits
         if (index := self._read()) is None:
             return True
         self._after = self._raw[:COMMON] if wrote and (index.commits - before) % (1 << 32) == 1 else b""
-        if (seen.st_mtime_ns, seen.st_size) == self._seen:  # also in this log, which a commit may have begun anew
-            self._salts = index.salts
         return not self._has_last(index)
 
     def _read(self) -> Index | None:
@@ -114,28 +109,3 @@ class Log:
             return True  # nothing in it counts
         frame = os.pread(self._log, FRAME, index.at(index.last))
         return frame[8:] == index.salts + index.checksum and os.pread(self._log, 8, 16) == index.salts
-
-    def _file_overwritten(self, index: Index, now: tuple[int, int]) -> str:
-        if index.folded != index.begun:
-            return ""  # somebody is at it: looked at the next time
-        first = os.pread(self._file, FIRST, 0)
-        untouched = not index.folded and index.salts == self._salts
-        wrong = first != self._first or now[1] != (self._seen or now)[1] if untouched else not self._has_folded(index)
-        if self._folded() != (index.folded, index.begun):
-            return ""
-        if wrong:
-            return "its bytes were overwritten"
-        self._seen, self._salts, self._first = now, index.salts, first
-        return ""
-
-    def _has_folded(self, index: Index) -> bool:
-        if not index.folded:
-            return True
-        frame = os.pread(self._log, FRAME + index.page, index.at(index.folded))
-        number: int = struct.unpack_from(">I", frame)[0]
-        beyond = number > index.pages  # cut off since
-        return beyond or os.pread(self._file, index.page, (number - 1) * index.page) == frame[FRAME:]
-
-    def _folded(self) -> tuple[int, int]:
-        folded, begun = _FOLDED.unpack(os.pread(self._index, _FOLDED.size, FOLDED_AT))
-        return folded, begun

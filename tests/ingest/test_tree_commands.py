@@ -46,7 +46,7 @@ def test_a_deposit_from_the_first_word_to_the_last(custody, tmp_path: Path) -> N
     assert "batch bid0000000000: it has ended: completed" in custody("batch", "why", "bid0000000000")[1]
 
     code, said = custody(*submit, "--key", "k1", "--title", "another")
-    assert (code, "for batch bid0000000000, another deposit" in said) == (3, True)
+    assert (code, "for another request" in said, "bid0000000000" in said) == (3, True, True)
     code, said = custody("batch", "show", "jid0000000001")
     assert (code, "jid0000000001 is a ingest/job job, not a batch" in said) == (2, True)
 

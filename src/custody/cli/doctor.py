@@ -181,7 +181,7 @@ def _sqlite(store: Store) -> Iterator[Finding]:
         grade: Literal["fine", "unsafe"] = "fine" if settings[name] in (value, "memory") else "unsafe"
         yield Finding(grade, f"{name} is {settings[name]}", "" if grade == "fine" else f"it must be {value}")
     yield from went_back(store)
-    file = Path(file_of(store.url))
+    file = Path(file_of(store.url.partition("?with=")[2] or store.url))  # a tree on ZooKeeper has it beside it
     if file.exists():
         yield from _forgetful(file)
         yield _room("the store's disk", file.resolve().parent)

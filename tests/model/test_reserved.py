@@ -45,7 +45,7 @@ ITEMS = {"item", "known", "now", "row"}
 """What an item is called where its detail is read."""
 EVENTS = {"event", "one", "last"}
 """What an event is called where its detail is read."""
-OF_OTHERS = {"added", "ended", "event", "guild", "item", "kind", "missing", "subjects", "timeline"}
+OF_OTHERS = {"added", "ended", "event", "guild", "item", "kind", "missing", "noted", "restored", "subjects", "timeline"}
 """Read of events of jobs, of orphans and of the store, and of channels, where no robot's note ever stands."""
 NOT_OURS = {"robots/ready/text_extraction.py"}
 """A program that runs in the sandbox: it reads what it is told."""
@@ -161,6 +161,7 @@ def _types_of(node: ast.expr) -> list[str]:
 TOLD_BY_NAME: dict[str, tuple[str, ...]] = {
     "<what>": (*TROUBLES.values(), "failing"),
     "<word>": ("believed", "disbelieved"),
+    "<said>": ("blank believed", "blank disbelieved"),
     "<STOPPED>": (STOPPED,),
     "<WITHDRAWN>": (WITHDRAWN,),
     "<PRIORITISED>": (PRIORITISED,),

@@ -49,7 +49,7 @@ def missed(store: Store) -> Robot:
     store.records.put([NewItem("x")])
     job = store.queue.by_key("robot/first", "x")
     assert job
-    store.db.write(lambda tx: tx.run("delete_job", id=job.id))
+    store.queue.delete(job.id, "eva", "as if it had never been made")
     return first
 
 
@@ -106,6 +106,6 @@ def test_a_run_from_cron_looks_at_every_item_only_when_asked_to(custody: Custody
         store.records.put([NewItem("x")])
         job = store.queue.by_key("robot/first", "x")
         assert job
-        store.db.write(lambda tx: tx.run("delete_job", id=job.id))
+        store.queue.delete(job.id, "eva", "as if it had never been made")
     assert "nothing to do" in custody("run", "first.py", "--once", "--detailed-exit-code", "--store", url, code=4)
     assert "1 went well" in custody("run", "first.py", "--once", "--sweep", "--store", url)

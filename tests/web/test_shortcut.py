@@ -9,6 +9,8 @@ import pytest
 from starlette.testclient import TestClient
 
 from custody.web.rates import Rate
+from custody.workflows.archives import Archives
+from custody.workflows.folder import FolderArchive
 from custody.workflows.makers import COMMIT_KIND, commit_key
 from web.house import House, open_house
 
@@ -19,15 +21,21 @@ NOTIFY = "/api/v1/archives/{}/notify"
 
 @pytest.fixture
 def plain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
-    """With one archive that has nothing in it."""
+    """With one archive of one revision, of which nobody has told yet."""
     with open_house(tmp_path_factory.mktemp("plain"), filled=False, rate=Rate(0.001, 6)) as made:
         _archive(made, "book")
         yield made
 
 
 def _archive(house: House, name: str) -> None:
-    values = {"name": name, "system": "folder", "location": "/nowhere", "uuid": name, "last": 0}
-    house.archive.store.db.write(lambda tx: tx.run("wf_add_archive", **values))
+    """A notice is a hint to look, so there is something to be seen."""
+    home = house.archive.home
+    chapter = home / "source" / "1.txt"
+    chapter.parent.mkdir()
+    chapter.write_text("It was a dark and stormy night.\n")
+    kept = FolderArchive.make(home / name)
+    Archives(house.archive.store).add(name, "folder", str(home / name), "ada")
+    kept.keep(home / "source", "one", "ada")
 
 
 def _told(answer: Any) -> tuple[int, dict[str, Any], dict[str, str]]:

@@ -28,10 +28,12 @@ def test_an_archive_that_is_stuck_does_not_hold_up_another(one_desk: Desk, svn: 
     other, gone = svn.fresh_repository(), svn.fresh_repository()
     Archives(one_desk.store).add("gone", "svn", str(gone.path), "ada")
     Archives(one_desk.store).add("other", "svn", str(other.path), "ada")
+    for number in range(2):
+        gone.commit("more", {"n.txt": str(number)})
+    notify(one_desk.store, "gone", 2)
     gone.path.rename(gone.path.with_name(f"{gone.path.name}-away"))
     for number in range(3):
         one_desk.commit({"_workflows/a.yaml": STUCK, "n.txt": str(number)})
-    notify(one_desk.store, "gone", 2)
     for number in range(3):
         other.commit("more", {"_workflows/a.yaml": "- name: quickly\n  script: echo done\n", "n.txt": str(number)})
     assert reconcile_all(one_desk.store) == 6, "one that does not answer does not stop the others"
@@ -133,23 +135,31 @@ def test_a_notice_of_a_revision_that_is_not_there_holds_up_nothing(one_desk: Des
     with pytest.raises(NotFound, match="has no revision 12") as refused:
         one_desk.notify(12)
     assert (refused.value.code, refused.value.hint) == ("archive.revision", "its youngest is 1")
-    assert one_desk.notify(first) == 1
-    assert one_desk.notify(first + 1) == 1, "the next one is believed at once: its hook may be quicker than our look"
+    assert one_desk.notify(first) == 0, "what was there was taken in all the same"
+    with pytest.raises(NotFound, match="has no revision 2"):
+        one_desk.notify(first + 1)
     one_desk.run()
-    commit = one_desk.task(first + 1, "COMMIT")
-    assert commit.ended is None
-    assert "there is no revision 2" in one_desk.store.queue.why(commit.id)[0].text
+    assert one_desk.task(first, "build-PDF").ended == "passed"
     reconcile_all(one_desk.store)
     assert Archives(one_desk.store).get("proj").frozen == "", "it did not go back"
     second = one_desk.publish()
+    assert one_desk.notify(second) == 1
     until(lambda: (one_desk.run(), one_desk.task(second, "build-PDF").ended == "passed")[1])
 
 
-def test_a_notice_is_believed_while_the_repository_does_not_answer_but_not_beyond_reason(one_desk: Desk) -> None:
-    one_desk.repository.path.rename(one_desk.repository.path.with_name("away"))
-    assert one_desk.notify(40) == 40
-    with pytest.raises(Unavailable):
-        one_desk.notify(2**53)
+def test_a_notice_while_the_repository_does_not_answer_is_refused_and_nothing_is_missed(one_desk: Desk) -> None:
+    """Nothing is taken in on a caller's word; whoever looks when it is back finds what the notice told of."""
+    first = one_desk.publish()
+    away = one_desk.repository.path.with_name("away")
+    one_desk.repository.path.rename(away)
+    for revision in (first, 40, 2**53):
+        with pytest.raises(Unavailable, match="there is no repository here"):
+            one_desk.notify(revision)
+    assert Archives(one_desk.store).get("proj").last == 0
+    away.rename(one_desk.repository.path)
+    assert reconcile_all(one_desk.store) == 1
+    one_desk.run()
+    assert one_desk.task(first, "build-PDF").ended == "passed"
 
 
 def test_a_name_stays_with_its_repository(one_desk: Desk, svn: Subversion) -> None:

@@ -13,7 +13,9 @@ from pathlib import Path
 import pytest
 
 from custody.stores import Store, open_store
+from custody.workflows.archives import Archives
 from custody.workflows.definition import read
+from custody.workflows.folder import FolderArchive
 from custody.workflows.makers import COMMIT_KIND, commit_key
 from custody.workflows.notify import notify
 from custody.workflows.plan import Known, Plan, Ref, plan
@@ -148,11 +150,10 @@ def test_on_a_real_store_too(tmp_path: Path, scaled: Scaled[int]) -> None:
     with open_store(f"sqlite:///{tmp_path / 'custody.db'}") as store:
         for number in range(scaled(3, 20, 1_000)):
             name = f"proj{number}"
-            store.db.write(
-                lambda tx, name=name: tx.run(
-                    "wf_add_archive", name=name, system="svn", location="/nowhere", uuid="x", last=0
-                )
-            )
+            FolderArchive.make(tmp_path / name)
+            Archives(store).add(name, "folder", str(tmp_path / name), "ada")
+            for revision in range(1, REVISIONS + 1):
+                (tmp_path / name / str(revision) / "content").mkdir(parents=True)
             for revision in mistreated(random.Random(number), REVISIONS):
                 notify(store, name, revision)
             jobs = [store.queue.by_key(COMMIT_KIND, commit_key(name, n)) for n in range(1, REVISIONS + 1)]

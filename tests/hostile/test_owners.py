@@ -502,3 +502,23 @@ def test_old_revisions_of_subversion_are_looked_at_too_though_not_each_time(
     assert looked_at(path).who == ["gid:0"], "the newest at once"
     monkeypatch.setattr(owned, "OLDER_SECONDS", -1.0)
     assert looked_at(path).who == ["gid:0", "anyone"]
+
+
+def test_a_hook_that_was_asked_for_is_installed_or_refused(store: Store, theirs: Path) -> None:
+    words = ["add", "proj", str(theirs), "--foreign", "--why", "agreed"]
+    refused = archive(store, *words, "--hook")
+    assert isinstance(refused.exception, Refused)
+    assert (refused.exception.code, "leave --hook out" in refused.exception.hint) == ("archive.hook", True)
+    assert (Archives(store).list(), hooks.is_installed(theirs)) == ((), False)
+    done = archive(store, *words)
+    assert done.exit_code == 0
+    assert "no hook: it is asked every few seconds" in " ".join(done.output.split())
+    assert archive(store, "remove", "proj", "--why", "the next").exit_code == 0
+    assert "no hook" not in archive(store, *words, "--no-hook").output
+    assert archive(store, "remove", "proj", "--why", "the next").exit_code == 0
+    own(theirs, 0)
+    assert "the hook is installed" in archive(store, *words, "--hook").output, "it is ours"
+    assert hooks.is_installed(theirs)
+    served = archive(store, "add", "far", "svn://127.0.0.1:9/x", "--hook")
+    assert isinstance(served.exception, Refused)
+    assert "on a server" in served.exception.message

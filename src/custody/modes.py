@@ -67,17 +67,50 @@ def of_shown_folder() -> int:
     return 0o755 if os.geteuid() == 0 else of_folder()
 
 
+WRITES = 0o022
+"""Group or others may put something into a folder, also a link that leads elsewhere."""
+
+
 def make_folder(folder: Path) -> None:
-    """Make one that others cannot enter, whatever the umask. One that exists stays as its owner has made it, and
-    `custody doctor` tells of it."""
+    """Make one that others cannot enter, whatever the umask. One that exists must be ours (`must_be_ours`); who may
+    read it is as its owner has made it, and `custody doctor` tells of it."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     try:
         folder.mkdir(mode=0o700)
     except FileExistsError:
         if not folder.is_dir():
             raise
+        must_be_ours(folder)
         return
     folder.chmod(of_folder())
+
+
+def must_be_ours(folder: Path) -> None:
+    """Refuse to write where somebody else may put links and files of his own: we would write through them. An empty
+    folder that was made too wide is closed; in one that is not, somebody must look first at what is there."""
+    found = folder.stat()
+    if trouble := not_ours(folder):
+        told, do = trouble
+        mode = stat.S_IMODE(found.st_mode)
+        if found.st_uid == os.geteuid():
+            folder.chmod(mode & ~WRITES)
+            if not any(folder.iterdir()):
+                return
+            folder.chmod(mode)  # it is told until somebody has looked
+        raise Unsafe(told, code="folder.closed", where=str(folder), hint=do)
+
+
+def not_ours(folder: Path) -> tuple[str, str] | None:
+    """Who besides us may write to a folder, and what to do about it; nothing if nobody may."""
+    found, name = folder.stat(), shlex.quote(str(folder))
+    if found.st_uid not in (0, os.geteuid()):
+        told = f"the folder {folder} is somebody else's (user {found.st_uid}), who could lead what we write elsewhere"
+        return told, f"look through it, then: chown {os.geteuid()} {name}; or choose another folder"
+    if found.st_mode & WRITES and is_reachable(folder.resolve().parent):
+        who = "everybody on this machine" if found.st_mode & 0o002 else f"the group {found.st_gid}"
+        told = f"{who} may write to the folder {folder}, and so lead what we write elsewhere"
+        return told, f"look through it for links and files that are not yours, then: chmod go-w {name}"
+    return None
 
 
 def make_shown(folder: Path, everybody: bool = False) -> None:

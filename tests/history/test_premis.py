@@ -328,16 +328,30 @@ def test_what_we_exported_comes_in_again_with_its_detail_and_its_origin() -> Non
     assert new_events(job) == []
 
 
-@pytest.mark.parametrize("type_", [*sorted(RECORDED), "Changed", "withdrawn ", "сhanged"])
-def test_what_comes_from_outside_never_passes_for_what_the_system_records(type_: str) -> None:
+@pytest.mark.parametrize(
+    ("type_", "taken_as"),
+    [
+        *((each, each) for each in [*sorted(RECORDED), "Changed", "task build"]), ("withdrawn ", "withdrawn"),
+        ("сhanged", "event"), ("ｉｎｇｅｓｔｅｄ", "ingested"), ("app\u3164roved", "approved"), ("ingestion (AIP)", "ingestion AIP"),
+        ("\u202edevorppa", "devorppa"), ("ᎪᏢᏢᎡᎾᏙᎬᎠ", "event"), ("imported сhanged", "event"), ("!", "event"),
+    ],
+)  # fmt: skip
+def test_what_comes_from_outside_never_passes_for_what_the_system_records(type_: str, taken_as: str) -> None:
     told = {word: "x" for word in (*NOTED, *RESERVED)} | {"pages": 3}
     event = PremisEvent(("local", "1"), type_, 0, "1970", "success", "ok", ("system",), (("local", "x"),), (), told)
     (made,) = new_events(event)
-    assert (made.item, made.type, made.agent) == ("x", f"imported {type_}", "imported: system")
+    assert (made.item, made.type, made.agent) == ("x", f"imported {taken_as}", "imported: system")
     assert made.detail.keys() == {"pages", "premis"}
     assert made.detail["premis"]["type"] == type_
     assert made.detail["premis"]["said"].keys() == NOTED.keys() | RESERVED.keys()
     assert (made.robot, made.seen) == ("", None)
+
+
+@pytest.mark.parametrize("type_", ["imported approved", "Ingest_Start", "fixity check", "контроль целостности"])
+def test_a_type_that_may_be_one_is_taken_over_as_it_is(type_: str) -> None:
+    event = PremisEvent(("local", "1"), type_, 0, "1970", "success", "ok", (), (("local", "x"),), (), {})
+    (made,) = new_events(event)
+    assert made.type == type_, "what was imported once is not imported twice"
 
 
 def one(inside: str, *, namespace: str = "http://www.loc.gov/premis/v3", **parts: str) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import pwd
+import re
+import shlex
 import struct
 import subprocess
 from collections.abc import Iterator
@@ -13,10 +15,12 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from custody.cli.archive import app
+from custody.cli.whose import _repositories
 from custody.model.errors import Refused
 from custody.model.grant import REPOSITORY
 from custody.stores import Store, open_store
 from custody.workflows import hooks, owned
+from custody.workflows.amiss import all_amiss, stands_still
 from custody.workflows.archives import Archives
 from custody.workflows.folder import FolderArchive
 from custody.workflows.git_folder import GitFolder
@@ -53,6 +57,12 @@ def own(path: Path, uid: int) -> None:
 
 def archive(store: Store, *words: str) -> Result:
     return CliRunner().invoke(app, [*words, "--store", store.url])
+
+
+def helps(store: Store, name: str = "proj") -> str:
+    """What is told to be done about an archive that stands still."""
+    found = stands_still(store, Archives(store).get(name))
+    return found.do if found else ""
 
 
 @pytest.mark.proves("P5")
@@ -234,8 +244,7 @@ def test_whoever_owns_a_part_that_is_read_is_named_and_refused_and_freezes_what_
         assert store.grants.of(f"archive/{name}", REPOSITORY) == [f"uid:{NOBODY}"]
         os.chown(path / part, THIRD, THIRD)
         reconcile_all(store)
-        frozen = Archives(store).get(name).frozen
-        assert f"`custody archive grant {name} repository uid:{THIRD} --why …`" in frozen, part
+        assert f"`custody archive grant {name} repository uid:{THIRD} --why '" in helps(store, name), part
         assert store.grants.of(f"archive/{name}", REPOSITORY) == [f"uid:{NOBODY}"], "he is agreed to as before"
         assert archive(store, "thaw", name, "--why", "x").exit_code != 0
         assert archive(store, "grant", name, "repository", f"uid:{THIRD}", "--why", "they know him").exit_code == 0
@@ -268,7 +277,7 @@ def test_a_branch_whose_name_is_no_text_freezes_like_any_other(store: Store, tmp
     os.chown(odd, THIRD, THIRD)
     reconcile_all(store)
     frozen = Archives(store).get("proj").frozen
-    assert f"repository uid:{THIRD} " in frozen
+    assert f"repository uid:{THIRD} " in helps(store)
     assert "caf\\xe9" in frozen
     assert "\x1b" not in frozen
 
@@ -291,7 +300,7 @@ def test_what_members_of_a_group_that_was_granted_put_there_is_theirs_to_put(
     assert Archives(store).get("proj").frozen == ""
     os.chown(path / "refs/heads/deep/er", THIRD, group)
     reconcile_all(store)
-    assert f"repository uid:{THIRD} " in Archives(store).get("proj").frozen, "he is no member"
+    assert f"repository uid:{THIRD} " in helps(store), "he is no member"
 
 
 LOOKED_AT = {
@@ -364,8 +373,7 @@ def test_whoever_may_write_to_a_part_of_somebody_elses_repository_must_be_grante
         with pytest.raises(Refused, match="may write to it"):
             Archives(store).opened(name)
         reconcile_all(store)
-        frozen = Archives(store).get(name).frozen
-        assert f"`custody archive grant {name} repository {whose} --why …`" in frozen, pattern
+        assert f"`custody archive grant {name} repository {whose} --why '" in helps(store, name), pattern
         assert archive(store, "thaw", name, "--why", "x").exit_code != 0
         assert archive(store, "grant", name, "repository", whose, "--why", "all of us").exit_code == 0
         assert archive(store, "thaw", name, "--why", "all of us").exit_code == 0
@@ -375,6 +383,48 @@ def test_whoever_may_write_to_a_part_of_somebody_elses_repository_must_be_grante
         os.chown(part, NOBODY, NOBODY)
         assert archive(store, "remove", name, "--why", "the next").exit_code == 0
     tell("", tries=len(WRITABLE[system]), got_through=0)
+
+
+def commands(said: str) -> list[list[str]]:
+    return [shlex.split(words)[1:] for words in re.findall(r"custody archive (?:grant|thaw) [^`]*?'[^']*'", said)]
+
+
+@pytest.mark.parametrize("granted", [True, False], ids=["granted before", "ours before"])
+def test_what_is_told_of_a_repository_that_others_may_write_to_is_what_helps_now(
+    store: Store, theirs: Path, granted: bool
+) -> None:
+    """In its order, and only while it is so."""
+    path = committed(theirs)
+    if not granted:
+        own(path, 0)
+    Archives(store).add("proj", path.suffix[1:], str(path), "ada", foreign="agreed")
+    mode = path.stat().st_mode
+    path.chmod(mode | 0o002)
+    reconcile_all(store)
+    ((kept, said),) = all_amiss(store)
+    assert bool(kept.frozen) is granted
+    (told,) = [each for each in _repositories(store) if "archive proj" in each.what]
+    wanted = ["grant", "thaw"] if granted else ["grant"]
+    assert [[words[1] for words in commands(each)] for each in (said, told.do)] == [wanted, wanted]
+    path.chmod(mode)
+    ((_, said),) = all_amiss(store)
+    does = " ".join(each.do for each in _repositories(store) if "archive proj" in each.what)
+    assert "anyone" not in f"{said.partition(': custody')[2]} {does}"
+    assert [[words[1] for words in commands(each)] for each in (said, does)] == [wanted[1:], wanted[1:]]
+    path.chmod(mode | 0o002)
+    for words in commands(helps(store)):
+        assert archive(store, *words[1:]).exit_code == 0, words
+    reconcile_all(store)
+    assert [said for _, said in all_amiss(store)] == [""]
+
+
+def test_advice_that_an_earlier_version_wrote_down_is_told_no_more(store: Store, theirs: Path) -> None:
+    Archives(store).add("proj", theirs.suffix[1:], str(theirs), "ada", foreign="agreed")
+    was = "its repository is not ours: x; if an operator agrees: `custody archive grant proj repository anyone --why …`"
+    Archives(store).freeze("proj", was, Archives(store).get("proj").uuid, "ada")
+    ((_, said),) = all_amiss(store)
+    assert "anyone" not in said
+    assert [words[1] for words in commands(said)] == ["thaw"]
 
 
 def looked_at(path: Path) -> Standing:
@@ -452,3 +502,23 @@ def test_old_revisions_of_subversion_are_looked_at_too_though_not_each_time(
     assert looked_at(path).who == ["gid:0"], "the newest at once"
     monkeypatch.setattr(owned, "OLDER_SECONDS", -1.0)
     assert looked_at(path).who == ["gid:0", "anyone"]
+
+
+def test_a_hook_that_was_asked_for_is_installed_or_refused(store: Store, theirs: Path) -> None:
+    words = ["add", "proj", str(theirs), "--foreign", "--why", "agreed"]
+    refused = archive(store, *words, "--hook")
+    assert isinstance(refused.exception, Refused)
+    assert (refused.exception.code, "leave --hook out" in refused.exception.hint) == ("archive.hook", True)
+    assert (Archives(store).list(), hooks.is_installed(theirs)) == ((), False)
+    done = archive(store, *words)
+    assert done.exit_code == 0
+    assert "no hook: it is asked every few seconds" in " ".join(done.output.split())
+    assert archive(store, "remove", "proj", "--why", "the next").exit_code == 0
+    assert "no hook" not in archive(store, *words, "--no-hook").output
+    assert archive(store, "remove", "proj", "--why", "the next").exit_code == 0
+    own(theirs, 0)
+    assert "the hook is installed" in archive(store, *words, "--hook").output, "it is ours"
+    assert hooks.is_installed(theirs)
+    served = archive(store, "add", "far", "svn://127.0.0.1:9/x", "--hook")
+    assert isinstance(served.exception, Refused)
+    assert "on a server" in served.exception.message

@@ -12,6 +12,7 @@ from pathlib import Path
 import apsw
 import pytest
 
+from custody.cli.doctor_server import went_back
 from custody.model.errors import CustodyError, Unsafe
 from custody.model.job import NewJob
 from custody.stores import Store, open_store
@@ -140,6 +141,27 @@ def test_a_process_that_only_had_the_store_open_notices_that_it_went_back(file: 
         with pytest.raises(Unsafe) as refused:
             submit(store)
         assert refused.value.code == "store.went_back"
+        with pytest.raises(Unsafe):
+            submit(store)
+
+
+def test_a_history_that_went_back_tells_so_once_for_each_who_noticed(file: Path) -> None:
+    """Who opens it later sees a store that is whole, and would call it fine."""
+    with open_store(f"sqlite:///{file}") as store:
+        fill(store, 3)
+    shutil.copyfile(file, by_hand := file.with_name("by-hand.db"))
+    with open_store(f"sqlite:///{file}") as store:
+        fill(store, 2)
+        elsewhere(PLAY_BACK, by_hand, file)
+        for _ in range(3):
+            with pytest.raises(Unsafe):
+                submit(store)
+    with open_store(f"sqlite:///{file}") as store:
+        (told,) = store.records.events("store")
+        (found,) = went_back(store)
+        assert submit(store)
+    assert (told.type, told.outcome, told.detail["missing"]) == ("went-back", "failure", None)
+    assert (found.grade, "went back to an earlier state while it was open" in found.what) == ("unsafe", True)
 
 
 def test_what_is_taken_back_while_a_fork_is_made_is_noticed_after_it(file: Path) -> None:

@@ -229,7 +229,25 @@ def test_the_command_says_what_is_kept_and_what_is_missing(custody: Run, tmp_pat
     assert custody("job", "list", "--json").json() != []
     assert custody("store", "restore", "copy.db", "--store", "postgresql://localhost/none").code == 3
     again = custody("store", "restore", "copy.db", "--json")
+    assert again.code == 0
     assert again.json()["aside"].endswith("before-restore-2")  # type: ignore[index, call-overload]
+
+
+@pytest.mark.parametrize("was", ["garbage", "gone"])
+@pytest.mark.parametrize("form", [[], ["--json"]], ids=["words", "json"])
+def test_the_command_does_not_end_well_where_what_is_missing_is_not_known(
+    custody: Run, tmp_path: Path, was: str, form: list[str]
+) -> None:
+    custody("job", "submit", "greet")
+    assert custody("store", "backup", "copy.db").code == 0
+    custody("job", "submit", "greet")
+    (tmp_path / "custody.db").unlink()
+    if was == "garbage":
+        (tmp_path / "custody.db").write_bytes(b"no store" * 1000)
+    said = custody("store", "restore", "copy.db", *form)
+    assert said.code == 1, said
+    assert form or "what is missing now is not known" in said.out
+    assert [job["id"] for job in custody("job", "list", "--json").json()] == [1], "the copy is in place"
 
 
 def test_a_link_that_cannot_be_made_leaves_everything_as_it_is(

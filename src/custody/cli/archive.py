@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -12,14 +11,14 @@ import typer
 
 from custody.border.egress import Asked
 from custody.cli import archive_tasks, archive_why, grants, running
+from custody.cli.archive_hooks import NOT_HOOKED, all_or_nothing, install, must_take_a_hook
 from custody.cli.archive_tasks import Name, Revision, StoreUrl, faults_of, opened, revision_jobs, word
-from custody.cli.config import absolute, find
+from custody.cli.config import find
 from custody.cli.grants import Anything, Ended, Value, What
 from custody.cli.running import AsJson, Why, counted
 from custody.cli.when import ago
-from custody.model.errors import BadInput, CustodyError, NotFound, Refused, Unavailable
+from custody.model.errors import BadInput, NotFound, Refused
 from custody.model.grant import REPOSITORY
-from custody.stores import Store
 from custody.workflows import folder, hooks, network
 from custody.workflows.amiss import all_amiss
 from custody.workflows.archives import Archives
@@ -45,7 +44,10 @@ def add(
     name: Name,
     location: Annotated[str, typer.Argument(help="a path or URL of a Subversion or (bare) git repository")],
     since: Annotated[int, typer.Option(help="take revisions up to this one as done")] = 0,
-    hook: Annotated[bool, typer.Option(help="install a hook that tells of each commit")] = True,
+    hook: Annotated[
+        bool | None,
+        typer.Option("--hook/--no-hook", help="install a hook that tells of each commit; unless told, where we may"),
+    ] = None,
     foreign: Annotated[
         bool, typer.Option("--foreign", help="agree to a repository that somebody else owns; with --why")
     ] = False,
@@ -70,24 +72,28 @@ def add(
         if credentials is not None:
             location = with_credentials(location, credentials)
         system = _system_of(path) if local else "svn"
-        hook = hook and local and system != "folder"  # nothing is pushed there: it is looked at
         if foreign and not why.strip():
             raise BadInput("say why, for the history", code="grant.why", where=name, hint="--why …")
         path = path.resolve()  # a link is followed once, here: what it leads to is looked after
         where = str(path) if local else location
+        if hook:
+            must_take_a_hook(handle, name, system, where, local)
+        hook = hook is not False and local and system != "folder"  # nothing is pushed there: it is looked at
         kept = Archives(handle).add(name, system, where, running.me(), since, foreign=why if foreign else "")
         agreed = handle.grants.of(f"archive/{name}", REPOSITORY)
         whose = found.foreign if agreed and (found := Archives(handle).found(system, where)[1]) else ""
+        theirs = hook and bool(agreed)
         hook = hook and not agreed  # its owner's to install
-        with _all_or_nothing(handle, name, path if hook and not hooks.is_installed(path) else None):
+        with all_or_nothing(handle, name, path if hook and not hooks.is_installed(path) else None):
             if hook:
-                _install(handle, name, path)
+                install(handle, name, path)
             new = reconcile(handle, kept)
         hurry(handle, name)  # what is left of it from before
     print(
         f"archive {name} ({system}): {counted(new, 'revision')} taken in"
         + ("; the hook is installed" if hook else "")
         + (f"; agreed to {', '.join(agreed)}: {whose}" if agreed else "")
+        + (f"; no hook: {NOT_HOOKED}" if theirs else "")
     )
     if find(None) is None:
         print("its tasks are run by `custody worker run` where there is a custody.toml: `custody init` writes one")
@@ -97,30 +103,6 @@ def _instead(path: Path) -> str:
     if path.is_file():
         return f"of a bundle, `git clone --bare {path} NAME.git` makes one; of a dump, `svnadmin load`"
     return f"`git init --bare {path}` or `svnadmin create {path}` makes one"
-
-
-@contextmanager
-def _all_or_nothing(store: Store, name: str, hooked: Path | None) -> Iterator[None]:
-    """What was to be added and could not, whatever came between, is not there: neither the archive nor its hook."""
-    try:
-        yield
-    except BaseException:
-        Archives(store).drop(name, running.me(), "it could not be added")
-        if hooked:
-            with suppress(CustodyError, OSError):  # it was not installed
-                hooks.uninstall(hooked)
-        raise
-
-
-def _install(store: Store, name: str, repository: Path) -> None:
-    """The hook; an archive that was to have one and cannot is not added."""
-    try:
-        hooks.install_for_store(repository, hooks.ourselves(), name, absolute(store.url, Path.cwd()))
-    except (CustodyError, OSError) as error:
-        hint = "--no-hook adds it without one: then it is asked every few seconds"
-        raise Unavailable(
-            f"its hook cannot be installed: {error}", code="archive.hook", where=name, hint=hint
-        ) from error
 
 
 def _system_of(repository: Path) -> str:

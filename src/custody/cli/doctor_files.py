@@ -13,6 +13,7 @@ from pathlib import Path
 from custody import modes
 from custody.cli.config import Config
 from custody.cli.finding import Finding
+from custody.cli.folders import folders
 from custody.stores import Store
 
 TOLD = 20
@@ -25,10 +26,19 @@ def file_findings(url: str, config: Config | None) -> Iterator[Finding]:
     group = config is not None and config.files.group_readable
     found = [finding for path in _kept(url, config) if (finding := _wider(path, 0o050 if group else 0, "read"))]
     found += [finding for path in _written(config) if (finding := _wider(path, 0, "come to what a sandbox writes in"))]
+    found += [] if config is None else _others(config)
     yield from found
     if not found:
         who = "its group alone" if group else "nobody else"
         yield Finding("fine", f"of what is kept here, {who} on this machine can read anything")
+
+
+def _others(config: Config) -> Iterator[Finding]:
+    """Folders that we write to, and somebody else may: they are refused when they are opened."""
+    for path in folders(config, "closed", "ours"):
+        with suppress(OSError):  # it is not there, or not for us to see
+            if trouble := modes.not_ours(path):
+                yield Finding("unsafe", *trouble)
 
 
 def _wider(path: Path, allowed: int, what: str) -> Finding | None:
@@ -68,10 +78,7 @@ def _kept(url: str, config: Config | None) -> Iterator[Path]:
 
 
 def _written(config: Config | None) -> Iterator[Path]:
-    if config is not None:
-        from custody.robots.confined import YARD
-
-        yield from (config.home / folder for folder in (config.workflows.work, config.workflows.sandboxes, Path(YARD)))
+    yield from folders(config, "closed") if config is not None else ()
 
 
 def left_findings(store: Store, config: Config | None) -> Iterator[Finding]:

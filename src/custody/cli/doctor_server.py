@@ -85,6 +85,10 @@ def went_back(store: Store) -> Iterator[Finding]:
             continue
         if copy := event.detail.get("restored"):
             yield from _restored(event, copy)
+        elif noticed := event.detail.get("noticed"):
+            when = moment(event.detail.get("noted", event.at))
+            do = "submit again what was acknowledged since that state: custody doctor --receipts FILE says what"
+            yield Finding("unsafe", f"history went back; noticed at {when}: {noticed}", do)
         else:
             yield Finding(
                 "unsafe", f"history went back at {moment(event.at)}: {event.detail['missing']} acknowledged moves lost",

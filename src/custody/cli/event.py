@@ -12,6 +12,7 @@ from custody.cli.running import AsJson, Limit, StoreUrl, Why
 from custody.cli.when import moment
 from custody.model.errors import BadInput
 from custody.model.event import NewEvent
+from custody.model.reserved import check_event
 from custody.robots.restart import WITHDRAWN
 
 app = running.noun("What happened, to whom, when.")
@@ -35,6 +36,7 @@ def add(
         raise BadInput(f"{outcome} is no outcome", code="event.outcome", where="--outcome", hint=", ".join(OUTCOMES))
     if event in ACTS:
         raise BadInput(f"{event} is an act of its own", code="event.act", hint=f"`custody robot {ACTS[event]}`")
+    check_event(event, "EVENT")
     with open_store(store) as opened:
         opened.records.append(NewEvent(item, event, outcome, running.me(), {"why": why}))  # type: ignore[arg-type]
         opened.wake()

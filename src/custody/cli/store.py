@@ -79,6 +79,9 @@ def backup(
     print(f"{copy_to(Path(file_of(store)), file)} jobs and all else in {file}")
 
 
+UNKNOWN = 1
+
+
 @app.command()
 def restore(
     copy: Annotated[Path, typer.Argument(help="a copy that `custody store backup` has made")],
@@ -86,7 +89,8 @@ def restore(
     store: StoreUrl = running.DEFAULT_STORE,
     json: AsJson = False,
 ) -> None:
-    """Put a copy in the place of an SQLite store that nobody has open; the old files are kept beside it."""
+    """Put a copy in the place of an SQLite store that nobody has open; the old files are kept beside it. Ends with 1 if
+    the copy is in place and what is missing in it is not known."""
     from custody.stores.sqlite.address import file_of
     from custody.stores.sqlite.restoring import restore as put_back
 
@@ -95,16 +99,14 @@ def restore(
     done = put_back(copy, Path(file_of(store)), running.me(), other)
     if json:
         running.emit({**running.plain(done), "aside": str(done.aside or "")})
-        return
+        raise typer.Exit(0 if done.missing else UNKNOWN)
     running.tell(f"{running.counted(done.jobs, 'job')} and all else from {copy}")
-    if done.aside is None:
-        return
-    running.tell(f"what was there before is {done.aside}")
+    running.tell(f"what was there before is {done.aside}" if done.aside else "nothing was there before")
     if done.missing is None:
-        running.tell(
-            "it could not be read as a whole: what is missing now is not known (custody doctor --receipts FILE)"
-        )
-    elif done.missing.events:
+        why = "it could not be read as a whole: " if done.aside else ""
+        running.tell(f"{why}what is missing now is not known (custody doctor --receipts FILE)")
+        raise typer.Exit(UNKNOWN)
+    if done.missing.events:
         shown = ", ".join(done.missing.subjects)
         new = f", {running.counted(done.missing.jobs, 'job')} among them first submitted since: {shown}"
         told = f"not in the copy: {running.counted(done.missing.events, 'event')}"

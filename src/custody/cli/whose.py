@@ -158,7 +158,7 @@ def _repositories(store: Store) -> Iterator[Finding]:
         waits = None
         with suppress(CustodyError):  # it cannot be reached: that is told below
             waits = archives.waits_for_a_grant(kept)
-        if waits:
+        if waits and not kept.frozen:  # else it is told with what comes after it
             do = command("archive grant", kept.name, "repository", waits.value, why="I know its owner")
             what = f"archive {kept.name} takes nothing in: its repository is not ours: {waits.foreign}"
             yield Finding("warning", what, do)

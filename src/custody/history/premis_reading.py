@@ -21,6 +21,7 @@ from lxml import etree
 from custody.history.canonical import canonical
 from custody.history.head import EPOCH
 from custody.history.premis import JSON_XML, OURS
+from custody.model import event_names
 from custody.model.errors import BadInput
 from custody.model.event import NewEvent, Outcome
 from custody.model.reserved import is_recorded, noted
@@ -100,8 +101,9 @@ def read_premis(data: bytes, habits: Habits | None = None) -> Premis:
 def new_events(event: PremisEvent) -> list[NewEvent]:
     """What to append to the items concerned; the original's identifier and time are kept in the detail.
 
-    What somebody else's document says is never what this system itself records: a type that the system reads becomes
-    another, words that it reads are quoted below `premis`, and who did it is said to be somebody elsewhere."""
+    What somebody else's document says is never what this system itself records: a type that the system reads, or that
+    could be read as another, becomes `imported …` (once, however often it travels), words that it reads are quoted
+    below `premis`, and who did it is said to be somebody elsewhere."""
     source: dict[str, Any] = {
         "identifier": list(event.identifier), "at": event.at_text, "outcome": event.outcome_text,
     }  # fmt: skip
@@ -109,8 +111,8 @@ def new_events(event: PremisEvent) -> list[NewEvent]:
     if quoted:
         source["said"] = quoted
     type_ = event.type
-    if is_recorded(type_):
-        source["type"], type_ = type_, f"{IMPORTED} {type_}"
+    if event_names.fault_of(type_) or (is_recorded(type_) and not type_.startswith(f"{IMPORTED} ")):
+        source["type"], type_ = type_, f"{IMPORTED} {event_names.plain(type_) or 'event'}"
     detail = {**own, "premis": source}
     if event.notes and not event.detail:
         detail["note"] = "\n".join(event.notes)

@@ -20,9 +20,10 @@ RESERVE_AFTER = 600_000_000
 
 
 class WorkingDisk:
-    def __init__(self, root: Path, place: str, threshold: float = 0.2) -> None:
+    def __init__(self, root: Path, place: str, threshold: float = 0.2, make: bool = True) -> None:
         self.root, self.place, self.threshold = root, place, threshold
-        modes.make_folder(root)
+        if make:
+            modes.make_folder(root)
 
     def folder(self, job: Job) -> Path:
         return self.root / f"batch-{job.parent or 0}" / f"job-{job.id}"
@@ -56,7 +57,7 @@ class WorkingDisk:
 
 def find_disk(root: Path, place: str, threshold: float) -> WorkingDisk | None:
     """The working disk, for someone who only looks; None where nothing has been worked on yet."""
-    return WorkingDisk(root, place, threshold) if root.is_dir() else None
+    return WorkingDisk(root, place, threshold, make=False) if root.is_dir() else None
 
 
 @dataclass(frozen=True, slots=True)

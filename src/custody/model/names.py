@@ -12,6 +12,15 @@ from typing import Final
 
 LONGEST: Final = 200
 _UNSEEN: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+_MARKS: Final = frozenset({"Mn", "Me"})
+_IGNORED: Final = (
+    (0x00AD, 0x00AD), (0x034F, 0x034F), (0x061C, 0x061C), (0x115F, 0x1160), (0x17B4, 0x17B5), (0x180B, 0x180F),
+    (0x200B, 0x200F), (0x202A, 0x202E), (0x2060, 0x206F), (0x2800, 0x2800), (0x3164, 0x3164), (0xFE00, 0xFE0F),
+    (0xFEFF, 0xFEFF), (0xFFA0, 0xFFA0), (0xFFF0, 0xFFFB), (0x1BCA0, 0x1BCA3), (0x1D173, 0x1D17A), (0xE0000, 0xE0FFF),
+)  # fmt: skip
+"""What Unicode calls default-ignorable, and the blank of Braille: some are letters or marks by their category."""
+_CAPITALS: Final = str.maketrans({"Η": "h", "Ν": "n", "Μ": "m", "Υ": "y", "Տ": "s", "Լ": "l", "Ո": "n", "Ѕ": "s"})
+"""Capitals that are read as another letter than their small ones are."""
 _LOOKS_LIKE: Final = str.maketrans(
     {
         "а": "a", "в": "b", "с": "c", "ԁ": "d", "е": "e", "ё": "e", "ԍ": "g", "һ": "h", "н": "h", "і": "i", "ї": "i",
@@ -20,11 +29,24 @@ _LOOKS_LIKE: Final = str.maketrans(
         "ε": "e", "η": "n", "ι": "i", "κ": "k", "ν": "v", "ο": "o", "ρ": "p", "σ": "o", "τ": "t", "υ": "u", "χ": "x",
         "ω": "w", "γ": "y", "ϳ": "j", "օ": "o", "ս": "u", "հ": "h", "ց": "g", "ո": "n", "ɑ": "a", "ɡ": "g", "ı": "i",
         "ɩ": "i", "ʟ": "l", "ɴ": "n", "ᴏ": "o", "ʀ": "r", "ꜱ": "s", "ᴛ": "t", "ʏ": "y", "ł": "l", "ø": "o", "đ": "d",
-        "0": "o", "1": "l", "|": "l", "∕": "/", "⁄": "/", "／": "/", "╱": "/", "‐": "-", "‑": "-", "‒": "-", "–": "-",
+        "ь": "b", "ъ": "b", "ғ": "f", "д": "d", "ђ": "h", "ћ": "h", "є": "e", "ҽ": "e", "ҿ": "e", "и": "u", "й": "u",
+        "џ": "u", "л": "n", "ӆ": "n", "я": "r", "ґ": "r", "ѳ": "o", "ө": "o", "ѻ": "o", "қ": "k", "ҝ": "k", "ҟ": "k",
+        "ҡ": "k", "ӄ": "k", "ң": "h", "ҥ": "h", "ӈ": "h", "ҳ": "x", "ҫ": "c", "ұ": "y", "щ": "w", "ԥ": "n", "ҷ": "y",
+        "ч": "y", "ԃ": "d", "ԑ": "e", "ҭ": "t", "ӎ": "m", "ԏ": "t", "δ": "d", "ζ": "z", "θ": "o", "λ": "l", "μ": "u",
+        "π": "n", "ϸ": "p", "ϝ": "f", "ա": "w", "գ": "q", "զ": "q", "ե": "t", "է": "t", "լ": "l", "ղ": "n", "յ": "j",
+        "ռ": "n", "ր": "p", "ւ": "i", "ք": "p", "տ": "u", "ð": "d", "þ": "p", "ħ": "h", "ŋ": "n", "ĸ": "k",
+        "ə": "e", "ɛ": "e", "ɔ": "o", "ɓ": "b", "ɗ": "d", "ɖ": "d", "ƙ": "k", "ƴ": "y", "ɣ": "y", "ŧ": "t", "ƒ": "f",
+        "ɨ": "i", "ʉ": "u", "ʋ": "v", "ʊ": "u", "0": "o", "1": "l", "|": "l",
+        "∕": "/", "⁄": "/", "／": "/", "╱": "/", "‐": "-", "‑": "-", "‒": "-", "–": "-",
         "—": "-", "−": "-", "․": ".",
     }
 )  # fmt: skip
 """Letters that are read as another: small ones, since capitals are made small first."""
+
+
+def is_unseen(letter: str) -> bool:
+    """Is nothing shown where it stands? By its category, or since Unicode says that readers may leave it out."""
+    return unicodedata.category(letter) in _UNSEEN or any(first <= ord(letter) <= last for first, last in _IGNORED)
 
 
 def fault(name: str, longest: int = LONGEST) -> str:
@@ -33,7 +55,7 @@ def fault(name: str, longest: int = LONGEST) -> str:
         return f"has 1 to {longest} characters"
     if "\0" in name or any(unicodedata.category(letter) == "Cs" for letter in name):
         return "has no character that cannot be stored"
-    if any(unicodedata.category(letter) in _UNSEEN for letter in name):
+    if any(map(is_unseen, name)):
         return "has no characters that are not shown"
     if name != name.strip() or any(letter.isspace() and letter != " " for letter in name):
         return "has no blanks at its ends, and no tabs or odd blanks"
@@ -42,8 +64,9 @@ def fault(name: str, longest: int = LONGEST) -> str:
 
 def skeleton(name: str) -> str:
     """What a name looks like: two names with the same are taken for one another."""
-    plain = unicodedata.normalize("NFKD", name).casefold()
-    shown = "".join(letter for letter in plain if unicodedata.category(letter) not in {*_UNSEEN, "Mn", "Me"})
+    plain = unicodedata.normalize("NFKD", name)
+    shown = "".join(letter for letter in plain if unicodedata.category(letter) not in _MARKS and not is_unseen(letter))
+    shown = shown.translate(_CAPITALS).casefold()
     return "".join(shown.translate(_LOOKS_LIKE).split()).replace("rn", "m").replace("i", "l").replace("vv", "w")
 
 

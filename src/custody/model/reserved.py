@@ -9,9 +9,12 @@ through the sources for words that are read and missing here.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Any
 
+from custody.model import event_names
 from custody.model.errors import BadInput
 from custody.model.names import skeleton
 
@@ -115,16 +118,31 @@ RECORDED: dict[str, str] = {
 }  # fmt: skip
 """Types of events that the system, or a person by a command of it, records about items, and who does: no robot's. A
 test looks through the sources for one that is recorded and missing here."""
-RECORDED_WITH = {"task": "workflows, of each task", "run": "workflows, of each run"}
+RECORDED_WITH = {
+    "task": "workflows, of each task",
+    "run": "workflows, of each run",
+    "imported": "an import, of what another system says",
+}
 """The same of types that begin with a word of these: `task build`."""
-_LOOKS_RECORDED = {skeleton(each): who for each, who in RECORDED.items()}
-_LOOKS_RECORDED_WITH = {skeleton(each): who for each, who in RECORDED_WITH.items()}
 
 
+def _looks(type_: str) -> str:
+    """What is read of a type: its letters, without what stands between them."""
+    return "".join(filter(str.isalnum, skeleton(type_))).replace("cl", "d")
+
+
+_LOOKS_RECORDED = {_looks(each): who for each, who in RECORDED.items()}
+_LOOKS_RECORDED_WITH = {_looks(each): who for each, who in RECORDED_WITH.items()}
+
+
+@lru_cache(1024)
 def recorded_by(type_: str) -> str:
     """Who of the system records events of this type, or of one that looks like it; empty if nobody does."""
-    first, *more = type_.split() or [""]
-    return _LOOKS_RECORDED.get(skeleton(type_), "") or (_LOOKS_RECORDED_WITH.get(skeleton(first), "") if more else "")
+    if who := _LOOKS_RECORDED.get(_looks(type_)):
+        return who
+    firsts = [re.split(each, type_.strip(), maxsplit=1) for each in (r"\s+", r"[^\w]+", r"[\W_]+")]
+    found = (_LOOKS_RECORDED_WITH.get(_looks(first), "") for first, *more in firsts if more and more[0])
+    return next(filter(None, found), "")
 
 
 def is_recorded(type_: str) -> bool:
@@ -132,12 +150,18 @@ def is_recorded(type_: str) -> bool:
     return bool(recorded_by(type_))
 
 
-def check_event(type_: str, where: str, code: str = "event.reserved") -> None:
-    """Refuse a type of event that is not theirs to record."""
+def check_event(type_: str, where: str, code: str = "event.reserved", form: str = "event.type") -> None:
+    """Refuse a type of event that is not theirs to record, and one that could be read as another. Every way in of what
+    robots, work of one's own and people say happened asks here."""
     if who := recorded_by(type_):
         raise BadInput(
             f"{type_} is recorded by the system itself: by {who}", code=code, where=where,
             hint="choose another event, such as one that says what the robot does",
+        )  # fmt: skip
+    if wrong := event_names.fault_of(type_):
+        raise BadInput(
+            f"{type_!r} cannot be an event: its name {wrong}", code=form, where=where,
+            hint="words such as 'pages counted'; docs/reference/robots.md has the form",
         )  # fmt: skip
 
 

@@ -121,7 +121,7 @@ def robot(
     for part, value in (("name", name), ("version", version), ("event", event)):
         if not value or "|" in value:
             raise BadInput(f"a robot needs a {part} without '|'", code="robot.label", where=f"robot {name or '?'}")
-    check_event(event, f"robot {name}", "robot.label")
+    check_event(event, f"robot {name}", "robot.label", form="robot.label")
 
     def label(work: Work) -> Robot:
         return _checked(Robot(name, version, event, trigger, work, **options))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 
 from custody.model.errors import CustodyError
@@ -14,7 +15,10 @@ from custody.workflows.archives import Archives, Kept
 from custody.workflows.makers import task_key
 from custody.workflows.notify import FROZEN, must_not_go_back
 from custody.workflows.plan_jobs import FAULTY, find_task
+from custody.workflows.standing import NOT_OURS, Standing
 from custody.workflows.task import COMMIT, ON_COMMIT
+
+_ADVICE = "; if an operator agrees: `"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +32,10 @@ def stands_still(store: Store, kept: Kept) -> Amiss | None:
     """Why nothing more of it is taken in or planned; None: nothing is known against it."""
     archives, name = Archives(store), kept.name
     if kept.frozen:
-        return Amiss(kept.frozen, _thawing(store, kept))
+        return Amiss(cause(kept), _thawing(store, kept))
     if why := archives.out_of_reach(name):
+        if NOT_OURS in why:  # that was so when it was last asked
+            return _waiting_for_a_grant(store, kept)
         return Amiss(why, "put that right: it is asked again every few seconds", archives.goes_on(name))
     rows = store.db.read(lambda tx: tx.run("wf_stuck", line=name))
     if not rows:
@@ -47,14 +53,36 @@ def stands_still(store: Store, kept: Kept) -> Amiss | None:
     return Amiss(what, command("archive retry", *words))
 
 
+def cause(kept: Kept) -> str:
+    """Why it is frozen. What earlier versions wrote down besides, to be done about it, was true then."""
+    return kept.frozen.partition(_ADVICE)[0]
+
+
+def _waiting_for_a_grant(store: Store, kept: Kept) -> Amiss:
+    """Whose its repository is now: what was written down at the last look may be over."""
+    waits = None
+    with suppress(CustodyError):  # it cannot be reached now: it will be told at the next look
+        waits = Archives(store).waits_for_a_grant(kept)
+    if waits is None:
+        return Amiss("its repository was not ours when it was last asked", "nothing: it is asked again in a while")
+    return Amiss(f"its repository is not ours: {waits.foreign}", _granting(kept, waits))
+
+
+def _granting(kept: Kept, waits: Standing) -> str:
+    return command("archive grant", kept.name, "repository", waits.value, why="I know its owner")
+
+
 def _thawing(store: Store, kept: Kept) -> str:
-    """What helps: not a command that would be refused."""
+    """What helps as it stands now, in its order: not a command that would be refused."""
+    thaw = command("archive thaw", kept.name, why="I have looked at it")
     try:
+        if waits := Archives(store).waits_for_a_grant(kept):
+            return f"if an operator agrees: `{_granting(kept, waits)}`, then `{thaw}`"
         must_not_go_back(store, kept)
-    except CustodyError as error:  # whose it is, or that it cannot be reached, is told besides
+    except CustodyError as error:  # that it cannot be reached is told besides
         if error.code == FROZEN:
             return error.hint
-    return command("archive thaw", kept.name, why="I have looked at it")
+    return thaw
 
 
 def faulty(store: Store, kept: Kept) -> Amiss | None:
@@ -74,7 +102,7 @@ def all_amiss(store: Store) -> Iterator[tuple[Kept, str]]:
     waits = {kept.name: text for kept, text in network.waiting(store)}
     for kept in archives.list():
         if found := stands_still(store, kept):
-            is_more = not kept.frozen and found.do.startswith("custody ")
+            is_more = kept.frozen or found.do.startswith("custody ")
             yield kept, f"{found.what}: {found.do}" if is_more else found.what
         else:
             wrong = f"{bad.what}: `{bad.do}`" if (bad := faulty(store, kept)) else ""

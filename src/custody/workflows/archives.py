@@ -20,7 +20,7 @@ from custody.workflows.credentials import split
 from custody.workflows.folder import NAME as FOLDER_NAME
 from custody.workflows.folder import FolderArchive
 from custody.workflows.git import GitArchive
-from custody.workflows.standing import Standing, granting, named_in, not_granted
+from custody.workflows.standing import Standing, named_in, not_granted
 from custody.workflows.svn import SvnArchive
 
 
@@ -160,9 +160,7 @@ class Archives:
         for value in before:
             if not {*named_in(value)} & {*found.who}:
                 self._store.grants.withdraw(f"archive/{kept.name}", REPOSITORY, value, who, why)
-        ways = granting(waits, kept.name), command("archive thaw", kept.name, why=BLANK)
-        then = f"if an operator agrees: `{ways[0]}`, then `{ways[1]}`"
-        self.freeze(kept.name, f"{why}; {then}", kept.uuid, who)
+        self.freeze(kept.name, why, kept.uuid, who)  # what helps is told as it stands when somebody asks: `amiss`
         return True
 
     def freeze(self, name: str, why: str, uuid: str, who: str) -> None:

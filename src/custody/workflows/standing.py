@@ -21,6 +21,7 @@ from custody.workflows.owned import FOLDER, Looked, above, parts
 from custody.workflows.writers import named_group
 
 MOST_TOLD = 5
+NOT_OURS = "this repository is not ours: "
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +169,7 @@ def must_be_readable(found: Standing, where: str) -> None:
 
 def not_granted(found: Standing, name: str, where: str) -> Refused:
     return Refused(
-        f"this repository is not ours: {found.foreign}", code="archive.foreign", where=where,
+        f"{NOT_OURS}{found.foreign}", code="archive.foreign", where=where,
         hint=f"if an operator agrees: `custody archive add {name} {where} --foreign --why …`, or, for an archive that "
         f"is there already, `{granting(found, name)}`",
     )  # fmt: skip

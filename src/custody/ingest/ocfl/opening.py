@@ -27,6 +27,8 @@ def open_root(
     disk.folder(path.parent)
     disk.step(f"folder {staging}")
     modes.make_folder(staging)
+    if path.is_dir():
+        modes.must_be_ours(path)
     if (path if path.exists() else path.parent).stat().st_dev != staging.stat().st_dev:
         raise Unsafe(
             f"{staging} is not on the file system of {path}",

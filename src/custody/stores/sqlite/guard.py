@@ -40,6 +40,7 @@ Identity = tuple[int, int]
 Mark = tuple[Any, ...]
 """An event that was there: its number, and what nobody changes of it."""
 NEWEST = "select id, subject, seq, at, move from event order by id desc limit 1"
+TAKEN_BACK = "store.went_back"
 THE_SAME = "select id, subject, seq, at, move from event where id = ?"
 
 
@@ -179,7 +180,7 @@ class InPlace:
         return Unsafe(
             f"{self._path} went back to an earlier state while it was open: it has no event {mark[0]} "
             f"({mark[1]}, number {mark[2]}) any more; this is not acknowledged",
-            code="store.went_back",
+            code=TAKEN_BACK,
             hint="end every program that has it open; what was acknowledged since that state is lost here: submit it "
             "again (custody doctor --receipts FILE), or put back a newer copy with `custody store restore COPY`",
         )

@@ -15,11 +15,13 @@ from typing import Any, TypeVar
 
 import apsw
 
-from custody.model.errors import CustodyError
+from custody.model.errors import CustodyError, Unsafe
 from custody.stores.clock import Clock
+from custody.stores.history import write_note
 from custody.stores.line import Line, Wish
 from custody.stores.sqlite.connection import VALUES, SqliteTx, closed, connect, foreign, leave_alone, translate
-from custody.stores.sqlite.guard import InPlace, robbed
+from custody.stores.sqlite.former import WENT_BACK
+from custody.stores.sqlite.guard import TAKEN_BACK, InPlace, robbed
 
 T = TypeVar("T")
 Work = Callable[[SqliteTx], Any]
@@ -132,7 +134,22 @@ class Writer:
             self._guard.ready()
         db.execute("begin immediate")
         if self._guard is not None:
-            self._guard.begun()
+            try:
+                self._guard.begun()
+            except Unsafe as error:
+                if error.code == TAKEN_BACK:
+                    self._note(error)
+                raise
+
+    def _note(self, error: Unsafe) -> None:
+        """Tell the history that it went back, if what is there is whole: nobody who opens it later could see it. The
+        last that this process writes."""
+        with suppress(apsw.Error):
+            if self._db.execute("pragma quick_check(1)").fetchall() == [("ok",)]:
+                detail: dict[str, Any] = {"missing": None, "subjects": [], "noticed": error.message}
+                tx = SqliteTx(self._db, self._clock.now(), self._new_move)
+                write_note(tx, "store", WENT_BACK, "store", detail, "failure")
+                self._db.execute("commit")
 
     def _end(self) -> None:
         if self._guard is not None:

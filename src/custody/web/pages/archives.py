@@ -22,6 +22,7 @@ from custody.web.rules import Rule
 from custody.web.sections import Section
 from custody.web.showing import Asked, View, back, show
 from custody.web.site import Site, caller_of, site_of
+from custody.workflows.amiss import cause
 from custody.workflows.archives import Archives
 from custody.workflows.notify import reconcile
 from custody.workflows.pausing import go_on, pause
@@ -33,7 +34,7 @@ SHOWN = 12  # revisions at once
 MOST_DRAWN = 400  # tasks: a picture of more would be of no use to anyone
 COLUMNS = {
     "archive": lambda kept: kept.name, "system": lambda kept: kept.system, "revision": lambda kept: kept.last,
-    "location": lambda kept: kept.location, "frozen": lambda kept: kept.frozen,
+    "location": lambda kept: kept.location, "frozen": cause,
 }  # fmt: skip
 
 

@@ -117,6 +117,8 @@ def _went_back(event: Event) -> Need:
     if event.detail.get("restored"):
         lost = "what is missing is not known" if missing is None else f"{words.many(missing, 'event')} missing"
         text = f"a copy was put in the store's place: {lost}"
+    elif event.detail.get("noticed"):
+        text = "an older state was played into the store while it was open: what is missing is not known"
     else:
         text = f"{words.many(missing, 'acknowledged move')} unknown to the server that took over"
     return Need("failed", "History went back", text, words.address("/events", {"subject": event.subject}), event.at)

@@ -12,6 +12,7 @@ from fastapi import APIRouter
 from starlette.testclient import TestClient
 
 from custody.model.errors import Unsafe
+from custody.model.item import NewItem
 from custody.model.job import NewJob
 from custody.web.app import Options, build_app
 from custody.web.rules import Rule
@@ -50,6 +51,19 @@ def test_a_deposit_by_address_becomes_an_object(own: House, api: TestClient) -> 
     item = api.get(f"/api/v1/items/{ark}").json()
     assert [event["type"] for event in item["events"]][:2] == ["changed", "ingested"]
     assert api.get("/api/v1/search", params={"q": ark}).json()["found"][0]["id"] == ark
+
+
+def test_an_item_is_found_by_every_equal_spelling_of_its_name(own: House, api: TestClient) -> None:
+    own.archive.store.records.put([NewItem("ark:/12345/ab1cd", frozenset({"object"}), "papers")], [], "ada")
+    stranger = own.client("reader/maps")
+    for spelled in ("ark:/12345/ab1-cd", "ark:12345/ab1cd", "ARK:/12345/ab1cd/", "https://n2t.net/ark:/12345/ab1cd"):
+        item = api.get(f"/api/v1/items/{spelled}").json()
+        assert (item["item"]["id"], len(item["events"])) == ("ark:/12345/ab1cd", 1)
+        assert api.get(f"/items/{spelled}").status_code == 200
+        (found,) = api.get("/api/v1/search", params={"q": spelled}).json()["found"]
+        assert found["id"] == "ark:/12345/ab1cd"
+        assert stranger.get(f"/api/v1/items/{spelled}").status_code == 404
+        assert stranger.get("/api/v1/search", params={"q": spelled}).json()["found"] == []
 
 
 def test_an_upload_takes_the_field_names_of_the_deployed_form(own: House, api: TestClient) -> None:

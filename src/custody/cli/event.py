@@ -36,6 +36,7 @@ def add(
     if event in ACTS:
         raise BadInput(f"{event} is an act of its own", code="event.act", hint=f"`custody robot {ACTS[event]}`")
     with open_store(store) as opened:
+        item = opened.records.kept(item)
         opened.records.append(NewEvent(item, event, outcome, running.me(), {"why": why}))  # type: ignore[arg-type]
         opened.wake()
     print(f"{event} ({outcome}) recorded for {item}")
@@ -50,6 +51,7 @@ def list_(
 ) -> None:
     """The newest events, or a subject's whole story."""
     with open_store(store) as opened:
+        subject = opened.records.kept_subject(subject)
         events = list(opened.records.all_events(subject)) if subject else opened.records.recent(limit=limit)
     if json:
         running.emit(events)

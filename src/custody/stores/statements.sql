@@ -547,6 +547,18 @@ where slot.schedule = :schedule and slot.outcome = 'ran' order by slot.slot desc
 -- name: item
 select id, types, collection, seq, changed, fingerprint, detail, place from item where id = :id
 
+-- name: formers
+select spelled from former_spelling where owner = :owner and normal = :normal order by spelled
+
+-- name: formers_unread
+select owner, spelled from former_spelling where normal = '' limit 1000
+
+-- name: former_read
+update former_spelling set normal = :normal where owner = :owner and spelled = :spelled
+
+-- name: former_drop
+delete from former_spelling where owner = :owner and spelled = :spelled
+
 -- name: lock_item
 select id, types, collection, seq, changed, fingerprint, detail, place from item where id = :id
 

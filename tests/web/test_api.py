@@ -66,6 +66,30 @@ def test_an_item_is_found_by_every_equal_spelling_of_its_name(own: House, api: T
         assert stranger.get("/api/v1/search", params={"q": spelled}).json()["found"] == []
 
 
+def test_a_key_that_was_used_is_refused_without_what_the_caller_did_not_give(own: House) -> None:
+    """Whatever it was used for, at this door or another: neither the key as it is kept, nor a number."""
+    own.archive.store.sign_of_life("w", "here", 1, "", "", ["parcel"])
+    deposit = {"profile": "papers", "payload": "http://127.0.0.1/a", "type": "file"}
+    bulk = {"action": "hold", "filter": {"kind": "parcel"}, "dry_run": False, "count": 0, "why": "x"}
+    asked = {"batches": deposit, "jobs": {"kind": "parcel", "delay": 9}, "bulk": bulk}
+    other = {
+        "batches": deposit | {"title": "b"},
+        "jobs": {"kind": "parcel", "payload": {"n": 1}},
+        "bulk": bulk | {"why": "y"},
+    }
+    for first in ("bulk", "batches", "jobs"):
+        client = own.client("admin", **{"Idempotency-Key": f"k-{first}"})
+        made = client.post(f"/api/v1/{first}", json=asked[first])
+        assert made.status_code in (201, 202), made.text
+        for second, wish in other.items():
+            answer = client.post(f"/api/v1/{second}", json=wish)
+            assert (answer.status_code, answer.json()["code"]) == (422, "key.conflict")
+            assert answer.json()["where"] == "Idempotency-Key"
+            assert answer.json()["detail"] == "this key was used before, for another request"
+            assert answer.json().keys() <= {"type", "title", "status", "code", "where", "hint", "detail", "request"}
+            assert "~" not in answer.text
+
+
 def test_an_upload_takes_the_field_names_of_the_deployed_form(own: House, api: TestClient) -> None:
     data = b"the bytes of a plan"
     fields = {

@@ -15,6 +15,7 @@ from typing import Any
 from custody.ingest.tree import shown
 from custody.model.errors import KeyConflict
 from custody.model.job import Job
+from custody.model.keys import named
 from custody.stores import Store
 from custody.stores.rows import Tx
 
@@ -38,7 +39,7 @@ def number_of(store: Store, key: str, facts: Mapping[str, Any]) -> int | None:
     if before != fingerprint:
         which = f" ({shown(number)})" if number else ""
         raise KeyConflict(
-            f"the key {key!r} was used before, for another request{which}",
+            f"{named(key)} was used before, for another request{which}",
             hint="a new deposit needs a new key", batch=number,
         )  # fmt: skip
     return number or None

@@ -66,6 +66,25 @@ def test_an_item_is_found_by_every_equal_spelling_of_its_name(own: House, api: T
         assert stranger.get("/api/v1/search", params={"q": spelled}).json()["found"] == []
 
 
+def test_a_deposit_whose_defaults_are_written_out_is_the_same_deposit(own: House) -> None:
+    api = own.client("admin")
+    given = {"profile": "papers", "payload": "http://127.0.0.1/a.txt", "local_id": "a;b", "primary_id": "ark:/12345/x"}
+    whole = given | {
+        "manifest": "", "type": "", "filename": "a.txt", "submitter": "", "update": False, "digest_type": "",
+        "digest_value": "", "title": "", "creator": "", "date": "", "notification": "", "note": "",
+        "dc": {"subject": ""}, "local_id": " a ; b;", "primary_id": "ark:12345/x/",
+    }  # fmt: skip
+    rows = {"profile": "papers", "manifest": [{"url": "http://127.0.0.1/a.txt", "primary_id": "ark:/12345/x"}]}
+    full = {"url": "http://127.0.0.1/a.txt", "name": "a.txt", "size": None, "mime": "", "primary_id": "ark:12345/x"}
+    same = rows | {"manifest": [full | {"title": ""}], "type": "single-file-batch-manifest", "submitter": ""}
+    for key, wishes in {"one": (given, whole), "rows": (rows, same)}.items():
+        made = [api.post("/api/v1/batches", json=wish, headers={"Idempotency-Key": key}) for wish in wishes]
+        assert [answer.status_code for answer in made] == [201, 201], made[1].text
+        assert made[0].json() == made[1].json()
+    changed = api.post("/api/v1/batches", json=given | {"filename": "b.txt"}, headers={"Idempotency-Key": "one"})
+    assert changed.json()["code"] == "key.conflict"
+
+
 def test_a_key_that_was_used_is_refused_without_what_the_caller_did_not_give(own: House) -> None:
     """Whatever it was used for, at this door or another: neither the key as it is kept, nor a number."""
     own.archive.store.sign_of_life("w", "here", 1, "", "", ["parcel"])

@@ -66,6 +66,36 @@ def test_another_job_with_a_key_that_was_used_is_refused(door: Door, ada: httpx2
     assert ada.post("/api/v1/jobs", json={**GREET, "priority": 50}, headers=KEY).status_code == 201, "said or not"
 
 
+@pytest.mark.parametrize(
+    "same",
+    [
+        {"delay": 0}, {"delay": 0.0}, {"priority": 50}, {"needs": []}, {"lane": ""}, {"collection": ""}, {"key": None},
+        {"key": ""}, {"delay": 0, "priority": 50, "lane": "", "collection": "", "needs": [], "key": None},
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_default_that_is_written_out_is_the_same_request(
+    door: Door, ada: httpx2.Client, same: dict[str, Any], order: int
+) -> None:
+    answers = [ada.post("/api/v1/jobs", json=given, headers=KEY) for given in [GREET, {**GREET, **same}][::order]]
+    assert [answer.status_code for answer in answers] == [201, 201], answers[1].text
+    assert answers[0].json() == answers[1].json()
+    assert answers[1].headers["idempotent-replayed"] == "true"
+
+
+def test_the_same_said_in_another_way_is_the_same_request(door: Door, ada: httpx2.Client) -> None:
+    door.store.queue.submit([NewJob("greet"), NewJob("greet")])
+    for given in ({"needs": [1, 2], "delay": 5}, {"needs": [2, 1, 1], "delay": 5.0}):
+        answer = ada.post("/api/v1/jobs", json={**GREET, **given}, headers=KEY)
+        assert answer.status_code == 201, answer.text
+    assert len(door.store.queue.list()) == 3
+    wish = {"action": "hold", "filter": {"kind": "greet"}, "dry_run": False, "count": 3, "why": "x"}
+    whole = {**wish, "filter": {"kind": "greet", "state": "", "parent": 0}, "priority": 50, "why": " x\n"}
+    for given in (wish, whole):
+        answer = ada.post("/api/v1/bulk", json=given, headers={"Idempotency-Key": "b"})
+        assert answer.status_code == 202, answer.text
+
+
 def test_a_request_that_met_a_foreign_key_stands_for_nothing_when_it_is_said_again(door: Door) -> None:
     door.store.sign_of_life("w", "here", 1, "", "", ["greet"])
     ada, ben = door.caller("ada", "submitter"), door.caller("ben", "submitter")

@@ -204,6 +204,27 @@ def test_a_mistake_in_the_storage_roots_is_named(custody: Run, lines: str, words
     assert words in said.err
 
 
+def test_every_command_takes_every_equal_spelling_of_an_items_name(custody: Run) -> None:
+    form, spelled = "ark:/12345/ab1cd", "ARK:12345/ab1-cd/"
+    assert custody("item", "add", "ark:/12345/a-b1cd", "ark:12345/ab1cd").out == "1 told\n"
+    assert custody("item", "add", spelled, "--type", "book").code == 0
+    (item,) = custody("item", "list", "--json").json()  # type: ignore[misc]
+    assert (item["id"], item["types"]) == (form, ["book"])
+    assert custody("event", "add", spelled, "weighed", "--why", "it was").code == 0
+    assert "weighed" in custody("item", "show", spelled).out
+    assert "weighed" in custody("event", "list", f"item/{spelled}").out
+    assert form in custody("history", "premis", spelled).out
+    for command in (["stop", spelled], ["prioritise", spelled, "7"], ["undo", spelled]):
+        said = custody("robot", *command, "--why", "it was")
+        assert (said.code, form in said.out) == (0, True), said.err
+    premis = custody("history", "premis", form).out.replace(form, spelled)
+    Path("theirs.xml").write_text(premis)
+    assert custody("history", "import-premis", "theirs.xml").code == 0
+    assert len(custody("item", "list", "--json").json()) == 1
+    assert custody("history", "erase", f"item/{spelled}", "3", "--why", "it was").code == 0
+    assert custody("event", "list", f"item/{form}", "--json").json()[2]["detail"] == {}  # type: ignore[index]
+
+
 def test_checking_a_manifest_lists_every_fault(custody: Run) -> None:
     Path("m.checkm").write_text(
         "#%checkm_0.7\n#%profile | http://uc3.cdlib.org/registry/ingest/manifest/mrt-ingest-manifest\n"

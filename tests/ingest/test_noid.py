@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from custody.ingest.identifiers import ark, naan
 from custody.ingest.noid import XDIGITS, Noid, check_digit, has_check_digit
 from custody.model.errors import BadInput, Refused
+from custody.model.identifiers import ark, naan
 
 # The example of the NOID manual, and ARKs in use.
 KNOWN = [

@@ -17,6 +17,7 @@ import pytest
 
 from custody.model.errors import Unsafe
 from custody.model.graph import SATISFIES
+from custody.model.item import NewItem
 from custody.model.job import NewJob
 from custody.stores import Store, open_store, places
 from custody.stores import migrate as migrating
@@ -246,6 +247,41 @@ def test_every_name_in_use_is_taken_from_the_beginning(
         ("ark:/1/brought", "maps", 0), ("ark:/1/minted", "maps", 1), ("ark:/1/reserved", "", 1),
         ("ark:/1/stored", "letters", 1),
     ]  # fmt: skip
+
+
+def test_names_that_were_kept_as_they_were_spelled_are_found_by_equal_ones(
+    old_url: str, clock: HandClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also by those who only look, before any worker has started; what was in its one form anyway is not listed."""
+    number = next(number for number, name, _ in migrations("sqlite") if name == "spellings")
+    ids = ["ark:/12345/a-b", "ark:/12345/plain9", "ark:12345/Cd", "ark:/12345/e.b.a", "DOI:10.5072/X", "channel/1-2",
+           "doi:10.5072/plain", "ark:/B5072/f", "ark:/12345/%67"]  # fmt: skip
+    with monkeypatch.context() as older:
+        older.setattr(migrating, "migrations", lambda dialect: migrations(dialect)[: number - 1])
+        with open_store(old_url, clock) as store:
+            store.records.put([NewItem(name) for name in ids], [], "ada")
+            for name, value in (
+                ("inv_name", "'ark:/12345/h//i', 'maps', '', 0, '', 1"),
+                ("inv_local", "'o', 'URN:NBN:1-A', 'x'"),
+            ):
+                words = f"insert into {name} values ({value})"
+                store.db.write(lambda tx, words=words: execute(tx, words))
+    equal = {
+        "ark:/12345/ab": "ark:/12345/a-b", "ark:12345/plain-9": "ark:/12345/plain9", "ark:/12345/Cd": "ark:12345/Cd",
+        "ark:/12345/e.a.b": "ark:/12345/e.b.a", "https://doi.org/10.5072/x": "DOI:10.5072/X", "channel/1-2": "channel/1-2",
+        "ark:/b5072/f": "ark:/B5072/f", "ark:/12345/g": "ark:/12345/%67", "ark:/12345/h/i": "ark:/12345/h//i",
+        "ark:/12345/n-ew": "ark:/12345/new",
+    }  # fmt: skip
+    with open_store(old_url, clock) as store:
+        assert {name: store.records.kept(name) for name in equal} == equal
+        assert {store.records.kept(each) for each in ids} == set(ids), "and each by its own spelling"
+        rows = store.db.write(
+            lambda tx: execute(tx, "select owner, spelled, normal from former_spelling order by spelled")
+        )
+    listed = {spelled: normal for owner, spelled, normal in rows if not owner}
+    assert listed == {spelled: name for name, spelled in equal.items() if spelled not in (
+        "ark:/12345/plain9", "channel/1-2", "ark:/12345/new")} | {"DOI:10.5072/X": "doi:10.5072/x"}  # fmt: skip
+    assert [tuple(row) for row in rows if row[0]] == [("o", "URN:NBN:1-A", "urn:nbn:1-A")]
 
 
 def test_tokens_of_roles_that_were_split_keep_no_more_than_they_need_and_are_named(

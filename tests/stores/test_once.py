@@ -58,6 +58,18 @@ def test_another_request_with_a_callers_key_is_refused_and_makes_nothing(store: 
     assert len(store.queue.list()) == 1
 
 
+def test_a_refusal_never_shows_a_key_that_the_system_made(store: Store) -> None:
+    own = callers_key("token:1", "k")
+    store.queue.submit_one(NewJob("parcel", {"n": 1}, key=own, collection="maps"), ADA)
+    for kind, number in (("parcel", 2), ("letter", 1)):
+        with pytest.raises(KeyConflict) as refusal:
+            ask(store, NewJob(kind, {"n": number}, key=own, collection="maps"), request("k2", n=2))
+        assert "~" not in str(refusal.value)
+    store.queue.submit_one(NewJob("parcel", {"n": 1}, key="mine"), ADA)
+    with pytest.raises(KeyConflict, match="the key 'mine' was used before"):
+        store.queue.submit_one(NewJob("parcel", {"n": 2}, key="mine"), ADA)
+
+
 def test_another_callers_same_key_is_another_key(store: Store) -> None:
     mine = ask(store, NewJob("parcel"), request(n=1))
     theirs = ask(store, NewJob("parcel"), request(identity="token:2", n=2), BEN)

@@ -12,6 +12,7 @@ from fastapi import APIRouter
 from starlette.testclient import TestClient
 
 from custody.model.errors import Unsafe
+from custody.model.item import NewItem
 from custody.model.job import NewJob
 from custody.web.app import Options, build_app
 from custody.web.rules import Rule
@@ -50,6 +51,62 @@ def test_a_deposit_by_address_becomes_an_object(own: House, api: TestClient) -> 
     item = api.get(f"/api/v1/items/{ark}").json()
     assert [event["type"] for event in item["events"]][:2] == ["changed", "ingested"]
     assert api.get("/api/v1/search", params={"q": ark}).json()["found"][0]["id"] == ark
+
+
+def test_an_item_is_found_by_every_equal_spelling_of_its_name(own: House, api: TestClient) -> None:
+    own.archive.store.records.put([NewItem("ark:/12345/ab1cd", frozenset({"object"}), "papers")], [], "ada")
+    stranger = own.client("reader/maps")
+    for spelled in ("ark:/12345/ab1-cd", "ark:12345/ab1cd", "ARK:/12345/ab1cd/", "https://n2t.net/ark:/12345/ab1cd"):
+        item = api.get(f"/api/v1/items/{spelled}").json()
+        assert (item["item"]["id"], len(item["events"])) == ("ark:/12345/ab1cd", 1)
+        assert api.get(f"/items/{spelled}").status_code == 200
+        (found,) = api.get("/api/v1/search", params={"q": spelled}).json()["found"]
+        assert found["id"] == "ark:/12345/ab1cd"
+        assert stranger.get(f"/api/v1/items/{spelled}").status_code == 404
+        assert stranger.get("/api/v1/search", params={"q": spelled}).json()["found"] == []
+
+
+def test_a_deposit_whose_defaults_are_written_out_is_the_same_deposit(own: House) -> None:
+    api = own.client("admin")
+    given = {"profile": "papers", "payload": "http://127.0.0.1/a.txt", "local_id": "a;b", "primary_id": "ark:/12345/x"}
+    whole = given | {
+        "manifest": "", "type": "", "filename": "a.txt", "submitter": "", "update": False, "digest_type": "",
+        "digest_value": "", "title": "", "creator": "", "date": "", "notification": "", "note": "",
+        "dc": {"subject": ""}, "local_id": " a ; b;", "primary_id": "ark:12345/x/",
+    }  # fmt: skip
+    rows = {"profile": "papers", "manifest": [{"url": "http://127.0.0.1/a.txt", "primary_id": "ark:/12345/x"}]}
+    full = {"url": "http://127.0.0.1/a.txt", "name": "a.txt", "size": None, "mime": "", "primary_id": "ark:12345/x"}
+    same = rows | {"manifest": [full | {"title": ""}], "type": "single-file-batch-manifest", "submitter": ""}
+    for key, wishes in {"one": (given, whole), "rows": (rows, same)}.items():
+        made = [api.post("/api/v1/batches", json=wish, headers={"Idempotency-Key": key}) for wish in wishes]
+        assert [answer.status_code for answer in made] == [201, 201], made[1].text
+        assert made[0].json() == made[1].json()
+    changed = api.post("/api/v1/batches", json=given | {"filename": "b.txt"}, headers={"Idempotency-Key": "one"})
+    assert changed.json()["code"] == "key.conflict"
+
+
+def test_a_key_that_was_used_is_refused_without_what_the_caller_did_not_give(own: House) -> None:
+    """Whatever it was used for, at this door or another: neither the key as it is kept, nor a number."""
+    own.archive.store.sign_of_life("w", "here", 1, "", "", ["parcel"])
+    deposit = {"profile": "papers", "payload": "http://127.0.0.1/a", "type": "file"}
+    bulk = {"action": "hold", "filter": {"kind": "parcel"}, "dry_run": False, "count": 0, "why": "x"}
+    asked = {"batches": deposit, "jobs": {"kind": "parcel", "delay": 9}, "bulk": bulk}
+    other = {
+        "batches": deposit | {"title": "b"},
+        "jobs": {"kind": "parcel", "payload": {"n": 1}},
+        "bulk": bulk | {"why": "y"},
+    }
+    for first in ("bulk", "batches", "jobs"):
+        client = own.client("admin", **{"Idempotency-Key": f"k-{first}"})
+        made = client.post(f"/api/v1/{first}", json=asked[first])
+        assert made.status_code in (201, 202), made.text
+        for second, wish in other.items():
+            answer = client.post(f"/api/v1/{second}", json=wish)
+            assert (answer.status_code, answer.json()["code"]) == (422, "key.conflict")
+            assert answer.json()["where"] == "Idempotency-Key"
+            assert answer.json()["detail"] == "this key was used before, for another request"
+            assert answer.json().keys() <= {"type", "title", "status", "code", "where", "hint", "detail", "request"}
+            assert "~" not in answer.text
 
 
 def test_an_upload_takes_the_field_names_of_the_deployed_form(own: House, api: TestClient) -> None:

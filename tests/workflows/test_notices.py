@@ -64,6 +64,24 @@ def test_who_may_tell_of_what(
     assert (answer.status_code, Archives(store).get("proj").last) == (status, last)
 
 
+@pytest.mark.parametrize(
+    ("how", "status"),
+    [
+        ({}, 202), ({"content": b""}, 202), ({"content": b"", "headers": {"Content-Type": "application/json"}}, 202),
+        ({"content": b"", "headers": {"Content-Type": "application/x-www-form-urlencoded"}}, 202),  # curl -d ''
+        ({"json": {}}, 202), ({"json": {"revision": None}}, 202), ({"json": []}, 422), ({"content": b"look"}, 422),
+        ({"content": b" ", "headers": {"Content-Type": "application/json"}}, 400), ({"data": {"revision": "1"}}, 422),
+    ],
+)  # fmt: skip
+def test_a_hook_that_sends_nothing_asks_to_look(
+    store: Store, repository: Repository, how: dict[str, Any], status: int
+) -> None:
+    """`curl -X POST` from a hook of one's own says all there is to say; what says something odd is not taken for it."""
+    repository.commit("a", {"a": "a"})
+    answer = client(store, "hook").post("/api/v1/archives/proj/notify", **how)
+    assert (answer.status_code, Archives(store).get("proj").last) == (status, int(status == 202)), answer.text
+
+
 def test_late_and_repeated_notices_have_nothing_left_to_do(store: Store, repository: Repository) -> None:
     for number in range(4):
         repository.commit("more", {"n": str(number)})

@@ -38,6 +38,7 @@ def add(
         raise BadInput(f"{event} is an act of its own", code="event.act", hint=f"`custody robot {ACTS[event]}`")
     check_event(event, "EVENT")
     with open_store(store) as opened:
+        item = opened.records.kept(item)
         opened.records.append(NewEvent(item, event, outcome, running.me(), {"why": why}))  # type: ignore[arg-type]
         opened.wake()
     print(f"{event} ({outcome}) recorded for {item}")
@@ -52,6 +53,7 @@ def list_(
 ) -> None:
     """The newest events, or a subject's whole story."""
     with open_store(store) as opened:
+        subject = opened.records.kept_subject(subject)
         events = list(opened.records.all_events(subject)) if subject else opened.records.recent(limit=limit)
     if json:
         running.emit(events)

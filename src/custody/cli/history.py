@@ -6,6 +6,7 @@ import json as jsons
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -132,8 +133,9 @@ def verifier() -> None:
 @app.command()
 def erase(subject: Subject, seq: Seq, why: Why, store: StoreUrl = running.DEFAULT_STORE) -> None:
     """Erase an event's body, lawfully: its place in the sealed history stays, and who erased it is recorded."""
-    type_, detail = erasure(subject, seq, why)
     with open_store(store) as opened:
+        subject = opened.records.kept_subject(subject)
+        type_, detail = erasure(subject, seq, why)
         opened.ledger.erase(subject, seq, running.me(), detail, type_)
     print(f"the body of {subject} number {seq} is gone; its place stays")
 
@@ -165,8 +167,9 @@ def import_premis(
 
     found = read_premis(file.read_bytes(), Habits(outcomes={**OUTCOME_WORDS, **_words(outcome or [])}))
     events = [new for event in found.events for new in new_events(event)]
-    items = [NewItem(name, changed=False) for name in sorted({event.item for event in events})]
     with open_store(store) as opened:
+        events = [replace(event, item=opened.records.kept(event.item)) for event in events]
+        items = [NewItem(name, changed=False) for name in sorted({event.item for event in events})]
         opened.records.put(items, events, agent or running.me())
     for problem in found.problems:
         print(f"warning: {problem}", file=sys.stderr)
@@ -200,7 +203,7 @@ def _words(given: list[str]) -> dict[str, Outcome]:
 
 
 def _event(store: Store, subject: str, seq: int) -> Event:
-    events = store.records.events(subject, after=seq - 1, limit=1)
+    events = store.records.events(store.records.kept_subject(subject), after=seq - 1, limit=1)
     if not events or events[0].seq != seq:
         raise NotFound(f"{subject} has no event number {seq}", code="event.unknown")
     return events[0]

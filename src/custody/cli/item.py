@@ -66,8 +66,9 @@ def add(
     told = running.read_json(detail, "--detail")
     check_detail((word for word in told if word != TITLE), "--detail")
     place = _place(folder, roots_of(find(config))) if folder else None
-    items = [NewItem(each, frozenset(type_ or ()), collection, fingerprint, told, place=place) for each in ids]
     with open_store(store) as opened:
+        known = dict.fromkeys(opened.records.kept(each) for each in ids)
+        items = [NewItem(each, frozenset(type_ or ()), collection, fingerprint, told, place=place) for each in known]
         opened.records.put(items, [], running.me())
         opened.wake()
     print(f"{len(items)} told")

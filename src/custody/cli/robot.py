@@ -166,6 +166,7 @@ def why(
     """Is this item ready for this robot? Each clause, and the event that decides."""
     with open_store(store) as opened:
         trigger, facts = _known(opened, robot, load)
+        item = opened.records.kept(item)
         found = list(clauses(trigger, opened.records.item(item), opened.records.latest(item)))
         job = opened.queue.by_key(f"robot/{robot}", item)
         reasons = opened.queue.why(job.id) if job else []

@@ -37,6 +37,7 @@ def restart(
 ) -> None:
     """Let the line go on from before an event. Nothing is deleted; `undo` takes it back."""
     with open_store(store) as opened:
+        item = opened.records.kept(item)
         withdrawn = withdraw(opened, find_robots(load or []), item, event, running.me(), why)
     print(f"withdrawn from {item}: {', '.join(withdrawn)}")
 
@@ -44,6 +45,7 @@ def restart(
 def undo(item: ItemId, why: Why, store: StoreUrl = running.DEFAULT_STORE) -> None:
     """Take back the last thing done to an item by hand: restart, override, stop, approve, prioritise."""
     with open_store(store) as opened:
+        item = opened.records.kept(item)
         back = take_back(opened, item, running.me(), why)
     print(f"undone on {item}: {', '.join(back)}")
 
@@ -56,6 +58,7 @@ def override(
 ) -> None:
     """Let a failure count as a success, so that the line goes on."""
     with open_store(store) as opened:
+        item = opened.records.kept(item)
         acts.override(opened, item, event, running.me(), why)
     print(f"{event} counts as a success on {item}; `custody robot undo {item}` takes it back")
 
@@ -63,6 +66,7 @@ def override(
 def stop(item: ItemId, why: Why, store: StoreUrl = running.DEFAULT_STORE) -> None:
     """Take an item off the line: no robot takes it until this is undone. (A whole robot: `custody hold set kind`.)"""
     with open_store(store) as opened:
+        item = opened.records.kept(item)
         busy = acts.stop(opened, item, running.me(), why)
     print(f"{item} is stopped; `custody robot undo {item}` lets it go on")
     for robot in busy:
@@ -78,6 +82,7 @@ def approve(
 ) -> None:
     """Give the event that only a person can give."""
     with open_store(store) as opened:
+        item = opened.records.kept(item)
         waited = acts.approve(opened, item, event, running.me(), why, reject)
     print(f"{event} {'refused' if reject else 'given'} for {item}; it is needed for: {', '.join(waited)}")
 
@@ -90,6 +95,7 @@ def prioritise(
 ) -> None:
     """Let an item go first, or last, for all robots, now and later."""
     with open_store(store) as opened:
+        item = opened.records.kept(item)
         moved = acts.prioritise(opened, item, priority, running.me(), why)
     print(f"{item} has priority {priority}; {moved} waiting jobs moved")
 

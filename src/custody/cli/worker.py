@@ -42,7 +42,10 @@ def run(
     grace: Annotated[float, typer.Option(help="seconds for work to finish on SIGTERM")] = 20,
     place: Annotated[str, typer.Option(help="this machine's working disk, if not as configured")] = "",
     until_idle: Annotated[
-        bool, typer.Option("--until-idle", help="end when nothing can be worked on now; repositories are asked first")
+        bool,
+        typer.Option(
+            "--until-idle", help="end when nothing can be worked on now or in a moment; repositories are asked first"
+        ),
     ] = False,
     wake: Annotated[bool, typer.Option(help="listen for wake-ups between polls")] = True,
     config: Annotated[Path | None, typer.Option(envvar="CUSTODY_CONFIG", help="custody.toml")] = None,

@@ -43,6 +43,14 @@ class Lookout:
                 break
         return claimed
 
+    def is_coming(self, seconds: float) -> bool:
+        """Will there be something to claim within so many seconds, if nobody does anything?"""
+        return any(
+            self._is_mine(queue, kind)
+            for kind in self._kinds
+            for queue in self._queue.coming_queues(kind.prefix, seconds)
+        )
+
     def _in_turn(self) -> Iterator[tuple[int, Kind]]:
         count = len(self._kinds)
         first = self._first + (self._clock() >= self._first_until)

@@ -42,6 +42,7 @@ from custody.ports import Store
 LISTEN_SECONDS = 0.02  # between looks for commits of other processes
 IN_A_ROW = 32  # so often the next of a queue is taken with the end of the one before it
 SETTLED_SECONDS = 0.02  # between looks of a worker that waits for its own hands
+SOON_SECONDS = 0.6  # nobody is idle who has something to claim by then; pauses after a failure are longer
 START_AGAIN = "store.restored"  # what a process says that knows a history which is no more
 
 
@@ -166,8 +167,8 @@ class Worker:
         return self.settled_count - before
 
     def run_until_quiet(self) -> None:
-        """With all threads, until nothing is claimable, running, or about to become due; and until chores that began
-        after the last work have found nothing either."""
+        """With all threads, until nothing is running, or claimable now or in a moment by itself; and until chores that
+        began after the last work have found nothing either."""
         with self._running():
             while self._work_until_quiet() and self._upkeep.look_again():
                 pass
@@ -180,9 +181,10 @@ class Worker:
             claimed = self._cycle()
             looking = looking or self._upkeep.is_looking
             busy = claimed or self._keeper.count() or looking or self._upkeep.decide(self.holder, now=True)
-            nothing, total = 0 if busy else nothing + 1, total + claimed
+            coming = not busy and self._lookout.is_coming(SOON_SECONDS)  # it waits for another one's end, say
+            nothing, total = 0 if busy or coming else nothing + 1, total + claimed
             if not claimed:  # while hands are at work, what comes of it is what there can be to claim
-                self._hands.hungry.wait(SETTLED_SECONDS if self._keeper.count() or looking else 0.002)
+                self._hands.hungry.wait(SETTLED_SECONDS if self._keeper.count() or looking or coming else 0.002)
         return bool(total) and not self._stopping
 
     # Claiming

@@ -26,9 +26,9 @@ import httpx2
 
 from custody.ingest import anvl
 from custody.ingest.describe import UNKNOWN, Description
-from custody.ingest.identifiers import ark
 from custody.ingest.noid import XDIGITS, check_digit
 from custody.model.errors import BadInput, CustodyError, Refused, Unavailable
+from custody.model.identifiers import ark
 
 MARK = "custody.request"
 _CANDIDATES = 8

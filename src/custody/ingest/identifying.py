@@ -19,11 +19,11 @@ from functools import partial
 
 from custody.engine.work import Work
 from custody.ingest import describing
-from custody.ingest.identifiers import ark
 from custody.ingest.keys import request_of
 from custody.ingest.profile import Profile
 from custody.ingest.world import World
 from custody.model.errors import NotFound, Unavailable
+from custody.model.identifiers import ark, one_form
 from custody.model.outcome import Failed, Wait
 
 LEASE_SECONDS = 60.0
@@ -42,7 +42,7 @@ class Named:
 def identify(work: Work, world: World, profile: Profile) -> Named | Failed | Wait:
     names, leases = list(work.payload.get("local_ids", [])), []
     try:
-        for name in sorted(names):
+        for name in sorted({one_form(name) for name in names}):
             lease = world.store.leases.inherit(f"localid/{profile.owner}/{name}", work.job.subject, LEASE_SECONDS)
             if lease is None:
                 return Wait(LOCKED_SECONDS, f"another job is looking up local id {name}")
@@ -55,8 +55,6 @@ def identify(work: Work, world: World, profile: Profile) -> Named | Failed | Wai
 
 def _identify(work: Work, world: World, profile: Profile, names: Sequence[str]) -> Named | Failed:
     """Supplied, known by a local id, kept by an earlier attempt, or minted now."""
-    supplied = work.payload.get("primary_id", "")
-    supplied = ark(supplied) if supplied else ""
     known = world.inventory.arks_of(profile.owner, names)
     for name, found in sorted(known.items()):
         if not _is_ours(world, profile, found):
@@ -65,6 +63,10 @@ def _identify(work: Work, world: World, profile: Profile, names: Sequence[str]) 
         told = ", ".join(f"{name} is {found}" for name, found in sorted(known.items()))
         return Failed("identifier.ambiguous", f"these local ids belong to different objects: {told}")
     by_local_id = next(iter(known.values()), "")
+    brought = str(work.payload.get("primary_id", ""))
+    supplied = _as_kept(work, world, profile, brought, by_local_id) if brought else ""
+    if isinstance(supplied, Failed):
+        return supplied
     if supplied and by_local_id and supplied != by_local_id:
         return Failed(
             "identifier.mismatch", f"local id {', '.join(names)} belongs to {by_local_id}, but {supplied} was supplied",
@@ -87,6 +89,19 @@ def _identify(work: Work, world: World, profile: Profile, names: Sequence[str]) 
     return Named(primary, there.node if there else profile.storage.node)
 
 
+def _as_kept(work: Work, world: World, profile: Profile, brought: str, by_local_id: str) -> str | Failed:
+    """A name that was brought along as it is kept here: in its one form, or as an equal one was spelled before."""
+    found = world.names.equals(ark(brought))
+    if by_local_id in found:
+        return by_local_id
+    ours = [each for each in found if _is_ours(world, profile, each)]
+    if len(ours) > 1:
+        told = ", ".join(ours)
+        said = f"{brought} is the name of {len(ours)} objects that were made when equal names were two: {told}"
+        return Failed("identifier.ambiguous", f"{said}. Say which by a local id of it")
+    return next(iter([*ours, *found]), ark(brought))
+
+
 def _is_ours(world: World, profile: Profile, primary: str) -> bool:
     """Does the name belong to this collection, or to nobody yet?"""
     there = world.inventory.find(primary)
@@ -107,9 +122,9 @@ def _take(work: Work, world: World, profile: Profile, primary: str) -> bool:
 
 
 def is_minted_here(world: World, primary: str) -> bool:
-    """Is it on a shoulder on which only we give out names? Hyphens in an ARK mean nothing."""
+    """Is it on a shoulder on which only we give out names?"""
     own = [each.identifier for each in world.profiles.values() if each.identifier.minter == "local"]
-    return primary.replace("-", "").startswith(tuple(f"ark:/{each.naan}/{each.shoulder}" for each in own))
+    return ark(primary).startswith(tuple(f"ark:/{each.naan}/{each.shoulder}" for each in own))
 
 
 def _minted(work: Work, world: World, profile: Profile) -> str | Failed:

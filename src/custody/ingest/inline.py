@@ -21,6 +21,7 @@ from custody.ingest.manifest.writer import write
 from custody.ingest.staging import name_in
 from custody.ingest.submission import PROFILE_OF
 from custody.model.errors import BadInput, CustodyError
+from custody.model.identifiers import one_form
 
 MOST_TOLD = 20
 
@@ -62,7 +63,7 @@ def _row(number: int, given: Mapping[str, Any] | str, base: str) -> Row:
         raise BadInput(error.message, code=error.code, where=where, hint=error.hint) from error
     return Row(
         number, url, str(given.get("name") or name_in(urlsplit(url).path)), which.name if which else "", digest,
-        given.get("size"), mime=str(given.get("mime", "")), primary=str(given.get("primary_id", "")),
+        given.get("size"), mime=str(given.get("mime", "")), primary=one_form(str(given.get("primary_id", ""))),
         local_ids=local_ids(str(given.get("local_id", ""))), creator=str(given.get("creator", "")),
         title=str(given.get("title", "")), date=str(given.get("date", "")),
     )  # fmt: skip
@@ -82,7 +83,7 @@ def _short(number: int, line: str, base: str) -> Row:
             hint="short rows are below the submission's payload URL",
         )  # fmt: skip
     url = f"{base.rstrip('/')}/{quote(name.lstrip('/'))}"
-    return Row(number, url, name_in(name), primary=primary, local_ids=local_ids(local))
+    return Row(number, url, name_in(name), primary=one_form(primary), local_ids=local_ids(local))
 
 
 def _type_of(rows: Sequence[Row]) -> str:

@@ -6,8 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from custody.model.errors import NotFound, Refused
+from custody.model.identifiers import one_form
 from custody.stores import Store
 from custody.stores.rows import Tx, item_from
+from custody.stores.spellings import formers, settle
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +70,10 @@ class Inventory:
         """The objects that go by these local ids, by the id; an id that nobody has is left out."""
 
         def look(tx: Tx) -> dict[str, str]:
-            found = {name: tx.run("inv_ark_of", owner=owner, local_id=name) for name in local_ids}
-            return {name: rows[0][0] for name, rows in found.items() if rows}
+            found = {name: ark_of(tx, owner, name) for name in local_ids}
+            return {name: ark for name, ark in found.items() if ark}
 
+        settle(self._db)
         return self._db.read(look) if local_ids else {}
 
     def reserve(self, owner: str, local_ids: Sequence[str], ark: str) -> None:
@@ -78,9 +81,9 @@ class Inventory:
 
         def work(tx: Tx) -> None:
             for name in sorted(local_ids):
-                tx.run("inv_reserve", owner=owner, local_id=name, ark=ark)
-                whose = tx.run("inv_ark_of", owner=owner, local_id=name)[0][0]
-                if whose != ark:
+                if not ark_of(tx, owner, name):
+                    tx.run("inv_reserve", owner=owner, local_id=one_form(name), ark=ark)
+                if ark_of(tx, owner, name) != ark:
                     raise Refused(f"local id {name} belongs to another object", code="identifier.mismatch")
 
         if local_ids:
@@ -138,6 +141,15 @@ class Inventory:
     def _files(self, ark: str, version: int, after: str, limit: int) -> Sequence[File]:
         rows = self._db.read(lambda tx: tx.run("inv_files", ark=ark, version=version, after=after, limit=limit))
         return [File(*row) for row in rows]
+
+
+def ark_of(tx: Tx, owner: str, local_id: str) -> str:
+    """The object that goes by a local id: so spelled, in its one form, or as an equal one was spelled before."""
+    plain = one_form(local_id)
+    for spelled in dict.fromkeys((local_id, plain, *formers(tx, owner, plain))):
+        for row in tx.run("inv_ark_of", owner=owner, local_id=spelled):
+            return str(row[0])
+    return ""
 
 
 def _check_collection(tx: Tx, entry: Entry) -> None:

@@ -12,9 +12,11 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from custody.ingest.staging import name_in
 from custody.ingest.tree import shown
 from custody.model.errors import KeyConflict
 from custody.model.job import Job
+from custody.model.keys import named
 from custody.stores import Store
 from custody.stores.rows import Tx
 
@@ -28,6 +30,7 @@ def request_of(job: Job) -> str:
 def number_of(store: Store, key: str, facts: Mapping[str, Any]) -> int | None:
     """The batch that this key stands for; None when it is yet to be made. Refuses another deposit under an old key."""
     fingerprint = _fingerprint(facts)
+    as_said = _of(facts)  # which is what was kept before
 
     def take(tx: Tx) -> tuple[int, str]:
         tx.run("hand_in", key=key, fingerprint=fingerprint)
@@ -35,10 +38,10 @@ def number_of(store: Store, key: str, facts: Mapping[str, Any]) -> int | None:
         return int(number), str(before)
 
     number, before = store.db.write(take)
-    if before != fingerprint:
+    if before not in (fingerprint, as_said):
         which = f" ({shown(number)})" if number else ""
         raise KeyConflict(
-            f"the key {key!r} was used before, for another request{which}",
+            f"{named(key)} was used before, for another request{which}",
             hint="a new deposit needs a new key", batch=number,
         )  # fmt: skip
     return number or None
@@ -54,6 +57,17 @@ def remember(store: Store, key: str, batch: int, facts: Mapping[str, Any]) -> No
 
 
 def _fingerprint(facts: Mapping[str, Any]) -> str:
-    """Of what was handed in, whatever program handed it in."""
+    """Of what was handed in: the same for all that mean the same, however it was said."""
+    names = "; ".join(part.strip() for part in str(facts.get("local_id", "")).split(";") if part.strip())
+    meant = {
+        "local_id": names,
+        "filename": "" if facts.get("filename") == name_in(str(facts["payload"])) else facts.get("filename"),
+        "dc": {name: text for name, text in facts.get("dc", {}).items() if text},
+    }
+    return _of({name: value for name, value in {**facts, **meant}.items() if value})
+
+
+def _of(facts: Mapping[str, Any]) -> str:
+    """Whatever program handed it in."""
     told = {name: value for name, value in facts.items() if name != "user_agent"}
     return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()

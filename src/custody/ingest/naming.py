@@ -7,15 +7,19 @@ and has not stored yet. So a name is taken here, in one transaction on one row, 
     brought along   nobody else's collection may have it
     first version   one job at a time makes it, and finds nothing in storage under that name
 
+Equal spellings of a name are one name, in its one form (model/identifiers.py). What was named before that was so keeps
+its spelling and is found by every equal one; where two objects were made of one name then, they stay two.
+
 Who may use a name is asked by collection. Names are never given back; but one that was brought along by a job that came
 to nothing, and of which nothing was ever handed to storage, may be brought along to another collection.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from custody.stores import Store
+from custody.stores import Store, spellings
 from custody.stores.rows import Tx, item_from
 
 
@@ -39,11 +43,18 @@ class Names:
     def find(self, ark: str) -> Name | None:
         return self._db.read(lambda tx: _find(tx, ark))
 
+    def equals(self, ark: str) -> Sequence[str]:
+        """The names in use that are equal to this one; more than one only where equal ones were given out before."""
+        spellings.settle(self._db)
+        return self._db.read(lambda tx: spellings.equals(tx, ark))
+
     def take_new(self, ark: str, collection: str, request: str) -> bool:
         """Give this request a name that nobody has; the same request again has it already."""
 
         def work(tx: Tx) -> bool:
             if tx.run("inv_object", ark=ark) or tx.run("item", id=ark):
+                return False
+            if any(each != ark for each in spellings.equals(tx, ark)):
                 return False
             tx.run("inv_take", ark=ark, collection=collection, request=request, minted=1)
             found = _find(tx, ark)

@@ -22,8 +22,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
-from custody.ingest.identifiers import ark
 from custody.model.errors import BadInput, Refused
+from custody.model.identifiers import ark
 
 XDIGITS = "0123456789bcdfghjkmnpqrstvwxz"
 _VALUE = {digit: value for value, digit in enumerate(XDIGITS)}

@@ -15,13 +15,13 @@ from typing import Any, Final
 from custody.ingest import keys, mail
 from custody.ingest.describe import ELEMENTS
 from custody.ingest.digests import algorithm, digest_value
-from custody.ingest.identifiers import ark
 from custody.ingest.makers import BATCH_MAKER, JOB_MAKER
 from custody.ingest.manifest.form import CONTAINERS, Row
 from custody.ingest.staging import name_in
 from custody.ingest.states import BATCH, BATCH_KIND, JOB, JOB_KIND
 from custody.model.acting import Acting
 from custody.model.errors import BadInput
+from custody.model.identifiers import ark
 from custody.model.job import NewJob
 from custody.model.keys import check_key
 from custody.stores import Store

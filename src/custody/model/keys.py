@@ -35,6 +35,11 @@ def slot_key(schedule: str, slot: int) -> OwnKey:
     return OwnKey(f"{OURS}schedule/{schedule}@{slot}")
 
 
+def named(key: str | None) -> str:
+    """A key in a sentence to whoever gave it; one that the system made says nothing to them."""
+    return f"the key {key!r}" if key and not key.startswith(OURS) else "this key"
+
+
 def check_key(key: str | None) -> None:
     """Refuse a key that only the system makes."""
     if key is not None and key.startswith(OURS) and not isinstance(key, OwnKey):

@@ -33,7 +33,7 @@ class AsOf:
 def as_of(store: Store, item_id: str, at: int) -> AsOf:
     """The item at a moment of the store's time (microseconds)."""
     now = store.records.item(item_id)
-    events = [event for event in store.records.all_events(f"item/{item_id}") if event.at <= at]
+    events = [event for event in store.records.all_events(f"item/{now.id}") if event.at <= at]
     if not events:
         raise NotFound(f"{item_id} was not there yet", code="item.unknown", hint="its first event is later")
     item, latest = then(now, events), latest_then(events)

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from custody.model.errors import KeyConflict
 from custody.model.job import Job, NewJob
-from custody.model.keys import Asked, IsFree, OwnKey
+from custody.model.keys import Asked, IsFree, OwnKey, named
 from custody.stores.rows import Tx, job_from
 from custody.stores.submit import Submitted
 
@@ -54,7 +54,7 @@ def _must_mean_this(tx: Tx, new: NewJob, is_free: IsFree) -> None:
     for other in found:
         if _is_one_key(new, other, is_free):
             raise KeyConflict(
-                f"the key {new.key!r} was used before, for job {other.id} of kind {other.kind}",
+                f"{named(new.key)} was used before, for job {other.id} of kind {other.kind}",
                 hint="a new piece of work needs a new key", job=other.id,
             )  # fmt: skip
 

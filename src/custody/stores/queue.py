@@ -72,6 +72,11 @@ class SqlQueue:
         """Queues below a prefix ("kind|state|") that have something ready."""
         return self._db.glance(lambda tx: moves.ready_queues(tx, prefix, after, limit))
 
+    def coming_queues(self, prefix: str, seconds: float, limit: int = 64) -> list[str]:
+        """Queues below a prefix in which something becomes ready by itself within so many seconds."""
+        given = {"within": int(seconds * MICROSECONDS), "after": prefix, "before": prefix + moves.LAST, "limit": limit}
+        return [str(row[0]) for row in self._db.glance(lambda tx: tx.run("coming_queues", **given))]
+
     def claim(self, queues: Sequence[str], holder: str, seconds: float, limit: int = 1) -> list[Claim]:
         if not queues or limit < 1:
             return []

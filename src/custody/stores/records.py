@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from custody.model.errors import BadInput
 from custody.model.event import Event, NewEvent
 from custody.model.item import Item, Latest, NewItem
-from custody.stores import items
+from custody.stores import items, spellings
 from custody.stores.database import Database
 from custody.stores.history import write_note
 from custody.stores.rows import event_from, item_from, latest_from
@@ -36,8 +36,21 @@ class SqlRecords:
             raise BadInput(f"{subject} numbers its own events", code="event.subject", hint="settle it, or append to it")
         return self._db.write(lambda tx: write_note(tx, subject, type_, agent, detail))
 
+    def kept(self, item_id: str) -> str:
+        """An item's id as it is kept, from any spelling that is equal."""
+        return spellings.kept(self._db, item_id)
+
+    def kept_subject(self, subject: str) -> str:
+        """The same of whom events are about: items have equal names, others only their own."""
+        sort, slash, name = subject.partition("/")
+        return f"item/{self.kept(name)}" if (sort, slash) == ("item", "/") and name else subject
+
     def item(self, item_id: str) -> Item:
+        """An item, by its id as it is kept or by one that is equal."""
         rows = self._db.read(lambda tx: tx.run("item", id=item_id))
+        if not rows:
+            kept = self.kept(item_id)
+            rows = self._db.read(lambda tx: tx.run("item", id=kept))
         if not rows:
             raise items.unknown(item_id)
         return item_from(rows[0])

@@ -56,6 +56,13 @@ with recursive step (queue, steps) as (
     from step where step.queue is not null and steps < :limit)
 select queue from step where queue is not null
 
+-- name: coming_queues
+-- Those in which a job waits for its time alone, which comes soon, and that are not paused.
+select distinct job.queue from job
+where job.due <= :now + :within and {work_to_do} and job.unmet = 1 and {unleased} and {kind_open} and {lane_open}
+    and job.queue > :after and job.queue < :before
+limit :limit
+
 -- name: queue_open
 -- May anything of this queue be claimed? Asked of the first that is ready; none when none is.
 select {kind_open} and {lane_open} from job where {ready} and queue = :queue limit 1
@@ -546,6 +553,18 @@ where slot.schedule = :schedule and slot.outcome = 'ran' order by slot.slot desc
 
 -- name: item
 select id, types, collection, seq, changed, fingerprint, detail, place from item where id = :id
+
+-- name: formers
+select spelled from former_spelling where owner = :owner and normal = :normal order by spelled
+
+-- name: formers_unread
+select owner, spelled from former_spelling where normal = '' limit 1000
+
+-- name: former_read
+update former_spelling set normal = :normal where owner = :owner and spelled = :spelled
+
+-- name: former_drop
+delete from former_spelling where owner = :owner and spelled = :spelled
 
 -- name: lock_item
 select id, types, collection, seq, changed, fingerprint, detail, place from item where id = :id

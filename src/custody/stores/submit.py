@@ -17,6 +17,7 @@ from custody.model.acting import PROGRAM, Acting
 from custody.model.errors import BadInput, KeyConflict, Unsafe
 from custody.model.graph import Edge, satisfied
 from custody.model.job import Job, NewJob
+from custody.model.keys import named
 from custody.stores.graph import became_ready, count_child, ended_how, skip
 from custody.stores.history import write_event
 from custody.stores.rows import Tx, dumps, event_from, job_from, kept_text, loads
@@ -164,7 +165,7 @@ def the_earlier(new: NewJob, earlier: Job, move: str) -> Submitted:
     """The job that has this key already, if it was submitted for the same."""
     if dict(earlier.payload) != loads(dumps(new.payload)):
         raise KeyConflict(
-            f"the key {new.key!r} was used before, for job {earlier.id} with another payload",
+            f"{named(new.key)} was used before, for job {earlier.id} with another payload",
             hint="a new piece of work needs a new key",
             job=earlier.id,
         )

@@ -27,7 +27,7 @@ from custody.web import words
 from custody.web.caller import Caller
 from custody.web.listing import children
 from custody.web.site import Site
-from custody.web.submitting import own_key
+from custody.web.submitting import own_key, plainly
 
 FORM: Final[Mapping[str, str]] = {
     # the deployed form's names, and ours
@@ -120,7 +120,8 @@ def hand_in(site: Site, caller: Caller, submission: Submission, key: str) -> tup
     check_profile(site, caller, submission.profile, key)
     if not submission.payload.startswith(("http://", "https://", "staged:")):
         raise BadInput("a payload is an http or https URL, or an upload", where="payload", code="submission.payload")
-    return submit(site.store, _with_digest(submission), _key(site, caller, key), caller.acting)
+    with plainly():
+        return submit(site.store, _with_digest(submission), _key(site, caller, key), caller.acting)
 
 
 def _key(site: Site, caller: Caller, given: str) -> str | None:

@@ -6,9 +6,11 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from custody.ingest.inventory import ark_of
 from custody.ingest.states import BATCH_KIND
 from custody.ingest.tree import id_of
 from custody.model.errors import NotFound
+from custody.model.item import Item
 from custody.model.job import Job, is_text
 from custody.stores.rows import Tx, job_from
 from custody.web import listing, words
@@ -59,36 +61,33 @@ def _by_key(site: Site, caller: Caller, text: str) -> Sequence[Found]:
 
 
 def _items(site: Site, caller: Caller, text: str) -> Sequence[Found]:
-    query = {"prefix": text, "limit": "20"}
-    found = [
-        Found(
-            "item", item.id, str(item.detail.get("title") or item.id), f"/items/{words.path_quote(item.id)}", "its id"
-        )
-        for item in listing.items(site.store, caller, query).rows
-    ]
-    return [*found, *_local_ids(site, caller, text)]
+    rows = [*_of_name(site, caller, text), *listing.items(site.store, caller, {"prefix": text, "limit": "20"}).rows]
+    return [*(_item(item, "its id") for item in rows), *_local_ids(site, caller, text)]
+
+
+def _of_name(site: Site, caller: Caller, text: str) -> Sequence[Item]:
+    """The item of this very name, however it is spelled."""
+    try:
+        item = site.store.records.item(text)
+    except NotFound:
+        return []
+    return [item] if caller.sees(item.collection) else []
 
 
 def _local_ids(site: Site, caller: Caller, text: str) -> Sequence[Found]:
     def look(tx: Tx) -> list[str]:
         owners = [row[0] for row in tx.run("web_owners")]
-        return [row[0] for owner in owners for row in tx.run("inv_ark_of", owner=owner, local_id=text)]
+        return [ark for owner in owners if (ark := ark_of(tx, owner, text))]
 
     found = []
     for ark in site.store.db.read(look):
         rows = listing.items(site.store, caller, {"prefix": ark, "limit": "1"}).rows
-        found += [
-            Found(
-                "item",
-                item.id,
-                str(item.detail.get("title") or item.id),
-                f"/items/{words.path_quote(item.id)}",
-                "its local id",
-            )
-            for item in rows
-            if item.id == ark
-        ]
+        found += [_item(item, "its local id") for item in rows if item.id == ark]
     return found
+
+
+def _item(item: Item, how: str) -> Found:
+    return Found("item", item.id, str(item.detail.get("title") or item.id), f"/items/{words.path_quote(item.id)}", how)
 
 
 def _job(job: Job, how: str) -> Found:

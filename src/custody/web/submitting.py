@@ -6,14 +6,15 @@ jobs that the caller does not see is that they are not there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Final
 
 from custody.model.acting import identity_of
 from custody.model.errors import BadInput, KeyConflict, NotFound
 from custody.model.job import Job, NewJob
-from custody.model.keys import Asked, asked, callers_key
+from custody.model.keys import Asked, OwnKey, asked, callers_key
 from custody.model.why import Reason
 from custody.ports import SubmittedJob
 from custody.stores import Store
@@ -24,6 +25,7 @@ from custody.web.makers import MAKERS
 
 UNSEEN: Final = ("needs", "blocked")
 LONGEST: Final = 200
+HEADER: Final = "Idempotency-Key"
 
 
 def key_of(caller: Caller, given: str | None, header: str) -> str | None:
@@ -42,9 +44,7 @@ def request_of(caller: Caller, header: str, what: str, said: Mapping[str, Any]) 
     if not header:
         return None
     if len(header) > LONGEST or not header.isprintable():
-        raise BadInput(
-            f"an idempotency key has up to {LONGEST} printable characters", where="Idempotency-Key", code="key.form"
-        )
+        raise BadInput(f"an idempotency key has up to {LONGEST} printable characters", where=HEADER, code="key.form")
     return asked(callers_key(caller.identity, header), what, said)
 
 
@@ -70,6 +70,8 @@ def submit(
         else:
             made = _made(store, caller, new, header, request, must_be_open)
     except KeyConflict as conflict:
+        if conflict.where == HEADER or isinstance(new.key, OwnKey):
+            raise used_before() from None
         number = conflict.facts.get("job", 0)
         if not isinstance(number, int) or _unseen(store, reads, [number]):
             raise _taken() from None
@@ -95,6 +97,22 @@ def _made(
     if before:
         return the_earlier(new, before, "")
     return store.queue.submit_once(new, caller.acting, request, MAKERS.is_free)
+
+
+def used_before() -> KeyConflict:
+    """What a caller hears of a key in the header: what it was used for stands under the number that they were told."""
+    return KeyConflict(
+        "this key was used before, for another request", where=HEADER, hint="a new request needs a new key"
+    )
+
+
+@contextmanager
+def plainly() -> Iterator[None]:
+    """Refuse a key in the header in the words for it, whatever kept it."""
+    try:
+        yield
+    except KeyConflict:
+        raise used_before() from None
 
 
 def _taken() -> KeyConflict:

@@ -11,10 +11,10 @@ from typing import TypeVar
 from urllib.parse import unquote, urlsplit
 
 from custody.ingest.digests import algorithm, digest_value
-from custody.ingest.identifiers import ark
 from custody.ingest.manifest import form
 from custody.ingest.manifest.form import Fault, Kind, Row
 from custody.model.errors import BadInput, CustodyError
+from custody.model.identifiers import ark
 
 T = TypeVar("T")
 Tell = Callable[[Fault], None]

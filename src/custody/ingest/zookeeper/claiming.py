@@ -19,7 +19,7 @@ from custody.ingest.zookeeper import moving
 from custody.ingest.zookeeper.following import follow
 from custody.ingest.zookeeper.holding import Holds, read_holds
 from custody.ingest.zookeeper.operations import Check, Create, Delete, Op, Set, lock, unlock
-from custody.ingest.zookeeper.reading import Listed, Seen, Tree, as_job, read, read_one
+from custody.ingest.zookeeper.reading import Listed, Seen, Tree, as_job, pages, read, read_one
 from custody.ingest.zookeeper.record import Record
 from custody.ingest.zookeeper.why import blockers, hold_on
 from custody.model.job import Claim
@@ -184,6 +184,22 @@ def is_ready(at: Tree, batches: bool, state: str) -> bool:
     if batches:
         return next(_batch_names(at), None) is not None
     return state not in at.external and _length(at, tree.queue_of(state)) > 0
+
+
+def is_coming(at: Tree, batches: bool, state: str, seconds: float) -> bool:
+    """Does something wait for its time alone, which comes within so many seconds? Asked by whoever is about to end."""
+    if batches:
+        names = [name for name in at.session.names(tree.BATCHES) if tree.is_batch(name)]
+    else:
+        entries = at.session.names(f"{tree.QUEUES}/{tree.queue_of(state)}") if state not in at.external else []
+        names = [job[1] for job in map(tree.job_in, entries) if job]
+    holds, now = read_holds(at.session), at.now()
+    until = now + int(seconds * 1_000_000)
+    waiting = (seen for seen in pages(at.session, iter(names)) if seen.status.state == state and seen.record.due)
+    return any(
+        now < (seen.record.due or 0) <= until and not blockers(seen, holds, until, at.place, at.external)
+        for seen in waiting
+    )
 
 
 def _length(at: Tree, queue: str) -> int:

@@ -25,6 +25,7 @@ from custody.ingest.zookeeper.session import Verdict
 from custody.model.acting import Acting
 from custody.model.errors import BadInput, KeyConflict, LeaseLost, Refused, Unavailable
 from custody.model.job import Claim, NewJob
+from custody.model.keys import named
 from custody.stores.submit import Submitted
 
 TRIES = 50
@@ -54,7 +55,7 @@ def _the_earlier(at: Tree, new: NewJob, name: str, uuid: str) -> Submitted:
     ):
         return Submitted(tree.id_of(name), new.key is None)
     raise KeyConflict(
-        f"the key {new.key!r} was used before, for {name} with another payload",
+        f"{named(new.key)} was used before, for {name} with another payload",
         hint="a new piece of work needs a new key",
     )
 

@@ -81,6 +81,12 @@ class TreeQueue:
         queue = f"{kind}|{state}||"
         return [queue] if queue > after and claiming.is_ready(self._at, kind == BATCH_KIND, state) else []
 
+    def coming_queues(self, prefix: str, seconds: float, limit: int = 64) -> list[str]:
+        kind, _, state = prefix.strip("|").partition("|")
+        if kind not in KINDS:
+            return self._sql.coming_queues(prefix, seconds, limit)
+        return [f"{kind}|{state}||"] if claiming.is_coming(self._at, kind == BATCH_KIND, state, seconds) else []
+
     def claim(self, queues: Sequence[str], holder: str, seconds: float, limit: int = 1, place: str = "") -> list[Claim]:
         mine = [queue for queue in queues if queue.partition("|")[0] in KINDS]
         claims = self._sql.claim([queue for queue in queues if queue not in mine], holder, seconds, limit)

@@ -263,6 +263,16 @@ create table inv_name (
     at bigint not null
 );
 
+-- Identifiers that were kept as they were spelled, before they were kept in their one form; storage and history know
+-- them so. `normal` is empty until the program has looked.
+create table former_spelling (
+    owner text collate "C" not null,          -- of a local id, '': an item or a name
+    spelled text collate "C" not null,
+    normal text collate "C" not null,
+    primary key (owner, spelled)
+);
+create index former_spelling_normal on former_spelling (owner, normal);
+
 create table inv_version (
     ark text collate "C" not null,
     version bigint not null,

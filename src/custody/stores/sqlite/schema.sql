@@ -249,6 +249,16 @@ create table inv_name (
     at integer not null
 ) strict, without rowid;
 
+-- Identifiers that were kept as they were spelled, before they were kept in their one form; storage and history know
+-- them so. `normal` is empty until the program has looked.
+create table former_spelling (
+    owner text not null,          -- of a local id, '': an item or a name
+    spelled text not null,
+    normal text not null,
+    primary key (owner, spelled)
+) strict, without rowid;
+create index former_spelling_normal on former_spelling (owner, normal);
+
 create table inv_version (
     ark text not null,
     version integer not null,

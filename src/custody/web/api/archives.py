@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from typing import Annotated
 
-from fastapi import Request
+from fastapi import Body, Request
 from pydantic import Field
 from starlette.responses import Response
 
@@ -29,8 +30,9 @@ class Notice(Asking):
 
 
 @router.post("/api/v1/archives/{archive}/notify", status_code=202)
-def notify(request: Request, archive: str, given: Notice) -> Response:
-    """A revision exists, and so do all before it. Without a number the repository itself is asked."""
+def notify(request: Request, archive: str, given: Annotated[Notice, Body(default_factory=Notice)]) -> Response:
+    """A revision exists, and so do all before it. Without a number, or with no body at all, the repository itself is
+    asked: `curl -X POST -H "Authorization: Bearer …"` is all that a hook of one's own needs to say."""
     return _tell(request, archive, given.revision)
 
 

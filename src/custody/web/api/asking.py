@@ -50,6 +50,17 @@ PROBLEM: dict[int | str, dict[str, Any]] = {
 class Asking(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, str_max_length=100_000)
 
+    def meant(self) -> dict[str, Any]:
+        """What a request says, the same for all that mean the same: a default that is written out is a default."""
+        said = {name: getattr(self, name) for name in type(self).model_fields}
+        plain = {name: each.meant() if isinstance(each, Asking) else each for name, each in said.items()}
+        defaults = {name: field.get_default(call_default_factory=True) for name, field in self._optional().items()}
+        return plain | {name: each for name, each in defaults.items() if plain[name] == each}
+
+    @classmethod
+    def _optional(cls) -> dict[str, Any]:
+        return {name: field for name, field in cls.model_fields.items() if not field.is_required()}
+
 
 class Why(Asking):
     why: str = Field("", max_length=2000, description="the reason, for the history")
@@ -113,6 +124,9 @@ class JobSubmission(Asking):
     delay: float = Field(0, ge=0, le=3_000_000_000)
     needs: list[Annotated[int, Field(ge=1, le=2**62)]] = Field(default_factory=list, max_length=1000)
 
+    def meant(self) -> dict[str, Any]:
+        return super().meant() | {"key": self.key or None, "needs": sorted(set(self.needs))}
+
 
 class BulkFilter(Asking):
     kind: str = Field("", max_length=200, description="a kind, or a prefix with * at its end")
@@ -131,6 +145,9 @@ class BulkSubmission(Asking):
     count: int | None = Field(None, ge=0, description="how many it must be: the dry run's `eligible`")
     why: str = Field("", max_length=2000)
     priority: int = Field(50, ge=0, le=99)
+
+    def meant(self) -> dict[str, Any]:
+        return super().meant() | {"why": self.why.strip()}
 
 
 class NewSchedule(Asking):

@@ -26,11 +26,12 @@ def submit(request: Request, given: BulkSubmission, key: IdempotencyKey = "") ->
         return formats.as_json({"eligible": found.eligible, "others": found.others, "matched": found.matched})
     if given.count is None:
         raise BadInput("say how many it must be", code="bulk.count", where="count", hint="`dry_run` first")
-    request_ = submitting.request_of(caller, key, "bulk", given.model_dump())
+    request_ = submitting.request_of(caller, key, "bulk", given.meant())
     before = submitting.of_before(site.store, caller, NewJob(bulk.KIND, collection=where.collection), key)
-    made = bulk.again(before, given.action, where) if before else bulk.submit(
-        site.store, site.machines, caller, given.action, where, given.why, given.count, request_, given.priority
-    )  # fmt: skip
+    with submitting.plainly():
+        made = bulk.again(before, given.action, where) if before else bulk.submit(
+            site.store, site.machines, caller, given.action, where, given.why, given.count, request_, given.priority
+        )  # fmt: skip
     headers = {"Location": f"/api/v1/bulk/{made.id}"} | ({} if made.new else {"Idempotent-Replayed": "true"})
     return formats.as_json({"job": made.id}, 202, headers)
 

@@ -48,7 +48,7 @@ def get(site: Site, caller: Caller, item_id: str) -> Item:
 
 def facts(site: Site, caller: Caller, item_id: str) -> dict[str, Any]:
     item = get(site, caller, item_id)
-    return {"item": item, "events": list(site.store.records.events(f"item/{item_id}"))}
+    return {"item": item, "events": list(site.store.records.events(f"item/{item.id}"))}
 
 
 @router.get("/api/v1/search")

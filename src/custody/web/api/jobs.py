@@ -54,7 +54,7 @@ def submit(request: Request, given: JobSubmission, key: IdempotencyKey = "") -> 
     )  # fmt: skip
     made = submitting.submit(
         site.store, caller, new, "" if given.key else key,
-        submitting.request_of(caller, key, "jobs", given.model_dump()), lambda: site.must_be_open(given.kind),
+        submitting.request_of(caller, key, "jobs", given.meant()), lambda: site.must_be_open(given.kind),
     )  # fmt: skip
     site.glance.forget()
     headers = {"Location": f"/api/v1/jobs/{made.id}"} | ({} if made.new else {"Idempotent-Replayed": "true"})

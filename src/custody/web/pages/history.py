@@ -133,7 +133,7 @@ def read_proof(asked: Asked) -> View:
 
 
 def _event(store: Store, subject: str, seq: int) -> Event:
-    events = store.records.events(subject, after=seq - 1, limit=1)
+    events = store.records.events(store.records.kept_subject(subject), after=seq - 1, limit=1)
     if not events or events[0].seq != seq:
         raise NotFound(f"{subject} has no event number {seq}", code="event.unknown")
     return events[0]

@@ -73,8 +73,10 @@ class Inventory:
             found = {name: ark_of(tx, owner, name) for name in local_ids}
             return {name: ark for name, ark in found.items() if ark}
 
+        if not local_ids:
+            return {}
         settle(self._db)
-        return self._db.read(look) if local_ids else {}
+        return self._db.read(look)
 
     def reserve(self, owner: str, local_ids: Sequence[str], ark: str) -> None:
         """These names are this object's, from now on; refused when one is another's."""

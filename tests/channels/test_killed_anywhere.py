@@ -128,7 +128,7 @@ def killed_at(step: int, folder: Path, clock: Clock) -> bool:
 @pytest.mark.kills
 def test_a_kill_at_any_step_of_any_write_loses_nothing_and_doubles_nothing(memory_folder: Path, clock: Clock) -> None:
     before = memory_folder / "before"
-    clock.now = datetime.now(UTC)  # what was never committed has no time but the disk's
+    clock.now = datetime.fromtimestamp(memory_folder.stat().st_mtime, UTC)  # what was never committed has the disk's
     blobs = Files(before, clock)
     Table(blobs, CHANNEL, table_settings(4)).upsert(page(0, 8), Coverage().grown((0, message_id(7))).mark())
     for step in count():

@@ -2,7 +2,8 @@
 
 A link that has expired or is refused is no verdict: its message is asked for a fresh one, once an hour at most. Refused
 twice, an hour apart, with the freshest link there is: lost, and wanted again when the message is seen again later; that
-it is lost still is then known, and told no more. A server that stumbles is asked again after 1 minute, 10, an hour, 6, a day, and then every week, for ever.
+it is lost still is then known, and told no more. A server that stumbles is asked again after 1 minute, 10, an hour, 6,
+a day, and then every week, for ever.
 """
 
 from __future__ import annotations

@@ -34,6 +34,9 @@ TRIES = 3  # the same trouble so often, or for an hour, is failing
 Trouble = Mapping[str, Any]
 
 
+MOST_SAID = 300  # characters of what went wrong
+
+
 def trouble(known: Any, what: str, said: str, now: int) -> dict[str, Any]:
     """What is written down when something went wrong, or wrong again."""
     same = known if isinstance(known, Mapping) and known.get("what") == what else {}
@@ -41,7 +44,7 @@ def trouble(known: Any, what: str, said: str, now: int) -> dict[str, Any]:
     pauses = PAUSES[what]
     then = now + pauses[min(tries, len(pauses)) - 1]
     since = str(same.get("since") or trust.stamp(now))
-    return {"what": what, "said": said[:300], "since": since, "tries": tries, "next": trust.stamp(then)}
+    return {"what": what, "said": said[:MOST_SAID], "since": since, "tries": tries, "next": trust.stamp(then)}
 
 
 def is_due(known: Any, now: int) -> bool:

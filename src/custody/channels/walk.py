@@ -288,15 +288,17 @@ def _beside(service: Service, archive: Archive, ids: Sequence[int], witness: int
 
 
 def _left_out(service: Service, archive: Archive, ids: Sequence[int]) -> list[int]:
-    """Those of these that are gone there still, and that a clean page lacks which shows others in their place; of those
-    that were spoken for, all that no page shows."""
+    """Those of these that are gone there still, and that a clean page lacks which shows others in their place; those
+    that were spoken for need none."""
     out, page = list[int](), Page(Ask())
     for one in sorted(ids, reverse=True):
-        if page.span is None or not page.span[0] < one < page.ask.high:
-            page = _round(service, archive, one)
-        lacks = page.span is not None and not page.unread and one not in page.ids
-        doubt = archive.doubt(one)
-        if doubt.confirmed() and (doubt.spoken or lacks):
+        if spoken := archive.doubt(one).spoken:
+            lacks = False
+        else:
+            if page.span is None or not page.span[0] < one < page.ask.high:
+                page = _round(service, archive, one)
+            lacks = page.span is not None and not page.unread and one not in page.ids
+        if (spoken or lacks) and archive.doubt(one).confirmed():
             out.append(one)
     return sorted(out)
 

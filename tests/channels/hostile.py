@@ -510,7 +510,7 @@ def mass(rules: Rules, share: float) -> tuple[int, int]:
     return len(shelf.graves), len(shelf.held)
 
 
-def amnesia(seed: int, days: float, hours: int) -> int:
+def amnesia(seed: int, days: float, hours: int, apart: bool = True) -> int:
     """The service denies a range for so long and then has it again; answers how many were erased meanwhile."""
     dice = random.Random(seed)
     world = World(dice)
@@ -524,5 +524,5 @@ def amnesia(seed: int, days: float, hours: int) -> int:
     for hour in range(hours):
         today[0] = 0 if hour % 24 == 0 else today[0]
         service.time += 60 * MINUTE
-        synced(service, shelf, Rules("tombstone", days), cursor, today)
+        synced(service, shelf, Rules("tombstone", days, apart=apart), cursor, today)
     return len(shelf.graves)

@@ -8,6 +8,7 @@ import signal
 import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from html import escape
 from pathlib import Path
 
 import apsw
@@ -260,6 +261,27 @@ def test_a_coordinator_that_nobody_knows_is_said_and_another_one_is_not_started_
         assert "channels.queues: queues is 'carrier pigeons'" in here.run("channel", "list", code=2)
     with office(tmp_path, World(seed=1), queues="temporal") as here:
         assert "custody channel temporal" in here.run("channel", "run", "--until-idle", code=2)
+
+
+def test_every_form_of_export_has_the_earlier_versions_of_an_edited_message(here: Office) -> None:
+    channel = add(here)
+    number, folder, one = str(channel.id), here.folder, ids_of(here.world, channel)[-3]
+    first = json.loads(here.run("channel", "search", number, str(one)))["content"]
+    here.world.edit(channel, one, datetime(2026, 3, 1, tzinfo=UTC), "said otherwise")
+    here.run("channel", "sync", number)
+    here.run("channel", "run", "--until-idle")
+    here.run("channel", "export", number, str(folder / "all.jsonl"), "--jsonl")
+    [line] = [raw for raw in map(json.loads, (folder / "all.jsonl").open()) if raw["id"] == str(one)]
+    assert (line["content"], [raw["content"] for raw in line["custody"]["versions"]]) == ("said otherwise", [first])
+    here.run("channel", "export", number, str(folder / "all.db"), "--sqlite")
+    db = apsw.Connection(str(folder / "all.db"))
+    kept = [json.loads(raw)["content"] for (raw,) in db.execute("select raw from version where message = ?", (one,))]
+    db.close()
+    assert kept == [first, "said otherwise"]
+    here.run("channel", "export", number, str(folder / "pages"), "--html")
+    pages = "".join(page.read_text() for page in (folder / "pages").glob("page-*.html"))
+    assert "said otherwise" in pages
+    assert escape(first) in pages
 
 
 def test_an_export_says_how_many_messages_are_damaged_and_ends_with_an_error(here: Office, tmp_path: Path) -> None:

@@ -45,7 +45,6 @@ def read_out(desk: Desk, folder: Path) -> str:
     table = desk.mirror.table(desk.channel.id)
     reader = Reader(table, desk.mirror.seen(desk.channel.id))
     write_jsonl(reader.between(), folder / "a.jsonl")
-    write_jsonl(reader.between(), folder / "b.jsonl", versions=True)
     write_sqlite(reader.between(), folder / "c.db", desk.channel.id, "general")
     write_html(reader.between(), folder / "d", "general")
     files = [path for path in folder.rglob("*") if path.is_file() and "blobs" not in path.parts]

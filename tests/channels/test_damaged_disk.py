@@ -372,7 +372,7 @@ def told_everywhere(here: Office, channel: Channel, word: str) -> None:
     assert "WRONG" in here.run("channel", "verify", number, "--pages", "0", code=1)
 
 
-@pytest.mark.parametrize("folder", ["ch", "seen", "files", "assets"] if FULL else ["ch", "seen", "files"])
+@pytest.mark.parametrize("folder", ["ch", "seen", "files"])
 def test_a_table_that_is_gone_whole_is_damage_and_not_an_empty_one(town: Town, copied: Office, folder: str) -> None:
     number = str(town.channel.id)
     shutil.rmtree(copied.folder / "channels" / folder / number)

@@ -15,7 +15,7 @@ from channels.office import Office, office
 from custody.channels import thread_lists, work
 from custody.channels.discord import Discord
 from custody.channels.mirror import threads_under
-from custody.channels.standing import standing_of
+from custody.channels.standing import all_standing, ending, standing_of, told_before
 from custody.channels.standins.world import FORUM, PRIVATE_THREAD, Channel, World
 from custody.channels.threads import CURSORS, begins
 from custody.channels.work import add_job, item_id, sync_job
@@ -164,18 +164,40 @@ def test_what_a_list_left_out_is_found_when_all_is_seen_again(desk: Desk, monkey
     assert kept_threads(desk) == 106
 
 
-def test_threads_that_cannot_be_listed_by_date_are_told(desk: Desk) -> None:
+@pytest.mark.parametrize("newer", [0, 50])
+def test_threads_that_cannot_be_listed_by_date_are_told_once_and_for_as_long_as_it_is_so(
+    desk: Desk, newer: int
+) -> None:
     in_a_row(desk, 130, apart=0)
+    for n in range(130, 130 + newer):
+        at = desk.clock() - timedelta(days=4, seconds=60 * n)
+        desk.standin.world.add_thread(desk.channel, n, 1, archived_at=at)
+    before = told_before(desk.store, desk.mirror.blobs)
     desk.mirror_all()
-    assert kept_threads(desk) == 100
-    assert "archived threads cannot be listed" in why(desk)
+    assert kept_threads(desk) == 100 + newer
+    assert "more than a page were archived at" in why(desk)
+    assert ended(desk, before) == 1, "this run has found it"
+    before = told_before(desk.store, desk.mirror.blobs)
     next_run(desk)
-    assert "archived threads cannot be listed" in why(desk), "as long as it is so"
+    assert "more than a page were archived at" in why(desk), "as long as it is so"
+    assert ended(desk, before) == 0, "to come again would not help"
     for number, thread in enumerate(desk.standin.world.threads(desk.channel.id)):
         assert thread.archived_at
         thread.archived_at -= timedelta(minutes=number)
     next_run(desk)
-    assert kept_threads(desk) == 130
+    assert kept_threads(desk) == 130 + newer
+    assert why(desk) == "kept up to date"
+
+
+def ended(desk: Desk, before: dict[str, str]) -> int:
+    return ending(all_standing(desk.store, desk.mirror.blobs), before, finished=True).code
+
+
+def test_threads_of_one_millisecond_are_all_found(desk: Desk) -> None:
+    """As a service archives them that does it for many at once."""
+    in_a_row(desk, 230, apart=0.000_001)
+    desk.mirror_all()
+    assert kept_threads(desk) == 230
     assert why(desk) == "kept up to date"
 
 

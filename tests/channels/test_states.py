@@ -55,6 +55,7 @@ STATES: dict[str, dict[str, Any]] = {
     "owed": {"owed": 1, "wanted": 2},
     "files": {"wanted": 2, "busy": True},
     "behind": {"busy": True},
+    "unlisted": {"detail": {"threads_tied": "2026-03-01T00:00:00+00:00"}},
     "whole": {},
 }
 

@@ -107,6 +107,21 @@ def test_a_token_that_was_revoked_between_two_runs_waits_for_the_new_one(here: O
     assert (kept(here, channel), state(here, channel)) == (ids_of(here.world, channel), "whole")
 
 
+def test_after_a_refusal_a_file_that_was_emptied_is_what_is_told(here: Office) -> None:
+    channel = add(here)
+    here.standin.switches.token = "fresh"
+    here.run("channel", "run", "--until-idle", code=1)
+    first = here.run("channel", "why", str(channel.id))
+    assert "is empty" not in first
+    for data, said in ((b"", "the file of the bot's token is empty"), (b"one two", "more than one word")):
+        write(here, data)
+        assert said in here.run("channel", "run", "--until-idle", code=1)
+        assert said in here.run("channel", "why", str(channel.id))
+    write(here, b"fresh\n")
+    here.run("channel", "run", "--until-idle")
+    assert state(here, channel) == "whole"
+
+
 @pytest.mark.parametrize("late", [False, True], ids=["the file first", "the file later"])
 def test_a_token_that_is_rotated_in_the_middle_of_a_run(here: Office, late: bool) -> None:
     channel = next(iter(here.world.channels.values()))

@@ -15,7 +15,7 @@ from custody.channels import attachments, fetching, media, work
 from custody.channels.discord import Discord
 from custody.channels.fetching import PAUSES
 from custody.channels.links import Finder
-from custody.channels.standing import ending, standing_of
+from custody.channels.standing import all_standing, ending, standing_of, told_before
 from custody.channels.standins.traffic import Reply
 from custody.channels.standins.world import World
 from custody.channels.wanting import Wanted, joined, latest, state_of
@@ -87,6 +87,46 @@ def test_a_file_that_is_refused_twice_an_hour_apart_is_lost_and_wanted_again_whe
     desk.store.queue.submit_one(sync_job(desk.channel.id))  # it looks back, and sees the message again
     desk.run()
     assert rows(desk)[one + 4096]["state"] == "kept"
+
+
+def test_a_file_that_stays_lost_is_told_once_and_counted_truly(desk: Desk) -> None:
+    """Every night its message is seen again and it is asked for; that it is still lost is no news."""
+    one, two = desk.theirs()[-5], desk.theirs()[-6]
+    for message in (one, two):
+        desk.channel.edited[message] = {"attachments": [attachment(desk, message)]}
+    desk.standin.switches.file_trouble = lambda path: (
+        404 if str(one + 4096) in path or str(two + 4096) in path else None
+    )
+    desk.mirror_all()
+    later(desk, hours=1, minutes=1)
+    assert (files_lost(desk), desk.events().count("files lost")) == (2, 1)
+    for _ in range(3):
+        before = told_before(desk.store, desk.mirror.blobs)
+        asked = asked_for(desk, f"/{one + 4096}/")
+        night(desk)
+        assert asked_for(desk, f"/{one + 4096}/") > asked, "it was asked for again"
+        assert rows(desk)[one + 4096]["state"] == "lost"
+        assert (files_lost(desk), desk.events().count("files lost")) == (2, 1)
+        stand = all_standing(desk.store, desk.mirror.blobs)
+        assert ending(stand, before, finished=True).code == 0, "an earlier run has told it"
+    desk.standin.switches.file_trouble = lambda path: 404 if str(one + 4096) in path else None
+    night(desk)
+    assert files_lost(desk) == 1
+    desk.standin.switches.file_trouble = None
+    night(desk)
+    assert files_lost(desk) == 0
+    assert {row["state"] for row in rows(desk).values()} == {"kept"}
+    assert not any("lost_since" in row for row in rows(desk).values()), "lost anew, it would be news"
+
+
+def night(desk: Desk) -> None:
+    desk.clock.ahead += 86_400
+    desk.store.queue.submit_one(sync_job(desk.channel.id))
+    desk.run()
+
+
+def files_lost(desk: Desk) -> int:
+    return int(desk.store.records.item(item_id(desk.channel.id)).detail.get("files_lost") or 0)
 
 
 def attachment(desk: Desk, message: int, **more: Any) -> dict[str, Any]:

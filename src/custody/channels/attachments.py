@@ -26,6 +26,7 @@ from custody.channels.wanting import Wanted, name_of, state_of
 from custody.model.event import NewEvent
 
 LOST_FOR: Final = timedelta(days=1)  # before what was lost is asked for again, when its message is seen again
+LOST_SINCE: Final = "lost_since"  # on a row: when its file was first found lost
 MOST_KNOWN = 200_000
 REFUSED: Final = "refused"  # the state of a row whose link leads to a place where nobody asks
 FOREIGN: Final = "files_refused"  # on the channel's item: how many such were met since somebody last looked
@@ -56,7 +57,7 @@ def want(mirror: Mirror, channel: int, messages: Iterable[Raw]) -> int:
         if found and state_of(found) == "kept":
             mirror.known.add((channel, link.key))
         elif finder.may_ask(link) and (not found or _worth_asking(found, mirror.now())):
-            rows[place].append(_row(key, link, mirror.stamp()))
+            rows[place].append(_row(key, link, mirror.stamp()) | _known_loss(found))
         elif not found:
             foreign.append(link)
             rows[place].append(_row(key, link, mirror.stamp(), REFUSED) | {"why": _elsewhere(link)})
@@ -107,6 +108,13 @@ def _row(key: int, link: Link, at: str, state: str = "wanted") -> Row:
     told = ({"size": link.size} if link.size >= 0 else {}) | ({} if link.id else {"link": link.plain})
     named = {"id": str(key), "message": link.message, "name": link.name, "url": link.url}
     return {**named, "state": state, "at": at, **told}
+
+
+def _known_loss(row: Raw) -> Row:
+    """What stays of a row that is wanted again: since when it was lost. That it still is will be no news."""
+    if not row or not (LOST_SINCE in row or state_of(row) == "lost"):
+        return {}
+    return {LOST_SINCE: row.get(LOST_SINCE) or row.get("at") or ""}
 
 
 def _worth_asking(row: Raw, now: datetime) -> bool:

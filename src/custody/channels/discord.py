@@ -113,6 +113,11 @@ class Discord:
         """Tells one token from another and nothing else of it."""
         return sha256(f"token {self.token}".encode()).hexdigest()[:8]
 
+    @property
+    def spoilt(self) -> str:
+        """Why no token can be read where it is kept; empty if one can, or if nobody had to look."""
+        return self._said if self.dead else ""
+
     def _renewed(self, used: str) -> bool:
         """Is there another token than the one that was used? Then that is taken. Where the file has none that can be
         used, the old one stays: it may only be on its way."""

@@ -1,8 +1,9 @@
 """Works off the files that messages named: some at a time, apart from the messages, for as long as it takes.
 
 A link that has expired or is refused is no verdict: its message is asked for a fresh one, once an hour at most. Refused
-twice, an hour apart, with the freshest link there is: lost, and wanted again when the message is seen again later. A
-server that stumbles is asked again after 1 minute, 10, an hour, 6, a day, and then every week, for ever.
+twice, an hour apart, with the freshest link there is: lost, and wanted again when the message is seen again later; that
+it is lost still is then known, and told no more. A server that stumbles is asked again after 1 minute, 10, an hour, 6,
+a day, and then every week, for ever.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from itertools import islice
 from typing import Any
 
 from custody.channels import attachments, media, mending
-from custody.channels.attachments import FOREIGN, Row, finder_of, is_over
+from custody.channels.attachments import FOREIGN, LOST_SINCE, Row, finder_of, is_over
 from custody.channels.discord import Gone, NoFile, Unreadable, Withheld
 from custody.channels.due import has_come
 from custody.channels.mirror import Mirror, Request, Told, item_id, kept, noted, number_of
@@ -32,7 +33,7 @@ DUE = "files_due"  # on the channel's item: when something that is wanted may be
 LEFT = "files_wanted"  # and how many are still wanted
 SINCE = "files_since"  # and since when the first of them is
 LOST = "files_lost"  # how many were lost since somebody last looked (`custody channel verify`)
-
+LOOKED = "files_looked"  # and when that was
 LOOKED_AT = {LOST: 0, FOREIGN: 0}  # once somebody has looked
 
 Raw = Mapping[str, Any]
@@ -44,7 +45,16 @@ class Fetched:
 
     done: bool = True
     kept: int = 0
-    lost: list[dict[str, str]] = field(default_factory=list)
+    lost: list[dict[str, str]] = field(default_factory=list)  # and was not known to be
+    back: list[str] = field(default_factory=list)  # kept now: since when they were lost
+
+    def learn(self, before: Row, row: Row) -> None:
+        """What became of one file."""
+        if row["state"] == "kept":
+            self.kept += 1
+            self.back += [str(before[LOST_SINCE])] if LOST_SINCE in before else []
+        elif row["state"] == "lost" and LOST_SINCE not in before:
+            self.lost.append({name: plainly(str(row.get(name, ""))) for name in ("id", "message", "name", "why")})
 
 
 @mending.guarded
@@ -54,12 +64,8 @@ def batch(mirror: Mirror, channel: int) -> tuple[bool, Told]:
     for table in (mirror.files(channel), mirror.assets(channel)):
         rows = _due(mirror, table)
         results = [_tried(mirror, channel, row) for row in rows]
-        for row in results:
-            fetched.kept += row["state"] == "kept"
-            if row["state"] == "lost":
-                fetched.lost.append(
-                    {name: plainly(str(row.get(name, ""))) for name in ("id", "message", "name", "why")}
-                )
+        for before, row in zip(rows, results, strict=True):
+            fetched.learn(before, row)
         if results:
             table.upsert(results)
         fetched.done &= len(rows) < BATCH
@@ -84,7 +90,9 @@ def _told(mirror: Mirror, channel: int, fetched: Fetched, left: int, facts: Row)
     item = mirror.item(channel)
     events = [NewEvent(item_id(channel), "files lost", "warning", detail={"files": fetched.lost})]
     detail = item.detail if item else {}
-    facts |= {LOST: int(detail.get(LOST) or 0) + len(fetched.lost)} if fetched.lost else {}
+    back = sum(since > str(detail.get(LOOKED) or "") for since in fetched.back)  # who has looked has no count of them
+    if fetched.lost or back:
+        facts |= {LOST: max(0, int(detail.get(LOST) or 0) + len(fetched.lost) - back)}
     changed = {name: value for name, value in facts.items() if (detail.get(name) or type(value)()) != value}
     items = (noted(channel, **changed),) if changed and item is not None else ()
     return Told(told, items, tuple(events) if fetched.lost else ())
@@ -152,8 +160,11 @@ def _with_fresh_link(mirror: Mirror, channel: int, row: Row, now: datetime) -> R
 
 
 def _refused(row: Row, why: str, now: datetime) -> Row:
-    """The freshest link there is was refused. Once may be a bad hour; twice, an hour apart, is an answer."""
+    """The freshest link there is was refused. Once may be a bad hour; twice, an hour apart, is an answer. Of what was
+    lost before, once is enough to say that it still is."""
     first = row.get("refused")
+    if LOST_SINCE in row:
+        return _ended(row, "lost", why=why)
     if first and now - datetime.fromisoformat(str(first)) >= HOUR:
         return _ended(row, "lost", why=why)
     first = first if first and datetime.fromisoformat(str(first)) <= now else None  # a clock that was ahead
@@ -189,8 +200,9 @@ def _whole(pieces: Iterator[bytes], row: Row) -> Iterator[bytes]:
 
 
 def _ended(row: Row, state: str, **facts: Any) -> Row:
-    dropped = ("next", "refused", "since", "why", "tries", *(("url",) if state == "kept" else ()))
-    return {name: value for name, value in row.items() if name not in dropped} | {"state": state, **facts}
+    dropped = ("next", "refused", "since", "why", "tries", *(("url", LOST_SINCE) if state == "kept" else ()))
+    known = {LOST_SINCE: row.get(LOST_SINCE) or row["at"]} if state == "lost" else {}
+    return {name: value for name, value in row.items() if name not in dropped} | {"state": state, **known, **facts}
 
 
 def _stamp(moment: datetime) -> str:

@@ -40,7 +40,7 @@ from custody.channels.blobs import (
 )
 from custody.channels.refusing import refusals, typed
 from custody.channels.shelf import Shelf, State
-from custody.channels.shelves import found, last_read, properties, what_is_left, write_content
+from custody.channels.shelves import BROKEN, found, last_read, properties, what_is_left, write_content
 from custody.model.errors import BadInput
 
 LOCKS = 64  # shared by all blobs: a lock file per blob could not be removed safely with it
@@ -114,7 +114,7 @@ class Files:
             try:
                 state = self._need(shelf)
             except (Broken, NoBlob):
-                if if_match or not (shelf.contents() or os.path.lexists(shelf.path("state"))):
+                if if_match not in ("", BROKEN) or not (shelf.contents() or os.path.lexists(shelf.path("state"))):
                     raise
                 return shelf.clear_all()
             if if_match and state.etag != if_match:

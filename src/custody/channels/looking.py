@@ -33,6 +33,7 @@ from custody.channels.mirror import (
     What,
     kept,
     mirrored,
+    noted,
     number_of,
     parent_of,
 )
@@ -53,6 +54,7 @@ DUE_BY_ITEM = {  # a time on the item; why it is looked at then, and how far off
 def around(mirror: Mirror, anew: bool = False) -> list[Request]:
     """One question per channel; one per guild for all its threads. `anew`: also where a pause is not over yet."""
     found, quiet, guilds = fetching.due(mirror), list[Item](), dict[int, list[Item]]()
+    _told_of_file(mirror)
     try:
         for item in kept(mirror.store):
             asked = _by_itself(mirror, item, anew)
@@ -189,6 +191,16 @@ def _unseen(mirror: Mirror, items: Sequence[Item]) -> list[Request]:
         and due.is_over(looked.get(number_of(item)), now, period)
     ]
     return [Request("sync", channel, why="it was quiet for long") for _, channel in sorted(late)[:MOST_QUIET]]
+
+
+def _told_of_file(mirror: Mirror) -> None:
+    """Who waits for another token is told what is wrong with its file by now, and not what was wrong with the last."""
+    if not (said := mirror.discord.spoilt[: states.MOST_SAID]):
+        return
+    for item in kept(mirror.store):
+        trouble = item.detail.get("trouble") or {}
+        if trouble.get("what") == "token" and trouble.get("said") != said:
+            mirror.store.records.put((noted(number_of(item), trouble={**trouble, "said": said}),), (), "watch")
 
 
 def _refused(mirror: Mirror, refusal: BadToken) -> None:

@@ -17,10 +17,10 @@ from custody.channels.mirror import ASKED
 MINUTE, HOUR = 60 * 1_000_000, 3_600 * 1_000_000
 WORST_FIRST = (
     "token", "no-intent", "brake", "damaged", "not-added", "failing", "hidden", "unreadable", "gone", "gaps", "owed",
-    "files", "behind", "whole",
+    "files", "behind", "unlisted", "whole",
 )  # fmt: skip
 ALARMING = frozenset(WORST_FIRST[:7])  # a run that leaves one of these ends with 1
-SET_ASIDE = frozenset({"unreadable", "gone"})  # told once as an error, by the run that found it
+SET_ASIDE = frozenset({"unreadable", "gone", "unlisted"})  # told once as an error, by the run that found it
 PAUSES: Mapping[str, Sequence[int]] = {  # before it is tried again; the last one for ever
     "token": (60 * MINUTE,),
     "unreadable": (HOUR, 6 * HOUR, 24 * HOUR),
@@ -29,9 +29,13 @@ PAUSES: Mapping[str, Sequence[int]] = {  # before it is tried again; the last on
     "failing": (MINUTE, 2 * MINUTE, 10 * MINUTE, HOUR, 6 * HOUR),
 }
 UNLISTED = "threads_unlisted"  # of an item: why some of its archived threads are in no list
+TIED = "threads_tied"  # and a moment at which more of them were archived than any list can show
 TRIES = 3  # the same trouble so often, or for an hour, is failing
 
 Trouble = Mapping[str, Any]
+
+
+MOST_SAID = 300  # characters of what went wrong
 
 
 def trouble(known: Any, what: str, said: str, now: int) -> dict[str, Any]:
@@ -41,7 +45,7 @@ def trouble(known: Any, what: str, said: str, now: int) -> dict[str, Any]:
     pauses = PAUSES[what]
     then = now + pauses[min(tries, len(pauses)) - 1]
     since = str(same.get("since") or trust.stamp(now))
-    return {"what": what, "said": said[:300], "since": since, "tries": tries, "next": trust.stamp(then)}
+    return {"what": what, "said": said[:MOST_SAID], "since": since, "tries": tries, "next": trust.stamp(then)}
 
 
 def is_due(known: Any, now: int) -> bool:
@@ -111,6 +115,7 @@ def state_of(facts: Facts) -> State:
         "owed": _if(facts.owed, _owed(facts)) or _unlisted(facts),
         "files": _files(facts),
         "behind": _behind(facts, trouble),
+        "unlisted": _tied(facts),
     }
     word = next((one for one in WORST_FIRST if sentences.get(one)), "whole")
     return State(word, sentences.get(word) or "kept up to date", facts.lost + facts.foreign, facts.wanted)
@@ -159,6 +164,12 @@ def _owed(facts: Facts) -> str:
 def _unlisted(facts: Facts) -> str:
     why = facts.detail.get(UNLISTED)
     return _if(why, f"some of its archived threads cannot be listed ({why}); what messages say of them is looked into")
+
+
+def _tied(facts: Facts) -> str:
+    moment = facts.detail.get(TIED)
+    told = f"of its threads more than a page were archived at {moment}, and no list shows all of those"
+    return _if(moment, f"{told}; its messages' are kept, others are found once somebody writes in them")
 
 
 def _parts(count: int) -> str:

@@ -2,9 +2,10 @@
 
 They are sorted by the date of archiving, the last first, and asked for from a date on. Three things are easily lost,
 and are not: threads of one date on the edge of a page (the next page begins a millisecond later, and what was met is
-dropped), threads that a list shows late (a look goes a day further down than the last one came), and those of a kind
-that could not be asked for (each kind has a cursor of its own, which moves only when its list was read to the end).
-What no list can show, and what looks like it, is told: more than a page of one moment, or the same page for ever.
+dropped; where more than a page lie within that, a microsecond later), threads that a list shows late (a look goes a day
+further down than the last one came), and those of a kind that could not be asked for (each kind has a cursor of its
+own, which moves only when its list was read to the end). What no list can show, and what looks like it, is told: more
+than a page of one moment, or the same page for ever.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from custody.model.errors import BadInput
 PUBLIC, PRIVATE, JOINED = "public", "private", "joined"
 FLOOR: Final = timedelta(days=1)  # further down than the last look came
 TICK = timedelta(milliseconds=1)
+GRAIN = timedelta(microseconds=1)  # of the dates in a list
 MOST_PAGES = 2_000  # a list that goes on for ever is none
 
 Raw = dict[str, Any]
@@ -37,6 +39,7 @@ class Walk:
     ended: bool = False  # well: everything down to the floor was shown
     cursor: str = ""
     unlisted: str = ""  # why there are some that the list does not show
+    tied: str = ""  # more than a page of them were archived at this moment: no list by date shows all of those
 
     def take(self, page: Raw) -> list[Raw]:
         """What this page shows for the first time."""
@@ -52,6 +55,7 @@ class Walked:
     threads: list[Raw]
     cursors: dict[str, str]
     unlisted: str = ""  # why some cannot be listed
+    tied: str = ""  # a moment of which no list can show all
     ended: bool = False  # every list that there is was read to its end, or to its floor
 
 
@@ -60,7 +64,7 @@ def walked(mirror: Mirror, channel: int, cursors: Mapping[str, str], whole: bool
 
     All of the lists, if a whole look is due: what was left out of one by a wrong answer is found by no other.
     """
-    found, moved, unlisted, ended = dict[str, Raw](), dict(cursors), "", False
+    found, moved, unlisted, tied, ended = dict[str, Raw](), dict(cursors), "", "", False
     for kind in (PUBLIC, PRIVATE, JOINED) if mirror.private_threads else (PUBLIC,):
         walk = Walk(cursor=cursors.get(kind, ""))
         try:
@@ -72,10 +76,11 @@ def walked(mirror: Mirror, channel: int, cursors: Mapping[str, str], whole: bool
             pass  # what was shown is shown; the next look begins where this one did
         found |= walk.threads
         stamps = [archived_at(one) for one in walk.threads.values()]
-        if walk.ended and stamps and not walk.unlisted:
+        if walk.ended and stamps and not (walk.unlisted or walk.tied):
             moved[kind] = max(*stamps, walk.cursor)
-        unlisted, ended = unlisted or walk.unlisted, ended or (kind == PUBLIC and walk.ended)
-    return Walked(list(found.values()), moved, unlisted, ended and not unlisted)
+        unlisted, tied = unlisted or walk.unlisted, tied or walk.tied
+        ended |= kind == PUBLIC and walk.ended
+    return Walked(list(found.values()), moved, unlisted, tied, ended and not (unlisted or tied))
 
 
 def _by_date(walk: Walk, page: Page, whole: bool) -> None:
@@ -95,12 +100,15 @@ def _by_date(walk: Walk, page: Page, whole: bool) -> None:
         if min(stamps) < floor:
             walk.ended = True
             return
-        if more and not new and len(stamps) > 1:
-            walk.unlisted = f"more than a page of them were archived at {min(stamps)}"
         edge, over = min(stamps), not more
-        later = _earlier(edge, -TICK)
-        before = later if new and later != before else edge  # all of one moment: go on below it
-        told = bool(new)
+        closest = _earlier(edge, -GRAIN)
+        if new and (later := _earlier(edge, -TICK)) != before:
+            before, told = later, True
+        elif more and before != closest:
+            before, told = closest, True
+        else:  # all of one moment: go on below it
+            walk.tied = edge if more and len(stamps) > 1 and set(stamps) == {edge} else walk.tied
+            before, told = edge, bool(new)
     walk.unlisted = "the list goes on for ever"
 
 

@@ -17,7 +17,7 @@ from custody.channels.crawl import Coverage
 from custody.channels.discord import Gone, Unreadable
 from custody.channels.mirror import POSTS_ONLY, THREADED, Mirror, Request, Told, noted, number_of
 from custody.channels.snowflake import parse
-from custody.channels.states import UNLISTED
+from custody.channels.states import TIED, UNLISTED
 from custody.model.errors import BadInput
 from custody.model.event import NewEvent
 from custody.model.item import Item
@@ -53,7 +53,8 @@ def look(mirror: Mirror, item: Item, about: Raw, active: bool = True) -> Told:
     facts: dict[str, Any] = {CURSORS: moved} if moved != cursors else {}
     facts |= {NAMED: later} if item.detail.get(NAMED) or later else {}
     facts |= {WHOLE: mirror.stamp()} if lists.ended and whole else {}
-    facts |= {UNLISTED: lists.unlisted} if lists.unlisted != (item.detail.get(UNLISTED) or "") else {}
+    said = {UNLISTED: lists.unlisted, TIED: lists.tied}
+    facts |= {name: value for name, value in said.items() if value != (item.detail.get(name) or "")}
     return replace(told, items=(*told.items, noted(channel, **facts))) if facts else told
 
 

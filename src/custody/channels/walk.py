@@ -14,7 +14,7 @@ from typing import Protocol
 
 from custody.channels.crawl import Coverage, Gap
 from custody.channels.snowflake import HIGHEST
-from custody.channels.trust import NO_SUCH, NOTHING_READ, Doubt, Mark, Page, Raw, Span, agreed, denied, unshown
+from custody.channels.trust import NO_SUCH, NOTHING_READ, Ask, Doubt, Mark, Page, Raw, Span, agreed, denied, unshown
 
 MOST_LOOKS = 100  # at single messages in one go
 LOOK_BACK = 2  # pages of the newest that are looked at again after each sync
@@ -266,14 +266,16 @@ def again(service: Service, archive: Archive, cursor: int, found: Found) -> int 
 
 
 def erase(service: Service, archive: Archive, due: Sequence[int], witness: int) -> list[int]:
-    """Erase messages that are gone there, after three more looks, between two at one that answers; answers which.
+    """Erase messages that are gone there, after three more looks, and then a page that shows others in their place;
+    answers which.
 
-    A service that begins to deny everything in the middle is noticed by the second. Where none is left to answer, only
-    those go that an operator has spoken for.
+    The looks are taken beside one that answers. But a service that denies everything may still have an old answer for
+    that one: what it cannot have is a page of the very place that shows the neighbours and lacks the message. Where
+    nothing is left to be shown, only those go that an operator has spoken for.
     """
     sure = _beside(service, archive, _refused(service, archive, due), witness)
     twice = _refused(service, archive, sure)
-    gone = _beside(service, archive, _refused(service, archive, twice), witness)
+    gone = _left_out(service, archive, _refused(service, archive, twice))
     if gone:
         archive.erase(gone)
     return gone
@@ -283,6 +285,31 @@ def _beside(service: Service, archive: Archive, ids: Sequence[int], witness: int
     """Those of these that are gone there still, if the witness answers; else only those that were spoken for."""
     alone = not ids or not witness or service.message(witness)[1] is None
     return [one for one in ids if (doubt := archive.doubt(one)).confirmed() and (doubt.spoken or not alone)]
+
+
+def _left_out(service: Service, archive: Archive, ids: Sequence[int]) -> list[int]:
+    """Those of these that are gone there still, and that a clean page lacks which shows others in their place; those
+    that were spoken for need none."""
+    out, page = list[int](), Page(Ask())
+    for one in sorted(ids, reverse=True):
+        if spoken := archive.doubt(one).spoken:
+            lacks = False
+        else:
+            if page.span is None or not page.span[0] < one < page.ask.high:
+                page = _round(service, archive, one)
+            lacks = page.span is not None and not page.unread and one not in page.ids
+        if (spoken or lacks) and archive.doubt(one).confirmed():
+            out.append(one)
+    return sorted(out)
+
+
+def _round(service: Service, archive: Archive, one: int) -> Page:
+    """A page that would show this message, with those before it; if there are none, with those behind it."""
+    try:
+        page = asked(service, archive, before=one + 1)
+        return page if page.ids or page.unread else asked(service, archive, after=max(one - 1, 0))
+    except Bad as bad:
+        return bad.page
 
 
 def _refused(service: Service, archive: Archive, ids: Sequence[int]) -> list[int]:

@@ -171,4 +171,5 @@ def _written_down(store: Store, overlay: Table, item: Item, found: Verified) -> 
             raise
         mending.noticed(store, number, str(error))
     if any(item.detail.get(name) for name in fetching.LOOKED_AT):
-        store.records.put((noted(number, **fetching.LOOKED_AT),), (), running.me())
+        looked = {**fetching.LOOKED_AT, fetching.LOOKED: trust.stamp(store.now())}
+        store.records.put((noted(number, **looked),), (), running.me())

@@ -134,7 +134,7 @@ def _escape(sign: str) -> str:
 def export(
     channel: Channel,
     target: Annotated[Path, typer.Argument(help="a file, or a folder for --html")],
-    jsonl: Annotated[bool, typer.Option("--jsonl", help="JSON lines")] = False,
+    jsonl: Annotated[bool, typer.Option("--jsonl", help="JSON lines, one a message")] = False,
     sqlite: Annotated[bool, typer.Option("--sqlite", help="a database with full-text search")] = False,
     html: Annotated[bool, typer.Option("--html", help="pages to read and search")] = False,
     without_deleted: Annotated[
@@ -146,7 +146,7 @@ def export(
     config: ConfigFile = None,
     store: StoreUrl = "",
 ) -> None:
-    """Everything that is kept of a channel, in a form that others can read."""
+    """Everything that is kept of a channel, earlier versions too, in a form that others can read."""
     from custody.channels.export.jsonl import write_jsonl
     from custody.channels.export.sqlite import write_sqlite
     from custody.channels.export.whole import write_pages

@@ -13,6 +13,7 @@ import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, is_dataclass
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -56,13 +57,16 @@ def _several_verbs() -> None:
     """Keeps a noun with a single verb a noun."""
 
 
+_built = cache(typer.main.get_command)  # who gives many commands in one process reads their options once
+
+
 def run(app: typer.Typer, arguments: list[str]) -> NoReturn:
     """Run `app`, tell errors in words, and end the process."""
     _write_anything()
     try:
         with asked(arguments), modes.decided(_group_reads(arguments)), _store_of_configuration(arguments):
             must_stay(option(arguments, "--store") or os.environ.get("CUSTODY_STORE", ""))
-            app(arguments[1:], prog_name=f"custody {arguments[0]}")
+            _built(app)(arguments[1:], prog_name=f"custody {arguments[0]}")
     except CustodyError as error:
         with asked(arguments):
             tell_error(error, "--json" in arguments)

@@ -1,7 +1,8 @@
 """JSON Lines: one message a line, as it was last seen.
 
-A message of which nothing changed without an edit is, byte for byte, as it is kept. What only we know of one
-is under `custody`: when it was last seen so, what is no longer shown, since when it is deleted there. A damaged message
+A message that never changed is, byte for byte, as it is kept. What only we know of one is under `custody`: when it was
+last seen so, what is no longer shown, since when it is deleted there, and its earlier `versions`, each as it came, the
+oldest first. A damaged message
 is `{"id": …, "damaged": true}`; a part of which not even that is known is `{"damaged": true, "from": …, "to": …}`.
 """
 
@@ -16,12 +17,12 @@ from custody.channels.copies import written
 from custody.channels.reader import Shown
 
 
-def write_jsonl(found: Iterable[Shown], path: Path, versions: bool = False) -> int:
-    """Write each message as last seen, or all its versions as they came; answers how many messages were there."""
+def write_jsonl(found: Iterable[Shown], path: Path) -> int:
+    """Write each message as last seen, with its earlier versions; answers how many messages were there."""
     beside, count = path.with_name(path.name + ".part"), 0
     with beside.open("wb") as file:
         for one in found:
-            lines = one.versions if versions else _last_seen(one)
+            lines = _last_seen(one)
             if one.damaged:
                 lines = (json.dumps(one.message).encode(),)
             file.writelines(line + b"\n" for line in lines)
@@ -33,5 +34,6 @@ def write_jsonl(found: Iterable[Shown], path: Path, versions: bool = False) -> i
 
 
 def _last_seen(one: Shown) -> tuple[bytes, ...]:
-    besides = one.besides
+    earlier = [json.loads(line) for line in one.versions[:-1]]
+    besides = one.besides | ({"versions": earlier} if earlier else {})
     return (written({**one.message, "custody": besides}),) if besides and one.versions else one.versions[-1:]

@@ -84,7 +84,8 @@ def check(tree: Tree, content: bool = True) -> Survey:
     survey = Survey()
     _walk(tree, Place((), tree.root, FIRST, ""), survey, content)
     orphans = [blob for blob in listed(tree) if blob.name not in survey.named]
-    told = [blob for blob in orphans if blob.size or blob.facts.metadata.get("mark")]
+    unwritten = {name for name, (_, there) in survey.torn.items() if not there}  # begun, and never committed
+    told = [blob for blob in orphans if (blob.size or blob.facts.metadata.get("mark")) and blob.name not in unwritten]
     if not survey.named and (not told or not survey.torn):
         return Survey()  # a channel without a table, or one that was just to be made
     for blob in orphans:

@@ -32,11 +32,12 @@ def _sweep(tree: Tree, before: datetime) -> list[str]:
     doubtful = named.difference(blob.name for blob in there if blob.facts.metadata.get("kind") in KINDS)
     if not named or not all(_there(tree, name) for name in doubtful):
         return []
-    swept = [blob for blob in there if blob.modified < before and blob.name not in named]
-    for blob in swept:
+    swept = list[str]()
+    for blob in (blob for blob in there if blob.modified < before and blob.name not in named):
         with suppress(NoBlob, Changed, Broken):
             tree.blobs.delete(blob.name, if_match=blob.etag)
-    return [blob.name for blob in swept]
+            swept.append(blob.name)
+    return swept
 
 
 def listed(tree: Tree) -> list[Properties]:

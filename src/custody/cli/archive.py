@@ -20,7 +20,7 @@ from custody.cli.when import ago
 from custody.model.errors import BadInput, CustodyError, NotFound, Refused, Unavailable
 from custody.model.grant import REPOSITORY
 from custody.stores import Store
-from custody.workflows import folder, hooks, network
+from custody.workflows import folder, gates, hooks, network
 from custody.workflows.amiss import all_amiss
 from custody.workflows.archives import Archives
 from custody.workflows.credentials import with_credentials
@@ -84,11 +84,14 @@ def add(
                 _install(handle, name, path)
             new = reconcile(handle, kept)
         hurry(handle, name)  # what is left of it from before
+        unasked = Archives(handle).unasked(kept)
     print(
         f"archive {name} ({system}): {counted(new, 'revision')} taken in"
         + ("; the hook is installed" if hook else "")
         + (f"; agreed to {', '.join(agreed)}: {whose}" if agreed else "")
     )
+    if unasked:
+        print(f"commits of its tasks will be refused: {unasked}; {gates.hint(unasked)}")
     if find(None) is None:
         print("its tasks are run by `custody worker run` where there is a custody.toml: `custody init` writes one")
 
@@ -162,10 +165,15 @@ def list_(store: StoreUrl = "", json: AsJson = False) -> None:
     """The archives, how far each has been taken in, and what is amiss."""
     with opened(store) as handle:
         told = list(all_amiss(handle))
+        unasked = {kept.name: Archives(handle).unasked(kept) for kept, _ in told}
     found, amiss = [kept for kept, _ in told], {kept.name: text for kept, text in told}
     if json:
-        running.emit([{**running.plain(kept), "amiss": amiss[kept.name]} for kept in found])
+        running.emit(
+            [{**running.plain(kept), "amiss": amiss[kept.name], "unasked": unasked[kept.name]} for kept in found]
+        )
         return
+    for name, why in unasked.items():
+        amiss[name] = "; ".join(filter(None, (amiss[name], f"commits of its tasks are refused: {why}" if why else "")))
     columns = {
         "archive": lambda kept: kept.name, "system": lambda kept: kept.system, "revision": lambda kept: kept.last,
         "location": lambda kept: kept.location, "amiss": lambda kept: amiss[kept.name],

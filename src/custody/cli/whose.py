@@ -28,6 +28,7 @@ from custody.web.narrowing import smaller
 from custody.web.reasons import AGAIN, ending, is_refused_for_good
 from custody.web.setters import Setters
 from custody.web.tokens import Tokens
+from custody.workflows import gates
 from custody.workflows.amiss import faulty, stands_still
 from custody.workflows.archives import Archives
 
@@ -165,6 +166,9 @@ def _repositories(store: Store) -> Iterator[Finding]:
         if (kept.frozen or not waits) and (found := stands_still(store, kept)):
             how = "is taken in but for a part" if found.goes_on else "stands still"
             yield Finding("warning", f"archive {kept.name} {how}: {found.what}", found.do)
+        if unasked := archives.unasked(kept):
+            what = f"archive {kept.name}: commits of its tasks are refused: {unasked}"
+            yield Finding("warning", what, gates.hint(unasked))
         if bad := faulty(store, kept):
             yield Finding("warning", f"archive {kept.name}: {bad.what}", bad.do)
     for group in store.queue.failures():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
@@ -19,6 +20,7 @@ from custody.workflows.archive import Archive
 from custody.workflows.credentials import split
 from custody.workflows.folder import NAME as FOLDER_NAME
 from custody.workflows.folder import FolderArchive
+from custody.workflows.gates import git_unasked, svn_unasked
 from custody.workflows.git import GitArchive
 from custody.workflows.standing import Standing, granting, named_in, not_granted
 from custody.workflows.svn import SvnArchive
@@ -78,6 +80,13 @@ class Archives:
     def _waits(self, kept: Kept, found: Standing) -> Standing | None:
         waits = found.without(self._store.grants.of(f"archive/{kept.name}", REPOSITORY) if found.foreign else ())
         return waits if waits.foreign and waits.who else None
+
+    def unasked(self, kept: Kept) -> str:
+        """Which gate of its owner tasks would pass by with a commit, so that none is made; empty: all are asked."""
+        local = kept.system == "git" or (kept.system == "svn" and "://" not in kept.location)
+        if not local or not os.path.isdir(kept.location):
+            return ""
+        return (git_unasked if kept.system == "git" else svn_unasked)(Path(kept.location))
 
     def opened(self, name: str) -> Archive:
         return self.open(self.get(name))

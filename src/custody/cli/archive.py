@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from custody.border.egress import Asked
+from custody.cli import archive_adding as adding
 from custody.cli import archive_tasks, archive_why, grants, running
 from custody.cli.archive_tasks import Name, Revision, StoreUrl, faults_of, opened, revision_jobs, word
-from custody.cli.config import absolute, find
+from custody.cli.config import find, profile_names
 from custody.cli.grants import Anything, Ended, Value, What
 from custody.cli.running import AsJson, Why, counted
 from custody.cli.when import ago
-from custody.model.errors import BadInput, CustodyError, NotFound, Refused, Unavailable
+from custody.model.errors import BadInput, NotFound, Refused
 from custody.model.grant import REPOSITORY
-from custody.stores import Store
-from custody.workflows import folder, gates, hooks, network
+from custody.workflows import gates, hooks, network
 from custody.workflows.amiss import all_amiss
 from custody.workflows.archives import Archives
 from custody.workflows.credentials import with_credentials
@@ -49,8 +48,11 @@ def add(
     foreign: Annotated[
         bool, typer.Option("--foreign", help="agree to a repository that somebody else owns; with --why")
     ] = False,
+    share_collection: Annotated[
+        bool, typer.Option("--share-collection", help="agree to a name that deposits or others have too; with --why")
+    ] = False,
     why: Annotated[
-        str, typer.Option("--why", help="for the history: why a foreign one is agreed to", callback=running.reason)
+        str, typer.Option("--why", help="for the history: why any of that is agreed to", callback=running.reason)
     ] = "",
     credentials: Annotated[
         Path | None,
@@ -65,23 +67,26 @@ def add(
         if not local and (location.startswith("file://") or "://" not in location):
             raise NotFound(
                 f"{path} is a file, no repository" if path.is_file() else f"there is no repository {path}",
-                code="archive.location", where="location", hint=_instead(path),
+                code="archive.location", where="location", hint=adding.instead(path),
             )  # fmt: skip
         if credentials is not None:
             location = with_credentials(location, credentials)
-        system = _system_of(path) if local else "svn"
+        system = adding.system_of(path) if local else "svn"
         hook = hook and local and system != "folder"  # nothing is pushed there: it is looked at
-        if foreign and not why.strip():
+        if (foreign or share_collection) and not why.strip():
             raise BadInput("say why, for the history", code="grant.why", where=name, hint="--why …")
         path = path.resolve()  # a link is followed once, here: what it leads to is looked after
         where = str(path) if local else location
-        kept = Archives(handle).add(name, system, where, running.me(), since, foreign=why if foreign else "")
+        kept = Archives(handle).add(
+            name, system, where, running.me(), since, foreign=why if foreign else "",
+            shares=why if share_collection else "", profiles=profile_names(find(None)),
+        )  # fmt: skip
         agreed = handle.grants.of(f"archive/{name}", REPOSITORY)
         whose = found.foreign if agreed and (found := Archives(handle).found(system, where)[1]) else ""
         hook = hook and not agreed  # its owner's to install
-        with _all_or_nothing(handle, name, path if hook and not hooks.is_installed(path) else None):
+        with adding.all_or_nothing(handle, name, path if hook and not hooks.is_installed(path) else None):
             if hook:
-                _install(handle, name, path)
+                adding.install(handle, name, path)
             new = reconcile(handle, kept)
         hurry(handle, name)  # what is left of it from before
         unasked = Archives(handle).unasked(kept)
@@ -94,42 +99,6 @@ def add(
         print(f"commits of its tasks will be refused: {unasked}; {gates.hint(unasked)}")
     if find(None) is None:
         print("its tasks are run by `custody worker run` where there is a custody.toml: `custody init` writes one")
-
-
-def _instead(path: Path) -> str:
-    if path.is_file():
-        return f"of a bundle, `git clone --bare {path} NAME.git` makes one; of a dump, `svnadmin load`"
-    return f"`git init --bare {path}` or `svnadmin create {path}` makes one"
-
-
-@contextmanager
-def _all_or_nothing(store: Store, name: str, hooked: Path | None) -> Iterator[None]:
-    """What was to be added and could not, whatever came between, is not there: neither the archive nor its hook."""
-    try:
-        yield
-    except BaseException:
-        Archives(store).drop(name, running.me(), "it could not be added")
-        if hooked:
-            with suppress(CustodyError, OSError):  # it was not installed
-                hooks.uninstall(hooked)
-        raise
-
-
-def _install(store: Store, name: str, repository: Path) -> None:
-    """The hook; an archive that was to have one and cannot is not added."""
-    try:
-        hooks.install_for_store(repository, hooks.ourselves(), name, absolute(store.url, Path.cwd()))
-    except (CustodyError, OSError) as error:
-        hint = "--no-hook adds it without one: then it is asked every few seconds"
-        raise Unavailable(
-            f"its hook cannot be installed: {error}", code="archive.hook", where=name, hint=hint
-        ) from error
-
-
-def _system_of(repository: Path) -> str:
-    if (repository / folder.NAME).is_file():
-        return "folder"
-    return "git" if hooks.kind_of(repository) is hooks.GIT else "svn"
 
 
 @app.command()

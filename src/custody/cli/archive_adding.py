@@ -1,0 +1,50 @@
+"""What `custody archive add` needs besides: what a path is, and a hook that is there if the archive is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from custody.cli import running
+from custody.cli.config import absolute
+from custody.model.errors import CustodyError, Unavailable
+from custody.stores import Store
+from custody.workflows import folder, hooks
+from custody.workflows.archives import Archives
+
+
+def instead(path: Path) -> str:
+    if path.is_file():
+        return f"of a bundle, `git clone --bare {path} NAME.git` makes one; of a dump, `svnadmin load`"
+    return f"`git init --bare {path}` or `svnadmin create {path}` makes one"
+
+
+@contextmanager
+def all_or_nothing(store: Store, name: str, hooked: Path | None) -> Iterator[None]:
+    """What was to be added and could not, whatever came between, is not there: neither the archive nor its hook."""
+    try:
+        yield
+    except BaseException:
+        Archives(store).drop(name, running.me(), "it could not be added")
+        if hooked:
+            with suppress(CustodyError, OSError):  # it was not installed
+                hooks.uninstall(hooked)
+        raise
+
+
+def install(store: Store, name: str, repository: Path) -> None:
+    """The hook; an archive that was to have one and cannot is not added."""
+    try:
+        hooks.install_for_store(repository, hooks.ourselves(), name, absolute(store.url, Path.cwd()))
+    except (CustodyError, OSError) as error:
+        hint = "--no-hook adds it without one: then it is asked every few seconds"
+        raise Unavailable(
+            f"its hook cannot be installed: {error}", code="archive.hook", where=name, hint=hint
+        ) from error
+
+
+def system_of(repository: Path) -> str:
+    if (repository / folder.NAME).is_file():
+        return "folder"
+    return "git" if hooks.kind_of(repository) is hooks.GIT else "svn"

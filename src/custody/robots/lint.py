@@ -115,9 +115,10 @@ def _editors(robots: Sequence[Robot]) -> Iterator[Remark]:
 def _needs(robots: Sequence[Robot]) -> Iterator[Remark]:
     """What a program could not be given: every run of it would fail."""
     for robot in robots:
-        work = robot.work
-        for need in work.confined.needs if isinstance(work, Program) and work.confined else ():
+        if not isinstance(robot.work, Program) or robot.work.confined is None:
+            continue
+        for need in robot.work.confined.needs:
             try:
-                beside(work.folder.resolve(), need)
+                beside(robot.work.folder.resolve(), need)
             except BadInput as error:
                 yield Remark(robot.name, "needs", f"{error.message}: every run would fail")

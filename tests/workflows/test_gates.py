@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pwd
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -21,6 +22,7 @@ from custody.workflows import hooks
 from custody.workflows.archive import Archive
 from custody.workflows.archives import Archives
 from custody.workflows.draft import Draft
+from custody.workflows.gates import git_unasked
 from custody.workflows.git import GitArchive
 from custody.workflows.svn import SvnArchive
 from rig.need import need as need_service
@@ -282,3 +284,21 @@ def test_it_is_told_beforehand(git_archive: GitArchive, tmp_path: Path, own_stor
     (git_archive.repository / "hooks").symlink_to(tmp_path / "shared")
     with pytest.raises(Refused):
         hooks.install(git_archive.repository, ("/bin/true",))
+
+
+def test_of_the_configuration_of_somebody_else_only_what_he_may_read_is_read(
+    git_archive: GitArchive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root works as somebody else")
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    somebody = pwd.struct_passwd(("x", "x", 54321, 54321, "", str(theirs), ""))
+    monkeypatch.setattr(pwd, "getpwuid", lambda _: somebody)
+    os.chown(git_archive.repository, 54321, 54321)
+    secret = tmp_path / "secret"
+    secret.write_text("[core]\n\thooksPath = /for/root/only\n")
+    secret.chmod(0o600)
+    assert git_unasked(git_archive.repository) == ""
+    config(git_archive.repository, "include.path", str(secret), file=theirs / ".gitconfig")
+    assert git_unasked(git_archive.repository) == f"{secret} is not for x to read"

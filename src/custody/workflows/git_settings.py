@@ -1,7 +1,8 @@
 """What a git repository's configuration says besides its format, and what git would hear of its owner's and the
 machine's: read by ourselves, for where commits are made git sees the repository's own files only.
 
-What a repository includes from elsewhere is not read: its owner could name any file.
+What a repository includes from elsewhere is not read: its owner could name any file. Of his own configuration, and of
+what that includes, only what he could read himself.
 """
 
 from __future__ import annotations
@@ -60,13 +61,13 @@ def settings_beside(repository: Path) -> Iterator[Setting]:
     home, env = _home(repository), os.environ if _owner(repository) == os.geteuid() else {}
     if env.get("GIT_CONFIG_NOSYSTEM", "").lower() in ("", "0", "false", "no", "off"):
         for file in [env["GIT_CONFIG_SYSTEM"]] if env.get("GIT_CONFIG_SYSTEM") else MACHINE:
-            yield from _read(Path(file), home)
+            yield from _read(Path(file), home, reader=_owner(repository))
     if (named := env.get("GIT_CONFIG_GLOBAL")) is not None:
         files = [named] if named else []
     else:
         files = [os.path.join(env.get("XDG_CONFIG_HOME") or f"{home}/.config", "git/config"), f"{home}/.gitconfig"]
     for file in files:
-        yield from _read(Path(file), home)
+        yield from _read(Path(file), home, reader=_owner(repository))
 
 
 def _owner(repository: Path) -> int:
@@ -86,6 +87,13 @@ def _home(repository: Path) -> str:
         return "/nonexistent"
 
 
+def _named(uid: int | None) -> str:
+    try:
+        return pwd.getpwuid(uid or 0).pw_name
+    except KeyError:
+        return f"uid {uid}"
+
+
 def _expanded(value: str, home: str) -> str:
     if value == "~" or value.startswith("~/"):
         return home + value[1:]
@@ -93,10 +101,11 @@ def _expanded(value: str, home: str) -> str:
 
 
 def _read(
-    file: Path, home: str, *, within: Path | None = None, certain: bool = True, depth: int = DEPTH
-) -> Iterator[Setting]:
+    file: Path, home: str, *, within: Path | None = None, reader: int | None = None, certain: bool = True,
+    depth: int = DEPTH,
+) -> Iterator[Setting]:  # fmt: skip
     try:
-        text = _text(file, 0 if within is None else os.O_NOFOLLOW)
+        text = _text(file, 0 if within is None else os.O_NOFOLLOW, reader)
         for name, part, value in all_settings(text):
             if name not in ("include.path", "includeif.path"):
                 if part is None:
@@ -107,12 +116,13 @@ def _read(
                 raise Unseen(f"{shown(str(file))} includes {shown(value)}, which is not seen where commits are made")
             if not depth:
                 raise Unseen(f"{shown(str(file))} includes too many others, one in another")
-            yield from _read(target, home, within=within, certain=certain and part is None, depth=depth - 1)
+            certain_too = certain and part is None
+            yield from _read(target, home, within=within, reader=reader, certain=certain_too, depth=depth - 1)
     except Unreadable as error:
         raise Unseen(f"{shown(str(file))} cannot be read: line {error}") from None
 
 
-def _text(file: Path, how: int) -> str:
+def _text(file: Path, how: int, reader: int | None) -> str:
     """Nothing if there is no such file."""
     try:
         descriptor = os.open(file, FILE & ~os.O_NOFOLLOW | how)
@@ -121,9 +131,12 @@ def _text(file: Path, how: int) -> str:
     except OSError as error:
         raise Unseen(f"{shown(str(file))} cannot be read: {error.strerror}") from None
     with open(descriptor, "rb") as open_:
-        mode = os.fstat(descriptor).st_mode
+        about = os.fstat(descriptor)
+        mode = about.st_mode
         if stat.S_ISCHR(mode):
             return ""  # /dev/null
+        if reader not in (None, os.geteuid(), about.st_uid) and not mode & stat.S_IROTH:
+            raise Unseen(f"{shown(str(file))} is not for {_named(reader)} to read")
         data = open_.read(LARGEST + 1) if stat.S_ISREG(mode) else b""
     if not stat.S_ISREG(mode) or len(data) > LARGEST:
         raise Unseen(f"{shown(str(file))} is no file that can be read")

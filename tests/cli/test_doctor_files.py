@@ -76,7 +76,16 @@ def test_a_site_may_share_with_its_group_but_not_what_sandboxes_write(home: Path
 def test_a_storage_root_that_everybody_may_read_is_said_so_once(home: Path) -> None:
     (home / "custody.toml").write_text('[ingest]\nshared = ["main"]\n')
     open_root(home / "storage", disk=Durable(shared=True))
-    assert [finding.what for finding in look(home)] == [CLOSED]
+    besides = "besides main, which everybody may read ([ingest] shared), "
+    (told,) = look(home)
+    assert (told.grade, told.what) == (
+        "fine",
+        f"of what is kept here, {besides}nobody else on this machine can read anything",
+    )
+    (home / "custody.toml").write_text('[files]\ngroup_readable = true\n[ingest]\nshared = ["main"]\n')
+    assert [finding.what for finding in look(home)] == [
+        f"of what is kept here, {besides}its group alone on this machine can read anything"
+    ]
     found = [path for path in (home / "storage").rglob("*") if path.is_file()]
     assert {path.stat().st_mode & 0o777 for path in found} == {0o644}
     assert (home / "storage").stat().st_mode & 0o777 == 0o755

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,9 +17,10 @@ from custody.model.errors import BadInput, Unavailable
 from custody.model.item import NewItem
 from custody.model.reserved import NOTED
 from custody.robots import Item, Report, Robot
-from custody.robots.confined import TimedOut, Turn
+from custody.robots.confined import Confinement, TimedOut, Turn
 from custody.robots.finding import find_robots
 from custody.robots.label import read_label
+from custody.robots.lint import lint
 from custody.robots.program import MARK, Program, _judge, end_all
 from custody.stores import Store, open_store
 from robots.lines import Said, types, wait_until, watched
@@ -102,6 +104,9 @@ TROUBLES = [
         '{"finding": "a", "reason": ["b"]}', '{"warning": ["a"]}', '{"warning": "a", "reason": {}}',
         '{"postpone": "soon"}', '{"postpone": true}', '{"postpone": "60"}', '{"postpone": 60, "why": ["x"]}',
         '{"changed": {"fingerprint": ["x"]}}', '{"changed": {"fingerprint": ""}}',
+        '{"item": "it:b", "note": {"a": 1}}', '{"note": {"a": 1}, "finding": "x"}', '{"postpone": 60, "item": "it:b"}',
+        '{"changed": {"fingerprint": "f2"}, "pages": 1}', '{"finding": "x", "code": "y"}',
+        '{"warning": "x", "code": "y"}', '{"finding": "x", "warning": "y"}',
     )),
     *((f"""echo '{{"postpone": {seconds}}}'""", BadInput, "robot.postpone") for seconds in (0, -5, 1e12)),
 ]  # fmt: skip
@@ -120,6 +125,30 @@ def test_a_program_cannot_note_what_only_the_system_says(word: str) -> None:
     with pytest.raises(BadInput, match=f"'{word}' is not theirs to set") as raised:
         _judge(0, json.dumps({"note": {word: "f1", "pages": 12}}).encode(), b"", report, MAP)
     assert (raised.value.code, raised.value.where, report.detail()) == ("robot.reserved", "map-1", {})
+
+
+@pytest.mark.parametrize("word", ["item", "id", "collection", "Collection", "ＩＤ", "c\u043ellection", "it em"])
+def test_a_program_cannot_set_what_is_shown_of_every_item(word: str) -> None:
+    report = Report()
+    with pytest.raises(BadInput, match="is not theirs to set") as raised:
+        _judge(0, json.dumps({"changed": {"fingerprint": "f2", word: "it:b"}}).encode(), b"", report, MAP)
+    assert (raised.value.code, report.edited) == ("robot.reserved", None)
+
+
+@pytest.mark.parametrize("need", ["/etc", "../custody.toml", "..", ".", "away", "gone.txt", "a\0b"])
+def test_lint_tells_what_a_program_cannot_be_given(need: str, tmp_path: Path) -> None:
+    folder = tmp_path / "line"
+    folder.mkdir()
+    (tmp_path / "custody.toml").write_text("")
+    (folder / "away").symlink_to("/etc")
+    (folder / "words.txt").write_text("")
+    (folder / "near").symlink_to("words.txt")
+    robot = pages(folder, "true")
+    asked = Confinement(needs=("words.txt", "near", need))
+    assert isinstance(robot.work, Program)
+    (remark,) = lint([replace(robot, work=replace(robot.work, confined=asked))])
+    assert (remark.robot, remark.code) == ("pages", "needs")
+    assert repr(need)[1:-1] in repr(remark.text)
 
 
 def test_what_cannot_be_started_is_said_so(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from custody.model.job import Filter
 from web.house import House, open_house
 
 WRONG: dict[str, tuple[Any, ...]] = {
@@ -142,3 +143,28 @@ def test_a_flag_in_an_address_is_true_or_false(strict: House) -> None:
 def test_a_notice_with_a_parameter_goes_no_short_way(strict: House) -> None:
     answer = strict.client("admin").post("/api/v1/archives/book/notify?oddity=1", json={"revision": 1})
     assert (answer.status_code, answer.json()["code"]) == (400, "request.unknown")
+
+
+@pytest.mark.parametrize("address", ["/api/v1/jobs", "/jobs", "/api/v1/items", "/metrics"])
+def test_who_says_twice_who_he_is_is_nobody(strict: House, address: str) -> None:
+    good, other = (("Authorization", f"Bearer {strict.token(who)}") for who in ("admin", "metrics"))
+    for both in ([good, other], [other, good], [good, good]):
+        answer = strict.client().get(address, headers=both)
+        assert answer.status_code == 400, answer.text
+        assert "Authorization is said twice" in answer.text
+
+
+def test_a_notice_with_two_tokens_goes_no_way_at_all(strict: House) -> None:
+    both = [("Authorization", f"Bearer {strict.token(who)}") for who in ("hook", "admin")]
+    answer = strict.client().post("/api/v1/archives/book/notify", json={"revision": 1}, headers=both)
+    assert (answer.status_code, answer.json()["code"]) == (400, "request.repeated")
+
+
+@pytest.mark.parametrize("name", ["profile", "title", "unknown", "file"])
+def test_a_field_of_a_form_that_is_said_twice_is_refused_by_name(strict: House, name: str) -> None:
+    profile = next(iter(strict.site.world.profiles))
+    parts = [("profile", (None, profile)), ("file", ("a.txt", b"a")), ("title", (None, "one")), (name, (None, "two"))]
+    parts += [(name, (None, "three"))] if name == "unknown" else []
+    answer = strict.client("admin").post("/api/v1/batches/upload", files=parts)
+    assert (answer.status_code, answer.json()["code"]) == (400, "request.repeated"), answer.text
+    assert strict.archive.store.queue.list(Filter(kind="ingest/batch")) == []

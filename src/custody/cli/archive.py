@@ -10,16 +10,16 @@ from typing import Annotated
 import typer
 
 from custody.border.egress import Asked
+from custody.cli import archive_adding as adding
 from custody.cli import archive_tasks, archive_why, grants, running
-from custody.cli.archive_hooks import NOT_HOOKED, all_or_nothing, install, must_take_a_hook
 from custody.cli.archive_tasks import Name, Revision, StoreUrl, faults_of, opened, revision_jobs, word
-from custody.cli.config import find
+from custody.cli.config import find, profile_names
 from custody.cli.grants import Anything, Ended, Value, What
 from custody.cli.running import AsJson, Why, counted
 from custody.cli.when import ago
 from custody.model.errors import BadInput, NotFound, Refused
 from custody.model.grant import REPOSITORY
-from custody.workflows import folder, hooks, network
+from custody.workflows import gates, hooks, network
 from custody.workflows.amiss import all_amiss
 from custody.workflows.archives import Archives
 from custody.workflows.credentials import with_credentials
@@ -51,8 +51,11 @@ def add(
     foreign: Annotated[
         bool, typer.Option("--foreign", help="agree to a repository that somebody else owns; with --why")
     ] = False,
+    share_collection: Annotated[
+        bool, typer.Option("--share-collection", help="agree to a name that deposits or others have too; with --why")
+    ] = False,
     why: Annotated[
-        str, typer.Option("--why", help="for the history: why a foreign one is agreed to", callback=running.reason)
+        str, typer.Option("--why", help="for the history: why any of that is agreed to", callback=running.reason)
     ] = "",
     credentials: Annotated[
         Path | None,
@@ -67,48 +70,42 @@ def add(
         if not local and (location.startswith("file://") or "://" not in location):
             raise NotFound(
                 f"{path} is a file, no repository" if path.is_file() else f"there is no repository {path}",
-                code="archive.location", where="location", hint=_instead(path),
+                code="archive.location", where="location", hint=adding.instead(path),
             )  # fmt: skip
         if credentials is not None:
             location = with_credentials(location, credentials)
-        system = _system_of(path) if local else "svn"
-        if foreign and not why.strip():
+        system = adding.system_of(path) if local else "svn"
+        if (foreign or share_collection) and not why.strip():
             raise BadInput("say why, for the history", code="grant.why", where=name, hint="--why …")
         path = path.resolve()  # a link is followed once, here: what it leads to is looked after
         where = str(path) if local else location
         if hook:
-            must_take_a_hook(handle, name, system, where, local)
+            adding.must_take_a_hook(handle, name, system, where, local)
         hook = hook is not False and local and system != "folder"  # nothing is pushed there: it is looked at
-        kept = Archives(handle).add(name, system, where, running.me(), since, foreign=why if foreign else "")
+        kept = Archives(handle).add(
+            name, system, where, running.me(), since, foreign=why if foreign else "",
+            shares=why if share_collection else "", profiles=profile_names(find(None)),
+        )  # fmt: skip
         agreed = handle.grants.of(f"archive/{name}", REPOSITORY)
         whose = found.foreign if agreed and (found := Archives(handle).found(system, where)[1]) else ""
         theirs = hook and bool(agreed)
         hook = hook and not agreed  # its owner's to install
-        with all_or_nothing(handle, name, path if hook and not hooks.is_installed(path) else None):
+        with adding.all_or_nothing(handle, name, path if hook and not hooks.is_installed(path) else None):
             if hook:
-                install(handle, name, path)
+                adding.install(handle, name, path)
             new = reconcile(handle, kept)
         hurry(handle, name)  # what is left of it from before
+        unasked = Archives(handle).unasked(kept)
     print(
         f"archive {name} ({system}): {counted(new, 'revision')} taken in"
         + ("; the hook is installed" if hook else "")
         + (f"; agreed to {', '.join(agreed)}: {whose}" if agreed else "")
-        + (f"; no hook: {NOT_HOOKED}" if theirs else "")
+        + (f"; no hook: {adding.NOT_HOOKED}" if theirs else "")
     )
+    if unasked:
+        print(f"commits of its tasks will be refused: {unasked}; {gates.hint(unasked)}")
     if find(None) is None:
         print("its tasks are run by `custody worker run` where there is a custody.toml: `custody init` writes one")
-
-
-def _instead(path: Path) -> str:
-    if path.is_file():
-        return f"of a bundle, `git clone --bare {path} NAME.git` makes one; of a dump, `svnadmin load`"
-    return f"`git init --bare {path}` or `svnadmin create {path}` makes one"
-
-
-def _system_of(repository: Path) -> str:
-    if (repository / folder.NAME).is_file():
-        return "folder"
-    return "git" if hooks.kind_of(repository) is hooks.GIT else "svn"
 
 
 @app.command()
@@ -144,10 +141,15 @@ def list_(store: StoreUrl = "", json: AsJson = False) -> None:
     """The archives, how far each has been taken in, and what is amiss."""
     with opened(store) as handle:
         told = list(all_amiss(handle))
+        unasked = {kept.name: Archives(handle).unasked(kept) for kept, _ in told}
     found, amiss = [kept for kept, _ in told], {kept.name: text for kept, text in told}
     if json:
-        running.emit([{**running.plain(kept), "amiss": amiss[kept.name]} for kept in found])
+        running.emit(
+            [{**running.plain(kept), "amiss": amiss[kept.name], "unasked": unasked[kept.name]} for kept in found]
+        )
         return
+    for name, why in unasked.items():
+        amiss[name] = "; ".join(filter(None, (amiss[name], f"commits of its tasks are refused: {why}" if why else "")))
     columns = {
         "archive": lambda kept: kept.name, "system": lambda kept: kept.system, "revision": lambda kept: kept.last,
         "location": lambda kept: kept.location, "amiss": lambda kept: amiss[kept.name],

@@ -5,14 +5,14 @@ from __future__ import annotations
 import sys
 import tarfile
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from custody.cli import running
+from custody.cli import batch_words, running
 from custody.cli.config import Config, find
 from custody.cli.opening import label, open_store
 from custody.cli.opening import number as read_number
@@ -20,7 +20,7 @@ from custody.cli.running import AsJson, Limit, Why
 from custody.cli.when import ago, moment
 from custody.ingest import manifest
 from custody.ingest.staging import Staging, name_in
-from custody.ingest.states import BATCH_KIND, JOB
+from custody.ingest.states import BATCH_KIND
 from custody.ingest.submission import TYPES, Submission
 from custody.ingest.submission import submit as submit_batch
 from custody.model.errors import BadInput, NotFound, Refused
@@ -198,6 +198,7 @@ def show(batch: Number, config: ConfigFile = None, store: StoreUrl = "", json: A
             ("batch", label(found.id)), ("state", found.state), ("profile", found.collection),
             ("file", _file(found)), ("submitted", moment(found.created) + " UTC"),
             ("by", found.payload.get("submitter")), ("why", why),
+            ("remarks", batch_words.remarks(found)),
         ]
     )  # fmt: skip
     print()
@@ -211,16 +212,8 @@ def show(batch: Number, config: ConfigFile = None, store: StoreUrl = "", json: A
         }  # fmt: skip
         running.table(columns, failed, "")
         print()
-        for line in _what_now(failed):
+        for line in batch_words.what_now(failed):
             print(line)
-
-
-def _what_now(failed: Sequence[Job]) -> Iterator[str]:
-    """What can be resumed, by cause; and what cannot, because what was handed in is itself at fault."""
-    for code in sorted({job.code or "" for job in failed if JOB.allows(job.state, "resume")}):
-        yield f"when the cause is mended: custody job resume --cause {code}"
-    if any(not JOB.allows(job.state, "resume") for job in failed):
-        yield "rejected is for good: the depositor has to hand in a corrected one"
 
 
 def _reason(handle: Store, job: Job) -> str:

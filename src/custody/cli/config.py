@@ -198,3 +198,8 @@ _SORTS: dict[Any, tuple[tuple[type, ...], str]] = {
     Path: ((str,), "a path"), str: ((str,), "a text"), float: ((float, int), "a number"),
     bool: ((bool,), "true or false"), int: ((int,), "a whole number"),
 }  # fmt: skip
+
+
+def profile_names(found: Config | None) -> Sequence[str]:
+    """The collections that deposits can be handed in to."""
+    return sorted(path.stem for path in (found.home / found.ingest.profiles).glob("*.toml")) if found else ()

@@ -17,12 +17,12 @@ import typer
 
 from custody.cli import running
 from custody.cli.aiming import HIDDEN, aimed, is_hidden
-from custody.cli.config import Config, find
+from custody.cli.config import Config, find, profile_names
 from custody.cli.doctor_files import file_findings, left_findings
 from custody.cli.finding import Finding
 from custody.cli.opening import Progress, open_store
 from custody.cli.running import AsJson, counted
-from custody.cli.whose import whose_findings
+from custody.cli.whose import shared_findings, whose_findings
 from custody.model.errors import CustodyError
 from custody.model.telling import command
 from custody.stores import Store
@@ -68,6 +68,7 @@ def examine(url: str, config: Config | None, repair: bool = False, receipts: Pat
             yield from _history_findings(store, config)
             if receipts:
                 yield _receipts(store, receipts)
+            yield from shared_findings(store, profile_names(config))
             yield from _place_findings(store, config)
             yield from left_findings(store, config)
         if url.startswith("zookeeper:"):

@@ -30,7 +30,9 @@ def file_findings(url: str, config: Config | None) -> Iterator[Finding]:
     yield from found
     if not found:
         who = "its group alone" if group else "nobody else"
-        yield Finding("fine", f"of what is kept here, {who} on this machine can read anything")
+        shared = [name for name in config.ingest.shared if name in config.ingest.nodes] if config else []
+        besides = f", besides {', '.join(shared)}, which everybody may read ([ingest] shared)" if shared else ""
+        yield Finding("fine", f"of what is kept here{besides}, {who} on this machine can read anything")
 
 
 def _others(config: Config) -> Iterator[Finding]:

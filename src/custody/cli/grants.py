@@ -12,16 +12,18 @@ from custody.border.egress import check_grant, read_place
 from custody.cli import running
 from custody.cli.when import ago
 from custody.model.errors import BadInput, NotFound
-from custody.model.grant import NETWORK, REPOSITORY, SECRET, Grant
+from custody.model.grant import COLLECTION, NETWORK, REPOSITORY, SECRET, Grant
 from custody.stores import Store
+from custody.stores.collections import DEPOSITS
 from custody.workflows import secrets
 from custody.workflows.archives import check_owner
 
-What = Annotated[str, typer.Argument(help="network, secret or repository")]
+What = Annotated[str, typer.Argument(help="network, secret, repository or collection")]
 Value = Annotated[
     str,
     typer.Argument(
-        help="HOST or HOST:PORT; the secret's NAME, or NAME@BRANCH; uid:N, gid:N, anyone: whose the repository is"
+        help="HOST or HOST:PORT; the secret's NAME, or NAME@BRANCH; uid:N, gid:N, anyone: whose the repository is; "
+        "deposits: they may have the archive's name, and be seen and changed by the same people"
     ),
 ]
 Ended = Annotated[bool, typer.Option("--ended", help="also those that were withdrawn")]
@@ -33,8 +35,14 @@ OF_ARCHIVES: Mapping[str, Check] = {
     SECRET: secrets.check_grant,
     NETWORK: lambda *_: None,
     REPOSITORY: check_owner,
+    COLLECTION: lambda _, name, value: _check_collection(name, value),
 }
 OF_ROBOTS: Mapping[str, Check] = {NETWORK: lambda *_: None}
+
+
+def _check_collection(name: str, value: str) -> None:
+    if value != DEPOSITS:
+        raise BadInput(f"{name} shares its collection with {DEPOSITS} only", code="grant.value", hint=DEPOSITS)
 
 
 def give(store: Store, subject: str, what: str, value: str, why: str, *, anything: bool = False) -> None:

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from custody.cli import running
-from custody.cli.config import find
+from custody.cli.config import find, profile_names
 from custody.cli.opening import label, number, open_store
 from custody.cli.running import AsJson, StoreUrl, Why
 from custody.cli.when import ago
@@ -79,18 +79,15 @@ def _matches_nothing(store: Store, scope: Scope, name: str) -> str:
         store.queue.get(number(name))
         return ""
     if scope is Scope.collection:
-        known = [*_profiles(), *(archive.collection for archive in store.queue.list(Filter(collection=name), 0, 1))]
+        known = [
+            *profile_names(find(None)),
+            *(archive.collection for archive in store.queue.list(Filter(collection=name), 0, 1)),
+        ]
         return "" if name in known else f"nothing here is of this collection (profiles: {', '.join(known) or 'none'})"
     if scope is Scope.node:
         nodes = _nodes()
         return "" if not nodes or name in nodes else f"no collection is stored there (nodes: {', '.join(nodes)})"
     return ""
-
-
-def _profiles() -> Sequence[str]:
-    found = find(None)
-    folder = found.home / found.ingest.profiles if found else None
-    return sorted(path.stem for path in folder.glob("*.toml")) if folder else ()
 
 
 def _nodes() -> Sequence[str]:

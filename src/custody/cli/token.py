@@ -10,11 +10,12 @@ import typer
 
 from custody.cli import running
 from custody.cli.aiming import aimed
-from custody.cli.config import find
+from custody.cli.config import find, profile_names
 from custody.cli.running import AsJson, StoreUrl, Why
 from custody.cli.when import ago, moment
 from custody.model.job import Filter
 from custody.stores import Store, open_store
+from custody.stores.collections import is_archive, others_in
 from custody.web.caller import ALL, IN
 from custody.web.granting import Granting, Token
 from custody.web.rights import HOOK, ROLES
@@ -45,7 +46,7 @@ def create(
         given = collection or (archive if list(role) == [HOOK] and archive else [ALL])
         others = [str(each.id) for each in Tokens(opened).good() if each.name == name]
         made, secret = Tokens(opened).create(name, role, given, days, running.me(), archive or [])
-        unknown = _unknown(opened, made, config)
+        unknown, shared = _unknown(opened, made, config), _shared(opened, made, config)
     if json:
         running.emit({"token": made, "secret": secret})
         return
@@ -55,6 +56,8 @@ def create(
         typer.echo(aimed(_renewal(name, others)), err=True)
     for what in unknown:
         typer.echo(f"there is no {what} yet: is the name right?", err=True)
+    for what in shared:
+        typer.echo(what, err=True)
 
 
 def _renewal(name: str, others: Sequence[str]) -> str:
@@ -67,16 +70,29 @@ def _renewal(name: str, others: Sequence[str]) -> str:
 def _unknown(store: Store, token: Token, config: Path | None) -> list[str]:
     """What a token names and nobody has heard of: a slip, or something that is yet to be made."""
     found, archives = find(config), {kept.name for kept in Archives(store).list()}
-    profiles = {each.stem for each in (found.home / found.ingest.profiles).glob("*.toml")} if found else set()
-    named = {*token.collections, *(role.partition(IN)[2] for role in token.roles if IN in role)} - {
-        ALL,
-        *token.archives,
-    }
+    profiles = {*profile_names(found)}
     missing = [
-        each for each in sorted(named - archives - profiles) if not store.queue.list(Filter(collection=each), limit=1)
+        each
+        for each in sorted(_named(token) - archives - profiles)
+        if not store.queue.list(Filter(collection=each), limit=1)
     ]
     made = [f"collection {each}" for each in missing if not store.records.items(collection=each, limit=1)]
     return [*made, *(f"archive {each}" for each in sorted({*token.archives} - archives))]
+
+
+def _named(token: Token) -> set[str]:
+    single = (role.partition(IN)[2] for role in token.roles if IN in role)
+    return {*token.collections, *single} - {ALL, *token.archives}
+
+
+def _shared(store: Store, token: Token, config: Path | None) -> list[str]:
+    """Collections of this token that are of two applications: it has its rights in both."""
+    profiles = profile_names(find(config))
+    return [
+        f"{each} is an archive and besides: {others}; this token counts in both"
+        for each in sorted(_named(token))
+        if is_archive(store, each) and (others := others_in(store, each, profiles))
+    ]
 
 
 @app.command("list")

@@ -5,7 +5,7 @@ Each command that is told here does what it says when it is pasted; a test does 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from itertools import islice
 from shlex import join
@@ -23,11 +23,13 @@ from custody.model.schedule import Schedule
 from custody.model.telling import command
 from custody.model.times import slots
 from custody.stores import Store
+from custody.stores.collections import agreeing, is_agreed, others_in
 from custody.web.makers import MAKERS
 from custody.web.narrowing import smaller
 from custody.web.reasons import AGAIN, ending, is_refused_for_good
 from custody.web.setters import Setters
 from custody.web.tokens import Tokens
+from custody.workflows import gates
 from custody.workflows.amiss import faulty, stands_still
 from custody.workflows.archives import Archives
 
@@ -165,6 +167,9 @@ def _repositories(store: Store) -> Iterator[Finding]:
         if (kept.frozen or not waits) and (found := stands_still(store, kept)):
             how = "is taken in but for a part" if found.goes_on else "stands still"
             yield Finding("warning", f"archive {kept.name} {how}: {found.what}", found.do)
+        if unasked := archives.unasked(kept):
+            what = f"archive {kept.name}: commits of its tasks are refused: {unasked}"
+            yield Finding("warning", what, gates.hint(unasked))
         if bad := faulty(store, kept):
             yield Finding("warning", f"archive {kept.name}: {bad.what}", bad.do)
     for group in store.queue.failures():
@@ -173,3 +178,14 @@ def _repositories(store: Store) -> Iterator[Finding]:
                 f"{group.count} of {group.kind} failed since the repository is not ours: once that is granted, resume"
             )
             yield Finding("warning", what, f"custody job resume --cause {FOREIGN}")
+
+
+def shared_findings(store: Store, profiles: Collection[str]) -> Iterator[Finding]:
+    """Archives whose name is a collection of others too: rights count in both."""
+    for kept in Archives(store).list():
+        if others := others_in(store, kept.name, profiles):
+            what = f"archive {kept.name} shares its collection ({others}): who has rights in one has them in the other"
+            if is_agreed(store, kept.name):
+                yield Finding("fine", f"{what}; an operator has agreed")
+            else:
+                yield Finding("warning", what, f"if that is meant: {agreeing(kept.name)}")

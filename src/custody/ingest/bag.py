@@ -21,6 +21,9 @@ from pathlib import Path
 from custody.ingest.digests import ALGORITHMS, digest_file
 from custody.model.errors import BadInput
 
+DECLARATION = "bagit.txt"
+LITTER = ("__macosx", ".ds_store", "thumbs.db", "desktop.ini")
+"""What macOS and Windows put into folders and containers."""
 VERSIONS = ("0.93", "0.94", "0.95", "0.96", "0.97", "1.0")
 _VERSION = re.compile(r"BagIt-Version: (?P<version>[0-9]+\.[0-9]+)")
 _ENCODING = re.compile(r"Tag-File-Character-Encoding: (?P<encoding>\S+)")
@@ -69,13 +72,18 @@ class Bag:
 
 
 def find_bag(folder: Path) -> Path | None:
-    """The bag that a folder is, or that is the only thing in it, as most containers have it."""
-    if (folder / "bagit.txt").is_file():
+    """The bag that a folder is, or that is the only thing in it, as most containers have it; what systems leave
+    beside it of their own accord does not count."""
+    if (folder / DECLARATION).is_file():
         return folder
-    inner = list(folder.iterdir())
-    if len(inner) == 1 and inner[0].is_dir() and (inner[0] / "bagit.txt").is_file():
+    inner = [each for each in folder.iterdir() if not _is_litter(each.name)]
+    if len(inner) == 1 and inner[0].is_dir() and (inner[0] / DECLARATION).is_file():
         return inner[0]
     return None
+
+
+def _is_litter(name: str) -> bool:
+    return name.lower() in LITTER or name.startswith("._")
 
 
 def check_bag(folder: Path, *, allow_fetch: bool = False) -> Bag:

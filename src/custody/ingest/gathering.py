@@ -15,7 +15,7 @@ from custody.border.members import UnpackLimits
 from custody.border.names import safe_parts
 from custody.border.unpack import unpack
 from custody.engine.work import Work
-from custody.ingest import describing, manifest
+from custody.ingest import describing, manifest, remarks
 from custody.ingest.bag import check_bag, find_bag
 from custody.ingest.digests import digest_file
 from custody.ingest.manifest.form import OBJECT, Row
@@ -148,18 +148,22 @@ def unpack_container(work: Work, world: World, folder: Path, producer: Path) -> 
         return Failed("container.empty", f"there are no files in {row.name}")
     for name in names:
         check_name(name)
-    unsound = _bag_faults(producer)
-    if unsound:
+    bag = find_bag(producer)
+    if unsound := _bag_faults(bag) if bag else None:
         return unsound
+    told = {remarks.FACT: found} if (found := remarks.remarks(producer, names, bag)) else {}
     shutil.rmtree(box)
-    return Passed(keep={"space_needed": size_below(folder)})
+    return Passed(told, keep={"space_needed": size_below(folder), **told})
 
 
-def _bag_faults(producer: Path) -> Failed | None:
+def of_files(producer: Path) -> dict[str, list[str]]:
+    """What is to be said of files that came one by one."""
+    found = remarks.remarks(producer, [path.relative_to(producer).as_posix() for path in _files_below(producer)])
+    return {remarks.FACT: found} if found else {}
+
+
+def _bag_faults(found: Path) -> Failed | None:
     """A bag brings its own digests: they must be right."""
-    found = find_bag(producer)
-    if found is None:
-        return None
     faults = check_bag(found).faults
     if not faults:
         return None

@@ -16,7 +16,7 @@ from typing import Any
 from custody.engine.judge import FORGED
 from custody.engine.work import Work
 from custody.history.ledger import last_block
-from custody.ingest import mail, manifest, webhook
+from custody.ingest import mail, manifest, remarks, webhook
 from custody.ingest import report as reports
 from custody.ingest.describing import moment
 from custody.ingest.keys import request_of
@@ -65,10 +65,13 @@ def report(work: Work, world: World, update: bool) -> Outcome:
     round_ = int(work.facts.get("rounds", 0)) + 1
     told = world.staging.put([json.dumps(reports.told(made)).encode()], "told.json").url
     kept = {"told": told, "rounds": round_, "completed": made.count(reports.COMPLETED)}
+    if made.remarked:
+        kept["remarked"] = made.remarked
     text = reports.as_text(made) if change is None else reports.update_as_text(change, made)
     listed = made.outcomes if change is None else change.listed
     attached = {"report.csv": reports.as_csv(listed), "report.json": reports.as_json(made, change)}
     subject = f"{'OK' if made.ok else 'FAIL'}: batch {shown(work.job.id)} of {profile.name}"
+    subject += ", with remarks" if made.remarked else ""
     if made.history_head:
         attached["history-head.txt"] = made.history_head
     kept["report"] = world.staging.put([attached["report.json"].encode()], "report.json").url
@@ -175,6 +178,7 @@ def _line(job: Job, world: World) -> Line:
         job=str(job.id), state=STATES.get(job.ended or "", job.state), row=given.get("line", row_of(job)),
         name=given.get("filename", ""), title=given.get("title", ""), code=job.code or "", reason=reason,
         ark=kept.get("primary", ""), version=kept.get("version"), size=kept.get("space_needed"),
+        remark="; ".join(kept.get(remarks.FACT) or ()) if job.ended == "passed" else "",
     )  # fmt: skip
 
 

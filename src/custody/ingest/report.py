@@ -20,7 +20,7 @@ from custody.model.errors import BadInput
 
 COMPLETED, FAILED, DELETED = "completed", "failed", "deleted"
 ENDS = (COMPLETED, FAILED, DELETED)
-_COLUMNS = ("row", "state", "name", "title", "ark", "version", "size", "code", "reason", "job")
+_COLUMNS = ("row", "state", "name", "title", "ark", "version", "size", "code", "reason", "job", "remark")
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
@@ -50,6 +50,8 @@ class Outcome:
     ark: str = ""
     version: int | None = None
     size: int | None = None
+    remark: str = ""
+    """what the depositor should know of it although it was deposited"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +73,10 @@ class Report:
     @property
     def ok(self) -> bool:
         return bool(self.outcomes) and not self.failure and all(each.state == COMPLETED for each in self.outcomes)
+
+    @property
+    def remarked(self) -> int:
+        return sum(bool(each.remark) for each in self.outcomes)
 
     def count(self, state: str) -> int:
         return sum(each.state == state for each in self.outcomes)
@@ -121,6 +127,8 @@ def as_text(report: Report) -> str:
         *_heading(report),
         "Nothing was deposited." if report.failure else f"{report.count(COMPLETED)} of {total} deposited.",
     ]
+    if report.remarked:
+        lines.append(f"{report.remarked} with a remark: please read it below.")
     lines += ["", *_causes(each for each in report.outcomes if each.state == FAILED)]
     lines += _section("Deleted by the archive", [each for each in report.outcomes if each.state == DELETED])
     lines += _section("Deposited", [each for each in report.outcomes if each.state == COMPLETED])
@@ -180,6 +188,8 @@ def _entry(each: Outcome) -> str:
         parts.append(f"{each.ark} version {each.version}" if each.version else each.ark)
     if each.state != COMPLETED:
         parts.append(each.reason or each.state)
+    if each.remark:
+        parts.append(f"PLEASE NOTE: {each.remark}")
     return ": ".join(_line(part) for part in parts if part)
 
 

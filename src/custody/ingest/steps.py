@@ -128,7 +128,8 @@ def downloading(work: Work, world: World) -> Outcome:
     size = gathering.size_below(folder)
     if size > profile.limits.object_size:  # of files whose size nobody had told
         return Failed("object.too_large", f"{size} bytes, and {profile.name} takes {profile.limits.object_size}")
-    return Passed(keep={"space_needed": size})
+    told = gathering.of_files(producer)
+    return Passed(told, keep={"space_needed": size, **told})
 
 
 def processing(work: Work, world: World) -> Outcome:

@@ -25,6 +25,7 @@ from custody.model.identifiers import ark
 from custody.model.job import NewJob
 from custody.model.keys import check_key
 from custody.stores import Store
+from custody.stores.collections import must_not_be_an_archive
 
 TYPES: Final = {
     # the payload is …
@@ -120,7 +121,9 @@ def submit(store: Store, submission: Submission, key: str | None, acting: Acting
     known = None if key is None else keys.number_of(store, key, facts)
     if known is not None:
         return known, False
-    made = store.queue.submit_one(batch_job(facts, key), acting)
+    new = batch_job(facts, key)
+    must_not_be_an_archive(store, new.collection)
+    made = store.queue.submit_one(new, acting)
     if key is not None:
         keys.remember(store, key, made.id, facts)
     return made.id, made.new

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-NETWORK, SECRET, REPOSITORY = "network", "secret", "repository"
-WHAT = (NETWORK, SECRET, REPOSITORY)
-"""What can be granted: a way to a host, a secret, the reading of a repository that somebody else owns."""
+NETWORK, SECRET, REPOSITORY, COLLECTION = "network", "secret", "repository", "collection"
+WHAT = (NETWORK, SECRET, REPOSITORY, COLLECTION)
+"""What can be granted: a way to a host, a secret, the reading of a repository that somebody else owns, one collection
+with deposits of the same name."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,9 @@ RESERVED: dict[str, str] = {
     FOLDER: "is told by the worker, from the item's place",
     PRIORITY: "says whose turn comes first",
     "place": "says where the item is",
+    "item": "is how the item's own name is shown",
+    "id": "is how the item's own name is shown",
+    "collection": "is a part of every item: who may see it",
     "types": "is a part of every item, told with each change",
     "fingerprint": "is a part of every item, told with each change",
     "seen": "says in the history which change somebody had seen",
@@ -58,6 +61,10 @@ RESERVED: dict[str, str] = {
     "removed_with": "is the channels'",
     "threads_upto": "is the channels'",
 }
+
+SHOWN = ("item", "id", "types", "collection", "fingerprint", "place")
+"""What is shown of every item beside its detail: no word of the detail may look like one of these either."""
+_LOOKS_SHOWN = {skeleton(each): each for each in SHOWN}
 
 NOTED: dict[str, str] = {
     **{word: RESERVED[word] for word in (FOLDER, PRIORITY, "place", "types", "fingerprint", "seen")},
@@ -178,8 +185,15 @@ def taken(words: Iterable[str]) -> list[str]:
 
 
 def check_detail(words: Iterable[str], where: str, code: str = "item.reserved") -> None:
-    """Refuse the first word that is not theirs to set."""
+    """Refuse the first word that is not theirs to set, or that would be read as a part of the item itself."""
+    words = list(words)
     _check(words, RESERVED, where, code)
+    for word in words:
+        if known := _LOOKS_SHOWN.get(skeleton(word)):
+            raise BadInput(
+                f"{word!r} is not theirs to set: it looks like {known!r}, which {RESERVED[known]}", code=code,
+                where=where, hint="choose another word, such as one that begins with the robot's name",
+            )  # fmt: skip
 
 
 def check_note(words: Iterable[str], where: str, code: str) -> None:

@@ -243,7 +243,7 @@ def run_confined(
 
 def _inside(command: tuple[str, ...], folder: Path, asked: Confinement) -> tuple[list[str], list[Mount]]:
     """The command as it is called inside, and the files beside the label that it needs there."""
-    words, mounts = [], {need: _beside(folder, need) for need in asked.needs}
+    words, mounts = [], {need: beside(folder, need) for need in asked.needs}
     for word in command:
         path = folder / word
         own = "\0" not in word and not word.startswith("-") and path.is_file() and path.resolve().is_relative_to(folder)
@@ -251,13 +251,14 @@ def _inside(command: tuple[str, ...], folder: Path, asked: Confinement) -> tuple
             name = str(path.relative_to(folder)) if path.is_relative_to(folder) else path.name
             mounts[name] = path
         words.append(f"{PROGRAM}/{name}" if own else word)
-    beside = Root("the label's folder", folder, across=True)
-    sources = {name: beside.find(str(path.resolve().relative_to(folder))) for name, path in mounts.items()}
+    root = Root("the label's folder", folder, across=True)
+    sources = {name: root.find(str(path.resolve().relative_to(folder))) for name, path in mounts.items()}
     return words, [Mount(source, f"{PROGRAM}/{name}") for name, source in sources.items()]
 
 
-def _beside(folder: Path, need: str) -> Path:
-    path = (folder / need).resolve()
+def beside(folder: Path, need: str) -> Path:
+    """What a label needs, in its own folder or below, links followed."""
+    path = folder if "\0" in need else (folder / need).resolve()
     if not path.exists() or not path.is_relative_to(folder) or path == folder:
         raise BadInput(f"it needs {need}, which is not beside its label", code="robot.needs", where=str(folder))
     return path

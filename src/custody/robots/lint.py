@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from custody.model.errors import BadInput
 from custody.model.graph import cycle
+from custody.robots.confined import beside
+from custody.robots.program import Program
 from custody.robots.robot import Robot
 
 BEGINNINGS = frozenset({"ingested", "changed", "planned", "approved"})
@@ -33,6 +36,7 @@ def lint(robots: Sequence[Robot], known: frozenset[str] = BEGINNINGS) -> list[Re
         *_contradictions(robots),
         *_circles(robots),
         *_editors(robots),
+        *_needs(robots),
     ]
 
 
@@ -106,3 +110,15 @@ def _editors(robots: Sequence[Robot]) -> Iterator[Remark]:
         yield Remark(
             ", ".join(editors), "editors", "each changes items and wakes on changes: they would wake each other"
         )
+
+
+def _needs(robots: Sequence[Robot]) -> Iterator[Remark]:
+    """What a program could not be given: every run of it would fail."""
+    for robot in robots:
+        if not isinstance(robot.work, Program) or robot.work.confined is None:
+            continue
+        for need in robot.work.confined.needs:
+            try:
+                beside(robot.work.folder.resolve(), need)
+            except BadInput as error:
+                yield Remark(robot.name, "needs", f"{error.message}: every run would fail")

@@ -240,7 +240,9 @@ def _hear(line: str, report: Report, item: Item) -> None:
         return
     try:
         told = read_json(line, "its answer")
-        word = next(name for name in _WORDS if name in told)
+        (word,) = (name for name in _WORDS if name in told)
+        if unknown := told.keys() - _FIELDS.get(word, told.keys()):
+            raise ValueError(f"unknown: {', '.join(sorted(unknown))}")
         _WORDS[word](told, report, item)
     except (BadInput, ValueError, StopIteration, TypeError, KeyError, AttributeError) as error:
         if isinstance(error, BadInput) and error.code.startswith("robot."):
@@ -248,12 +250,19 @@ def _hear(line: str, report: Report, item: Item) -> None:
         raise BadInput(
             f"its answer cannot be read: {line[:200]}",
             code="robot.answer",
-            hint=f"one of {', '.join(_WORDS)} in each line, as docs/reference/robots.md has them",
+            hint=f"one of {', '.join(_WORDS)} in each line, and nothing that is unknown: docs/reference/robots.md",
         ) from error
 
 
 def _rest(told: dict[str, Any], *words: str) -> dict[str, Any]:
     return {str(name): value for name, value in told.items() if name not in words}
+
+
+def _more(told: dict[str, Any], word: str) -> dict[str, Any]:
+    """What is kept beside a finding; its code is the word's own value, and no second one."""
+    if "code" in told:
+        raise ValueError
+    return _rest(told, word, "reason")
 
 
 def _words(value: object) -> str:
@@ -270,11 +279,11 @@ def _code(value: object) -> str:
 
 
 def _finding(told: dict[str, Any], report: Report, _: Item) -> None:
-    report.add(_code(told["finding"]), _words(told.get("reason", "")), **_rest(told, "finding", "reason", "code"))
+    report.add(_code(told["finding"]), _words(told.get("reason", "")), **_more(told, "finding"))
 
 
 def _warning(told: dict[str, Any], report: Report, _: Item) -> None:
-    report.warn(_code(told["warning"]), _words(told.get("reason", "")), **_rest(told, "warning", "reason", "code"))
+    report.warn(_code(told["warning"]), _words(told.get("reason", "")), **_more(told, "warning"))
 
 
 def _note(told: dict[str, Any], report: Report, item: Item) -> None:
@@ -289,7 +298,7 @@ def _postpone(told: dict[str, Any], report: Report, _: Item) -> None:
 
 
 def _changed(told: dict[str, Any], report: Report, item: Item) -> None:
-    detail = _rest(told["changed"], "fingerprint", "item")
+    detail = _rest(told["changed"], "fingerprint")
     check_detail(detail, item.id, RESERVED_CODE)  # before it is spread: `self` would be no word for Python either
     report.changed(item, _code(told["changed"]["fingerprint"]), **detail)
 
@@ -297,6 +306,9 @@ def _changed(told: dict[str, Any], report: Report, item: Item) -> None:
 _WORDS: Mapping[str, Callable[[dict[str, Any], Report, Item], None]] = {
     "finding": _finding, "warning": _warning, "note": _note, "postpone": _postpone, "changed": _changed,
 }  # fmt: skip
+
+_FIELDS = {"note": {"note"}, "postpone": {"postpone", "why"}, "changed": {"changed"}}
+"""All that may stand in such a line; what else there is of a finding or a warning is kept beside it."""
 
 
 def program(

@@ -125,8 +125,10 @@ def is_api(request: Request) -> bool:
 
 
 def find_caller(site: Site, request: Request) -> Caller | None:
-    given = request.headers.get("authorization", "")
-    if given:
+    said = request.headers.getlist("authorization")
+    if len(said) > 1:  # a proxy may have looked at the other one
+        raise BadInput("Authorization is said twice", code="request.repeated", where="Authorization")
+    if given := "".join(said):
         scheme, _, secret = given.partition(" ")
         return site.tokens.caller(secret.strip()) if scheme.lower() == "bearer" else None
     cookie = request.cookies.get(COOKIE, "")
@@ -195,7 +197,12 @@ async def read_form(request: Request) -> FormData:
         reading.cancel()
         await asyncio.gather(reading, return_exceptions=True)
         raise
-    return reading.result()
+    form = reading.result()
+    names = [name for name, _ in form.multi_items()]
+    if again := next((name for name in names if names.count(name) > 1), None):
+        await form.close()
+        raise BadInput(f"{again[:100]} is said twice", code="request.repeated", where=again[:100])
+    return form
 
 
 def must_stay(request: Request) -> None:

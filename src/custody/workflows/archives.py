@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from pathlib import Path
 
 from custody.model.errors import BadInput, NotFound, Refused
-from custody.model.grant import REPOSITORY
+from custody.model.grant import COLLECTION, REPOSITORY
 from custody.model.names import alike
 from custody.model.telling import BLANK, command
 from custody.stores import Store
+from custody.stores.collections import DEPOSITS, must_be_free
 from custody.stores.grants import grant_in, withdraw_all
 from custody.stores.history import write_note
 from custody.stores.rows import Tx, loads
@@ -19,6 +21,7 @@ from custody.workflows.archive import Archive
 from custody.workflows.credentials import split
 from custody.workflows.folder import NAME as FOLDER_NAME
 from custody.workflows.folder import FolderArchive
+from custody.workflows.gates import git_unasked, svn_unasked
 from custody.workflows.git import GitArchive
 from custody.workflows.standing import Standing, named_in, not_granted
 from custody.workflows.svn import SvnArchive
@@ -79,6 +82,13 @@ class Archives:
         waits = found.without(self._store.grants.of(f"archive/{kept.name}", REPOSITORY) if found.foreign else ())
         return waits if waits.foreign and waits.who else None
 
+    def unasked(self, kept: Kept) -> str:
+        """Which gate of its owner tasks would pass by with a commit, so that none is made; empty: all are asked."""
+        local = kept.system == "git" or (kept.system == "svn" and "://" not in kept.location)
+        if not local or not os.path.isdir(kept.location):
+            return ""
+        return (git_unasked if kept.system == "git" else svn_unasked)(Path(kept.location))
+
     def opened(self, name: str) -> Archive:
         return self.open(self.get(name))
 
@@ -88,13 +98,16 @@ class Archives:
         archive = SYSTEMS[system](location, self._store)
         return archive, archive.standing()
 
-    def add(self, name: str, system: str, location: str, who: str, since: int = 0, foreign: str = "") -> Kept:
+    def add(
+        self, name: str, system: str, location: str, who: str, since: int = 0, foreign: str = "", shares: str = "",
+        profiles: Collection[str] = (),
+    ) -> Kept:  # fmt: skip
         """Look after an archive; revisions up to `since` are taken as done. `foreign` is why an operator agrees to a
-        repository that is not ours: from then on, that is granted for its owner."""
-        if not name or any(letter in name for letter in "|:/ "):
-            raise BadInput(
-                f"{name!r} is not a name for an archive", code="archive.name", hint="no spaces, colons or slashes"
-            )
+        repository that is not ours: from then on, that is granted for its owner. `shares` is why he agrees to a name
+        that others have for a collection, `profiles` those that are configured."""
+        _must_be_a_name(name)
+        if not shares:
+            must_be_free(self._store, name, profiles, location)
         archive, found = self.found(system, location)
         granted = found is not None and bool(found.foreign)
         if isinstance(archive, SvnArchive):
@@ -104,11 +117,9 @@ class Archives:
         uuid, youngest = archive.uuid(), archive.youngest()  # one that does not answer is not added
         if isinstance(archive, GitArchive):
             archive.must_be_counted(others="")  # nothing is added of which a part cannot be taken in
-        if since and not 0 <= since <= youngest:
-            raise BadInput(
-                f"there is no revision {since}", code="archive.since", where=location,
-                hint=f"revisions up to this one are taken as done; the youngest is {youngest}",
-            )  # fmt: skip
+        _must_be_there(since, youngest, location)
+        agreed = [(REPOSITORY, found.value, foreign)] if found and granted else []
+        agreed += [(COLLECTION, DEPOSITS, shares)] if shares else []
 
         def work(tx: Tx) -> None:
             all_kept = [Kept(*row) for row in tx.run("wf_archives")]
@@ -124,8 +135,8 @@ class Archives:
             if not tx.run("wf_add_archive", name=name, system=system, location=location, uuid=uuid, last=since):
                 hint = f"`{command('archive remove', name, why=BLANK)}` first, or give this one another name"
                 raise Refused(f"there is an archive {name} already", code="archive.exists", where=location, hint=hint)
-            if found and granted:
-                grant_in(tx, f"archive/{name}", REPOSITORY, found.value, who=who, why=foreign)
+            for what, value, why in agreed:
+                grant_in(tx, f"archive/{name}", what, value, who=who, why=why)
             write_note(tx, f"archive/{name}", "added", who, {"location": location, "since": since, "uuid": uuid})
 
         self._db.write(work)
@@ -226,6 +237,21 @@ class Archives:
             return True
 
         return self._db.write(work)
+
+
+def _must_be_a_name(name: str) -> None:
+    if not name or any(letter in name for letter in "|:/ "):
+        raise BadInput(
+            f"{name!r} is not a name for an archive", code="archive.name", hint="no spaces, colons or slashes"
+        )
+
+
+def _must_be_there(since: int, youngest: int, location: str) -> None:
+    if since and not 0 <= since <= youngest:
+        raise BadInput(
+            f"there is no revision {since}", code="archive.since", where=location,
+            hint=f"revisions up to this one are taken as done; the youngest is {youngest}",
+        )  # fmt: skip
 
 
 def _must_not_look_like(name: str, others: Sequence[str], location: str) -> None:

@@ -18,6 +18,7 @@ from custody.model.errors import NotFound, Refused, Unavailable
 from custody.workflows.archive import COMMIT_KEY, LINEAGE
 from custody.workflows.calling import Seconds
 from custody.workflows.draft import Draft
+from custody.workflows.gates import git_unasked, must_be_asked
 from custody.workflows.git_objects import BLOB, COMMIT, FILE, FOLDER, PROGRAM, TREE, Leaf, Part, id_of, made_tree
 from custody.workflows.git_reader import Reader, reading
 from custody.workflows.receive_pack import Stale, hand_over
@@ -44,6 +45,7 @@ def commit(archive: GitArchive, draft: Draft, seconds: Seconds) -> int:
     for _ in range(TRIES):
         with reading(archive.repository) as reader:
             must_be_writable(reader.folder.standing(), archive.where)
+            must_be_asked(git_unasked(archive.repository), archive.where)
             tip = reader.folder.branch(update.ref)
             if not tip:
                 raise Refused(f"{update.ref} is no more", code="archive.conflict", where=archive.where)

@@ -32,18 +32,22 @@ class Unreadable(Exception):
 
 def settings(text: str) -> Iterator[tuple[str, str]]:
     """Names (`section.key`, in small letters) and values, in order; of sections with a part of their own, none."""
-    at, section = 1 if text.startswith("\ufeff") else 0, ""
+    return ((name, value) for name, part, value in all_settings(text) if part is None)
+
+
+def all_settings(text: str) -> Iterator[tuple[str, str | None, str]]:
+    """The same of all sections, each with the part that it names (`[includeIf "part"]`), or None."""
+    at, section, part = 1 if text.startswith("\ufeff") else 0, "", None
     while at < len(text):
         if text[at].isspace():
             at += 1
         elif text[at] in "#;":
             at = _line_end(text, at)
         elif found := _SECTION.match(text, at):
-            section, at = found[1].lower() if found[2] is None else "\0", found.end()
+            section, part, at = found[1].lower(), found[2], found.end()
         elif found := _KEY.match(text, at):
             value, at = _value(text, found.end())
-            if section != "\0":
-                yield f"{section}.{found[0].lower()}".removeprefix("."), value
+            yield f"{section}.{found[0].lower()}".removeprefix("."), part, value
         else:
             raise Unreadable(str(text.count("\n", 0, at) + 1))
 

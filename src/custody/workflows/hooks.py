@@ -126,7 +126,7 @@ def install(repository: Path, command: Sequence[str]) -> Path:
     """Write the hook, again if need be; a hook of somebody else is kept and called first."""
     repository = repository.absolute()
     kind = kind_of(repository)
-    must_be_own(repository)
+    _must_be_for_it_alone(repository)
     hook = repository / "hooks" / kind.hook
     wanted = text(kind, repository, command)
     hook.parent.mkdir(exist_ok=True)  # not every server makes one
@@ -151,6 +151,15 @@ def must_be_own(repository: Path) -> None:
         )  # fmt: skip
 
 
+def _must_be_for_it_alone(repository: Path) -> None:
+    must_be_own(repository)
+    if (repository / "hooks").is_symlink():
+        raise Refused(
+            "its hooks folder is a link, and what is written there runs for others too", code="archive.hook",
+            where=str(repository), hint="give the repository a hooks folder of its own, or `--no-hook`",
+        )  # fmt: skip
+
+
 def install_for_api(repository: Path, api: str, archive: str, token: str) -> Path:
     """A hook that posts to `custody serve`. Its token is in a file of the repository's owner, on no command line."""
     parts = urllib.parse.urlsplit(api)
@@ -162,7 +171,7 @@ def install_for_api(repository: Path, api: str, archive: str, token: str) -> Pat
         raise BadInput("the token cannot be read", code="archive.hook", hint="`custody token create` prints one")
     repository = repository.absolute()
     kind_of(repository)
-    must_be_own(repository)
+    _must_be_for_it_alone(repository)
     url = f"{api.rstrip('/')}/api/v1/archives/{urllib.parse.quote(archive, safe='')}/notify"
     settings = repository / API
     lines = [
@@ -202,7 +211,7 @@ def install_for_store(repository: Path, program: Sequence[str], archive: str, st
     a file of the repository's owner: hooks can be read by anyone, and so can command lines."""
     repository = repository.absolute()
     kind_of(repository)
-    must_be_own(repository)
+    _must_be_for_it_alone(repository)
     settings = repository / STORE
     _write_for_owner(settings, f"{store}\n")
     command = ["/bin/sh", "-c", _NAME_STORE, "custody-notify", str(settings), *program]

@@ -27,6 +27,7 @@ AFTERWARDS = 10.0  # seconds for hooks that run when the commit is made
 TOLD = 4096  # bytes of what a hook has to say
 _OPTIONS = "report-status atomic agent=custody"
 _BUSY = ("failed to update ref", "failed to lock", "cannot lock ref", "reference already exists", "stale info")
+_ABORTED = "ref updates aborted by hook"
 _BARE = ("-c", "core.hooksPath=/dev/null", "-c", "core.alternateRefsCommand=true", "-c", "core.fsmonitor=false")
 
 
@@ -150,8 +151,8 @@ def _judge(told: dict[str, str], ref: str, words: str, where: str) -> None:
         return
     if any(busy in answer for busy in _BUSY):
         raise Stale
-    if answer.startswith("ng"):
-        why = shown(answer.removeprefix("ng").strip(), 200)
+    if answer.startswith("ng") or (not told and words.endswith(_ABORTED)):  # then git ends without an answer
+        why = shown(answer.removeprefix("ng").strip(), 200) or _ABORTED
         raise Refused(
             f"the repository refuses the commit ({why}){': ' if words else ''}{words}", code="archive.refused",
             where=where, hint="its owner's hooks and settings decide what may be pushed",

@@ -17,6 +17,7 @@ from pathlib import Path
 from custody.border import outside
 from custody.border.outside import Sight
 from custody.model.errors import Refused, Unavailable
+from custody.workflows.gates import must_be_asked, svn_unasked
 from custody.workflows.owned import FOLDER, SVN
 from custody.workflows.plain import FILE, must_be_files, must_be_plain
 from custody.workflows.standing import Standing, must_be_readable, must_be_writable, opened, standing
@@ -83,6 +84,7 @@ class SvnFolder:
         self._must_be_readable()
         found = self.standing()
         (must_be_writable if writing else must_be_readable)(found, self.where)
+        must_be_asked(svn_unasked(self.path) if writing else "", self.where)
         if writing and not outside.works():
             message = (
                 "commits are made in a sandbox only, where the hooks of a repository do no harm, and none works here"
@@ -125,7 +127,9 @@ class SvnFolder:
         for hook in theirs.iterdir():
             if hook.name in HOOKS:
                 script = ours / hook.name
-                script.write_text(f'#!/bin/sh\nexec {_HOOKS}/{hook.name} "$@" </dev/null\n')
+                real = Path(os.path.realpath(hook))  # another name of one that is there
+                meant = real.name if real.parent == Path(os.path.realpath(theirs)) else hook.name
+                script.write_text(f'#!/bin/sh\nexec {shlex.quote(f"{_HOOKS}/{meant}")} "$@" </dev/null\n')
                 script.chmod(0o755 if os.access(hook, os.X_OK) else 0o644)
         return {_HOOKS: str(theirs)}, {str(theirs): str(ours)}
 

@@ -1,4 +1,4 @@
-"""The hooks of archives that are added: installed where we may, and otherwise told."""
+"""What `custody archive add` needs besides: what a path is, and a hook that is there if the archive is."""
 
 from __future__ import annotations
 
@@ -10,12 +10,18 @@ from custody.cli import running
 from custody.cli.config import absolute
 from custody.model.errors import CustodyError, Refused, Unavailable
 from custody.stores import Store
-from custody.workflows import hooks
+from custody.workflows import folder, hooks
 from custody.workflows.archives import Archives
 
 NOT_HOOKED = (
     "it is asked every few seconds; for more, its owner installs one there, which tells an API: `custody archive hook`"
 )
+
+
+def instead(path: Path) -> str:
+    if path.is_file():
+        return f"of a bundle, `git clone --bare {path} NAME.git` makes one; of a dump, `svnadmin load`"
+    return f"`git init --bare {path}` or `svnadmin create {path}` makes one"
 
 
 def must_take_a_hook(store: Store, name: str, system: str, where: str, local: bool) -> None:
@@ -54,3 +60,9 @@ def install(store: Store, name: str, repository: Path) -> None:
         raise Unavailable(
             f"its hook cannot be installed: {error}", code="archive.hook", where=name, hint=hint
         ) from error
+
+
+def system_of(repository: Path) -> str:
+    if (repository / folder.NAME).is_file():
+        return "folder"
+    return "git" if hooks.kind_of(repository) is hooks.GIT else "svn"

@@ -1,0 +1,109 @@
+"""A bag that is not sound is never called well: it fails, or the depositor is told; so are folders that are not kept."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import tarfile
+import zipfile
+from email import message_from_bytes, policy
+from pathlib import Path
+
+import pytest
+
+from custody.ingest import remarks
+from ingest.bench import Archive
+from ingest.test_end_to_end import tar_of
+
+
+def bag(at: str = "bag/", declaration: str = "bagit.txt", damaged: bool = True) -> dict[str, bytes]:
+    digest = hashlib.sha256(b"hello").hexdigest()
+    return {
+        f"{at}{declaration}": b"BagIt-Version: 1.0\nTag-File-Character-Encoding: UTF-8\n",
+        f"{at}manifest-sha256.txt": f"{digest}  data/hello.txt\n".encode(),
+        f"{at}data/hello.txt": b"HELLO" if damaged else b"hello",
+    }
+
+
+def zipped(files: dict[str, bytes]) -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as made:
+        for name, data in files.items():
+            made.writestr(name, data)
+    return out.getvalue()
+
+
+LITTER = {"__MACOSX/._bag": b"\0\5\x16\7", ".DS_Store": b"x", "Thumbs.db": b"x", "._bag": b"x"}
+INSIDE = {
+    "a file beside it": bag() | {"beside.txt": b"x"},
+    "two of them": bag("one/") | bag("two/"),
+    "one folder deeper": bag("x/bag/"),
+    "in another spelling": bag(declaration="BagIt.txt"),
+    "in a sound bag": bag(damaged=False) | bag("bag/metadata/inner/"),
+}
+
+
+def test_what_systems_leave_beside_a_bag_does_not_hide_it(home: Archive) -> None:
+    bad = home.submit(home.put("bag.zip", zipped(bag() | LITTER)), filename="bag.zip")
+    good = home.submit(home.put("good.zip", zipped(bag(damaged=False) | LITTER)), filename="good.zip")
+    home.run()
+    ((broken,), (sound,)) = home.jobs(bad), home.jobs(good)
+    assert (broken.state, broken.code) == ("failed", "bag.digest")
+    assert (sound.state, sound.facts.get("remarks")) == ("completed", None)
+
+
+def test_the_depositor_is_told_of_every_bag_inside_that_is_not_sound_or_was_not_checked(home: Archive) -> None:
+    batches = {
+        what: home.submit(home.put(f"{number}.tar.gz", tar_of(files)), filename=f"{number}.tar.gz")
+        for number, (what, files) in enumerate(INSIDE.items())
+    }
+    well = home.submit(
+        home.put("well.tar.gz", tar_of(bag("x/bag/", damaged=False) | {"y.txt": b"y"})), filename="well.tar.gz"
+    )
+    home.run()
+    for what, batch in batches.items():
+        (job,) = home.jobs(batch)
+        assert job.state == "completed", what
+        (told,) = job.facts["remarks"]
+        assert "as plain files" in told, what
+        assert ("not checked" in told) == (what in ("in another spelling", "in a sound bag"))
+        (line,) = home.report(batch)["jobs"]  # type: ignore[misc]
+        assert line["remark"] == told
+    assert "remarks" not in home.jobs(well)[0].facts, "a bag that is sound, wherever it is, needs no remark"
+    letters = [
+        message_from_bytes((home.home / "outbox" / name).read_bytes(), policy=policy.SMTP) for name in home.mails()
+    ]
+    reports = [letter for letter in letters if ", with remarks" in letter["Subject"]]
+    assert len(reports) == len(INSIDE)
+    for letter in reports:
+        body = letter.get_body(("plain",))  # type: ignore[attr-defined]
+        assert "PLEASE NOTE: 1 bag was" in body.get_content() or "2 bags were" in body.get_content()
+
+
+def test_a_folder_without_files_is_told_of(home: Archive) -> None:
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w:gz") as tar:
+        for name in ("empty", "deep/empty"):
+            member = tarfile.TarInfo(name)
+            member.type = tarfile.DIRTYPE
+            tar.addfile(member)
+        file = tarfile.TarInfo("full/a.txt")
+        file.size = 1
+        tar.addfile(file, io.BytesIO(b"a"))
+    batch = home.submit(home.put("box.tar.gz", out.getvalue()), filename="box.tar.gz")
+    home.run()
+    (job,) = home.jobs(batch)
+    assert job.facts["remarks"] == ["2 empty folders were not kept: deep/empty; empty"]
+
+
+@pytest.mark.parametrize("number", [remarks.MOST_CHECKED, remarks.MOST_CHECKED + 3])
+def test_bags_beyond_those_that_are_checked_are_counted(tmp_path: Path, number: int) -> None:
+    files = {name: data for each in range(number) for name, data in bag(f"{each}/", damaged=False).items()}
+    for name, data in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(data)
+    found = remarks.remarks(tmp_path, list(files))
+    left = number - remarks.MOST_CHECKED
+    assert [each.split(":")[0] for each in found] == (
+        [f"{left} bags were kept inside as plain files and not checked"] if left else []
+    )

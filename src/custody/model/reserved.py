@@ -81,6 +81,7 @@ NOTED: dict[str, str] = {
     "left_out": "says what a program made and what was not kept",
     "reason": "is shown as the event's reason",
     "why": "is shown as the event's reason",
+    "noticed": "says what was noticed of a store that went back",
     "wait": "is shown as the event's reason",
     "state": "is a job's",
     "facts": "is a job's",

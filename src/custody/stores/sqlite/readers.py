@@ -86,22 +86,26 @@ class Readers:
         self._loans = left
 
     def _lend(self, loan: _Loan) -> apsw.Connection:
-        while True:
-            while self._paused:
-                time.sleep(LOOK_SECONDS)
-            with self._lock:
-                if self._closed:
-                    raise closed()
-                if self._paused:
-                    continue
-                self._loans.append(loan)
-                if self._spare:
-                    loan.db = self._spare[-1]
-                    self._spare.pop()
-                    return loan.db
+        while not self._is_lent_to(loan):
+            time.sleep(LOOK_SECONDS)
+        if loan.db is None:
+            loan.db = connect(self._path, read_only=True)
+        return loan.db
+
+    def _is_lent_to(self, loan: _Loan) -> bool:
+        """Note the loan, with what there is to spare; false while nothing is lent."""
+        with self._lock:
+            if self._closed:
+                raise closed()
+            if self._paused:
+                return False
+            self._loans.append(loan)
+            if self._spare:
+                loan.db = self._spare[-1]
+                self._spare.pop()
+            else:
                 self._take_back()
-            loan.db = db = connect(self._path, read_only=True)
-            return db
+            return True
 
     def _give_back(self, loan: _Loan) -> None:
         db = loan.db

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from pathlib import Path
 
+import pytest
+
+from custody.cli import receipts
 from rig.commands import Run
 
 
@@ -30,10 +35,51 @@ def test_a_job_with_the_same_number_is_not_taken_for_the_one_that_was_lost(custo
     assert "submit them again" in said.out
 
 
-def test_what_is_no_receipt_is_named_with_its_line(custody: Run, tmp_path: Path) -> None:
+def test_what_is_no_receipt_is_named_with_its_line_and_the_others_are_judged(custody: Run, tmp_path: Path) -> None:
     custody("job", "submit", "parcel", "--receipts", "kept.jsonl")
     with (tmp_path / "kept.jsonl").open("a") as file:
-        file.write("torn off {\n")
+        file.write('{"job": 7, "move": "gone"}\n{"job": 2, "mo')
     said = custody("doctor", "--receipts", "kept.jsonl")
     assert said.code == 1
-    assert "no receipt" in said.out
+    assert "kept.jsonl: 1 line cannot be read as a receipt (line 3)" in said.out
+    assert "1 of 2 receipts are unknown to the store: jobs 7" in said.out
+    custody("job", "submit", "parcel", "--receipts", "kept.jsonl")
+    assert "2 of 3" not in custody("doctor", "--receipts", "kept.jsonl").out, "a torn line takes no other with it"
+    assert "of 3 receipts" in custody("doctor", "--receipts", "kept.jsonl").out
+
+
+def test_a_file_without_receipts_says_nothing(custody: Run, tmp_path: Path) -> None:
+    custody("job", "submit", "parcel")
+    (tmp_path / "empty").touch()
+    said = custody("doctor", "--receipts", "empty")
+    assert said.code == 1
+    assert "has no receipts" in said.out
+
+
+@pytest.mark.parametrize(
+    "file", ["missing/kept", "folder", "/dev/full", "custody.db", "custody.db-wal", "copy.db", "sealed/kept"]
+)
+def test_what_could_not_be_written_down_is_not_submitted(custody: Run, tmp_path: Path, file: str) -> None:
+    custody("job", "submit", "parcel")
+    custody("store", "backup", "copy.db")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "sealed").symlink_to("/proc/self")
+    said = custody("job", "submit", "parcel", "--receipts", file)
+    assert said.code in (2, 3)
+    assert file in said.err
+    assert len(json.loads(custody("job", "list", "--json").out)) == 1
+
+
+def test_a_receipt_that_cannot_be_written_after_all_says_that_the_job_was_taken(
+    custody: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(receipts.os, "fsync", full)  # type: ignore[attr-defined]
+        said = custody("job", "submit", "parcel", "--receipts", "kept")
+    assert said.code == 2
+    assert "job 1 was taken" in said.err
+    assert "do not submit it again" in said.err
+    assert "repeat" not in said.err

@@ -315,7 +315,7 @@ def test_a_worker_is_told_to_stop_without_asking_for_a_lock(bench: Bench) -> Non
     """It is told by a signal, which may come while the very same thread holds that lock."""
     worker = bench.worker(Kind("parcel", lambda work: Passed()))
     telling = threading.Thread(target=worker.stop, daemon=True)
-    with bench.store.db.bell._condition, worker._hands.change:
+    with worker._hands.change:
         telling.start()
         telling.join(SOON)
         assert not telling.is_alive()

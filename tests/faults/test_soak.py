@@ -15,6 +15,7 @@ from itertools import combinations
 from pathlib import Path
 from statistics import median, quantiles
 
+import apsw
 import psycopg
 import pytest
 
@@ -82,10 +83,12 @@ def use_every_reader(store: Store) -> None:
     readers, meeting = store.db._readers, threading.Barrier(MOST_SPARE)
 
     def look(_: int) -> None:
-        with readers.lend() as db:
+        def work(db: apsw.Connection) -> None:
             meeting.wait(60)
             db.execute("select sum(length(payload)) from job").fetchall()
             db.execute("select sum(length(detail)) from event").fetchall()
+
+        readers.look(work)
 
     with ThreadPoolExecutor(MOST_SPARE) as many:
         list(many.map(look, range(MOST_SPARE)))

@@ -121,64 +121,49 @@ def test_when_a_leader_fails_those_it_took_along_are_told_and_the_rest_go_on(
     assert other.result(SOON) == "C"
 
 
+def _interrupts(monkeypatch: pytest.MonkeyPatch, before: Callable[[Reply[str | None]], None]) -> None:
+    """Interrupt this thread when it waits, after something has happened."""
+    me, came = threading.current_thread(), Reply.came
+
+    def interrupted(reply: Reply[str | None], seconds: float) -> bool:
+        if threading.current_thread() is not me:
+            return came(reply, seconds)
+        before(reply)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Reply, "came", interrupted)
+
+
 @pytest.mark.parametrize("turn_came", [False, True])
 def test_whoever_is_interrupted_while_waiting_leaves_the_line_to_the_others(
     busy: Make, monkeypatch: pytest.MonkeyPatch, turn_came: bool
 ) -> None:
-    wait = Reply.wait
+    shop = busy(aloud)
 
-    def interrupted(reply: Reply[str | None]) -> str | None:
-        if not threading.current_thread().name.startswith("main"):
-            return wait(reply)
+    def before(reply: Reply[str | None]) -> None:
         if turn_came:
             shop._go_on.set()
-            wait(reply)
-        raise KeyboardInterrupt
+            reply._gate.acquire()
 
-    shop = busy(aloud)
-    monkeypatch.setattr(Reply, "wait", interrupted)
-    monkeypatch.setattr(threading.current_thread(), "name", "main")
+    _interrupts(monkeypatch, before)
     with pytest.raises(KeyboardInterrupt):
         shop.line.do("interrupted")
+    monkeypatch.undo()
     other = shop.wants("other")
     shop.go_on()
     assert other.result(SOON) == "OTHER"
     assert shop.line.do("later") == "LATER"
 
 
-class LeaderFirst:
-    """A lock for which the leader is always a little quicker, when someone leaves the line."""
-
-    def __init__(self, line: Line[str, str]) -> None:
-        self._line, self._lock, self.times = line, line._lock, 0
-
-    def __enter__(self) -> None:
-        self.times += 1
-        if self.times == 2:
-            self._line._lock = self._lock
-            assert self._line.take() is not None
-        self._lock.acquire()
-
-    def __exit__(self, *_: object) -> None:
-        self._lock.release()
-
-
 def test_whoever_is_interrupted_when_just_taken_along_takes_the_turn_from_nobody(
     busy: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shop, me, wait = busy(aloud), threading.current_thread(), Reply.wait
-
-    def interrupted(reply: Reply[str | None]) -> str | None:
-        if threading.current_thread() is me:
-            raise KeyboardInterrupt
-        return wait(reply)
-
-    monkeypatch.setattr(Reply, "wait", interrupted)
-    monkeypatch.setattr(shop.line, "_lock", LeaderFirst(shop.line))
+    shop = busy(aloud)
+    _interrupts(monkeypatch, lambda _: shop.line.take() and None)
     with pytest.raises(KeyboardInterrupt):
         shop.line.do("interrupted")
-    assert shop.line._busy, "the first still leads: nobody may write beside it"
+    monkeypatch.undo()
     other = shop.wants("other")
-    assert not other.done()
+    assert not other.done(), "the first still leads: nobody may write beside it"
     shop.go_on()
     assert other.result(SOON) == "OTHER"

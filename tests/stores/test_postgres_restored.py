@@ -284,7 +284,7 @@ def test_after_restored_was_said_old_processes_stop_and_no_lost_number_is_given_
     server: Postgres, tmp_path: Path
 ) -> None:
     from custody.cli import receipts as files
-    from custody.stores.postgres.restored import restored
+    from custody.stores.restored import restored
 
     file = tmp_path / "receipts"
     with open_store(address(server)) as reader, open_store(address(server)) as writer:
@@ -292,8 +292,10 @@ def test_after_restored_was_said_old_processes_stop_and_no_lost_number_is_given_
         reader.queue.list()
         back = dumped(server)
         lost = jobs(writer, 40, "lost")
-        for one in lost:
-            files.append(file, one.id, one.move)
+        with files.kept_in(file, "") as kept:
+            assert kept
+            for one in lost:
+                kept.append(one.id, one.move)
         writer.close()
         back()
         with open_store(address(server)) as administrator:

@@ -215,7 +215,7 @@ def test_a_look_that_outlasts_the_closing_still_ends_well(quick_folder: Path, mo
         return str(tx.run("job", id=job)[0][3])
 
     assert store.db.read(slow) == "queued"
-    assert not store.db._readers._lent  # type: ignore[attr-defined]
+    assert not store.db._readers._loans  # type: ignore[attr-defined]
 
 
 def test_whoever_writes_while_it_closes_is_served_or_refused_but_never_left_waiting(quick_folder: Path) -> None:

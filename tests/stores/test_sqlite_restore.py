@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import apsw
 import pytest
 
 from custody.cli.doctor import examine
@@ -137,7 +138,7 @@ def test_a_restored_store_is_the_copy_and_the_old_one_is_beside_it(file: Path, c
     assert done.aside
     assert len(jobs_in(done.aside)) == 46
     found = [finding for finding in examine(f"sqlite:///{file}", None) if "history went back" in finding.what]
-    assert [finding.grade for finding in found] == ["warning"]
+    assert [finding.grade for finding in found] == ["unsafe"]
 
 
 def test_a_store_is_restored_where_the_old_one_cannot_be_read_or_is_gone(file: Path, copy: Path) -> None:
@@ -223,7 +224,7 @@ def test_the_command_says_what_is_kept_and_what_is_missing(custody: Run, tmp_pat
     assert custody("store", "backup", "copy.db").code == 0
     custody("job", "submit", "greet")
     said = custody("store", "restore", "copy.db")
-    assert said.code == 0, said.err
+    assert said.code == 1, "what is missing is no good end"
     assert "custody.db.before-restore-1" in said.out
     assert "first submitted since: job/2" in said.out
     assert custody("job", "list", "--json").json() != []
@@ -415,6 +416,8 @@ def test_killed_at_any_moment_and_said_again_it_tells_what_is_missing(file: Path
         done = restore(copy, file, "ada")
         assert 43 in told_in(file)
         assert done.missing is not None
+        assert not done.is_whole, "whichever of the two attempts has lost them"
+        assert 43 in (done.missing.jobs, *(note.detail["jobs"] for note in done.earlier))
         assert jobs_in(file) == [1, 2, 3]
         with open_store(f"sqlite:///{file}") as store:
             assert store.queue.submit_one(NewJob("new")).id == 47
@@ -524,3 +527,79 @@ def test_what_is_no_plain_file_is_said_to_be_none(file: Path, copy: Path) -> Non
     for name in ("dir.db", "pipe.db"):
         with pytest.raises(CustodyError, match="no plain file"):
             restore(file.with_name(name), file, "ada")
+
+
+def test_said_again_after_it_was_done_it_does_not_call_whole_what_is_not(custody: Run) -> None:
+    for _ in range(3):
+        custody("job", "submit", "greet")
+    custody("store", "backup", "copy.db")
+    custody("job", "submit", "greet")
+    custody("store", "restore", "copy.db")
+    again = custody("store", "restore", "copy.db")
+    assert again.code == 1
+    assert "nothing of it is missing" not in again.out
+    assert "job/4" in again.out
+    assert custody("store", "restore", "copy.db", "--json").code == 1
+
+
+def test_a_mistaken_restore_that_is_undone_has_lost_nothing(custody: Run) -> None:
+    custody("job", "submit", "greet")
+    custody("store", "backup", "copy.db")
+    custody("job", "submit", "greet")
+    custody("job", "submit", "greet")
+    assert custody("store", "restore", "copy.db").code == 1
+    lost = custody("doctor")
+    assert lost.code == 1
+    assert "submit again: job/2, job/3" in lost.out
+    undone = custody("store", "restore", "custody.db.before-restore-1")
+    assert undone.code == 0, undone.out
+    assert "nothing of it is missing in the copy" in undone.out
+    said = custody("doctor")
+    assert (said.code, "went back" in said.out) == (0, False), said.out
+
+
+def test_what_was_lost_is_a_warning_once_somebody_has_said_that_it_is_known(custody: Run) -> None:
+    custody("job", "submit", "greet")
+    custody("store", "backup", "copy.db")
+    custody("job", "submit", "greet")
+    custody("store", "restore", "copy.db")
+    assert custody("doctor").code == 1
+    assert custody("store", "restored", "--why", "submitted again by hand").code == 0
+    said = custody("doctor")
+    assert said.code == 0
+    assert "WARNING  history went back" in said.out
+
+
+@pytest.mark.parametrize("way", ["receipts", "beyond"])
+def test_on_a_new_disk_what_is_missing_is_not_known_and_numbers_are_passed_over_by_word(
+    custody: Run, tmp_path: Path, way: str
+) -> None:
+    custody("job", "submit", "greet", "--receipts", "kept")
+    custody("store", "backup", "copy.db")
+    for _ in range(4):
+        custody("job", "submit", "greet", "--receipts", "kept")
+    for each in tmp_path.glob("custody.db*"):
+        each.unlink()
+    said = custody("store", "restore", "copy.db")
+    assert said.code == 1
+    assert "not known" in said.out
+    assert "custody store restored --receipts FILE" in said.out
+    assert custody("doctor").code == 1
+    words = ("--receipts", "kept") if way == "receipts" else ("--beyond", "5")
+    noted = custody("store", "restored", "--why", "a new disk", *words)
+    assert (noted.code, "above 5" in noted.out) == (0, True), noted.err
+    assert custody("job", "submit", "greet").out == "job 6\n"
+    assert custody("store", "restored", "--why", "a slip", "--beyond", "99999999999").code == 2
+
+
+def test_what_is_no_copy_is_said_to_be_none_and_what_to_do(custody: Run, tmp_path: Path) -> None:
+    custody("job", "submit", "greet")
+    (tmp_path / "letter").write_text("Dear Ada, " * 1000)
+    apsw.Connection(str(tmp_path / "other.sqlite")).execute("create table a (b)")
+    (tmp_path / "empty").touch()
+    for name in ("letter", "other.sqlite", "empty"):
+        said = custody("store", "restore", name)
+        assert said.code in (2, 3), (name, said.out)
+        assert "is no copy" in said.err, (name, said.err)
+        assert "custody store backup" in said.err
+    assert len(custody("job", "list", "--json").json()) == 1  # type: ignore[arg-type]

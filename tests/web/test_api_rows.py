@@ -67,3 +67,11 @@ def test_a_key_whose_batch_was_removed_still_answers_with_its_number(own: House)
     again = api.post(ADDRESS, json=given)
     assert again.json() == {"batch": number, "status": "REMOVED", "follow": ""}
     assert again.headers["idempotent-replayed"] == "true"
+
+
+def test_an_empty_key_is_refused_and_is_not_taken_for_none(own: House) -> None:
+    api = own.client("operator")
+    said = api.post("/api/v1/jobs", json={"kind": "greet", "key": ""})
+    assert said.status_code == 422, said.text
+    assert "key" in said.json()["where"]
+    assert own.client("operator").post("/api/v1/jobs", json={"kind": "greet", "key": "k" * 501}).status_code == 422

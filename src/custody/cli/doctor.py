@@ -67,7 +67,7 @@ def examine(url: str, config: Config | None, repair: bool = False, receipts: Pat
             yield from _store_findings(store)
             yield from _history_findings(store, config)
             if receipts:
-                yield _receipts(store, receipts)
+                yield from _receipts(store, receipts)
             yield from shared_findings(store, profile_names(config))
             yield from _place_findings(store, config)
             yield from left_findings(store, config)
@@ -155,18 +155,25 @@ def _history_findings(store: Store, config: Config | None) -> Iterator[Finding]:
     return history_findings(store, config)
 
 
-def _receipts(store: Store, file: Path) -> Finding:
-    from custody.cli.receipts import missing
+def _receipts(store: Store, file: Path) -> Iterator[Finding]:
+    from custody.cli.receipts import judged
 
-    count, lost = missing(store, file)
-    if not lost:
-        return Finding("fine", f"all of {counted(count, 'receipt')} are known to the store")
-    shown = ", ".join(str(job) for job, _ in lost[:20])
-    return Finding(
-        "unsafe", f"{len(lost)} of {counted(count, 'receipt')} are unknown to the store: jobs {shown}",
-        "history went back: submit them again; after a restore say `custody store restored --receipts FILE --why …`, "
-        "after a promotion make the standby synchronous",
-    )  # fmt: skip
+    count, lost, unread = judged(store, file)
+    if unread:
+        lines = ", ".join(map(str, unread[:SHOWN]))
+        told = f"{file}: {counted(len(unread), 'line')} cannot be read as a receipt (line {lines})"
+        yield Finding("unsafe", told, "what they stood for is not known here: look at them")
+    if not count:
+        yield Finding("unsafe", f"{file} has no receipts: nothing is known by it", "is it the right file?")
+    elif not lost:
+        yield Finding("fine", f"all of {counted(count, 'receipt')} are known to the store")
+    else:
+        shown = ", ".join(str(job) for job, _ in lost[:SHOWN])
+        yield Finding(
+            "unsafe", f"{len(lost)} of {counted(count, 'receipt')} are unknown to the store: jobs {shown}",
+            "history went back: submit them again; after a restore say `custody store restored --receipts FILE "
+            "--why …`, after a promotion make the standby synchronous",
+        )  # fmt: skip
 
 
 def _sqlite(store: Store) -> Iterator[Finding]:

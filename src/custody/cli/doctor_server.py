@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Literal
 
 from custody.cli.finding import Finding
 from custody.cli.when import moment
 from custody.model.event import Event
 from custody.stores import Store
+from custody.stores.lost import RESTORED, WENT_BACK, still_lost, subjects_lost
 from custody.stores.postgres.address import Address
 from custody.stores.postgres.condition import table_names
 from custody.stores.postgres.database import PostgresDatabase
 from custody.stores.postgres.way import Way
+from custody.stores.rows import Tx
 
 LATELY = 7 * 24 * 3600 * 1_000_000  # microseconds
 
@@ -79,33 +81,42 @@ def _standbys(store: Store) -> Finding:
 
 
 def went_back(store: Store) -> Iterator[Finding]:
-    """What processes noticed when another server took over, and copies that were put back."""
-    for event in store.records.events("store"):
-        if event.type != "went-back" or event.at <= store.now() - LATELY:
+    """What processes noticed when another server took over, and copies that were put back: as far as it is not there
+    again. What somebody has taken note of (`custody store restored`) is a warning from then on."""
+    events = list(store.records.events("store"))
+    noted = max((event.at for event in events if event.type == RESTORED), default=0)
+
+    def has(subject: str, move: str) -> bool:
+        def look(tx: Tx) -> bool:
+            found = tx.run("event_of_move", subject=subject, move=move) if move else None
+            return bool(tx.run("events", subject=subject, after=0, limit=1) if found is None else found)
+
+        return store.db.read(look)
+
+    for event in events:
+        if event.type != WENT_BACK or event.at <= store.now() - LATELY or not still_lost(event.detail, has):
             continue
+        grade: Literal["unsafe", "warning"] = "warning" if noted > event.at else "unsafe"
+        shown = ", ".join(subjects_lost(event.detail, has))
         if copy := event.detail.get("restored"):
-            yield from _restored(event, copy)
+            yield _restored(event, copy, grade, shown)
         elif noticed := event.detail.get("noticed"):
             when = moment(event.detail.get("noted", event.at))
             do = "submit again what was acknowledged since that state: custody doctor --receipts FILE says what"
-            yield Finding("unsafe", f"history went back; noticed at {when}: {noticed}", do)
+            yield Finding(grade, f"history went back; noticed at {when}: {noticed}", do)
         else:
             yield Finding(
-                "unsafe", f"history went back at {moment(event.at)}: {event.detail['missing']} acknowledged moves lost",
-                f"{_how(event.detail)}: {', '.join(event.detail['subjects'])}",
+                grade, f"history went back at {moment(event.at)}: {event.detail['missing']} acknowledged moves lost",
+                f"{_how(event.detail)}: {shown}",
             )  # fmt: skip
 
 
-def _restored(event: Event, copy: str) -> Iterator[Finding]:
+def _restored(event: Event, copy: str, grade: Literal["unsafe", "warning"], shown: str) -> Finding:
     when, missing = moment(event.detail.get("noted", event.at)), event.detail["missing"]  # noted: carried over
-    if missing == 0:
-        return
     lost = "what is missing is not known" if missing is None else f"{missing} events are missing"
-    shown = ", ".join(event.detail["subjects"])
-    yield Finding(
-        "warning", f"history went back at {when}, when {copy} was put in the store's place: {lost}",
-        f"submit again: {shown}" if shown else "compare it with your receipts: custody doctor --receipts FILE",
-    )  # fmt: skip
+    do = f"submit again: {shown}" if shown else "compare it with your receipts: custody doctor --receipts FILE"
+    then = "" if grade == "warning" else "; then say it: custody store restored --receipts FILE --why …"
+    return Finding(grade, f"history went back at {when}, when {copy} was put in the store's place: {lost}", do + then)
 
 
 def _how(detail: Mapping[str, Any]) -> str:

@@ -10,7 +10,7 @@ import typer
 
 from custody.cli import running
 from custody.cli.opening import label, number, open_store
-from custody.cli.receipts import append as append_receipt
+from custody.cli.receipts import kept_in
 from custody.cli.running import AsJson, Limit, StoreUrl, Why
 from custody.cli.when import ago, moment
 from custody.engine.commands import Operator
@@ -30,7 +30,7 @@ Cause = Annotated[str, typer.Option("--cause", help="every failed job with this 
 def submit(
     kind: Annotated[str, typer.Argument(help="what sort of work, such as parcel")],
     payload: Annotated[str, typer.Argument(help="JSON, @file or - for standard input")] = "{}",
-    key: Annotated[str, typer.Option(help="the same key again gives the same job")] = "",
+    key: Annotated[str | None, typer.Option(help="the same key again gives the same job")] = None,
     priority: Annotated[int, typer.Option(help="0 to 99, low first")] = 50,
     delay: Annotated[float, typer.Option(help="seconds before it may start")] = 0,
     lane: Annotated[str, typer.Option(help="lanes take turns")] = "",
@@ -44,13 +44,13 @@ def submit(
     """Ask for a piece of work. Answered when it is safely on disk."""
     MAKERS.must_be_free(kind)
     job = NewJob(
-        kind, running.read_json(payload, "payload"), key=key or None, priority=priority, delay=delay, lane=lane,
+        kind, running.read_json(payload, "payload"), key=key, priority=priority, delay=delay, lane=lane,
         needs=[Edge(on) for on in needs or []],
     )  # fmt: skip
-    with open_store(store) as opened:
+    with kept_in(receipts, store) as kept, open_store(store) as opened:
         made = opened.queue.submit_once(job, running.acting(), None, MAKERS.is_free)
-        if receipts:
-            append_receipt(receipts, made.id, made.move)
+        if kept:
+            kept.append(made.id, made.move)
     if json:
         running.emit(made)
     else:

@@ -4,44 +4,119 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
+from typing import BinaryIO
 
-from custody.model.errors import BadInput
+from custody.model.errors import BadInput, Refused, Unavailable
 from custody.stores import Store
 
 PAGE = 500
+LONGEST = 10_000
+"""Characters of a line at most: what is longer is no receipt."""
 
 
-def append(file: Path, job: int, move: str) -> None:
-    """Write one down, on disk when this returns."""
-    with file.open("ab") as kept:
-        kept.write(json.dumps({"job": job, "move": move}).encode() + b"\n")
-        kept.flush()
-        os.fsync(kept.fileno())
+class Kept:
+    """A file of receipts that is open, so that what is submitted next can be written down."""
+
+    def __init__(self, file: Path, opened: BinaryIO) -> None:
+        self._file, self._opened = file, opened
+
+    def append(self, job: int, move: str) -> None:
+        """Write one down, on disk when this returns. Where that fails the job is there all the same, and is told."""
+        receipt = json.dumps({"job": job, "move": move})
+        try:
+            begin = b"\n" if self._is_torn() else b""
+            self._opened.write(begin + receipt.encode() + b"\n")
+            self._opened.flush()
+            os.fsync(self._opened.fileno())
+        except OSError as error:
+            raise Unavailable(
+                f"job {job} was taken, but its receipt could not be written: {error.strerror}",
+                code="receipts.unwritten", where=str(self._file), job=job,
+                hint=f"do not submit it again; its receipt is {receipt}",
+            ) from error  # fmt: skip
+
+    def _is_torn(self) -> bool:
+        """Does it end in the middle of a line, where whoever wrote it was interrupted?"""
+        size = os.fstat(self._opened.fileno()).st_size
+        if not size:
+            return False
+        with self._file.open("rb") as again:
+            again.seek(size - 1)
+            return again.read(1) != b"\n"
+
+
+@contextmanager
+def kept_in(file: Path | None, store: str) -> Iterator[Kept | None]:
+    """Open the file of receipts before anything is asked for: what cannot be written down is not submitted."""
+    if file is None:
+        yield None
+        return
+    _must_be_no_store(file, store)
+    if file.exists() and not stat.S_ISREG(file.stat().st_mode):
+        raise BadInput("receipts are kept in a plain file", code="receipts.file", where=str(file))
+    with file.open("ab", buffering=0) as opened:
+        yield Kept(file, opened)
+
+
+def _must_be_no_store(file: Path, store: str) -> None:
+    from custody.stores.sqlite.address import MEMORY, file_of
+
+    first = b""
+    if file.is_file():
+        with file.open("rb") as opened:
+            first = opened.read(16)
+    ours = file_of(store) if store.startswith("sqlite:") else MEMORY
+    names = () if ours == MEMORY else [os.path.realpath(f"{ours}{end}") for end in ("", "-wal", "-shm", "-journal")]
+    if os.path.realpath(file) in names or first == b"SQLite format 3\0":
+        raise Refused(
+            "this is a store, and no file of receipts", code="receipts.store", where=str(file),
+            hint="name another file: receipts are kept outside of the store that gave them",
+        )  # fmt: skip
 
 
 def read(file: Path) -> Iterator[tuple[int, str]]:
+    """Each receipt; refuses a line that is none, with its number."""
+    for number, line, receipt in _lines(file):
+        if receipt is None:
+            raise BadInput(
+                f"this is no receipt: {line[:80]!r}", code="receipts.line", where=f"{file}, line {number}",
+                hint="look at that line: one that was torn when its disk was full or its machine stopped can go",
+            )  # fmt: skip
+        yield receipt
+
+
+def _lines(file: Path) -> Iterator[tuple[int, str, tuple[int, str] | None]]:
     with file.open(encoding="utf-8", errors="replace") as lines:
-        for number, line in enumerate(lines, 1):
-            try:
-                one = json.loads(line)
-                yield int(one["job"]), str(one["move"])
-            except (ValueError, TypeError, KeyError) as error:
-                raise BadInput(
-                    f"this is no receipt: {line.strip()[:80]!r}", code="receipts.line", where=f"{file}, line {number}"
-                ) from error
+        number = 0
+        while line := lines.readline(LONGEST):
+            number += 1
+            if line.strip():
+                yield number, line.strip(), _receipt(line)
 
 
-def missing(store: Store, file: Path) -> tuple[int, list[tuple[int, str]]]:
-    """How many there are, and those of which the store knows nothing."""
-    count, lost = 0, list[tuple[int, str]]()
-    receipts = read(file)
-    while page := list(islice(receipts, PAGE)):
-        count += len(page)
-        lost += _asked(store, page)
-    return count, lost
+def _receipt(line: str) -> tuple[int, str] | None:
+    try:
+        one = json.loads(line)
+        return int(one["job"]), str(one["move"])
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return None
+
+
+def judged(store: Store, file: Path) -> tuple[int, list[tuple[int, str]], list[int]]:
+    """How many receipts there are, those of which the store knows nothing, and the numbers of lines that are none."""
+    count, lost, unread = 0, list[tuple[int, str]](), list[int]()
+    lines = _lines(file)
+    while page := list(islice(lines, PAGE)):
+        receipts = [receipt for _, _, receipt in page if receipt is not None]
+        unread += [number for number, _, receipt in page if receipt is None]
+        count += len(receipts)
+        lost += _asked(store, receipts) if receipts else []
+    return count, lost, unread
 
 
 def _asked(store: Store, page: Sequence[tuple[int, str]]) -> list[tuple[int, str]]:

@@ -29,6 +29,8 @@ from custody.model.why import Reason
 from custody.stores.sqlite.address import must_stay
 
 DEFAULT_STORE = "sqlite:///custody.db"
+LARGEST = 1 << 20
+"""Bytes of what is given as JSON."""
 AN_OBJECT = """'{"name": "value"}'"""
 
 StoreUrl = Annotated[str, typer.Option("--store", envvar="CUSTODY_STORE", help="where things are kept")]
@@ -66,22 +68,33 @@ def run(app: typer.Typer, arguments: list[str]) -> NoReturn:
     try:
         with asked(arguments), modes.decided(_group_reads(arguments)), _store_of_configuration(arguments):
             must_stay(option(arguments, "--store") or os.environ.get("CUSTODY_STORE", ""))
-            _built(app)(arguments[1:], prog_name=f"custody {arguments[0]}")
+            try:
+                _built(app)(arguments[1:], prog_name=f"custody {arguments[0]}")
+            finally:
+                sys.stdout.flush()  # here it can still be told that nobody will read it
     except CustodyError as error:
         with asked(arguments):
             tell_error(error, "--json" in arguments)
         sys.exit(3 if isinstance(error, Refused) else 2)
     except OSError as error:
         if isinstance(error, BrokenPipeError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader of our output has left
+            _say_no_more()  # the reader of our output has left
             sys.exit(0)
         if error.filename is None and error.errno not in FULL:
             raise  # not about a file that somebody has named
+        if error.filename is None:
+            _say_no_more()
         tell_error(_about_file(error), "--json" in arguments)
         sys.exit(2)
     except KeyboardInterrupt:
         sys.exit(130)
     sys.exit(0)
+
+
+def _say_no_more() -> None:
+    """What is still to be written would fail once more, at the very end."""
+    with suppress(OSError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _write_anything() -> None:
@@ -106,12 +119,13 @@ ABOUT = {
 
 
 FULL = (errno.ENOSPC, errno.EDQUOT)
+UNSAID = "there was no room for what it wrote; what it acknowledged is done: look before you repeat it"
 
 
 def _about_file(error: OSError) -> CustodyError:
     """What the system says about a file, in words."""
     said = str(error.strerror or error)
-    hint = ABOUT.get(error.errno or 0, "")
+    hint = ABOUT.get(error.errno or 0, "") if error.filename else UNSAID
     return Unavailable(said[:1].lower() + said[1:], code="file", where=str(error.filename or ""), hint=hint)
 
 
@@ -196,16 +210,10 @@ def read_json(text: str, where: str) -> dict[str, Any]:
     from custody.border.text import TextLimits
     from custody.border.text import read_json as read
 
-    if text == "-":
-        text = sys.stdin.read()
-    elif text.startswith("@"):
-        try:
-            with open(text[1:], encoding="utf-8") as file:
-                text = file.read()
-        except OSError as error:
-            raise BadInput(f"cannot read {text[1:]}: {error.strerror}", where=where) from error
+    if text == "-" or text.startswith("@"):
+        text = _read_text(text, where)
     try:
-        value = read(text, where, TextLimits(size=1 << 20, depth=20))
+        value = read(text, where, TextLimits(size=LARGEST, depth=20))
     except BadInput as error:
         raise BadInput(
             f"this is not JSON: {error.message}", code=error.code, where=error.where, hint=AN_OBJECT
@@ -213,6 +221,28 @@ def read_json(text: str, where: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise BadInput("a JSON object is needed", where=where, hint=AN_OBJECT)
     return value
+
+
+def _read_text(named: str, where: str) -> str:
+    """At most what is taken, and a little more: a device has no end."""
+    try:
+        if named == "-":
+            raw = sys.stdin.buffer.read(LARGEST + 1) if hasattr(sys.stdin, "buffer") else sys.stdin.read().encode()
+        else:
+            with open(named[1:], "rb") as file:
+                raw = file.read(LARGEST + 1)
+    except OSError as error:
+        raise BadInput(f"cannot read {named[1:]}: {error.strerror}", where=where) from error
+    if len(raw) > LARGEST:
+        raise BadInput(
+            f"this is longer than {LARGEST} bytes", where=where, hint="give it a file's name, not its content"
+        )
+    try:
+        return raw.decode()
+    except UnicodeDecodeError as error:
+        raise BadInput(
+            f"this is not UTF-8: byte {error.start + 1} of it", where=where, hint="write the file anew as UTF-8 (iconv)"
+        ) from error
 
 
 def plain(value: Any) -> Any:

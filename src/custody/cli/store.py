@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from custody.cli import running
 from custody.cli.opening import open_store
 from custody.cli.running import AsJson, StoreUrl
+from custody.cli.when import moment
 from custody.model.errors import Refused
+
+if TYPE_CHECKING:
+    from custody.stores.sqlite.restoring import Restored
 
 app = running.noun("Where it is all kept.")
 
@@ -45,20 +49,16 @@ def restored(
     beyond: Annotated[int, typer.Option(min=0, help="give out no job's number up to this one")] = 0,
     store: StoreUrl = running.DEFAULT_STORE,
 ) -> None:
-    """Say that a PostgreSQL store was restored: processes that had it open stop, and lost numbers are passed over."""
+    """Say that a store was restored: lost numbers are passed over, and processes that had PostgreSQL open stop."""
     from custody.cli.receipts import read
-    from custody.stores.postgres.restored import restored
+    from custody.stores import restored as saying
 
-    if not store.startswith(("postgresql:", "postgres:")):
-        raise Refused(
-            "only PostgreSQL stores need this", code="restored.store", hint="stop all processes, then restore"
-        )
     highest = max([beyond, *(number for file in receipts or () for number, _ in read(file))])
     with open_store(store, existing=True) as opened:
-        last = restored(opened, why, running.me(), highest)
-    print(
-        f"noted; the next job is given a number above {last}; processes that had the store open must be started again"
-    )
+        last = saying.restored(opened, why, running.me(), highest)
+        is_server = opened.db.dialect == "postgres"
+    again = "; processes that had the store open must be started again" if is_server else ""
+    print(f"noted; the next job is given a number above {last}{again}")
 
 
 @app.command()
@@ -79,9 +79,6 @@ def backup(
     print(f"{copy_to(Path(file_of(store)), file)} jobs and all else in {file}")
 
 
-UNKNOWN = 1
-
-
 @app.command()
 def restore(
     copy: Annotated[Path, typer.Argument(help="a copy that `custody store backup` has made")],
@@ -90,7 +87,7 @@ def restore(
     json: AsJson = False,
 ) -> None:
     """Put a copy in the place of an SQLite store that nobody has open; the old files are kept beside it. Ends with 1 if
-    the copy is in place and what is missing in it is not known."""
+    the copy is in place and something is missing in it, or what is missing is not known."""
     from custody.stores.sqlite.address import file_of
     from custody.stores.sqlite.restoring import restore as put_back
 
@@ -99,17 +96,29 @@ def restore(
     done = put_back(copy, Path(file_of(store)), running.me(), other)
     if json:
         running.emit({**running.plain(done), "aside": str(done.aside or "")})
-        raise typer.Exit(0 if done.missing else UNKNOWN)
+        raise typer.Exit(0 if done.is_whole else 1)
     running.tell(f"{running.counted(done.jobs, 'job')} and all else from {copy}")
-    running.tell(f"what was there before is {done.aside}" if done.aside else "nothing was there before")
+    if done.aside is not None:
+        running.tell(f"what was there before is {done.aside}")
+    _tell_missing(done)
+    if not done.is_whole:
+        raise typer.Exit(1)
+
+
+def _tell_missing(done: Restored) -> None:
+    known = "say `custody store restored --receipts FILE --why …`, which passes over the numbers of lost jobs"
     if done.missing is None:
-        why = "it could not be read as a whole: " if done.aside else ""
-        running.tell(f"{why}what is missing now is not known (custody doctor --receipts FILE)")
-        raise typer.Exit(UNKNOWN)
-    if done.missing.events:
+        was = "it could not be read as a whole" if done.aside else "there was no store"
+        running.tell(f"{was}: what is missing now is not known (custody doctor --receipts FILE); {known}")
+    elif done.missing.events:
         shown = ", ".join(done.missing.subjects)
         new = f", {running.counted(done.missing.jobs, 'job')} among them first submitted since: {shown}"
         told = f"not in the copy: {running.counted(done.missing.events, 'event')}"
         running.tell(told + (new if done.missing.jobs else ""))
-    else:
+    for note in done.earlier:
+        lost, shown = note.detail.get("missing"), ", ".join(note.detail.get("subjects", ()))
+        what = "what is missing since then is not known" if lost is None else f"{running.counted(lost, 'event')} lost"
+        when = moment(note.detail.get("noted", note.at))
+        running.tell(f"not in the copy either, since the restore at {when}: {what}" + (f" ({shown})" if shown else ""))
+    if done.is_whole:
         running.tell("nothing of it is missing in the copy")

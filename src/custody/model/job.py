@@ -12,7 +12,7 @@ from custody.model.errors import BadInput
 from custody.model.event import Event, NewEvent
 from custody.model.graph import Edge
 from custody.model.item import NewItem
-from custody.model.keys import check_key
+from custody.model.keys import LONGEST_KEY, OwnKey, check_key
 from custody.model.machine import WORK, End, Machine
 
 LOWEST, MIDDLE, HIGHEST = 99, 50, 0
@@ -74,6 +74,17 @@ class NewJob:
         if "\0" in names or not is_text(names):
             raise _bad("names", "a name holds a character that cannot be stored", hint="no NUL, no half of a pair")
         return self
+
+    def asked_for(self) -> NewJob:
+        """The same of what comes from outside, by whichever door; what is in a store already may be longer."""
+        if self.key is not None and len(self.key) > LONGEST_KEY and not isinstance(self.key, OwnKey):
+            raise _bad("key", f"a key of {len(self.key)} characters is too long", hint=f"at most {LONGEST_KEY}")
+        if len(self.lane) > LONGEST_LANE:
+            raise _bad("lane", f"a lane of {len(self.lane)} characters is too long", hint=f"at most {LONGEST_LANE}")
+        return self.checked()
+
+
+LONGEST_LANE = 200
 
 
 def key_within(kind: str, collection: str) -> str:

@@ -17,6 +17,8 @@ from typing import Any, Final, TypeAlias
 from custody.model.errors import BadInput
 
 OURS: Final = "~"
+LONGEST_KEY: Final = 500
+"""Characters of a key that somebody outside gives."""
 
 
 class OwnKey(str):
@@ -41,7 +43,12 @@ def named(key: str | None) -> str:
 
 
 def check_key(key: str | None) -> None:
-    """Refuse a key that only the system makes."""
+    """Refuse a key that only the system makes, and one that is empty: whoever gave it believes to have given one."""
+    if key == "":
+        raise BadInput(
+            "this key is empty", code="key.form", where="job key",
+            hint="leave the key out if there is none; is the variable that holds it set?",
+        )  # fmt: skip
     if key is not None and key.startswith(OURS) and not isinstance(key, OwnKey):
         raise BadInput(
             f"a key does not begin with {OURS}", code="key.form", where="job key",

@@ -1,8 +1,12 @@
 """Whose turn it is to write: one leads, and takes along whoever waits.
 
 There is no thread for it. Whoever comes alone leads at once. Whoever comes while another leads waits for that commit,
-which costs a disk's turn anyway, and then is taken along by the next leader, or is told to lead. The turn is passed
-on in any case, also by one who is interrupted, and everybody is answered.
+which costs a disk's turn anyway, and then is taken along by the next leader, or is told to lead.
+
+What a signal's handler raises (Ctrl-C, an alarm) appears anywhere in the main thread, also in the middle of passing the
+turn on or of answering. So nothing here rests on that being done. Each wish has a lock of its own that is held as long
+as its thread is here, by a `with` that no signal can come between: a leader that is not here any more leads no more,
+and whoever comes next, or has waited a moment, takes the turn; whom it took along and did not answer is told so.
 """
 
 from __future__ import annotations
@@ -11,6 +15,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
@@ -22,6 +27,8 @@ R = TypeVar("R")
 
 RETURN_SECONDS = 0.0005
 """So long at most is a crowd waited for; a commit takes as long."""
+LOOK_SECONDS = 0.05
+"""After which whoever waits looks whether the leader is still there."""
 
 
 @dataclass(eq=False, slots=True)
@@ -30,9 +37,8 @@ class Wish(Generic[T, R]):
 
     thing: T
     reply: Reply[R | None] = field(default_factory=Reply)  # None: it is your turn to lead
-    leads: bool = False
-    waits: bool = False
-    entered: int = 0  # by this thread
+    here: threading.Lock = field(default_factory=threading.Lock)  # held as long as its thread is in line
+    by: Wish[T, R] | None = None  # the leader who has taken it along
 
 
 class Line(Generic[T, R]):
@@ -41,8 +47,8 @@ class Line(Generic[T, R]):
     def __init__(self, lead: Callable[[Wish[T, R]], R]) -> None:
         self._lead = lead
         self._lock = threading.RLock()  # a signal's handler may come while its own thread has it
-        self._busy = False
-        self._inside: set[int] = set()  # threads: one that came again would wait for itself
+        self._leader: Wish[T, R] | None = None
+        self._inside: dict[int, Wish[T, R]] = {}  # by thread: one that came again would wait for itself
         self._waiting: deque[Wish[T, R]] = deque()
         self._taken: list[Wish[T, R]] = []
         self._crowd = 0  # so many were taken along last time
@@ -53,34 +59,39 @@ class Line(Generic[T, R]):
     def do(self, thing: T) -> R:
         mine: Wish[T, R] = Wish(thing)
         trouble: BaseException | None = None
-        try:
-            self._enter(mine)
-            answer = None if mine.leads else mine.reply.wait()
-            return self._lead(mine) if mine.leads else answer  # type: ignore[return-value]
-        except BaseException as error:
-            trouble = error
-            raise
-        finally:
-            if mine.leads or mine.waits:
+        with mine.here:  # however we go
+            try:
+                self._enter(mine)
+                if self._leader is not mine and not self._comes_to_lead(mine, None):
+                    return mine.reply.taken()  # type: ignore[return-value]
+                return self._lead(mine)
+            except BaseException as error:
+                trouble = error
+                raise
+            finally:
                 self._leave(mine, trouble)
-            if mine.entered:
-                self._inside.discard(mine.entered)
 
     def hold(self, thing: T, seconds: float) -> Wish[T, R] | None:
         """Take the turn, and keep it: nobody writes until it is let go. None if it does not come in that time."""
         mine: Wish[T, R] = Wish(thing)
-        self._enter(mine)
-        if not mine.leads:
-            try:
-                mine.reply.wait(seconds)
-            except TimeoutError:
-                self.let_go(mine)
+        mine.here.acquire()
+        try:
+            self._enter(mine)
+            if self._leader is not mine:
+                self._comes_to_lead(mine, time.monotonic() + seconds)
+        except BaseException as error:
+            self.let_go(mine)
+            if isinstance(error, TimeoutError):
                 return None
+            raise
         return mine
 
     def let_go(self, mine: Wish[T, R]) -> None:
-        self._leave(mine, None)
-        self._inside.discard(mine.entered)
+        try:
+            self._leave(mine, None)
+        finally:
+            if mine.here.locked():
+                mine.here.release()
 
     def let_the_crowd_return(self) -> None:
         """Those just served together are about to ask again: without them we would commit for one, then for all."""
@@ -95,54 +106,90 @@ class Line(Generic[T, R]):
         if not self._waiting:
             return None
         with self._lock:
+            self._drop_those_gone()
             if not self._waiting or not fits(self._waiting[0].thing):
                 return None
-            one = self._waiting.popleft()
-            one.waits = False
+            one = self._waiting[0]
+            one.by = self._leader
             self._taken.append(one)
-            return one
+            return self._waiting.popleft()
 
     def put_back(self, taken: Sequence[Wish[T, R]]) -> None:
         """To the front again: nothing was done for them."""
         with self._lock:
-            self._taken = [one for one in self._taken if one not in taken]
             for one in reversed(taken):
-                one.waits = True
                 self._waiting.appendleft(one)
+                one.by = None
+            self._taken = [one for one in self._taken if one not in taken]
 
     def _enter(self, mine: Wish[T, R]) -> None:
         here = threading.get_ident()
         with self._lock:
-            if here in self._inside:
-                raise _is_inside()
-            mine.entered = here
-            self._inside.add(here)
-            mine.leads, mine.waits = not self._busy, self._busy
-            self._busy = True
-            if mine.waits:
+            other = self._inside.get(here)
+            if other is not None and other.here.locked():
+                raise is_inside()
+            self._inside[here] = mine  # first: a handler that asks from here on is refused, and waits for nobody
+            if not self._is_led():
+                self._leader, self._taken = mine, []
+            else:
                 self._waiting.append(mine)
+
+    def _is_led(self) -> bool:
+        return self._leader is not None and self._leader.here.locked()
+
+    def _comes_to_lead(self, mine: Wish[T, R], until: float | None) -> bool:
+        """Wait: true if it is my turn, false if I was answered."""
+        while not mine.reply.came(LOOK_SECONDS):
+            with self._lock:
+                if self._is_lost(mine):
+                    raise _interrupted()
+                if mine.by is None and not self._is_led():
+                    self._leader, self._taken = mine, []  # the one before was interrupted and could not tell
+                elif mine.by is None and self._leader is not mine and mine not in self._waiting:
+                    self._waiting.append(mine)
+            if self._leader is mine:
+                break
+            if until is not None and time.monotonic() > until:
+                raise TimeoutError
+        if self._leader is not mine:
+            return False
+        with self._lock, suppress(ValueError):  # where whoever passed it on was interrupted before he crossed it out
+            self._waiting.remove(mine)
+        return True
+
+    def _is_lost(self, mine: Wish[T, R]) -> bool:
+        """Was it taken along by one who is gone and has not answered?"""
+        return mine.by is not None and not mine.by.here.locked() and not mine.reply.given
+
+    def _drop_those_gone(self) -> None:
+        while self._waiting and (self._waiting[0].reply.given or not self._waiting[0].here.locked()):
+            self._waiting.popleft()
 
     def _leave(self, mine: Wish[T, R], trouble: BaseException | None) -> None:
         with self._lock:
-            if mine.waits:
-                self._waiting.remove(mine)
-            if not mine.leads:  # asked under the lock: whoever gave up waiting may just have been taken along
-                return
-            for one in self._taken:
-                if not one.reply.given:
-                    one.reply.fail(trouble if isinstance(trouble, Exception) else _interrupted())
-            self._crowd, self._taken = len(self._taken), []
-            self._pass_on()
+            if self._leader is mine:  # asked under the lock: whoever gave up waiting may just have been taken along
+                for one in self._taken:
+                    if not one.reply.given:
+                        one.reply.fail(trouble if isinstance(trouble, Exception) else _interrupted())
+                self._crowd, self._taken = len(self._taken), []
+                self._pass_on()
+            elif mine.by is None and not mine.reply.given:
+                with suppress(ValueError):
+                    self._waiting.remove(mine)
+            here = threading.get_ident()
+            if self._inside.get(here) is mine:
+                del self._inside[here]
 
     def _pass_on(self) -> None:
-        self._busy = bool(self._waiting)
-        if self._busy:
-            following = self._waiting.popleft()
-            following.waits, following.leads = False, True
+        self._drop_those_gone()
+        following = self._waiting[0] if self._waiting else None
+        self._leader = following
+        if following is not None:
+            self._waiting.popleft()
             following.reply.give(None)
 
 
-def _is_inside() -> Refused:
+def is_inside() -> Refused:
     return Refused(
         "this thread is in the middle of another verb of the store: it would wait for itself",
         code="store.inside",

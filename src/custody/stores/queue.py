@@ -48,7 +48,7 @@ class SqlQueue:
 
     def submit_once(self, job: NewJob, acting: Acting, request: Asked | None, is_free: IsFree) -> Submitted:
         """What somebody outside asks for, by the rule of once.py."""
-        checked, move = job.checked(), self._db.new_move()
+        checked, move = job.asked_for(), self._db.new_move()
 
         def work(tx: Tx) -> Submitted:
             return submit_once(

@@ -9,30 +9,37 @@ T = TypeVar("T")
 
 
 class Reply(Generic[T]):
-    __slots__ = ("_error", "_gate", "_value", "given")
+    __slots__ = ("_gate", "_said")
 
     def __init__(self) -> None:
         self._gate = threading.Lock()  # bare and closed; whoever hands over opens it
         self._gate.acquire()
-        self._error: BaseException | None = None
-        self.given = False
+        self._said: tuple[T | None, BaseException | None] | None = None
 
-    def wait(self, seconds: float = -1) -> T:
-        """What was handed over; raises it if it was an error, and `TimeoutError` if it did not come in time."""
-        if not self._gate.acquire(timeout=seconds):
-            raise TimeoutError
-        if self._error is not None:
-            raise self._error
-        return self._value
+    @property
+    def given(self) -> bool:
+        return self._said is not None
+
+    def came(self, seconds: float) -> bool:
+        """Wait for it; false if it did not come in that time."""
+        return self._said is not None or self._gate.acquire(timeout=seconds) or self._said is not None
+
+    def taken(self) -> T:
+        """What has come; raises it if it was an error."""
+        assert self._said is not None
+        value, error = self._said
+        if error is not None:
+            raise error
+        return value  # type: ignore[return-value]
 
     def give(self, value: T) -> None:
-        self._value = value
-        self._open()
+        self._say((value, None))
 
     def fail(self, error: BaseException) -> None:
-        self._error = error
-        self._open()
+        self._say((None, error))
 
-    def _open(self) -> None:
-        self.given = True
-        self._gate.release()
+    def _say(self, said: tuple[T | None, BaseException | None]) -> None:
+        """What was said first holds, also if whoever said it was interrupted before the gate was open: see `came`."""
+        if self._said is None:
+            self._said = said
+            self._gate.release()

@@ -14,11 +14,11 @@ from typing import Any
 
 from custody.model.errors import CustodyError, Unavailable, Unsafe
 from custody.stores import migrate
+from custody.stores.lost import RESTORED
 from custody.stores.postgres.connection import FORGETFUL, Connection, forgetful
 from custody.stores.postgres.direct import say
 from custody.stores.statements import load
 
-RESTORED = "restored"
 TABLES = re.compile(r"\b(create|drop|alter) table (?:if exists )?(\w+)(?: rename to (\w+))?")
 WRITES = re.compile(r"\b(insert) into (\w+)|\b(update) (\w+)(?: as \w+)?\s+set\b|\b(delete) from (\w+)")
 

@@ -30,6 +30,8 @@ LISTEN_SECONDS = 0.1  # after which the listener looks whether it should end
 CLOSE_SECONDS = 2.0
 # A hint need not survive, and the disk has its turn to give to others. Both are one transaction, and it ends with it.
 NOTIFY = f"set local synchronous_commit = off; notify {CHANNEL}".encode()
+NOTHING = -1
+"""No ring has this number."""
 DEAF = "wake-ups cannot be heard through a pooler, so this process looks for work every poll interval"
 
 
@@ -58,7 +60,7 @@ class Messenger:
         self._lock = threading.Lock()
         self._threads: list[threading.Thread] = []
         self._owed = False  # it rang, and nobody has been told
-        self._wake = threading.Event()
+        self._wake = Bell()  # no event, whose lock one who is interrupted while ringing would keep
         self._closed = threading.Event()
         self._speaker = 0  # the server's name for our own voice, which we need not hear
 
@@ -74,7 +76,7 @@ class Messenger:
     def close(self) -> None:
         """What is owed is told first: a command that submits and ends is still heard at once."""
         self._closed.set()
-        self._wake.set()
+        self._wake.ring()
         for thread in self._threads:
             thread.join(CLOSE_SECONDS)
 
@@ -82,7 +84,7 @@ class Messenger:
         if not self._owed:
             self._owed = True
             self._start("custody-notify", self._notify)
-            self._wake.set()
+            self._wake.ring()
 
     def _start(self, name: str, work: Callable[[Connection], None]) -> None:
         with self._lock:
@@ -105,9 +107,9 @@ class Messenger:
 
     def _notify(self, db: Connection) -> None:
         self._speaker = db.session.pid
-        self._wake.set()  # for what is owed since the last connection
-        while self._wake.wait():
-            self._wake.clear()
+        heard = NOTHING  # for what is owed since the last connection
+        while self._wake.wait(heard, threading.TIMEOUT_MAX):
+            heard = self._wake.heard()
             if self._owed:
                 self._owed = False
                 say(db, NOTIFY)

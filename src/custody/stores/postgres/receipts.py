@@ -59,6 +59,7 @@ class WentBack:
         return {
             "missing": len(self.missing),
             "subjects": [subject for subject, _ in self.missing[:SHOWN]],
+            "moves": [move for _, move in self.missing[:SHOWN]],
             "timeline": self.after.timeline,
             "before": self.before.timeline,
         }

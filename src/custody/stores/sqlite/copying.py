@@ -26,6 +26,11 @@ def copy_to(source: Path, target: Path) -> int:
     must_belong(str(source))
     if not source.is_file():
         raise NotFound(f"there is no store {source}", code="store.unknown")
+    if target.name.endswith(BESIDE):
+        raise Refused(
+            f"{target.name} is a name of what SQLite keeps beside a file: the copy would be taken for that",
+            code="backup.name", hint="choose another name for the copy, such as custody-copy.db",
+        )  # fmt: skip
     for left in (f"{target}{end}" for end in BESIDE):
         if os.path.lexists(left):
             raise Refused(

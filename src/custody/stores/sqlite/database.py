@@ -130,7 +130,8 @@ class SqliteDatabase:
         """One consistent look. In memory there is one connection; on a file, readers never wait for the writer."""
         if not isinstance(self._writer, Writer):
             return self._writer.write(work)
-        with self._readers.lend() as db:
+
+        def look(db: apsw.Connection) -> T:
             db.execute("begin")
             try:
                 return work(SqliteTx(db, self.clock.now(), self.new_move))
@@ -139,6 +140,8 @@ class SqliteDatabase:
             finally:
                 if db.in_transaction:  # else the disk gave up, and that is what is to be told
                     db.execute("rollback")
+
+        return self._readers.look(look)
 
     def glance(self, work: Callable[[Tx], T]) -> T:
         return self.read(work)

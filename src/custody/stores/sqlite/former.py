@@ -19,6 +19,7 @@ from typing import Any
 import apsw
 
 from custody.model.errors import Refused, Unsafe
+from custody.stores.lost import still_lost
 from custody.stores.sqlite.beside import must_belong
 from custody.stores.sqlite.guard import is_guarded
 
@@ -36,6 +37,8 @@ class Missing:
     jobs: int
     subjects: tuple[str, ...]
     last_job: int
+    moves: tuple[str, ...] = ()  # that made the jobs which are named
+    newest: tuple[str, str] = ("", "")  # subject and move of the last event: where that is, all before it is
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +56,7 @@ class Knowledge:
     missing: Missing
     notes: tuple[Note, ...]
     is_other: bool  # neither history has the other's first event
+    lost_before: tuple[Note, ...]  # of the notes, those whose loss the copy does not make good
 
 
 class Former:
@@ -146,12 +150,24 @@ def _locked(path: Path) -> Iterator[None]:
 
 def _compared(db: apsw.Connection) -> Knowledge:
     events = db.execute(f"select count(*) from main.event as event where {_UNKNOWN}").get
-    jobs = [row[0] for row in db.execute(f"select subject from main.event as event where {_UNKNOWN} and {_NEW_JOBS}")]
+    jobs = list(db.execute(f"select subject, move from main.event as event where {_UNKNOWN} and {_NEW_JOBS}"))
+    newest = db.execute(f"select subject, move from main.event as event where not {_RESTORE} and {_LAST}").fetchone()
     last = db.execute("select coalesce(max(seq), 0) from main.sqlite_sequence where name = 'job'").get
     notes = tuple(Note(at, agent, outcome, json.loads(detail)) for at, agent, outcome, detail in db.execute(_NOTES))
-    return Knowledge(Missing(events, len(jobs), tuple(jobs[:SHOWN]), last), notes, bool(db.execute(_OTHER).get))
+    missing = Missing(
+        events, len(jobs), tuple(job for job, _ in jobs[:SHOWN]), last, tuple(move for _, move in jobs[:SHOWN]),
+        tuple(newest or ("", "")),
+    )  # fmt: skip
+
+    def has(subject: str, move: str) -> bool:
+        return bool(db.execute(_HAS, {"subject": subject, "move": move}).get)
+
+    lost_before = tuple(note for note in notes if still_lost(note.detail, has))
+    return Knowledge(missing, notes, bool(db.execute(_OTHER).get), lost_before)
 
 
+_LAST = "event.move != '' order by event.id desc limit 1"
+_HAS = "select exists (select 1 from copy.event where subject = :subject and (:move = '' or move = :move))"
 _SAME = "same.subject = event.subject and same.seq = event.seq and same.at = event.at and same.move = event.move"
 _RESTORE = f"(event.subject = 'store' and event.type = '{WENT_BACK}')"  # carried over
 _UNKNOWN = f"not {_RESTORE} and not exists (select 1 from copy.event as same where {_SAME})"

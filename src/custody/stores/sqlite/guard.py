@@ -224,7 +224,8 @@ def linked(path: str) -> Unsafe:
     real, others = Path(os.path.realpath(path)), []
     with suppress(OSError):
         mine = identity(path)
-        others = [each.name for each in real.parent.iterdir() if each != real and identity(str(each)) == mine]
+        beside = (each for each in real.parent.iterdir() if each != real and not each.is_symlink())
+        others = [each.name for each in beside if identity(str(each)) == mine]
     named = f" ({', '.join(sorted(others)[:3])})" if others else ""
     told = (
         f"{path} has a second name{named}: what is written under one is lost under the other; nothing is acknowledged"

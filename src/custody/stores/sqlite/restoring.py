@@ -19,7 +19,7 @@ from custody.model.errors import BadInput, NotFound, Refused, Unavailable
 from custody.stores.history import write_note
 from custody.stores.rows import Tx
 from custody.stores.sqlite.copying import BESIDE, checked, read_into, sync
-from custody.stores.sqlite.former import WENT_BACK, Former, Knowledge, Missing, held
+from custody.stores.sqlite.former import WENT_BACK, Former, Knowledge, Missing, Note, held
 from custody.stores.sqlite.guard import ASIDE, RESTORING
 
 
@@ -27,7 +27,13 @@ from custody.stores.sqlite.guard import ASIDE, RESTORING
 class Restored:
     jobs: int  # in the copy
     aside: Path | None  # what was there before
-    missing: Missing | None  # None: what was there could not be read, or not all of it
+    missing: Missing | None  # None: what was there could not be read, or not all of it, or nothing was there
+    earlier: tuple[Note, ...] = ()  # restores since the copy was made that have lost what the copy has not either
+
+    @property
+    def is_whole(self) -> bool:
+        """Is it known that nothing is missing which was acknowledged?"""
+        return self.missing is not None and not self.missing.events and not self.earlier
 
 
 def restore(copy: Path, target: Path, agent: str, other: bool = False) -> Restored:
@@ -40,6 +46,7 @@ def restore(copy: Path, target: Path, agent: str, other: bool = False) -> Restor
     try:
         with held(target) as old:
             read_into(copy, half)
+            _must_be_a_store(half, copy)
             jobs = checked(half)
             known = old.compare(half)
             if known is not None and known.is_other and not other:
@@ -56,7 +63,9 @@ def restore(copy: Path, target: Path, agent: str, other: bool = False) -> Restor
             aside = _set_aside(old, known is not None)
             os.replace(half, target)
             sync(target.parent)
-        return Restored(jobs, aside, missing)
+        return Restored(jobs, aside, missing, known.lost_before if known else ())
+    except (apsw.NotADBError, apsw.CorruptError) as error:
+        raise no_copy(copy) from error
     except (apsw.Error, OSError) as error:
         raise Unavailable(f"the copy could not be put in place: {error}", code="restore.failed") from error
     finally:
@@ -70,6 +79,24 @@ def _must_be_another_file(copy: Path, target: Path) -> None:
         raise BadInput(f"{copy} is no plain file", code="restore.unknown", hint="a copy is one file")
     if target.exists() and os.path.samefile(copy, target):
         raise Refused(f"{copy} is the store itself", code="restore.same")
+
+
+def _must_be_a_store(half: Path, copy: Path) -> None:
+    db = apsw.Connection(str(half), flags=apsw.SQLITE_OPEN_READONLY)
+    try:
+        found = db.execute("select count(*) from sqlite_master where name in ('job', 'event', 'schema_version')").get
+    finally:
+        db.close()
+    if found != 3:
+        raise no_copy(copy)
+
+
+def no_copy(copy: Path) -> BadInput:
+    return BadInput(
+        f"{copy} is no copy of a store",
+        code="restore.unknown",
+        hint="a copy is a file that `custody store backup FILE` has made; the store is left as it was",
+    )
 
 
 def _set_aside(old: Former, can_be_read: bool) -> Path | None:
@@ -125,6 +152,8 @@ def _note(half: Path, known: Knowledge | None, missing: Missing | None, copy: Pa
         "missing": missing.events if missing else None,
         "jobs": missing.jobs if missing else None,
         "subjects": list(missing.subjects) if missing else [],
+        "moves": list(missing.moves) if missing else [],
+        "newest": list(missing.newest) if missing else [],
         "restored": str(copy),
     }
 

@@ -9,6 +9,18 @@ union all select 'synchronous', cast(synchronous as text) from pragma_synchronou
 -- Told which index: left to itself it reads every job in the order of the groups.
 select kind, state, count(*), min(until) from job indexed by job_leased where holder is not null group by kind, state
 
+-- name: last_number
+-- Of the jobs' numbers that were given out.
+select coalesce(max(seq), 0) from sqlite_sequence where name = 'job'
+
+-- name: begin_numbers
+insert into sqlite_sequence (name, seq)
+select 'job', 0 where not exists (select 1 from sqlite_sequence where name = 'job')
+
+-- name: pass_over
+-- So that none up to this one is given out again.
+update sqlite_sequence set seq = max(seq, :highest) where name = 'job'
+
 -- The hot verbs, many rows at a time; each row is one element of a JSON array.
 
 -- name: settle_many

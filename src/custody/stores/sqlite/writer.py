@@ -18,7 +18,7 @@ import apsw
 from custody.model.errors import CustodyError, Unsafe
 from custody.stores.clock import Clock
 from custody.stores.history import write_note
-from custody.stores.line import Line, Wish
+from custody.stores.line import Line, Wish, is_inside
 from custody.stores.sqlite.connection import VALUES, SqliteTx, closed, connect, foreign, leave_alone, translate
 from custody.stores.sqlite.former import WENT_BACK
 from custody.stores.sqlite.guard import TAKEN_BACK, InPlace, robbed
@@ -47,8 +47,9 @@ class Writer:
     def _db(self) -> apsw.Connection:
         """Opened by the first who writes, if none was given; for the leader alone."""
         if self._opened is None:
-            self._opened = connect(self._path, create=False)  # after a fork: it is there, or it is not ours to make
-            self._guard = InPlace(self._path, self._opened, self._before)
+            opened = connect(self._path, create=False)  # after a fork: it is there, or it is not ours to make
+            guard = InPlace(self._path, opened, self._before)
+            self._opened, self._guard = opened, guard
         return self._opened
 
     def _put_down(self) -> None:
@@ -106,6 +107,7 @@ class Writer:
             return None, None
         company: list[Wish[Work, Done]] = []
         answers: list[Done] = []
+        is_done = False
         self._line.let_the_crowd_return()
         try:
             self._start()
@@ -116,22 +118,24 @@ class Writer:
                 company.append(one)
                 answers.append(self._run(one.thing, tx))
             self._end()
+            is_done = True
             _give(company, answers)
         except Exception as error:
             self._roll_back()
             raise translate(error) from error
         except BaseException:  # an interrupt, which is nothing to the others
-            if self._roll_back():
-                self._line.put_back(company)
-            else:
+            if is_done:
                 _give(company, answers)
-            raise
+            elif self._roll_back():
+                self._line.put_back(company)
+            raise  # where nobody knows whether it was committed they are told that
         return answers[0]
 
     def _start(self) -> None:
         db = self._db
         if self._guard is not None:
             self._guard.ready()
+        self._roll_back()  # what one who was interrupted has left open
         db.execute("begin immediate")
         if self._guard is not None:
             try:
@@ -206,23 +210,32 @@ class InlineWriter:
     def __init__(self, db: apsw.Connection, clock: Clock, new_move: Callable[[], str]) -> None:
         self._db, self._clock, self._new_move = db, clock, new_move
         self._lock = threading.RLock()
+        self._here = threading.Lock()  # held as long as somebody writes
         self._closed = self._is_paused = False
 
     def write(self, work: Callable[[SqliteTx], T]) -> T:
         with self._lock:
             if self._closed:
                 raise closed()
+            if self._here.locked():
+                raise is_inside()
+            with self._here:
+                return self._write(work)
+
+    def _write(self, work: Callable[[SqliteTx], T]) -> T:
+        try:
+            if self._db.in_transaction:  # one who was interrupted has left it open
+                self._db.execute("rollback")
             self._db.execute("begin immediate")
-            try:
-                value = work(SqliteTx(self._db, self._clock.now(), self._new_move))
-                self._db.execute("commit")
-            except BaseException as error:
-                if self._db.in_transaction:
-                    self._db.execute("rollback")
-                if isinstance(error, (apsw.Error, *VALUES)):
-                    raise translate(error) from error
-                raise
-            return value
+            value = work(SqliteTx(self._db, self._clock.now(), self._new_move))
+            self._db.execute("commit")
+        except BaseException as error:
+            if self._db.in_transaction:
+                self._db.execute("rollback")
+            if isinstance(error, (apsw.Error, *VALUES)):
+                raise translate(error) from error
+            raise
+        return value
 
     def close(self) -> None:
         with self._lock:

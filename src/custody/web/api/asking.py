@@ -8,6 +8,9 @@ from typing import Annotated, Any
 from fastapi import Header, Path, Query
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
+from custody.model.job import LONGEST_LANE
+from custody.model.keys import LONGEST_KEY
+
 
 def _digits(given: Any) -> Any:
     """What stands in an address is text; of its numbers there is one way to write them."""
@@ -117,9 +120,9 @@ class NewDeposit(Asking):
 class JobSubmission(Asking):
     kind: str = Field(min_length=1, max_length=200)
     payload: dict[str, Any] = Field(default_factory=dict)
-    key: str | None = Field(None, max_length=500)
+    key: str | None = Field(None, min_length=1, max_length=LONGEST_KEY)
     priority: int = Field(50, ge=0, le=99)
-    lane: str = Field("", max_length=200)
+    lane: str = Field("", max_length=LONGEST_LANE)
     collection: str = Field("", max_length=128)
     delay: float = Field(0, ge=0, le=3_000_000_000)
     needs: list[Annotated[int, Field(ge=1, le=2**62)]] = Field(default_factory=list, max_length=1000)

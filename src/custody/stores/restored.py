@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from custody.model.errors import BadInput
 from custody.stores.history import write_event
-from custody.stores.postgres.condition import RESTORED
+from custody.stores.lost import RESTORED
 from custody.stores.postgres.life import pass_over
 from custody.stores.postgres.receipts import STORE
 from custody.stores.postgres.transaction import PostgresTx
@@ -26,16 +26,29 @@ def restored(store: Store, why: str, agent: str, highest: int = 0) -> int:
         raise BadInput("nothing is said of why", code="restored.why", hint="--why 'the disk of db1 broke'")
 
     def work(tx: Tx) -> int:
-        assert isinstance(tx, PostgresTx)
-        ((reached,),) = tx.db.execute("select last_value from job_id_seq").fetchall()
-        if highest - reached > FURTHEST:
-            raise BadInput(
-                f"the last number is {reached}, and all up to {highest} would be passed over",
-                code="restored.number", hint=f"at most {FURTHEST} are; is the file of receipts of this store?",
-            )  # fmt: skip
-        last = pass_over(tx.db, highest)
+        last = _passed_over(tx, highest)
         seq = tx.run("next_subject_seq", subject=STORE)[0][0]
         write_event(tx, STORE, seq, RESTORED, "none", agent, {"why": why, "above": last}, 0, tx.new_move())
         return last
 
     return store.db.write(work)
+
+
+def _passed_over(tx: Tx, highest: int) -> int:
+    if isinstance(tx, PostgresTx):
+        ((reached,),) = tx.db.execute("select last_value from job_id_seq").fetchall()
+        _must_be_near(reached, highest)
+        return pass_over(tx.db, highest)
+    reached = int(tx.run("last_number")[0][0])
+    _must_be_near(reached, highest)
+    tx.run("begin_numbers")
+    tx.run("pass_over", highest=highest)
+    return max(reached, highest)
+
+
+def _must_be_near(reached: int, highest: int) -> None:
+    if highest - reached > FURTHEST:
+        raise BadInput(
+            f"the last number is {reached}, and all up to {highest} would be passed over",
+            code="restored.number", hint=f"at most {FURTHEST} are; is the file of receipts of this store?",
+        )  # fmt: skip

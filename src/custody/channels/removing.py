@@ -15,7 +15,7 @@ from custody.model.event import NewEvent
 from custody.stores import Store
 
 PER_PAGE_OF_REMOVAL = 100
-TORN = frozenset({"index.missing", "child.missing", "mark.damaged", "shut"})  # found by the daily look
+TORN = frozenset({"table.foreign", "index.missing", "child.missing", "mark.damaged", "shut"})  # found by the daily look
 ORPHANED = timedelta(days=1)  # before a blob that nothing names is taken for one that nobody wants
 
 

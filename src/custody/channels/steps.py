@@ -241,6 +241,7 @@ def ended(mirror: Mirror, channel: int, table: Table, progress: Progress) -> Tol
     found = threads.look(mirror, item, about)
     if progress.edited or progress.marked or progress.erased:
         held.turned(mirror.seen(channel))
+    held.sign(mirror.store, mirror.blobs, channel)
     held.note(mirror.store, mirror.blobs, channel)
     told = {
         "added": progress.added,

@@ -40,6 +40,8 @@ DAMAGE = frozenset(
         "shut",
         "table.missing",
         "table.older",
+        "table.foreign",
+        "block.foreign",
     }
 )  # of a table
 FILES = frozenset({"file.missing", "file.damaged", "file.shut"})
@@ -55,6 +57,8 @@ CODES = {
     "file.refused": "a file that a message names is at a place where nobody asks",
     "table.missing": "a table was kept, and nothing of it is there",
     "table.older": "a table tells less than the store knows that it did",
+    "table.foreign": "a table, or a part of one, is another channel's",
+    "block.foreign": "messages of another channel are among those of this",
     "torn": "a part could not be read any more, and was not fetched again yet",
     "lost": "of a part that could not be read any more, earlier versions and what was deleted there may be lost",
     "gap": "a part that is known not to have been fetched yet",

@@ -97,7 +97,7 @@ def test_another_channels_messages_are_damage_for_every_command(
     for channel in wrong:
         place.run("channel", "verify", str(channel.id), "--mend", code=1)
         place.run("channel", "accept-loss", str(channel.id), "--why", "a test")
-        assert place.run("channel", "verify", str(channel.id)).endswith("nothing is wrong\n")
+        assert "nothing is wrong" in place.run("channel", "verify", str(channel.id))
         aside = list((place.folder / "channels" / "ch" / str(channel.id) / "damaged").iterdir())
         assert aside, "what was there is set aside"
     place.run("channel", "run", "--until-idle")
@@ -120,7 +120,7 @@ def test_and_so_is_what_is_kept_besides(here: tuple[Office, Channel, Channel], f
     place.run("channel", "verify", number, "--mend", code=(0, 1))
     place.run("channel", "accept-loss", number, "--why", "a test", code=(0, 1, 2))
     place.run("channel", "run", "--until-idle")
-    assert place.run("channel", "verify", number).endswith("nothing is wrong\n")
+    assert "nothing is wrong" in place.run("channel", "verify", number)
 
 
 def test_messages_of_another_that_were_mixed_in_are_taken_out(here: tuple[Office, Channel, Channel]) -> None:

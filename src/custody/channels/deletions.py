@@ -71,6 +71,14 @@ def hidden_since(told: Policies, item: Item) -> int | None:
     return _moment(item.detail.get("disbelieved")) if policy_of(told, item).erases else None
 
 
+def erased_from(told: Policies, item: Item, gone: str) -> str:
+    """From when on a message that is gone there since then may be erased; empty if it never is."""
+    policy, since = policy_of(told, item), trust.moment(gone)
+    if not policy.erases or since <= _moment(item.detail.get("disbelieved")):
+        return ""
+    return trust.stamp(_due_at(policy, since, _moment(item.detail.get("believed"))))
+
+
 @dataclass(frozen=True, slots=True)
 class Settled:
     erased: int = 0

@@ -91,6 +91,8 @@ def sweep(mirror: Mirror, channel: int) -> Told:
             mending.noticed(mirror.store, channel, f"{lost.where}: {lost.detail}")
     for gone in held.lacking(mirror.store, mirror.blobs, channel).values():
         mending.noticed(mirror.store, channel, f"{gone.where}: {gone.detail}")
+    if files := attachments.missing(mirror.blobs, channel):
+        mending.noticed(mirror.store, channel, f"media/{channel}/: {len(files)} files that were kept are not there")
     attachments.drop_orphans(mirror.blobs, channel, mirror.table(channel))
     swept = [name for table in mirror.tables(channel) for name in table.sweep(before)]
     event = NewEvent(item_id(channel), "swept", detail={"blobs": len(swept)})

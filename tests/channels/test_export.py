@@ -75,9 +75,9 @@ def test_json_lines_are_the_messages_as_they_came(table: Table, tmp_path: Path) 
 
 def test_json_lines_can_be_archived_again(table: Table, tmp_path: Path, clock: Clock) -> None:
     write_jsonl(plainly(table.between()), tmp_path / "out.jsonl")
-    again = Table(Memory(clock), 1)
-    for line in (tmp_path / "out.jsonl").read_bytes().splitlines():
-        raw = json.loads(line)
+    lines = [json.loads(line) for line in (tmp_path / "out.jsonl").read_bytes().splitlines()]
+    again = Table(Memory(clock), int(lines[0]["channel_id"]))
+    for raw in lines:
         again.upsert([*raw.pop("custody", {}).get("versions", ()), raw])
     assert [one.versions for one in again.between()] == [one.versions for one in table.between() if one.versions]
 

@@ -290,7 +290,7 @@ def test_a_channel_is_mirrored_on_postgresql_as_well(memory_folder: Path, postgr
         thread = desk.standin.world.add_thread(desk.channel, 9, 5)
         desk.mirror_all()
         assert (desk.ids(), desk.ids(thread.id)) == (desk.theirs(), desk.theirs(thread))
-        desk.store.queue.submit_one(remove_job(desk.channel.id, "no longer wanted"))
+        desk.store.queue.submit_one(remove_job(desk.channel.id, "no longer wanted", [thread.id]))
         desk.run()
         assert list(desk.mirror.blobs.list("")) == []
         assert (desk.state(), desk.state(thread.id)) == ("removed", "removed")

@@ -77,7 +77,7 @@ def test_a_channel_comes_and_goes_by_letters_alone(post: Post, desk: Desk) -> No
     assert gone in desk.ids(), "kept here, and marked"
     assert Kept(desk.mirror, desk.channel.id).doubt(gone).marks
     desk.channel.unreadable = thread.unreadable = True  # we were kicked
-    ask(post, "remove", channel=number)
+    post.queues.send(Request("remove", number, why="test", along=(thread.id,)))
     deliver(post)
     assert list(desk.mirror.blobs.list("")) == []
     assert (desk.state(), desk.state(thread.id)) == ("removed", "removed")

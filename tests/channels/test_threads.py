@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from channels.desk import Desk, opened
+from custody.channels import removing
 from custody.channels.attachments import where_kept
 from custody.channels.removing import left_of
 from custody.channels.standins.world import FORUM, PRIVATE_THREAD, Channel
@@ -102,7 +103,8 @@ def test_private_threads_are_asked_for_only_where_that_is_wanted(desk: Desk) -> 
 def test_removing_a_channel_removes_its_threads_and_files_and_adding_it_again_brings_them_back(desk: Desk) -> None:
     one = thread(desk, 3, 120)
     desk.mirror_all()
-    desk.store.queue.submit_one(remove_job(desk.channel.id))
+    along = removing.goes_along(desk.store, desk.channel.id).along
+    desk.store.queue.submit_one(remove_job(desk.channel.id, along=along))
     desk.run()
     assert list(desk.mirror.blobs.list("")) == []
     assert desk.events(one.id)[-1] == "removed"

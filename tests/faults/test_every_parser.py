@@ -29,13 +29,14 @@ from custody.history.head import read_head
 from custody.history.keys import read_public_key
 from custody.history.premis import premis_document
 from custody.history.premis_reading import new_events, read_premis
-from custody.ingest import anvl, describe, ezid, identifiers, tree, webhook
+from custody.ingest import anvl, describe, ezid, tree, webhook
 from custody.ingest.manifest.reader import check
 from custody.ingest.manifest.writer import from_csv, from_urls
 from custody.ingest.ocfl.inventory import from_json, object_folder, sidecar_of
 from custody.ingest.profile import parse_profile
 from custody.ingest.zookeeper.journal import read_entry
 from custody.ingest.zookeeper.record import read_record
+from custody.model import identifiers
 from custody.model.errors import CustodyError
 from custody.model.schedule import Schedule, checked
 from custody.model.times import slots

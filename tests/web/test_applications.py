@@ -21,6 +21,7 @@ from custody.channels.crawl import Coverage, Gap
 from custody.history.head import Head
 from custody.history.keeping import Keeping
 from custody.history.ledger import last_block
+from custody.model.event import NewEvent
 from custody.model.item import NewItem
 from custody.model.job import Filter, Job, NewJob
 from custody.robots.ready import fixity
@@ -189,7 +190,8 @@ def test_every_action_on_a_channel_asks_for_a_job_once(changing: House) -> None:
     assert jobs(changing, work.REMOVE) == []
     assert status(changing, f"{here}/remove", sure=str(CHANNEL)) == 400, "not without a reason"
     assert status(changing, f"{here}/remove", sure=str(CHANNEL), why="they asked us to") == 303
-    assert len(jobs(changing, work.REMOVE)) == 1
+    [removal] = jobs(changing, work.REMOVE)
+    assert "along" not in removal.facts, "the page has shown no thread"
     assert status(changing, f"{here}/hold") == 400
     assert status(changing, f"{here}/hold", why="they are moving") == 303
     assert "they are moving" in text(changing, here)
@@ -468,3 +470,16 @@ def test_an_items_page_has_its_jobs_events_too_but_only_what_the_caller_may_see(
     revision = changing.client("reader").get("/items/book@1.json").json()
     assert revision["chapters"][0]["subject"] == "item/book@1"
     assert fixity.event in page
+
+
+def test_the_page_removes_with_a_channel_the_threads_that_it_has_shown(changing: House) -> None:
+    here, store = f"/channels/{CHANNEL}", changing.archive.store
+    under = {"mirrored": "yes", "parent": str(CHANNEL), "kind_sure": ["list", "channel"]}
+    found = NewEvent(work.item_id(701), "added", detail={"thread": True})
+    store.records.put([NewItem(work.item_id(701), frozenset({"channel"}), detail=under)], [found])
+    store.records.put([NewItem(work.item_id(702), frozenset({"channel"}), detail={**under, "by_number": True})])
+    page = text(changing, here)
+    assert "Deleted with it: 701." in page
+    assert "702" in page.partition("Kept: ")[2].partition(".")[0].split(", ")
+    assert status(changing, f"{here}/remove", sure=str(CHANNEL), why="they asked us to", along="701") == 303
+    assert [job.facts.get("along") for job in jobs(changing, work.REMOVE)] == [["701"]]

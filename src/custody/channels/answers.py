@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from custody.channels.limits import LONGEST
+from custody.channels.plain import plainly
 from custody.channels.snowflake import HIGHEST
 
 BAN_WITHOUT_A_TIME = 600.0  # seconds, where we are told to wait and not for how long
@@ -69,6 +70,28 @@ def parsed(data: bytearray) -> Any:
         return json.loads(data)
     except (ValueError, RecursionError):
         return None
+
+
+def fault(data: bytes | bytearray) -> str:
+    """What is wrong with an answer that ought to be JSON, and is not."""
+    if not data.strip():
+        return "it is empty"
+    shown = plainly(bytes(data[:60]).decode("utf-8", "replace").splitlines()[0])
+    try:
+        json.loads(data)
+    except RecursionError:
+        return f"{len(data)} bytes of JSON that is nested too deeply"
+    except UnicodeDecodeError:
+        return f"{len(data)} bytes that are no text"
+    except json.JSONDecodeError as error:
+        if data.lstrip()[:1] == b"<":
+            return f"a page of HTML instead of JSON: {shown}"
+        cut = error.pos >= len(error.doc.rstrip()) or error.msg.startswith("Unterminated")
+        what = "JSON that is cut off" if cut else f"no JSON ({error.msg} at {error.pos})"
+        return f"{len(data)} bytes of {what}: {shown}" if cut else f"{len(data)} bytes that are {what}: {shown}"
+    except ValueError as error:
+        return f"{len(data)} bytes that cannot be read: {plainly(str(error))[:100]}"
+    return f"it says only {shown}"
 
 
 def expires(url: str) -> datetime | None:

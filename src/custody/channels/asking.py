@@ -37,7 +37,11 @@ def by_jobs(store: Store) -> Asking:
                 code="channel.failed",
                 hint=f"`custody job show {made.id}` says why, `custody job resume {made.id}` tries again",
             )
-        return f"job {made.id}" + ("" if made.new else ", asked for before and not yet done")
+        said = "" if made.new else ", asked for before and not yet done"
+        if not made.new and request.what == "remove":
+            along = store.queue.get(made.id).facts.get("along") or ()
+            said += f"; what goes with it was said then: {', '.join(map(str, along)) or 'nothing'}"
+        return f"job {made.id}{said}"
 
     return Asking(ask)
 

@@ -56,7 +56,7 @@ def want(mirror: Mirror, channel: int, messages: Iterable[Raw]) -> int:
         key, found = _place(tables[place], link)
         if found and state_of(found) == "kept":
             mirror.known.add((channel, link.key))
-        elif finder.may_ask(link) and (not found or _worth_asking(found, mirror.now())):
+        elif finder.may_ask(link) and (not found or _worth_asking(found, link, mirror.now())):
             rows[place].append(_row(key, link, mirror.stamp()) | _known_loss(found))
         elif not found:
             foreign.append(link)
@@ -117,9 +117,11 @@ def _known_loss(row: Raw) -> Row:
     return {LOST_SINCE: row.get(LOST_SINCE) or row.get("at") or ""}
 
 
-def _worth_asking(row: Raw, now: datetime) -> bool:
+def _worth_asking(row: Raw, link: Link, now: datetime) -> bool:
     """Is what a fresh look at its message tells news for this row?"""
     state = state_of(row)
+    if link.size >= 0 and row.get("size") not in (None, link.size):  # it was described wrongly before
+        return True
     if state == REFUSED:  # the place may be asked now
         return True
     if state == "lost":
@@ -184,6 +186,13 @@ def kept(blobs: Blobs, channel: int, damaged: list[int] | None = None) -> Iterat
         for row in _rows(table, damaged):
             if "digest" in row.message:
                 yield row.id, row.message
+
+
+def missing(blobs: Blobs, channel: int) -> list[str]:
+    """Digests of files that rows have and that are not there, by the list of what is: nothing is read."""
+    there = {blob.name for blob in blobs.list(f"media/{channel}/")}
+    digests = {str(row["digest"]) for _, row in kept(blobs, channel)}
+    return sorted(one for one in digests if media.name_of(str(channel), one) not in there)
 
 
 class File(NamedTuple):

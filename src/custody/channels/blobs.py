@@ -53,6 +53,12 @@ class Shut(Broken):
     code = "blob.shut"
 
 
+class Foreign(Broken):
+    """It says itself that it is another's: somebody has put it in this place."""
+
+    code = "blob.foreign"
+
+
 class Leased(Refused):
     """Somebody else holds the blob's lease, or the lease that was shown is not the current one."""
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from custody.channels import rounds, trust, walk
+from custody.channels import places, rounds, trust, walk
 from custody.channels.keeping import Kept, Live
 from custody.channels.mirror import Mirror, channels, item_id, noted, number_of
 from custody.model.errors import BadInput
@@ -57,15 +57,26 @@ class Policies(Protocol):
 
 
 def policy_of(told: Policies, item: Item) -> Policy:
-    """The channel's own, else its guild's, else the archive's."""
+    """The channel's own, else its guild's, else the archive's. While one answer alone has named its guild, and guilds
+    differ, nothing is erased."""
     number, guild = item.id.removeprefix("channel/"), str(item.detail.get("guild", ""))
-    said = item.detail.get("deleted") or told.policies.get(number) or told.policies.get(guild) or told.deleted
-    return Policy.read(str(said), item.id)
+    own = item.detail.get("deleted") or told.policies.get(number)
+    said = own or told.policies.get(guild) or told.deleted
+    unsure = not own and bool(told.policies) and not places.is_of_its_server(item)
+    return Policy() if unsure else Policy.read(str(said), item.id)
 
 
 def hidden_since(told: Policies, item: Item) -> int | None:
     """Messages that are gone there since a later moment than this are to be erased; None: none ever are."""
     return _moment(item.detail.get("disbelieved")) if policy_of(told, item).erases else None
+
+
+def erased_from(told: Policies, item: Item, gone: str) -> str:
+    """From when on a message that is gone there since then may be erased; empty if it never is."""
+    policy, since = policy_of(told, item), trust.moment(gone)
+    if not policy.erases or since <= _moment(item.detail.get("disbelieved")):
+        return ""
+    return trust.stamp(_due_at(policy, since, _moment(item.detail.get("believed"))))
 
 
 @dataclass(frozen=True, slots=True)

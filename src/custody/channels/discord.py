@@ -19,7 +19,17 @@ from urllib.parse import urljoin, urlsplit
 import httpx2
 
 from custody import __version__
-from custody.channels.answers import BAN_WITHOUT_A_TIME, OTHER_IDS, Answer, host_of, is_id, is_thread, parsed, seconds
+from custody.channels.answers import (
+    BAN_WITHOUT_A_TIME,
+    OTHER_IDS,
+    Answer,
+    fault,
+    host_of,
+    is_id,
+    is_thread,
+    parsed,
+    seconds,
+)
 from custody.channels.limits import Buckets, Budget, Route, Slots, Spaced
 from custody.channels.plain import plainly
 from custody.model.errors import BadInput, CustodyError, NotFound, Refused, Unavailable, Unsafe
@@ -294,7 +304,10 @@ class Discord:
                         raise Unavailable("an answer without end", code="discord.answer", where=path)
         except (httpx2.RequestError, httpx2.InvalidURL) as error:
             return Answer(0, {}, None, f"no answer: {type(error).__name__} {error}")
-        return Answer(answer.status_code, dict(answer.headers), parsed(data), f"Discord says {answer.status_code}")
+        body, said = parsed(data), f"Discord says {answer.status_code}"
+        if body is None and answer.status_code == 200:
+            said += f", and its answer is none: {fault(data)}"
+        return Answer(answer.status_code, dict(answer.headers), body, said)
 
     def _limited(self, route: Route, answer: Answer) -> float:
         """Remember whom a 429 is for; answers the seconds it asks for."""

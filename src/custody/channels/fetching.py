@@ -144,14 +144,19 @@ def _tried(mirror: Mirror, channel: int, row: Row) -> Row:
 
 def _with_fresh_link(mirror: Mirror, channel: int, row: Row, now: datetime) -> Row:
     why, over = "its link has expired", not row.get("url") or is_over(str(row["url"]), now)
+    other: NoFile | None = None
     if not over:
         try:
             return _fetched(mirror, channel, row)
         except Gone as refusal:
             why = refusal.message
-    link = _fresh_link(mirror, channel, row, now)
-    if link and (over or link != row["url"]):  # by whose clock it has expired, the file server knows best
-        row = row | {"url": link}
+        except OtherSize as trouble:  # it may have been described wrongly, and rightly since
+            other = trouble
+    link, size = _fresh_link(mirror, channel, row, now)
+    if other is not None and (not link or size == row.get("size")):
+        raise other
+    if link and (over or other or link != row["url"]):  # by whose clock it has expired, the file server knows best
+        row = row | {"url": link} | ({"size": size} if size >= 0 else {})
         try:
             return _fetched(mirror, channel, row)
         except Gone as refusal:
@@ -171,22 +176,27 @@ def _refused(row: Row, why: str, now: datetime) -> Row:
     return row | {"refused": first or _stamp(now), "why": why, "next": _stamp(now + HOUR)}
 
 
-def _fresh_link(mirror: Mirror, channel: int, row: Row, now: datetime) -> str:
-    """From the message itself; empty if that is gone, or no longer names it."""
+def _fresh_link(mirror: Mirror, channel: int, row: Row, now: datetime) -> tuple[str, int]:
+    """From the message itself, with the size that it tells; empty if that is gone, or no longer names it."""
     try:
         raw = mirror.discord.message(channel, attachments.message_of(row))
     except (Gone, Unreadable):
-        return ""
+        return "", -1
     wanted = row.get("link")
     finder = finder_of(mirror)
     links = (one for one in finder.of(raw) if finder.may_ask(one))
-    return next((one.url for one in links if (one.plain == wanted if wanted else str(one.id) == row["id"])), "")
+    same = (one for one in links if (one.plain == wanted if wanted else str(one.id) == row["id"]))
+    return next(((one.url, one.size) for one in same), ("", -1))
 
 
 def _fetched(mirror: Mirror, channel: int, row: Row) -> Row:
     pieces = _whole(mirror.discord.attachment(str(row["url"])), row)
     got = media.keep(mirror.blobs, pieces, mirror.largest_file, str(channel))
     return _ended(row, "kept", digest=got.digest, size=got.size)
+
+
+class OtherSize(NoFile):
+    """It came, and is not of the size that its message tells."""
 
 
 def _whole(pieces: Iterator[bytes], row: Row) -> Iterator[bytes]:
@@ -196,7 +206,7 @@ def _whole(pieces: Iterator[bytes], row: Row) -> Iterator[bytes]:
         size += len(piece)
         yield piece
     if told is not None and size != told:
-        raise NoFile(f"{size} bytes came instead of {told}", where=str(row["url"]))
+        raise OtherSize(f"{size} bytes came instead of {told}", where=str(row["url"]))
 
 
 def _ended(row: Row, state: str, **facts: Any) -> Row:

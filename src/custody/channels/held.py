@@ -8,7 +8,9 @@ not there, or that tells less, was lost, or somebody put an older copy in its pl
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -17,17 +19,20 @@ from custody.channels.blobs import Blobs, Broken, NoBlob
 from custody.channels.crawl import Coverage
 from custody.channels.debts import Debts
 from custody.channels.mirror import assets_of, channels, files_of, number_of
-from custody.channels.notes import HELD, Notes
+from custody.channels.notes import HELD, SIGNED, Notes
+from custody.channels.snowflake import parse
 from custody.channels.table import Finding, Settings, Table, Torn
 from custody.channels.wanting import Wanted
 from custody.model.errors import BadInput, Unavailable
 from custody.stores import Store
 
+FOREIGN: Final = "table.foreign"
 TURN: Final = "turn"  # in the mark of `seen`: how many syncs have changed what is not an added message
 NAMES: Final[Mapping[str, str]] = {
     "ch": "its messages", "seen": "what was last seen of them", "files": "its files", "assets": "its pictures",
 }  # fmt: skip
 MOST_TOLD: Final = 5
+MOST_LOOKED_AT: Final = 20  # rows of a table that does not say whose it is
 
 
 class Absent(Unavailable):
@@ -47,7 +52,11 @@ def lacking(store: Store, blobs: Blobs, channel: int) -> dict[str, Finding]:
     noted, found = Notes(store).of(channel), dict[str, Finding]()
     for folder, about in NAMES.items():
         known = noted.get(HELD[folder], 0)
-        now = reach(blobs, channel, folder) if known else None
+        table = opened(blobs, channel, folder)
+        if _is_anothers(table, blobs, channel, folder, bool(noted.get(SIGNED))):
+            found[folder] = Finding(FOREIGN, f"{folder}/{channel}/", f"{about}: another channel's is in its place")
+            continue
+        now = reach(blobs, channel, folder, table) if known else None
         if now is None or now >= known:
             continue
         code, said = "table.older", "older here than the store knows: an earlier copy is in its place"
@@ -57,22 +66,66 @@ def lacking(store: Store, blobs: Blobs, channel: int) -> dict[str, Finding]:
     return found
 
 
-def reach(blobs: Blobs, channel: int, folder: str) -> int | None:
+def _is_anothers(table: Table, blobs: Blobs, channel: int, folder: str, looked: bool) -> bool:
+    """Does it say that it is another channel's? One that an earlier version wrote does not (unless that was `looked`
+    into before): is then none of its rows about a message of this channel, though all of them would be here?"""
+    try:
+        if not table.mark and table.is_signed:
+            return False
+    except Torn as torn:
+        return torn.foreign
+    except (Broken, BadInput):
+        return False
+    try:
+        if looked or folder == "ch" or table.is_signed:
+            return False
+        rows = list(islice((row for row in table.between() if row.versions), MOST_LOOKED_AT))
+        about = [row.id if folder == "seen" else parse(str(row.message.get("message") or 0)) for row in rows]
+        messages = opened(blobs, channel, "ch")
+        coverage = Coverage.read(messages.mark)
+        if not about or not coverage.upto:
+            return False
+        gaps = [one for one in about if one <= coverage.upto and not coverage.covers(one)]
+        return not gaps and all(messages.search(one) is None for one in about)
+    except (Torn, Broken, BadInput):
+        return False  # whoever reads it says so
+
+
+def sign(store: Store, blobs: Blobs, channel: int) -> None:
+    """Write into tables of an earlier version whose they are, once; before, their rows were looked at."""
+    notes = Notes(store)
+    if notes.of(channel).get(SIGNED) or lacking(store, blobs, channel):
+        return
+    for folder in NAMES:
+        with suppress(Torn, Broken):
+            opened(blobs, channel, folder).sign()
+    notes.put(channel, **{SIGNED: 1})
+
+
+def opened(blobs: Blobs, channel: int, folder: str) -> Table:
+    if folder == "ch":
+        return Table(blobs, channel, Settings())
+    if folder == "seen":
+        return seen.of(blobs, channel)
+    return files_of(blobs, channel) if folder == "files" else assets_of(blobs, channel)
+
+
+def reach(blobs: Blobs, channel: int, folder: str, table: Table | None = None) -> int | None:
     """A number that only grows while a table is written: 0 where there is none, None where it cannot be read."""
     try:
-        told = _told(blobs, channel, folder)
+        told = _told(table or opened(blobs, channel, folder), folder)
         return 1 + told if told or _is_there(blobs, channel, folder) else 0
     except (Torn, Broken, BadInput):
         return None
 
 
-def _told(blobs: Blobs, channel: int, folder: str) -> int:
+def _told(table: Table, folder: str) -> int:
+    mark = table.mark
     if folder == "ch":
-        return Coverage.read(Table(blobs, channel, Settings()).mark).upto
+        return Coverage.read(mark).upto
     if folder == "seen":
-        return int(Debts.read(seen.of(blobs, channel).mark).more.get(TURN, 0))
-    table = files_of(blobs, channel) if folder == "files" else assets_of(blobs, channel)
-    return Wanted.read(table.mark).turn
+        return int(Debts.read(mark).more.get(TURN, 0))
+    return Wanted.read(mark).turn
 
 
 def _is_there(blobs: Blobs, channel: int, folder: str) -> bool:

@@ -91,7 +91,7 @@ def _looked_at(mirror: Mirror, item: Item, anew: bool) -> list[Request]:
     if request := _due_anyway(mirror, item):
         return [request]
     pausing = bool(trouble) and not anew
-    if item.detail.get("mirrored") != "yes" or places.goes_with_its_parent(item) or pausing:
+    if item.detail.get("mirrored") != "yes" or places.goes_with_its_parent(mirror, item) or pausing:
         return []
     requests = _asked(mirror, item)
     if trouble and not any(one.channel == number_of(item) for one in requests):
@@ -185,7 +185,7 @@ def _unseen(mirror: Mirror, items: Sequence[Item]) -> list[Request]:
     late = [
         (looked.get(number_of(item), 0), number_of(item))
         for item in items
-        if not item.detail.get("archived")
+        if not places.is_archived(item)
         and not item.detail.get("trouble")
         and not places.has_no_messages(item)
         and due.is_over(looked.get(number_of(item)), now, period)

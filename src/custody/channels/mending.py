@@ -123,8 +123,12 @@ def mend(mirror: Mirror, channel: int) -> bool:
         noticed(mirror.store, channel, shut or next(iter(told), "parts of it cannot be read"), rows)
     lost = {name: sorted({*_spans(known, name), *found}) for name, found in rows.items()}
     for name, table in opened.items():
+        if name in gone and gone[name].code == held.FOREIGN:
+            table.set_all_aside()
         if parts[name].wrong:
             table.repair()
+        if table.drop_foreign():  # with them came what is said to be fetched: all of it is looked at again
+            lost[name].append((0, HIGHEST))
         if name != "ch":
             lost[name] += [_span(low, high) for low, high in table.drop_damaged()]
     _made_good(mirror, channel, opened, lost)

@@ -43,6 +43,7 @@ class Request:
     message: int = 0
     newest_first: bool = False
     why: str = ""
+    along: tuple[int, ...] = ()  # of a removal: the threads that its operator was shown
 
 
 @dataclass(frozen=True, slots=True)

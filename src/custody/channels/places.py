@@ -2,8 +2,10 @@
 
 Each of these is one answer's word and can be taken back by the next. A name is believed at once. A kind that makes us
 ask for less, a forum, which has no messages of its own, or a thread, which is looked at with its parent, needs a second
-witness first: the answer to another question, or to the same one ten minutes later. Until then it is asked as if it
-might be either; a channel of which messages are kept is never taken for one without.
+witness first: the answer to another question, or to the same one ten minutes later, and one of them its own answer:
+lists speak of many, and one that lied had a channel deleted as a thread. Until then it is asked as if it might be
+either; a channel of which messages are kept is never taken for one without. A server, which may have a policy of its
+own, stays until another is said twice. What is not sure decides nothing that loses.
 """
 
 from __future__ import annotations
@@ -12,14 +14,18 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from custody.channels import due, trust
+from custody.channels import due, notes, trust
 from custody.channels.crawl import Coverage
 from custody.channels.mirror import POSTS_ONLY, Mirror, described, kind_of, noted, number_of, parent_of
+from custody.channels.snowflake import HIGHEST
 from custody.model.event import NewEvent
 from custody.model.item import Item, NewItem
+from custody.stores import Store
 
-SURE: Final = "kind_sure"  # on an item: two witnesses have said what it is
+SURE: Final = "kind_sure"  # on an item: which two questions have said what it is; `true`: of an earlier version
 SAID_BY: Final = "kind_said"  # by which question, and when, it was first said
+BY_NUMBER: Final = "by_number"  # somebody has added it by its own number: nobody's removal takes it along
+GUILD_SURE: Final = "guild_sure"  # false: one answer has named its server; those of before are sure
 PLACE: Final = ("kind", "guild", "parent")
 LIST, CHANNEL, MESSAGES = "list", "channel", "messages"  # questions that say what a channel is
 KINDS: Final = frozenset(range(6)) | frozenset(range(10, 17))  # those that have a name today
@@ -38,10 +44,36 @@ def may_be_without(item: Item) -> bool:
     return item.detail.get("kind") in POSTS_ONLY
 
 
-def goes_with_its_parent(item: Item) -> bool:
-    """Is it known, by two witnesses, to be a thread? Who is not sure asks the channel itself; of those that were found
-    before anybody counted witnesses, their next round does."""
-    return bool(parent_of(item)) and bool(item.detail.get(SURE) or not item.detail.get(SAID_BY))
+def goes_with_its_parent(mirror: Mirror, item: Item) -> bool:
+    """Is it known, by two witnesses, to be a thread of a channel that is mirrored? Who is not sure asks the channel
+    itself; of those that were found before anybody counted witnesses, their next round does."""
+    parent = mirror.item(parent_of(item)) if parent_of(item) else None
+    listed = parent is not None and parent.detail.get("mirrored") == "yes"
+    return listed and bool(item.detail.get(SURE) or not item.detail.get(SAID_BY))
+
+
+def is_surely_under(item: Item, channel: int) -> bool:
+    """Is it a thread of this channel by its own answer and a second witness?"""
+    sure = item.detail.get(SURE)
+    return parent_of(item) == channel and isinstance(sure, list | tuple) and CHANNEL in sure
+
+
+def is_archived(item: Item) -> bool:
+    """Is it surely a thread, and archived? Nobody writes there."""
+    return bool(item.detail.get("archived") and parent_of(item) and item.detail.get(SURE))
+
+
+def by_number(store: Store, item: Item) -> bool:
+    """Has somebody added it by its own number? Of items of before the history knows; what it does not know, stays."""
+    if item.detail.get(BY_NUMBER):
+        return True
+    added = [event for event in store.records.events(f"item/{item.id}") if event.type == "added"]
+    return not added or not all(event.detail.get("thread") for event in added)
+
+
+def is_of_its_server(item: Item) -> bool:
+    """Is it sure to which server it belongs?"""
+    return item.detail.get(GUILD_SURE) is not False
 
 
 def is_odd(about: Raw) -> bool:
@@ -62,33 +94,58 @@ def learnt(mirror: Mirror, item: Item, about: Raw, by: str) -> dict[str, Any]:
     told["parent"] = "" if is_odd(about) else told.get("parent", "")
     if not about.get("name"):
         told.pop("title", None)
-    if not about.get("guild_id"):  # lists do not always say it
+    server = _server(mirror, item, str(about.get("guild_id") or ""), by)
+    if detail.get("guild") or not about.get("guild_id"):  # lists do not always say it; another one must be said twice
         told.pop("guild", None)
     other = {name: value for name, value in told.items() if (detail.get(name) or _none(name)) != value}
     facts: dict[str, Any] = {}
     if any(name in other for name in PLACE):
         if _asks_less(item, other) and not _has_stood(detail, now):
-            return {}  # one that changes its word with every answer is believed less often
+            return server  # one that changes its word with every answer is believed less often
         facts = {**other, SAID_BY: _said(by, now), SURE: False}
     elif not detail.get(SAID_BY):
         facts = {**other, SAID_BY: _said(by, now)}
     elif _needs_another(item) and not is_odd(about) and _is_another(detail, by, now):
-        facts = {**other, **_made_sure(mirror, item)}
+        facts = {**other, **_made_sure(mirror, item, by)}
     elif other and _has_stood(detail, now):
         facts = {**other, SAID_BY: _said(by, now)}
-    return facts
+    return facts | server
+
+
+def _server(mirror: Mirror, item: Item, said: str, by: str) -> dict[str, Any]:
+    """What the channel's own answer says of its server: the same ten minutes later makes it sure, and so does another.
+
+    That another was said is a note beside the item: whoever changes his word with each answer fills no history.
+    """
+    known, now, channel = str(item.detail.get("guild") or ""), mirror.store.now(), number_of(item)
+    if by != CHANNEL or not said.isdecimal() or int(said) > HIGHEST:
+        return {}
+    if not known:
+        return {GUILD_SURE: False}
+    told = mirror.notes.of(channel)
+    other, since = told.get(notes.GUILD, 0), told.get(notes.GUILD_SINCE, 0)
+    if said == known:
+        if other:
+            mirror.notes.put(channel, **{notes.GUILD: 0})
+        again = not is_of_its_server(item) and _has_stood(item.detail, now)
+        return {GUILD_SURE: True} if again else {}
+    if other != int(said):
+        mirror.notes.put(channel, **{notes.GUILD: int(said), notes.GUILD_SINCE: now})
+        return {}
+    return {"guild": said, GUILD_SURE: True} if due.is_over(since, now, trust.APART) else {}
 
 
 def refused(mirror: Mirror, item: Item) -> Item:
     """Messages were asked of what was said to have none, and the service says the same: another question's answer."""
-    return _written(mirror, item, _made_sure(mirror, item))
+    return _written(mirror, item, _made_sure(mirror, item, MESSAGES))
 
 
 def new(mirror: Mirror, about: Raw, by: str) -> NewItem:
     """The item of a channel that is new, by the first answer that tells of it."""
     item = described(about)
     aside = {"parent": ""} if is_odd(about) and "parent" in item.detail else {}
-    return replace(item, detail={**item.detail, **aside, SAID_BY: _said(by, mirror.store.now()), SURE: False})
+    said = {SAID_BY: _said(by, mirror.store.now()), SURE: False, GUILD_SURE: False}
+    return replace(item, detail={**item.detail, **aside, **said})
 
 
 def told_of(item_id: str, kind: int) -> list[NewEvent]:
@@ -113,13 +170,21 @@ def _said(by: str, now: int) -> list[str]:
 
 
 def _needs_another(item: Item) -> bool:
-    """Only what makes us ask for less does."""
-    return not item.detail.get(SURE) and (may_be_without(item) or bool(parent_of(item)))
+    """Only what makes us ask for less does; of a parent, that it was said by the channel itself."""
+    known = parent_of(item)
+    return (not item.detail.get(SURE) and (may_be_without(item) or bool(known))) or (
+        bool(known) and not is_surely_under(item, known)
+    )
 
 
 def _is_another(detail: Mapping[str, Any], by: str, now: int) -> bool:
     question, at = detail[SAID_BY]
-    return question != by or due.is_over(at, now, trust.APART)
+    return _are_two(question, by, at, now)
+
+
+def _are_two(first: str, then: str, at: str, now: int) -> bool:
+    """Are these two witnesses: two questions, or ten minutes apart, and one of them asked of the channel itself?"""
+    return {first, then} != {LIST} and (first != then or due.is_over(at, now, trust.APART))
 
 
 def _has_stood(detail: Mapping[str, Any], now: int) -> bool:
@@ -132,10 +197,11 @@ def _asks_less(item: Item, other: Mapping[str, Any]) -> bool:
     return less or not ({"kind", "parent"} & other.keys())
 
 
-def _made_sure(mirror: Mirror, item: Item) -> dict[str, Any]:
+def _made_sure(mirror: Mirror, item: Item, by: str) -> dict[str, Any]:
     if may_be_without(item) and Coverage.read(mirror.table(number_of(item)).mark).upto:
         return {}  # messages of it are kept: no answer makes them never written
-    return {SURE: True}
+    said = item.detail.get(SAID_BY)
+    return {SURE: [said[0] if said else CHANNEL, by]}
 
 
 def _written(mirror: Mirror, item: Item, facts: Mapping[str, Any]) -> Item:

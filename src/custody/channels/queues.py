@@ -20,7 +20,7 @@ import json
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +37,7 @@ from custody.channels.steps import Progress
 from custody.model.errors import BadInput, CustodyError, Unavailable
 
 MOST_TRIES = 5
+MOST_ALONG = 1_000  # threads in one letter, which may have 48 kB
 VISIBLE_SECONDS = 300  # how long a consumer has for a page before the letter is given to another
 NEVER = -1  # letters do not expire
 POLL_SECONDS = 0.1
@@ -109,7 +110,8 @@ def remove_channel(mirror: Mirror, body: Body) -> list[Letter]:
     channel = _channel(body)
     if mirror.item(channel) is None:
         return []
-    begun = _written(mirror, removing.begin_removal(mirror, channel))
+    along = [parse(str(one)) for one in body.get("along") or ()]
+    begun = _written(mirror, removing.begin_removal(mirror, channel, along))
     return [*begun, Letter("delete-messages", {"channel": str(channel), "why": str(body.get("why", ""))})]
 
 
@@ -147,7 +149,8 @@ def letter_of(request: Request) -> Letter:
         body["message"] = str(request.message)
     if request.why and request.what == "remove":
         body["why"] = request.why
-    more: Body = {"newest_first": True} if request.newest_first else {}
+    more: dict[str, Any] = {"newest_first": True} if request.newest_first else {}
+    more |= {"along": [str(one) for one in request.along]} if request.along else {}
     return Letter(OF_REQUESTS[request.what], {**body, **more})
 
 
@@ -176,7 +179,9 @@ class Queues:
                     continue
 
     def send(self, request: Request) -> None:
-        self.post(letter_of(request))
+        """A removal's letter names what goes along; if that is more than a letter carries, in several."""
+        for start in range(0, len(request.along) or 1, MOST_ALONG):
+            self.post(letter_of(replace(request, along=request.along[start : start + MOST_ALONG])))
 
     def post(self, letter: Letter, delay: float = 0.0) -> None:
         self._post(letter.queue, json.dumps(letter.body, sort_keys=True).encode(), delay)

@@ -2,34 +2,57 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import timedelta
 from itertools import islice
 
-from custody.channels import attachments, held, mending
+from custody.channels import attachments, held, mending, places
 from custody.channels.blobs import NoBlob
-from custody.channels.mirror import HELD, Mirror, Request, Told, item_id, noted, threads_under
+from custody.channels.mirror import HELD, Mirror, Request, Told, channels, item_id, noted, number_of, parent_of
 from custody.model.event import NewEvent
+from custody.stores import Store
 
 PER_PAGE_OF_REMOVAL = 100
-TORN = frozenset({"index.missing", "child.missing", "mark.damaged", "shut"})  # found by the daily look
+TORN = frozenset({"table.foreign", "index.missing", "child.missing", "mark.damaged", "shut"})  # found by the daily look
 ORPHANED = timedelta(days=1)  # before a blob that nothing names is taken for one that nobody wants
 
 
 # --- Removing ---
 
 
-def begin_removal(mirror: Mirror, channel: int) -> Told:
-    """From now on nobody writes to it; its threads go as well."""
-    children = _threads_left(mirror, channel)
-    along = (noted(thread, removed_with=str(channel)) for thread in children)
-    requests = tuple(Request("remove", thread, why=f"its channel {channel} was removed") for thread in children)
-    return Told({}, (noted(channel, mirrored="removing"), *along), (), requests)
+@dataclass(frozen=True, slots=True)
+class Under:
+    """What is said to be a thread of a channel and is kept."""
+
+    along: tuple[int, ...] = ()  # a removal of the channel may take these along
+    stays: tuple[int, ...] = ()  # and not these: who wants them gone names them
 
 
-def _threads_left(mirror: Mirror, channel: int) -> list[int]:
-    under = threads_under(mirror.store, channel)
-    return [one for one in under if (item := mirror.item(one)) and item.detail.get("mirrored") != "removed"]
+def goes_along(store: Store, channel: int) -> Under:
+    """What a removal of a channel takes along, to be shown to whoever says it.
+
+    Only threads that the mirror itself has found, and whose parent is sure: one list's word has deleted a channel that
+    somebody had added.
+    """
+    under = [
+        item for item in channels(store) if parent_of(item) == channel and item.detail.get("mirrored") != "removed"
+    ]
+    sure = {
+        number_of(item) for item in under if places.is_surely_under(item, channel) and not places.by_number(store, item)
+    }
+    every = sorted(map(number_of, under))
+    return Under(tuple(one for one in every if one in sure), tuple(one for one in every if one not in sure))
+
+
+def begin_removal(mirror: Mirror, channel: int, along: Collection[int] = ()) -> Told:
+    """From now on nobody writes to it. Its threads go as well: those that were shown when it was said, as far as
+    nothing has changed about them since; what was heard later deletes nothing."""
+    threads = [one for one in goes_along(mirror.store, channel).along if one in set(along)]
+    marked = (noted(thread, removed_with=str(channel)) for thread in threads)
+    requests = tuple(Request("remove", thread, why=f"its channel {channel} was removed") for thread in threads)
+    return Told({}, (noted(channel, mirrored="removing"), *marked), (), requests)
 
 
 def remove_page(mirror: Mirror, channel: int) -> bool:
@@ -45,7 +68,11 @@ def remove_page(mirror: Mirror, channel: int) -> bool:
 
 def removed(mirror: Mirror, channel: int, why: str = "") -> Told:
     mirror.notes.forget(channel)
-    event = NewEvent(item_id(channel), "removed", detail={"why": why} if why else {})
+    under = [item for item in channels(mirror.store) if parent_of(item) == channel]
+    left = [item for item in under if item.detail.get("mirrored") != "removed" and not item.detail.get("removed_with")]
+    told: dict[str, object] = {"why": why} if why else {}
+    told |= {"stays": sorted(str(number_of(item)) for item in left)} if left else {}
+    event = NewEvent(item_id(channel), "removed", detail=told)
     return Told({}, (noted(channel, mirrored="removed"),), (event,))
 
 
@@ -64,6 +91,8 @@ def sweep(mirror: Mirror, channel: int) -> Told:
             mending.noticed(mirror.store, channel, f"{lost.where}: {lost.detail}")
     for gone in held.lacking(mirror.store, mirror.blobs, channel).values():
         mending.noticed(mirror.store, channel, f"{gone.where}: {gone.detail}")
+    if files := attachments.missing(mirror.blobs, channel):
+        mending.noticed(mirror.store, channel, f"media/{channel}/: {len(files)} files that were kept are not there")
     attachments.drop_orphans(mirror.blobs, channel, mirror.table(channel))
     swept = [name for table in mirror.tables(channel) for name in table.sweep(before)]
     event = NewEvent(item_id(channel), "swept", detail={"blobs": len(swept)})

@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
-from custody.channels import looking, work
+from custody.channels import looking, places, removing, work
 from custody.channels.blobs import Blobs, Changed, Facts, Leased
-from custody.channels.mirror import Mirror, Request, checked, parent_of
+from custody.channels.mirror import Mirror, Request, checked
 from custody.channels.serving import ChannelConfig, kinds
 from custody.channels.shared import PER_SECOND
 from custody.engine import Serving, Settings, Worker
@@ -226,12 +226,15 @@ def ask_for(mirror: Mirror, config: ChannelConfig, shard: Shard | None = None, a
 
 def _wanted(mirror: Mirror, listed: Sequence[str], shard: Shard) -> Iterator[Request]:
     for channel in map(checked, map(str, listed)):
-        if shard.has(channel) and mirror.item(channel) is None:
+        item = mirror.item(channel) if shard.has(channel) else None
+        found = item is not None and item.detail.get("mirrored") == "yes" and not item.detail.get(places.BY_NUMBER)
+        if shard.has(channel) and (item is None or found):  # one that was only found is wanted by its number now
             yield Request("add", channel)
 
 
 def _unwanted(mirror: Mirror, listed: Sequence[str]) -> Iterator[Request]:
     for channel in map(checked, map(str, listed)):
         item = mirror.item(channel)
-        if item is not None and item.detail.get("mirrored") != "removed" and not parent_of(item):
-            yield Request("remove", channel)
+        if item is not None and item.detail.get("mirrored") != "removed":
+            along = removing.goes_along(mirror.store, channel).along
+            yield Request("remove", channel, why="the configuration says so", along=along)

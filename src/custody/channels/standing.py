@@ -12,7 +12,7 @@ from custody.channels import attachments, fetching, held, mending, seen
 from custody.channels.blobs import Blobs
 from custody.channels.crawl import Coverage
 from custody.channels.debts import BLANK, DAMAGED, LOST, TORN, Debt, Debts
-from custody.channels.mirror import CHANNEL, kept, number_of
+from custody.channels.mirror import CHANNEL, item_id, kept, number_of
 from custody.channels.states import SET_ASIDE, Facts, State, state_of
 from custody.channels.table import Settings, Table
 from custody.model.errors import CustodyError
@@ -55,6 +55,23 @@ def standing_of(store: Store, blobs: Blobs, item: Item, jobs: Iterable[Job] = ()
         blank=sum(debt.why == BLANK for debt in debts),
     )
     return Standing(item, state_of(facts))
+
+
+LACKING = frozenset({"no-intent", "not-added", "failing", "hidden", "token", "gaps", "owed"})
+
+
+def lack_of(store: Store, blobs: Blobs, channel: int) -> tuple[str, int]:
+    """What is known not to be here of a channel, in words, and the code that says so: 75 if only time is lacking.
+
+    What cannot be seen any more is whole as far as it was seen, and what is damaged is told by whoever reads it.
+    """
+    item = store.records.item(item_id(channel))
+    jobs = [job for job in store.queue.every(Filter(kind=f"{CHANNEL}/*", lane=str(channel))) if job.ended == "failed"]
+    state = standing_of(store, blobs, item, jobs).state
+    trouble = (item.detail.get("trouble") or {}).get("what") == "failing"
+    if state.word not in LACKING and not (state.word == "behind" and trouble):
+        return "", 0
+    return state.sentence, 1 if state.alarming else AGAIN
 
 
 def marks_of(blobs: Blobs, channel: int) -> tuple[Coverage, tuple[Debt, ...], str]:

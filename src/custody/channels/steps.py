@@ -80,7 +80,8 @@ def add(mirror: Mirror, channel: int, newest_first: bool = False) -> Told:
     """A channel is mirrored from now on. Adding a known one again is no news."""
     known = mirror.item(channel)
     if known and known.detail.get("mirrored") == "yes":
-        return Told({"known": True, "name": known.detail.get("title", "")})
+        own = () if known.detail.get(places.BY_NUMBER) else (noted(channel, **{places.BY_NUMBER: True}),)
+        return Told({"known": True, "name": known.detail.get("title", "")}, own)
     try:
         about = mirror.discord.channel(channel)
     except RateLimited:
@@ -88,6 +89,8 @@ def add(mirror: Mirror, channel: int, newest_first: bool = False) -> Told:
     except (*REFUSALS, Unavailable) as refusal:
         return not_added(mirror, channel, known, refusal)
     item = places.new(mirror, about, places.CHANNEL)
+    again = {"removed_with": ""} if known and known.detail.get("removed_with") else {}
+    item = replace(item, detail={**item.detail, places.BY_NUMBER: True, **again})
     name = str(item.detail["title"])
     if known and known.detail.get("trouble"):
         item = replace(item, detail={**item.detail, "trouble": {}})
@@ -238,6 +241,7 @@ def ended(mirror: Mirror, channel: int, table: Table, progress: Progress) -> Tol
     found = threads.look(mirror, item, about)
     if progress.edited or progress.marked or progress.erased:
         held.turned(mirror.seen(channel))
+    held.sign(mirror.store, mirror.blobs, channel)
     held.note(mirror.store, mirror.blobs, channel)
     told = {
         "added": progress.added,

@@ -72,7 +72,9 @@ def pace_of(config: ChannelConfig, threads: int = 4) -> Pace:
 
 def ask_of(request: Request) -> Ask:
     message = str(request.message) if request.message else ""
-    return Ask(str(request.channel), Asked(request.what, message, request.newest_first, request.why))
+    along = [str(one) for one in request.along]
+    asked = Asked(request.what, message, newest_first=request.newest_first, why=request.why, along=along)
+    return Ask(str(request.channel), asked)
 
 
 def flow_id(channel: str) -> str:
@@ -187,7 +189,8 @@ def _remove(mirror: Mirror, channel: int, asked: Asked, counted: dict[str, int])
     if mirror.item(channel) is None:
         return Answer(True)
     if not counted:
-        return replace(_told(mirror, removing.begin_removal(mirror, channel)), done=False, progress={"pages": 1})
+        begun = removing.begin_removal(mirror, channel, [checked(one) for one in asked.along])
+        return replace(_told(mirror, begun), done=False, progress={"pages": 1})
     if removing.remove_page(mirror, channel):
         return Answer(False, {"pages": counted["pages"] + 1})
     return _told(mirror, removing.removed(mirror, channel, asked.why))

@@ -28,6 +28,7 @@ class Asked:
     message: str = ""
     newest_first: bool = False
     why: str = ""
+    along: list[str] = field(default_factory=list)  # of a removal: the threads that were shown
 
 
 @dataclass

@@ -71,7 +71,7 @@ def remember(mirror: Mirror, channel: int, messages: Iterable[Mapping[str, Any]]
     """Note the threads that messages speak of, for the look at the end of the sync: a list may not show them."""
     named = {one for raw in messages if (one := begins(raw)) and mirror.item(one) is None}
     item = mirror.item(channel) if named else None
-    if item is None or item.detail.get("kind") not in THREADED:
+    if item is None or (item.detail.get("kind") not in THREADED and item.detail.get(places.SURE)):
         return
     known = {parse(str(one)) for one in item.detail.get(NAMED) or ()}
     if named - known:

@@ -40,10 +40,13 @@ DAMAGE = frozenset(
         "shut",
         "table.missing",
         "table.older",
+        "table.foreign",
+        "block.foreign",
     }
 )  # of a table
 FILES = frozenset({"file.missing", "file.damaged", "file.shut"})
-HARMLESS = LIVE | {"orphan", "gap", "file.lost", "file.wanted", "file.refused"}
+NEVER_HAD = frozenset({"file.lost", "file.wanted", "file.refused"})
+HARMLESS = LIVE | NEVER_HAD | {"orphan", "gap"}
 
 CODES = {
     "coverage.beyond": "a message is newer than the archive says it has fetched",
@@ -55,6 +58,8 @@ CODES = {
     "file.refused": "a file that a message names is at a place where nobody asks",
     "table.missing": "a table was kept, and nothing of it is there",
     "table.older": "a table tells less than the store knows that it did",
+    "table.foreign": "a table, or a part of one, is another channel's",
+    "block.foreign": "messages of another channel are among those of this",
     "torn": "a part could not be read any more, and was not fetched again yet",
     "lost": "of a part that could not be read any more, earlier versions and what was deleted there may be lost",
     "gap": "a part that is known not to have been fetched yet",
@@ -75,6 +80,11 @@ class Verified:
     findings: tuple[Finding, ...]
     damaged: tuple[int, ...] = ()  # messages
     hurt: str = ""  # what of its tables cannot be read
+
+    @property
+    def never_had(self) -> int:
+        """Files that messages name and that are not here."""
+        return sum(finding.code in NEVER_HAD for finding in self.findings)
 
     @property
     def sound(self) -> bool:
@@ -105,7 +115,7 @@ def verify(
             findings.append(Finding("coverage.beyond", str(found.id)))
     findings += [Finding("gap", f"{gap.low}..{gap.high}") for gap in coverage.gaps]
     findings += [Finding(debt.why, f"{debt.next}..{debt.high}") for debt in debts if debt.why in (TORN, LOST)]
-    files, wrong = _files(blobs, channel)
+    files, wrong = files_of_channel(blobs, channel)
     findings += wrong
     sampled = 0
     if discord is not None and coverage.upto:
@@ -133,7 +143,8 @@ def owe(overlay: Table, findings: Iterable[Finding], stamp: str) -> int:
     return len(ids)
 
 
-def _files(blobs: Blobs, channel: int) -> tuple[int, list[Finding]]:
+def files_of_channel(blobs: Blobs, channel: int) -> tuple[int, list[Finding]]:
+    """How many files are kept, each read and compared with its digest, and what is wrong with them and their rows."""
     tables, findings, good = (files_of(blobs, channel), assets_of(blobs, channel)), list[Finding](), dict[str, str]()
     count = 0
     for row in (row for table in tables for row in table.between() if row.versions):

@@ -6,7 +6,7 @@ What is done is in `steps`, a page at a time; here it becomes jobs and their out
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -77,8 +77,10 @@ def files_job(channel: int) -> NewJob:
     return _job(FILES, channel)
 
 
-def remove_job(channel: int, why: str = "") -> NewJob:
-    return _job(REMOVE, channel, **({"why": why} if why else {}))
+def remove_job(channel: int, why: str = "", along: Iterable[int] = ()) -> NewJob:
+    """With the threads that were shown to whoever said it: none that is heard of later is taken along."""
+    told = {"why": why, "along": [str(one) for one in along]}
+    return _job(REMOVE, channel, **{name: value for name, value in told.items() if value})
 
 
 def job_of(request: Request) -> NewJob:
@@ -87,7 +89,7 @@ def job_of(request: Request) -> NewJob:
         "sync": lambda: sync_job(request.channel, request.why, request.newest_first),
         "review": lambda: review_job(request.channel, request.message),
         "files": lambda: files_job(request.channel),
-        "remove": lambda: remove_job(request.channel, request.why),
+        "remove": lambda: remove_job(request.channel, request.why, request.along),
     }
     return made[request.what]()
 
@@ -192,7 +194,8 @@ def remove(work: Work, mirror: Mirror) -> Outcome:
     channel = channel_of(work)
     if mirror.item(channel) is None:
         return Failed("channel.unknown", f"channel {channel} was never mirrored here")
-    begun = removing.begin_removal(mirror, channel)
+    along = [parse(str(one)) for one in work.facts.get("along") or ()]
+    begun = removing.begin_removal(mirror, channel, along)
     mirror.store.records.put(begun.items, agent=work.claim.holder)
     if _somebody_writes(mirror, channel):
         return Wait(BUSY_SECONDS, "a sync of this channel is just ending")

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from custody.channels import held, paying, places, work
+from custody.channels import held, paying, places, removing, work
 from custody.channels.asking import asking_of
 from custody.channels.debts import SAID
 from custody.channels.mirror import EPOCH, Request, channels, parent_of
@@ -69,10 +69,22 @@ def remove(
     config: ConfigFile = None,
     store: StoreUrl = "",
 ) -> None:
-    """Delete everything that is kept of a channel and its threads; its history stays."""
+    """Delete everything that is kept of a channel, and of its threads that are named; its history stays.
+
+    Threads that were added by their own numbers, and what is not surely a thread of it, stay: name them.
+    """
+    number = work.checked(channel)
+    with opened(config, store) as (handle, _):
+        known(handle, number)
+        under = removing.goes_along(handle, number)
+    for said, which in (("removed with it", under.along), ("stays", under.stays)):
+        for one in which:
+            print(f"{said}: {one}")
     if not yes:
-        typer.confirm(f"Delete all that is kept of channel {channel}?", abort=True)
-    _ask(config, store, Request("remove", work.checked(channel), why=why), f"channel {channel} will be removed ({why})")
+        named = f" and these {len(under.along)} threads" if under.along else ""
+        typer.confirm(f"Delete all that is kept of channel {channel}{named}?", abort=True)
+    request = Request("remove", number, why=why, along=under.along)
+    _ask(config, store, request, f"channel {channel} will be removed ({why})")
 
 
 def _ask(config: Path | None, store: str, request: Request, said: str) -> None:

@@ -14,9 +14,9 @@ from custody.channels.debts import LOST, TORN
 from custody.channels.mirror import EPOCH, assets_of, checked, files_of, noted
 from custody.channels.removing import ORPHANED
 from custody.channels.serving import offline_mirror, open_mirror
-from custody.channels.standing import marks_of
+from custody.channels.standing import lack_of, marks_of
 from custody.channels.table import Finding, Table
-from custody.channels.verify import HARMLESS, Verified, is_told, owe
+from custody.channels.verify import HARMLESS, Verified, files_of_channel, is_told, owe
 from custody.cli import running
 from custody.cli.channel_parts import Channel, blobs_of, known, table_of
 from custody.cli.configured import ConfigFile, StoreUrl, opened
@@ -35,7 +35,8 @@ def fsck(
     config: ConfigFile = None,
     store: StoreUrl = "",
 ) -> None:
-    """Walk the tables of a channel: its messages, what was last seen of them, its files. Say what is wrong."""
+    """Walk the tables of a channel, its messages, what was last seen of them, its files, and read each file. Say what
+    is wrong."""
     with opened(config, store) as (handle, settings):
         number = checked(channel)
         known(handle, number)
@@ -47,7 +48,8 @@ def fsck(
             before = EPOCH + timedelta(microseconds=handle.now()) - ORPHANED
             print(f"{sum(_swept(table, before) for table in tables)} blobs that nothing named were deleted")
         gone = held.lacking(handle, blobs, number).values()
-        found = [*gone, *(finding for table in tables for finding in table.check())]
+        files = files_of_channel(blobs, number)[1]
+        found = list(dict.fromkeys([*gone, *(one for table in tables for one in table.check()), *files]))
         _noticed(handle, number, found)
         owed = [debt for debt in marks_of(blobs, number)[1] if debt.why in (TORN, LOST)]
     _told([*found, *(Finding(debt.why, f"{debt.next}..{debt.high}") for debt in owed)])
@@ -115,12 +117,14 @@ def verify(
         told = {"mended": done.messages + fetched, "files mended": done.files} if mend else {}
         told |= {"messages": found.messages, "files": found.files, "compared": found.sampled}
         told |= {"owed": owed} if owed else {}
+        told |= {"files never had": found.never_had} if found.never_had else {}
+        lacks, code = lack_of(handle, blobs, number) if item.detail.get("mirrored") != "removed" else ("", 0)
         sound = found.sound and not done.said
         outcome: Outcome = "success" if sound else "failure"
         findings = {"findings": [f"{one.code} {one.where}" for one in found.findings[:20]]} if found.findings else {}
         handle.records.append(NewEvent(item.id, "verified", outcome, running.me(), {**told, **findings}))
     if json:
-        running.emit({"sound": sound, **told, "findings": found.findings, "not done": done.said})
+        running.emit({"sound": sound, "lacks": lacks, **told, "findings": found.findings, "not done": done.said})
     else:
         _told(found.findings)
         for said in done.said:
@@ -130,8 +134,14 @@ def verify(
         print(f"{found.messages} messages and {found.files} files read; {found.sampled} compared with the channel")
         if owed:
             print(f"{owed} of them are owed: the next sync fetches them, `custody channel verify --mend` does it now")
-        print("nothing is wrong" if sound else f"something is wrong: {_hint(found, mend)}")
-    raise typer.Exit(0 if sound else 1)
+        if found.never_had:
+            print(f"{found.never_had} files that messages name were never had, or not yet: see above")
+        whole = not lacks and not found.never_had
+        kept = "nothing is wrong" if whole else "nothing is wrong with what is kept"
+        print(kept if sound else f"something is wrong: {_hint(found, mend)}")
+        if lacks:
+            print(f"not all of it is here: {lacks}")
+    raise typer.Exit((code if lacks else 0) if sound else 1)
 
 
 def _hint(found: Verified, mended: bool) -> str:

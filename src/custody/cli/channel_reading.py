@@ -15,14 +15,16 @@ import typer
 from custody.channels import held, mending, paying, seen, trust
 from custody.channels.blobs import Blobs
 from custody.channels.copies import written
+from custody.channels.deletions import erased_from
 from custody.channels.mirror import POSTS_ONLY, checked, threads_under
 from custody.channels.plain import plainly
 from custody.channels.reader import Leaving, Reader, Shown
 from custody.channels.snowflake import HIGHEST, at
+from custody.channels.standing import lack_of
 from custody.cli.channel_parts import Channel, blobs_of, checked_message, known, reader
 from custody.cli.config import Config
 from custody.cli.configured import ConfigFile, StoreUrl, opened
-from custody.model.errors import BadInput, CustodyError, NotFound
+from custody.model.errors import BadInput, CustodyError, NotFound, Refused
 from custody.model.item import Item
 from custody.stores import Store
 
@@ -40,7 +42,7 @@ def search(
         raise BadInput("say which message, or a span of time", hint="custody channel search 123 456, or --since DATE")
     with opened(config, store) as (handle, settings):
         number, blobs, leaving = checked(channel), blobs_of(settings, handle), Leaving()
-        _item(handle, number, blobs)
+        item = _item(handle, number, blobs)
         kept = reader(settings, number, blobs)
         found = None
         if message:
@@ -54,7 +56,7 @@ def search(
     if message and found is None:
         raise NotFound(f"message {message} is not kept of channel {channel}", code="message.unknown")
     if found:
-        _tell(found)
+        _tell(found, erased_from(settings.channels, item, found.gone) if item and found.gone else "")
     if wrong:
         print(f"{wrong}: `custody channel verify {channel} --mend` fetches again what the channel still shows")
         raise typer.Exit(1)
@@ -92,11 +94,12 @@ def _line(one: Shown) -> str:
     return _escaped((written({**one.message, "custody": besides}) if besides else one.versions[-1]).decode())
 
 
-def _tell(found: Shown) -> None:
+def _tell(found: Shown, until: str) -> None:
     if found.deleted_at:
         print(f"deleted, noticed at {found.deleted_at}")
     if found.gone:
-        print(f"deleted there, noticed at {found.gone}; kept here")
+        then = f"kept here until {until} at the least, hidden from exports and pages, and then erased"
+        print(f"deleted there, noticed at {found.gone}; {then if until else 'kept here'}")
     if found.damaged:
         print("damaged here: `custody channel verify --mend` fetches it again")
     for line in found.versions:
@@ -171,6 +174,7 @@ def export(
         else:
             count = write_pages(blobs, messages, target, number, leaving, title=name)
         wrong = _noticed(handle, settings, number, blobs, leaving, kept)
+        lacks, code = lack_of(handle, blobs, number) if item else ("", 0)
     print(f"{count} messages in {target}")
     if under:
         what = "posts" if detail.get("kind") in POSTS_ONLY else "threads"
@@ -180,12 +184,22 @@ def export(
     if wrong:
         print(f"{wrong}: `custody channel verify {channel} --mend` fetches again what the channel still shows")
         raise typer.Exit(1)
+    if lacks:
+        print(f"that is not all of it: {lacks}")
+        raise typer.Exit(code)
 
 
 def _item(store: Store, channel: int, blobs: Blobs) -> Item | None:
     """What is left of a channel may be read where the store of its archive is no longer."""
     try:
-        return known(store, channel)
+        item = known(store, channel)
+        if (word := item.detail.get("mirrored")) in ("removing", "removed"):
+            raise Refused(
+                f"channel {channel} {'was' if word == 'removed' else 'is being'} removed: nothing is kept of it",
+                code="channel.removed",
+                hint="`custody channel add` begins anew",
+            )
+        return item
     except NotFound:
         if next(iter(blobs.list(f"ch/{channel}/")), None) is None:
             raise

@@ -60,6 +60,7 @@ class Names:
             found = _find(tx, ark)
             return found is not None and (found.collection, found.request) == (collection, request)
 
+        spellings.settle(self._db)  # or what was named before would not be seen to be equal
         return self._db.write(work)
 
     def take(self, ark: str, collection: str, request: str, over: Name | None = None) -> bool:

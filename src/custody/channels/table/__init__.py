@@ -14,7 +14,7 @@ from typing import Any
 from custody.channels import snowflake
 from custody.channels.blobs import Blobs
 from custody.channels.snowflake import HIGHEST, block_id
-from custody.channels.table import delete, fsck, search, sweep, upsert
+from custody.channels.table import commit, delete, fsck, search, sweep, upsert
 from custody.channels.table.fsck import Finding, Survey
 from custody.channels.table.node import Found, Message
 from custody.channels.table.tree import Settings, Torn, Tree
@@ -97,6 +97,23 @@ class Table:
     def drop_damaged(self) -> list[tuple[str, str]]:
         """Set blocks aside that are not what their names say; answers from where to where each was."""
         return fsck.drop_damaged(self._tree)
+
+    def drop_foreign(self) -> list[tuple[str, str]]:
+        """Set blocks aside that have messages of another channel; answers from where to where each was."""
+        return fsck.drop_foreign(self._tree)
+
+    def set_all_aside(self) -> None:
+        """Set aside all of a table that is another's."""
+        fsck.set_all_aside(self._tree)
+
+    def sign(self) -> None:
+        """Write down whose it is, where an earlier version has not."""
+        commit.sign(self._tree)
+
+    @property
+    def is_signed(self) -> bool:
+        """Does it say whose it is? One that is not there has nothing to say."""
+        return commit.is_signed(self._tree)
 
     def sweep(self, before: datetime) -> list[str]:
         """Delete blobs that nothing names, written before a moment; answers their names."""

@@ -7,12 +7,12 @@ the leaves that nothing names any more. It never deletes such a leaf; that is th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
-from custody.channels.blobs import Broken, NoBlob, Shut
+from custody.channels.blobs import Broken, Foreign, NoBlob, Shut
 from custody.channels.snowflake import HIGHEST, block_id
 from custody.channels.table import split
 from custody.channels.table.commit import commit_index, commit_leaf
@@ -27,8 +27,10 @@ from custody.channels.table.node import (
     Removed,
     found,
     is_damaged,
+    is_foreign,
     key_in,
     named,
+    owner,
     records,
 )
 from custody.channels.table.search import search
@@ -45,6 +47,8 @@ CODES = {
     "leaf.outside": "messages are in a leaf that is not for them",
     "split.unfinished": "a leaf is sealed for copying and still in use",
     "block.damaged": "a block's lines are not messages",
+    "table.foreign": "a blob of another channel is in the place of one of this",
+    "block.foreign": "messages of another channel are among those of this",
     "mark.damaged": "what was written with the last page makes no sense",
     "shut": "a blob that may be whole is not given here, or not understood",
     "orphan": "a blob that no index names",
@@ -71,6 +75,8 @@ class Survey:
     shut: list[tuple[str, str]] = field(default_factory=list)  # and those that are only not given: they are left alone
     torn: dict[str, tuple[Place, bool]] = field(default_factory=dict)  # their blobs; is there something under the name?
     blocks: dict[str, list[str]] = field(default_factory=dict)  # by leaf, those that are not what their names say
+    foreign: set[str] = field(default_factory=set)  # blobs that say that they are another's
+    strangers: dict[str, list[str]] = field(default_factory=dict)  # by leaf, blocks with messages of another channel
     bad_mark: str = ""  # the leaf that has it
     messages: int = 0
 
@@ -88,9 +94,12 @@ def check(tree: Tree, content: bool = True) -> Survey:
     told = [blob for blob in orphans if (blob.size or blob.facts.metadata.get("mark")) and blob.name not in unwritten]
     if not survey.named and (not told or not survey.torn):
         return Survey()  # a channel without a table, or one that was just to be made
+    others = tree.root in survey.foreign  # all that is there came with its root
     for blob in orphans:
+        if others or blob.facts.metadata.get("of", owner(blob.name)) != owner(blob.name):
+            survey.foreign.add(blob.name)
         if blob.name not in survey.torn:
-            survey.add("orphan", blob.name)
+            survey.add("table.foreign" if blob.name in survey.foreign else "orphan", blob.name)
     return survey
 
 
@@ -112,7 +121,9 @@ def _walk(tree: Tree, place: Place, survey: Survey, content: bool) -> bool:
     except (NoBlob, Broken) as error:
         survey.lost.append((place.low, place.high))
         survey.torn[name] = place, isinstance(error, Broken)
-        survey.add("child.missing" if place.path else "index.missing", name, error.message)
+        survey.foreign |= {name} if isinstance(error, Foreign) else set()
+        missing = "child.missing" if place.path else "index.missing"
+        survey.add("table.foreign" if name in survey.foreign else missing, name, error.message)
         return False
     survey.named.add(name)
     return True
@@ -157,6 +168,9 @@ def _visit_blocks(tree: Tree, leaf: Leaf, survey: Survey) -> None:
         if not known or named(min(known), block) != one or (after > one and max(known) >= after):
             survey.add("block.damaged", leaf.name, one)
             survey.blocks.setdefault(leaf.name, []).append(one)
+        elif any(is_foreign(lines[-1], tree.channel) for lines in known.values()):
+            survey.add("block.foreign", leaf.name, one)
+            survey.strangers.setdefault(leaf.name, []).append(one)
         survey.messages += len(known)
 
 
@@ -188,6 +202,8 @@ def repair(tree: Tree) -> list[Finding]:
     """Mend what can be mended; answers what is still wrong afterwards."""
     survey = check(tree)
     orphans = {finding.where for finding in survey.findings if finding.code == "orphan"}
+    for name in survey.foreign:
+        tree.shelve(name)
     if tree.root in survey.torn:
         tree.shelve(tree.root)
         tree.forget_all()
@@ -214,8 +230,24 @@ def drop_damaged(tree: Tree) -> list[tuple[str, str]]:
 
     For tables whose rows can be made again: of messages they stay in their places until somebody shows them.
     """
-    survey, spans = check(tree), list[tuple[str, str]]()
-    for name, blocks in survey.blocks.items():
+    return _taken_out(tree, check(tree).blocks)
+
+
+def drop_foreign(tree: Tree) -> list[tuple[str, str]]:
+    """The same with messages of another channel: whatever they are, here they are nobody's."""
+    return _taken_out(tree, check(tree).strangers)
+
+
+def set_all_aside(tree: Tree) -> None:
+    """Of a table that is another's: none of it is deleted, and nothing of it is here any more."""
+    for blob in listed(tree):
+        tree.shelve(blob.name)
+    tree.forget_all()
+
+
+def _taken_out(tree: Tree, found_in: Mapping[str, Sequence[str]]) -> list[tuple[str, str]]:
+    spans = list[tuple[str, str]]()
+    for name, blocks in found_in.items():
         leaf = tree.load(name)
         content = dict(zip(leaf.ids, tree.read(leaf, 0, len(leaf.ids)), strict=True))
         tree.set_aside({one: content[one] for one in blocks})

@@ -13,6 +13,9 @@ A leaf or index carries its seals in its metadata, because a commit replaces met
 
     end     no id from here on may be added; it belongs to a neighbour on the right
     moved   nothing may be added; its content is being, or has been, copied to fresh blobs
+
+and whose it is (`of`), so that another channel's table in its place is not taken for its own. Blobs of earlier versions
+do not say it; of messages their lines do.
 """
 
 from __future__ import annotations
@@ -26,7 +29,7 @@ from hashlib import sha256
 from itertools import accumulate, groupby
 from typing import Any
 
-from custody.channels.blobs import Broken, Facts, NoBlob, Tier
+from custody.channels.blobs import Broken, Facts, Foreign, NoBlob, Tier
 from custody.channels.snowflake import WIDTH, block_id, parse
 from custody.model.errors import BadInput
 
@@ -35,6 +38,7 @@ REMOVED = "removed"
 
 _COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 _ID_FIRST = re.compile(rb'\{"id":"(\d+)"[,}]')
+_CHANNEL = b'"channel_id":"'
 _TOMBSTONE = re.compile(rb'\{"id":"(\d+)","deleted_at":"([^"]*)"\}')
 
 
@@ -122,6 +126,17 @@ def _id_in(line: bytes) -> int:
         ) from error
 
 
+def is_foreign(line: bytes, channel: str) -> bool:
+    """Does a message say that it is of another channel? What it quotes may be; so a suspicion is looked into."""
+    if not channel or _CHANNEL not in line or b'%b%b"' % (_CHANNEL, channel.encode()) in line:
+        return False
+    try:
+        told = json.loads(line).get("channel_id")
+    except (ValueError, AttributeError, RecursionError):
+        return False
+    return told is not None and str(told) != channel
+
+
 def pack(messages: Records, most: int) -> Iterator[tuple[str, bytes]]:
     """Messages in order as blocks of at most so many, each with its id."""
     keys = sorted(messages)
@@ -161,10 +176,12 @@ class Leaf:
     mark: str = ""
     packed: int = 1  # no block holds more messages than this
     top: str = ""  # no message is above this
+    of: str = ""  # whose it is, if it says so
 
     @classmethod
     def read(cls, name: str, etag: str, ids: tuple[str, ...], sizes: Iterable[int], facts: Facts) -> Leaf:
         told = facts.metadata
+        refuse_foreign(name, told)
         if told.get("kind") != "leaf" or told.get("own", own_name(name)) != own_name(name):
             raise Broken("this is not the leaf that was written under its name", where=name)
         if not told.get("packed", "1").isdecimal() or list(map(len, ids)) != [len(FIRST) + 9] * len(ids):
@@ -180,12 +197,14 @@ class Leaf:
             mark=told.get("mark", ""),
             packed=int(told.get("packed", "1")),
             top=told.get("top", "") or (key_in(ids[-1]) if ids else ""),
+            of=told.get("of", ""),
         )
 
     def facts(self, parent: str) -> Facts:
         told = {
             "kind": "leaf",
             "own": own_name(self.name),
+            "of": owner(self.name),
             "end": self.end,
             "moved": "1" if self.moved else "",
             "mark": self.mark,
@@ -224,16 +243,18 @@ class Index:
     entries: tuple[Entry, ...]
     fences: tuple[str, ...]
     moved: bool = False
+    signed: bool = True  # it says whose it is
 
     @classmethod
-    def of(cls, name: str, etag: str, entries: Iterable[Entry], moved: bool = False) -> Index:
+    def of(cls, name: str, etag: str, entries: Iterable[Entry], moved: bool = False, signed: bool = True) -> Index:
         entries = tuple(entries)
-        return cls(name, etag, entries, tuple(entry.fence for entry in entries), moved)
+        return cls(name, etag, entries, tuple(entry.fence for entry in entries), moved, signed)
 
     @classmethod
     def read(cls, name: str, etag: str, data: bytes, metadata: Mapping[str, str]) -> Index:
         if metadata.get("kind") == REMOVED:
             raise Removed("this table is being removed", where=name)
+        refuse_foreign(name, metadata)
         try:
             entries = [Entry(**json.loads(line)) for line in data.splitlines()]
             sound = all(len(entry.fence) == len(FIRST) and entry.fence.isdecimal() for entry in entries)
@@ -242,17 +263,32 @@ class Index:
             raise Broken("not an index", code="table.index", where=name) from error
         if not sound or metadata.get("kind") != "index" or metadata.get("sum", _sum(data)) != _sum(data):
             raise Broken("not the index that was written", code="table.index", where=name)
-        return cls.of(name, etag, entries, "moved" in metadata)
+        return cls.of(name, etag, entries, "moved" in metadata, signed="of" in metadata)
 
     def facts(self, parent: str) -> Facts:
         whole = b"".join(entry.block()[1] for entry in self.entries)
-        told = {"kind": "index", "sum": _sum(whole)} | ({"moved": "1"} if self.moved else {})
+        told = {"kind": "index", "sum": _sum(whole), "of": owner(self.name)} | ({"moved": "1"} if self.moved else {})
         return Facts(told, {"kind": "index"} | ({"parent": parent} if parent else {}))
 
 
 def own_name(name: str) -> str:
     """A leaf's name without the folders above it: nobody else has it, wherever a tree is copied to."""
     return name.rpartition("/")[2]
+
+
+def owner(name: str) -> str:
+    """The table that a blob of this name belongs to: its kind, and the channel's number."""
+    return "/".join(name.split("/")[:2])
+
+
+def refuse_foreign(name: str, metadata: Mapping[str, str]) -> None:
+    said = metadata.get("of", owner(name))
+    if said != owner(name):
+        raise Foreign(
+            f"it is {said}'s: another channel's was put in its place",
+            where=name,
+            hint="put the right one there, or `custody channel verify --mend` fetches it again",
+        )
 
 
 def _sum(data: bytes) -> str:

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from custody.channels.blobs import Changed, Shut
 from custody.channels.snowflake import HIGHEST, block_id
-from custody.channels.table.node import Found, Leaf, found, is_damaged, key_in, records
+from custody.channels.table.node import Found, Leaf, found, is_damaged, is_foreign, key_in, records
 from custody.channels.table.tree import ATTEMPTS, Place, Torn, Tree, busy
 
 
@@ -32,6 +32,8 @@ def search(tree: Tree, key: str) -> Found | None:
             if is_damaged(leaf.ids[position], block):
                 return Found(int(key), (), damaged=leaf.ids[position])
             lines = records(block).get(key)
+            if lines and is_foreign(lines[-1], tree.channel):
+                return Found(int(key), (), damaged=leaf.ids[position])
             return found(key, lines) if lines else None
         except Changed:
             tree.forget(leaf.name)
@@ -87,7 +89,9 @@ def _of_leaf(tree: Tree, place: Place, leaf: Leaf, first: str, end: str) -> list
         return None
     except Shut as shut:
         raise Torn(shut, place.low, leaf.end or place.high) from shut
-    read = (one for named, block in zip(leaf.ids[start:stop], blocks, strict=False) for one in _of_block(named, block))
+    read = (
+        one for named, block in zip(leaf.ids[start:stop], blocks, strict=False) for one in _of_block(tree, named, block)
+    )
     return [_cut(one, first) for one in read if (first <= block_id(one.id) or one.damaged) and block_id(one.id) < end]
 
 
@@ -96,10 +100,11 @@ def _cut(one: Found, first: str) -> Found:
     return replace(one, id=max(one.id, int(first))) if one.damaged else one
 
 
-def _of_block(named: str, block: bytes) -> Iterator[Found]:
-    """Its messages; of a damaged block only that there was something, under the id it begins with."""
+def _of_block(tree: Tree, named: str, block: bytes) -> Iterator[Found]:
+    """Its messages; of a damaged block only that there was something, under the id it begins with. What says that it is
+    of another channel is damage."""
     if is_damaged(named, block):
         yield Found(int(key_in(named)), (), damaged=named)
         return
     for key, versions in records(block).items():
-        yield found(key, versions)
+        yield Found(int(key), (), damaged=named) if is_foreign(versions[-1], tree.channel) else found(key, versions)

@@ -14,9 +14,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
-from custody.channels.blobs import MOST_BLOCKS, Blobs, Broken, Changed, Facts, NoBlob, Shut
+from custody.channels.blobs import MOST_BLOCKS, Blobs, Broken, Changed, Facts, Foreign, NoBlob, Shut
 from custody.channels.snowflake import WIDTH
-from custody.channels.table.node import FIRST, Index, Leaf, Lines, Removed, both, named, route
+from custody.channels.table.node import FIRST, Index, Leaf, Lines, Removed, both, is_foreign, named, route
 from custody.model.errors import CustodyError, Unavailable, Unsafe
 
 ATTEMPTS = 50  # somebody wins each round, so this many losses in a row mean something is wrong
@@ -36,6 +36,7 @@ class Torn(Unavailable):
             said, where=cause.where, hint=cause.hint or "`custody channel verify --mend` mends what it can"
         )
         self.low, self.high, self.shut = low, high, isinstance(cause, Shut)
+        self.foreign = isinstance(cause, Foreign)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +89,11 @@ class Tree:
     def root(self) -> str:
         return self.prefix + "index.jsonl"
 
+    @property
+    def channel(self) -> str:
+        """Of messages, which say it themselves, the channel's number."""
+        return self.prefix.removeprefix("ch/").rstrip("/") if self.prefix.startswith("ch/") else ""
+
     def fresh_name(self, kind: str, fence: str) -> str:
         return f"{self.prefix}{kind}/{fence}-{secrets.token_hex(6)}.jsonl"
 
@@ -113,8 +119,20 @@ class Tree:
             if head and head.etag == blocks.etag and head.size != sum(blocks.sizes):
                 raise Broken("its list is not one of its content", where=name)
             if head and head.etag == blocks.etag:
-                return self.keep(Leaf.read(name, blocks.etag, blocks.ids, blocks.sizes, head.facts))
+                return self.keep(self._own(Leaf.read(name, blocks.etag, blocks.ids, blocks.sizes, head.facts)))
         raise busy(name)
+
+    def _own(self, leaf: Leaf) -> Leaf:
+        """A leaf of an earlier version does not say whose it is: its first and its last message do."""
+        if leaf.of or not leaf.ids or not self.channel:
+            return leaf
+        try:
+            ends = [self.read(leaf, one, one + 1)[0] for one in {0, len(leaf.ids) - 1}]
+        except Changed:
+            return leaf
+        if all(is_foreign(block.split(b"\n")[0], self.channel) for block in ends):
+            raise Foreign("its messages are of another channel", where=leaf.name)
+        return leaf
 
     def keep(self, leaf: Leaf) -> Leaf:
         if len(self.leaves) >= LEAVES_KEPT:

@@ -9,7 +9,7 @@ from typing import Final
 from fastapi import Request
 from starlette.responses import Response
 
-from custody.channels import snowflake, work
+from custody.channels import removing, snowflake, work
 from custody.channels.mirror import Request as Wish
 from custody.channels.reader import Reader
 from custody.model.errors import BadInput, Unavailable
@@ -54,6 +54,7 @@ def read_one(asked: Asked) -> View:
         "threads": mirrors.threads(site, channel.number), "may_hold": site.asking.holds,
         "others": [job for job in channel.jobs if job.kind != work.REVIEW],
     }  # fmt: skip
+    values["under"] = removing.goes_along(site.store, channel.number)
     data = {"channel": channel, "why": reasons, "review": reviews, "events": events}
     return View(f"#{channel.name} · channel", values, data)
 
@@ -139,7 +140,8 @@ def _remove(channel: int, form: Mapping[str, str]) -> tuple[Wish, str]:
     why = form.get("why", "").strip()[:2000]
     if not why:
         raise BadInput("say why, for the history", code="action.why", where="why")
-    return Wish("remove", channel, why=why), f"All that is kept of channel {channel} will be deleted"
+    along = tuple(_number(one, "thread") for one in form.get("along", "").split())  # those that the page has shown
+    return Wish("remove", channel, why=why, along=along), f"All that is kept of channel {channel} will be deleted"
 
 
 ACTIONS: Final[Mapping[str, Make]] = {"sync": _sync, "review": _review, "remove": _remove}

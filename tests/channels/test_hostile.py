@@ -33,7 +33,7 @@ def lived(policy: str, large: bool, seed: int) -> Life:
 def test_what_was_kept_stays_but_for_a_confirmed_and_permitted_deletion(
     policy: str, large: bool, scaled: Scaled[int], tell: Tell
 ) -> None:
-    seeds = scaled(200, 1_500, 20_000) if large else scaled(800, 3_000, 20_000)
+    seeds = scaled(100, 1_500, 20_000) if large else scaled(400, 3_000, 20_000)
     told, erased, asked = Counter[str](), 0, 0
     for seed, life in enumerate(share(partial(lived, policy, large), range(seeds), few=1_000)):
         assert life.wrong == 0, f"seed {seed}: {life}"

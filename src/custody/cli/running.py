@@ -119,7 +119,7 @@ ABOUT = {
 
 
 FULL = (errno.ENOSPC, errno.EDQUOT)
-UNSAID = "there was no room for what it wrote; what it acknowledged is done: look before you repeat it"
+UNSAID = "there was no room for what it wrote: make room; what it acknowledged is done: look before you repeat it"
 
 
 def _about_file(error: OSError) -> CustodyError:

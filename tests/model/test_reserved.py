@@ -45,7 +45,20 @@ ITEMS = {"item", "known", "now", "row"}
 """What an item is called where its detail is read."""
 EVENTS = {"event", "one", "last"}
 """What an event is called where its detail is read."""
-OF_OTHERS = {"added", "ended", "event", "guild", "item", "kind", "missing", "noted", "restored", "subjects", "timeline"}
+OF_OTHERS = {
+    "added",
+    "ended",
+    "event",
+    "guild",
+    "item",
+    "kind",
+    "missing",
+    "noted",
+    "restored",
+    "subjects",
+    "thread",
+    "timeline",
+}
 """Read of events of jobs, of orphans and of the store, and of channels, where no robot's note ever stands."""
 NOT_OURS = {"robots/ready/text_extraction.py"}
 """A program that runs in the sandbox: it reads what it is told."""

@@ -472,14 +472,15 @@ def test_an_items_page_has_its_jobs_events_too_but_only_what_the_caller_may_see(
     assert fixity.event in page
 
 
-def test_the_page_removes_with_a_channel_the_threads_that_it_has_shown(changing: House) -> None:
-    here, store = f"/channels/{CHANNEL}", changing.archive.store
-    under = {"mirrored": "yes", "parent": str(CHANNEL), "kind_sure": ["list", "channel"]}
-    found = NewEvent(work.item_id(701), "added", detail={"thread": True})
-    store.records.put([NewItem(work.item_id(701), frozenset({"channel"}), detail=under)], [found])
-    store.records.put([NewItem(work.item_id(702), frozenset({"channel"}), detail={**under, "by_number": True})])
-    page = text(changing, here)
-    assert "Deleted with it: 701." in page
-    assert "702" in page.partition("Kept: ")[2].partition(".")[0].split(", ")
-    assert status(changing, f"{here}/remove", sure=str(CHANNEL), why="they asked us to", along="701") == 303
-    assert [job.facts.get("along") for job in jobs(changing, work.REMOVE)] == [["701"]]
+def test_the_page_removes_with_a_channel_the_threads_that_it_has_shown(tmp_path: Path) -> None:
+    with open_house(tmp_path) as changing:
+        here, store = f"/channels/{CHANNEL}", changing.archive.store
+        under = {"mirrored": "yes", "parent": str(CHANNEL), "kind_sure": ["list", "channel"]}
+        found = NewEvent(work.item_id(701), "added", detail={"thread": True})
+        store.records.put([NewItem(work.item_id(701), frozenset({"channel"}), detail=under)], [found])
+        store.records.put([NewItem(work.item_id(702), frozenset({"channel"}), detail={**under, "by_number": True})])
+        page = text(changing, here)
+        assert "Deleted with it: 701." in page
+        assert "702" in page.partition("Kept: ")[2].partition(".")[0].split(", ")
+        assert status(changing, f"{here}/remove", sure=str(CHANNEL), why="they asked us to", along="701") == 303
+        assert [job.facts.get("along") for job in jobs(changing, work.REMOVE)] == [["701"]]

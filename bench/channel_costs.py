@@ -24,11 +24,11 @@ from typing import Any
 
 import apsw
 
-from custody.channels.blobs import Facts
-from custody.channels.files import Files
-from custody.channels.standins.world import TEXT, World
+from custody.channels.blobs.local import Files
+from custody.channels.blobs.port import Facts
 from custody.channels.table import Settings, Table
 from custody.channels.table.node import Message
+from custody.demo.standins.discord_guild import TEXT, World
 
 CHANNEL = 7
 ID_UP, ID_DOWN = 45, 72

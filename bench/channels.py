@@ -27,10 +27,10 @@ from typing import Any
 
 from bench.channel_costs import costs
 from bench.server import azurite
-from custody.channels.files import Files
-from custody.channels.standins.world import TEXT, World
+from custody.channels.blobs.local import Files
 from custody.channels.table import Settings, Table
 from custody.channels.table.node import Message
+from custody.demo.standins.discord_guild import TEXT, World
 
 CHANNEL = 7
 ROUNDS = 3
@@ -139,7 +139,7 @@ def timed(table: Table, one: int) -> float:
 
 
 def on_azure(connection: str, pages: list[list[dict[str, Any]]]) -> bool:
-    from custody.channels.azure import Azure
+    from custody.channels.blobs.azure import Azure
 
     ours, bare = [], []
     for turn in range(ROUNDS):

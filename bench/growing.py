@@ -20,11 +20,11 @@ import psycopg
 from bench.peers.contest import CUSTODY, running
 from bench.rounds import Options, Row, in_turns, main
 from bench.server import database, postgres
-from custody.model.graph import Edge
-from custody.model.job import Change, Claim, NewJob
-from custody.stores import Store, open_store
-from custody.stores.sqlite.address import file_of
-from custody.stores.sqlite.connection import connect
+from custody.kernel.model.graph import Edge
+from custody.kernel.model.job import Change, Claim, NewJob
+from custody.kernel.stores import Store, open_store
+from custody.kernel.stores.sqlite.connection import connect
+from custody.kernel.stores.sqlite.file_address import file_of
 
 CLAIMS, BATCH = 5, 100
 PAGE = 10_000

@@ -21,11 +21,11 @@ from typing import Any
 import psycopg
 
 from bench.peers.contest import PROJECT
-from custody.model.machine import PLAIN
-from custody.stores import Store
+from custody.kernel.access.tokens import Tokens
+from custody.kernel.model.machine import PLAIN
+from custody.kernel.stores import Store
 from custody.web.app import Options, build_app
-from custody.web.serving import Server
-from custody.web.tokens import Tokens
+from custody.web.server import Server
 
 PER_SECOND = 200
 FIRST = 4  # those before it find nothing prepared, and are not counted

@@ -28,21 +28,21 @@ import apsw
 from bench.depositor import depositor
 from bench.rounds import Measure, Options, Row, in_turns, main
 from bench.server import database, postgres
-from custody.border.fetch import Fetcher, Wanted
 from custody.border.folder import Folder
-from custody.border.policy import Policy
-from custody.engine import Kind, Serving, Settings, Worker
-from custody.ingest.manifest.form import BATCH_OF_MANIFESTS
-from custody.ingest.manifest.form import Row as Line
-from custody.ingest.manifest.writer import write
-from custody.ingest.serving import kinds
-from custody.ingest.setup import IngestConfig, open_world
+from custody.border.http.fetch import Fetcher, Wanted
+from custody.border.http.policy import Policy
+from custody.formats.checkm.form import BATCH_OF_MANIFESTS
+from custody.formats.checkm.form import Row as Line
+from custody.formats.checkm.writer import write
+from custody.ingest.config import IngestConfig, open_world
+from custody.ingest.kinds import kinds
 from custody.ingest.states import BATCH_KIND, JOB, JOB_KIND, STEPS
-from custody.ingest.submission import Submission, submit
-from custody.model.acting import system
-from custody.model.job import NewJob
-from custody.model.outcome import Passed
-from custody.stores import open_store
+from custody.ingest.submission.submission import Submission, submit
+from custody.kernel.engine import Kind, Serving, Settings, Worker
+from custody.kernel.model.authority.acting import system
+from custody.kernel.model.job import NewJob
+from custody.kernel.model.outcome import Passed
+from custody.kernel.stores import open_store
 
 PARALLEL = 16
 PROFILE = 'owner = "ark:/99999/owner"\n'

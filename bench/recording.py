@@ -21,9 +21,9 @@ import psycopg
 from bench.peers.contest import CUSTODY, drain_rate, running
 from bench.rounds import Figures, Options, Row, main
 from bench.server import database, postgres
-from custody.history.keys import make_key
-from custody.history.ledger import seal_once, verify_all
-from custody.stores import open_store
+from custody.kernel.history.keys import make_key
+from custody.kernel.history.ledger import seal_once, verify_all
+from custody.kernel.stores import open_store
 
 ROUNDS = 3
 VERIFY_OF_HASHING = 0.36

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from custody.workflows.archive import Change, Entry, Meta
-from custody.workflows.calling import Seconds
-from custody.workflows.draft import Draft
-from custody.workflows.limits import LIMITS, Limits
+from custody.workflows.archives.port import Change, Entry, Meta
+from custody.workflows.archives.processes.vcs_process import Seconds
+from custody.workflows.archives.working_copy.draft import Draft
+from custody.workflows.archives.working_copy.size_limits import LIMITS, Limits
 
 TASKS = 20
 WORKFLOW = "".join(f"- name: task{n}\n  depends: [PREV]\n  command: 'true'\n" for n in range(TASKS)).encode()

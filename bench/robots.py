@@ -37,13 +37,13 @@ import psycopg
 from bench.robot_items import FILL, name_of
 from bench.rounds import Options, Row, main
 from bench.server import database, postgres
-from custody.engine import Serving, Settings, Worker
-from custody.model.event import NewEvent
-from custody.model.item import Item
+from custody.kernel.engine import Serving, Settings, Worker
+from custody.kernel.model.event import NewEvent
+from custody.kernel.model.item import Item
+from custody.kernel.stores import Store, open_store
 from custody.robots import Report, Robot, robot
-from custody.robots.cycle import kinds, subscribe
-from custody.robots.sweeping import END, repair
-from custody.stores import Store, open_store
+from custody.robots.runner import kinds, subscribe
+from custody.robots.sweep import END, repair
 
 POLLS, WAKES, ROUNDS, SINGLES, ROBOTS = 200, 40, 3, 200, 20
 

@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from custody.engine import Serving, Settings, Worker
-from custody.model.job import NewJob
-from custody.stores import Store
+from custody.kernel.engine import Serving, Settings, Worker
+from custody.kernel.model.job import NewJob
+from custody.kernel.stores import Store
+from custody.workflows.kinds import WorkflowConfig, kinds, open_shop
 from custody.workflows.makers import TASK_KIND
-from custody.workflows.serving import WorkflowConfig, kinds, open_shop
 
 SAY_SO = "exec 3<>/dev/tcp/127.0.0.1/{port}"
 PATIENCE = 60.0

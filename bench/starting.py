@@ -19,14 +19,14 @@ from pathlib import Path
 
 from bench.peers.contest import PROJECT
 from bench.rounds import Measure, Options, Row, in_turns, main
-from custody.model.job import NewJob
-from custody.stores import Store, open_store
+from custody.kernel.model.job import NewJob
+from custody.kernel.stores import Store, open_store
 
 HELP_STARTS = 10  # as many bare starts may help take
 ENVIRONMENT = os.environ | {"PYTHONPATH": f"{PROJECT}:{PROJECT / 'src'}"}
 KINDS = """\
-from custody.engine import Kind
-from custody.model.outcome import Passed
+from custody.kernel.engine import Kind
+from custody.kernel.model.outcome import Passed
 KINDS = [Kind("parcel", lambda work: Passed())]
 """
 

@@ -18,15 +18,15 @@ from typing import Any
 
 from bench.rounds import Options, Row, in_turns, main
 from bench.server import zookeeper
-from custody.ingest.manifest.form import Row as ManifestRow
+from custody.formats.checkm.form import Row as ManifestRow
 from custody.ingest.states import JOB
-from custody.ingest.submission import batch_job, row_jobs
+from custody.ingest.submission.submission import batch_job, row_jobs
 from custody.ingest.zookeeper import open_tree
-from custody.ingest.zookeeper.moving import after, ops_of
-from custody.ingest.zookeeper.operations import Check, Create, Delete, Op, Set
-from custody.model.job import Change, Claim
-from custody.ports import WholeQueue
-from custody.stores import Store
+from custody.ingest.zookeeper.client.multi import Check, Create, Delete, Op, Set
+from custody.ingest.zookeeper.verbs.move import after, ops_of
+from custody.kernel.model.job import Change, Claim
+from custody.kernel.ports import WholeQueue
+from custody.kernel.stores import Store
 
 ROUNDS = 5
 PIECE = 100

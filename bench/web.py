@@ -24,18 +24,18 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from bench.server import database, postgres
-from custody.cli.applications import machines
+from custody.cli.composition import machines
 from custody.ingest.states import JOB_KIND, MACHINES
-from custody.model.acting import system
-from custody.model.event import NewEvent
-from custody.model.item import NewItem
-from custody.model.job import Filter, NewJob
-from custody.model.machine import WORK
-from custody.stores import Store, open_store
+from custody.kernel.model.authority.acting import system
+from custody.kernel.model.event import NewEvent
+from custody.kernel.model.item import NewItem
+from custody.kernel.model.job import Filter, NewJob
+from custody.kernel.model.machine import WORK
+from custody.kernel.stores import Store, open_store
 from custody.web.app import Options, build_app
-from custody.web.changes import PAUSE_SECONDS, SHARE_SECONDS
+from custody.web.live_updates import PAUSE_SECONDS, SHARE_SECONDS
 from custody.web.pages.all_sections import SECTIONS
-from custody.web.serving import Server
+from custody.web.server import Server
 
 PIECE = 2_000
 DASHBOARDS = 200

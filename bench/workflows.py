@@ -23,14 +23,14 @@ from bench.repository import TASKS, StandIn
 from bench.rounds import ROUNDS, Figures, Options, Row, in_turns, main, skipped, timed
 from bench.sandboxed import bare_starts, task_starts
 from bench.server import database, postgres
-from custody.border.sandbox import available
-from custody.engine import Serving, Settings, Worker
-from custody.model.graph import Edge
-from custody.model.job import NewJob
-from custody.stores import Store, open_store
-from custody.workflows import archives
-from custody.workflows.notify import notify
-from custody.workflows.serving import planning
+from custody.border.sandbox.sandbox import available
+from custody.kernel.engine import Serving, Settings, Worker
+from custody.kernel.model.graph import Edge
+from custody.kernel.model.job import NewJob
+from custody.kernel.stores import Store, open_store
+from custody.workflows.archives import table
+from custody.workflows.archives.notices import notify
+from custody.workflows.kinds import planning
 
 BARE_INSERTS = 2_830  # a second, one at a time and durable, on the machine that the limits were set for
 PLANNED = 3_000  # tasks a second are wanted there
@@ -42,7 +42,7 @@ HOOKED = [f"hooked{number}" for number in range(8)]
 
 
 def measure(options: Options) -> Sequence[Row]:
-    archives.SYSTEMS["stand-in"] = lambda location, store: StandIn()
+    table.SYSTEMS["stand-in"] = lambda location, store: StandIn()
     revisions, waiting = (100, 5_000) if options.quick else (1_000, 100_000)
     with postgres() as server:
         return [

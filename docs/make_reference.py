@@ -6,9 +6,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from custody.cli import describing as commands
-from custody.stores import open_store
-from custody.web import describing as api
+from custody.cli import command_tree as commands
+from custody.kernel.stores import open_store
+from custody.web import api_reference as api
 from custody.web.app import Options, build_app
 
 HERE = Path(__file__).parent / "reference"

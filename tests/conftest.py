@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 HEAVIEST = (
     "faults/test_kills.py",
     "web/test_browser.py",
-    "stores/test_postgres_batches.py",
+    "kernel/stores/test_postgres_batches.py",
     "ingest/test_two_hundred.py",
     "border/test_fuzz.py",
     "docs/test_transcripts.py",
@@ -54,7 +54,7 @@ HEAVIEST = (
     "stateful/test_comparison.py",
     "robots/test_confined.py",
     "ingest/test_kills.py",
-    "stores/test_strays.py",
+    "kernel/stores/test_strays.py",
     "robots/test_locks.py",
     "robots/test_robots.py",
     "faults/test_crash_points.py",

@@ -8,12 +8,12 @@ import time
 from typing import Any
 
 from bench.peers.talk import Last, serve, timed
-from custody.engine import Kind, Serving, Settings, Work, Worker
-from custody.engine.watch import NOTHING
-from custody.model.graph import Edge
-from custody.model.job import Answer, Change, Job, NewJob
-from custody.model.outcome import Outcome, Passed
-from custody.stores import open_store
+from custody.kernel.engine import Kind, Serving, Settings, Work, Worker
+from custody.kernel.engine.listeners import NOTHING
+from custody.kernel.model.graph import Edge
+from custody.kernel.model.job import Answer, Change, Job, NewJob
+from custody.kernel.model.outcome import Outcome, Passed
+from custody.kernel.stores import open_store
 
 store = open_store(sys.argv[1])
 THREADS = 4

@@ -10,11 +10,11 @@ from typing import Any
 import httpx2
 import pytest
 
-from custody.cli.applications import machines
-from custody.stores import Store, open_store
+from custody.cli.composition import machines
+from custody.kernel.access.tokens import Tokens
+from custody.kernel.stores import Store, open_store
 from custody.web.app import Options, build_app
-from custody.web.serving import Server
-from custody.web.tokens import Tokens
+from custody.web.server import Server
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

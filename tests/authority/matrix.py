@@ -11,19 +11,19 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from authority.rules import Somebody, word
-from custody.cli.job import submit as submit_by_command
+from custody.cli.nouns.job import submit as submit_by_command
+from custody.errors import BadInput
 from custody.ingest.states import MACHINES
-from custody.model.acting import system
-from custody.model.errors import BadInput
-from custody.model.job import NewJob
-from custody.model.machine import Machines
-from custody.stores import Store, open_store
+from custody.kernel.access.rights import ROLES
+from custody.kernel.access.tokens import Tokens
+from custody.kernel.model.authority.acting import system
+from custody.kernel.model.job import NewJob
+from custody.kernel.model.machine import Machines
+from custody.kernel.stores import Store, open_store
+from custody.web.access.rate_limits import Rate
 from custody.web.app import Options, build_app
-from custody.web.makers import MAKERS
-from custody.web.rates import Rate
-from custody.web.rights import ROLES
-from custody.web.serving import Server
-from custody.web.tokens import Tokens
+from custody.web.operations.makers import MAKERS
+from custody.web.server import Server
 
 OPEN, UNKNOWN = "parcel", "nobody/knows"
 SORTS = {OPEN: "open", UNKNOWN: "unknown"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from authority.matrix import COLLECTIONS, OPEN, UNKNOWN, WAYS, callers, kinds
 from authority.rules import Somebody, word
-from custody.web.rights import ROLES
+from custody.kernel.access.rights import ROLES
 
 PAGE = "authority.md"
 HEAD = """\

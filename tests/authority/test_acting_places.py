@@ -3,29 +3,35 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from authority.conftest import Door
-from custody.engine import Serving, Settings, Worker
-from custody.model.errors import BadInput
-from custody.model.job import NewJob
-from custody.model.machine import PLAIN
-from custody.model.schedule import Schedule
-from custody.stores import Store
-from custody.stores.rows import TOO_DEEP
-from custody.web import bulk
-from custody.web.setters import Setters
-from custody.web.tokens import Tokens
-from stores.acts import execute
+from custody.errors import BadInput
+from custody.kernel.access.tokens import Tokens
+from custody.kernel.engine import Serving, Settings, Worker
+from custody.kernel.model.job import NewJob
+from custody.kernel.model.machine import PLAIN
+from custody.kernel.model.schedule import Schedule
+from custody.kernel.stores import Store
+from custody.kernel.stores.rows import TOO_DEEP
+from custody.web.operations import bulk
+from custody.web.operations.setters import Setters
+from kernel.stores.acts import execute
 
 SRC = Path(__file__).parents[2] / "src" / "custody"
 MADE_IN = {
-    "model/acting.py", "model/job.py", "web/caller.py", "cli/running.py", "stores/timetable.py",
-    "ingest/zookeeper/following.py",
+    "kernel/model/authority/acting.py", "kernel/model/job.py", "kernel/access/caller.py", "cli/runtime.py", "kernel/stores/schedules.py",
+    "ingest/zookeeper/follower.py",
 }  # fmt: skip
+
+
+def is_a_door(file: str) -> bool:
+    """What people and programs outside come in by."""
+    return bool(re.search(r"(^|/)(web|cli|commands|pages|api)(/|\.py$)", file))
 
 
 def calls(name: str) -> list[tuple[str, ast.Call]]:
@@ -41,11 +47,11 @@ def calls(name: str) -> list[tuple[str, ast.Call]]:
 
 def test_who_acts_is_made_in_few_places_only() -> None:
     assert {file for file, _ in calls("Acting")} == MADE_IN
-    assert not [file for file, _ in calls("system") if file.startswith(("web/", "cli/"))]
+    assert not [file for file, _ in calls("system") if is_a_door(file)]
 
 
 def test_whoever_lets_others_in_says_who_they_are() -> None:
-    doors = [(f, c) for n in ("submit_one", "submit") for f, c in calls(n) if f.startswith(("web/", "cli/"))]
+    doors = [(f, c) for n in ("submit_one", "submit") for f, c in calls(n) if is_a_door(f)]
     assert doors
     for file, call in doors:
         assert len(call.args) + len(call.keywords) >= 2, f"{file}:{call.lineno} does not say who acts"

@@ -10,27 +10,27 @@ from typing import Any
 
 import pytest
 
+from custody.channels.jobs import review_job, sync_job
 from custody.channels.makers import MAKER_OF, REVIEW, SYNC
-from custody.channels.work import review_job, sync_job
-from custody.engine import Serving, Settings, Worker
-from custody.engine.kinds import Kind
-from custody.engine.makers import Maker
-from custody.engine.work import Work
+from custody.errors import BadInput
 from custody.ingest.makers import BATCH_MAKER, DELIVER_MAKER, JOB_MAKER
 from custody.ingest.states import BATCH, JOB
-from custody.ingest.submission import batch_job, single_job
-from custody.model.acting import Acting
-from custody.model.errors import BadInput
-from custody.model.job import NewJob
-from custody.model.machine import WORK, Machine
-from custody.model.outcome import Outcome, Passed
+from custody.ingest.submission.submission import batch_job, single_job
+from custody.kernel.engine import Serving, Settings, Worker
+from custody.kernel.engine.kinds import Kind
+from custody.kernel.engine.makers import Maker
+from custody.kernel.engine.work import Work
+from custody.kernel.model.authority.acting import Acting
+from custody.kernel.model.job import NewJob
+from custody.kernel.model.machine import WORK, Machine
+from custody.kernel.model.outcome import Outcome, Passed
+from custody.kernel.stores import Store
+from custody.kernel.stores.rows import Tx
 from custody.robots.makers import ROBOT_MAKER
-from custody.stores import Store
-from custody.stores.rows import Tx
-from custody.web.makers import BULK_MAKER, MAKERS, VERIFY_MAKER
+from custody.web.operations.makers import BULK_MAKER, MAKERS, VERIFY_MAKER
+from custody.workflows.archives.notices import commit_job
 from custody.workflows.makers import COMMIT_MAKER, QUICK_MAKER, RUN_MAKER, TASK_MAKER, task_key
-from custody.workflows.notify import commit_job
-from stores.acts import execute
+from kernel.stores.acts import execute
 
 ADA = Acting("token:1/ada", "ada")
 DEEP: Any = "x"

@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 
 from authority.conftest import Door, refused
-from custody.cli.applications import decided
-from custody.engine import Serving, Settings, Worker
-from custody.engine.kinds import Kind
-from custody.engine.makers import Maker, Makers, is_among, open_maker
-from custody.model.errors import BadInput, Unsafe
-from custody.model.job import NewJob
-from custody.model.outcome import Passed
-from custody.stores import Store
-from custody.web.makers import MAKERS
+from custody.cli.composition import decided
+from custody.errors import BadInput, Unsafe
+from custody.kernel.engine import Serving, Settings, Worker
+from custody.kernel.engine.kinds import Kind
+from custody.kernel.engine.makers import Maker, Makers, is_among, open_maker
+from custody.kernel.model.job import NewJob
+from custody.kernel.model.outcome import Passed
+from custody.kernel.stores import Store
+from custody.web.operations.makers import MAKERS
 from rig.commands import Run
 
 SRC = Path(__file__).parents[2] / "src" / "custody"
@@ -136,7 +136,7 @@ def test_a_program_of_ones_own_takes_over_nobodys_kind(custody: Run, tmp_path: P
     said = custody("worker", "run", "--exec", f"{kind}=true", "--until-idle")
     assert (said.code, "made by their application" in said.err) == (2, True), said.err
     loaded = tmp_path / "mine.py"
-    loaded.write_text(f"from custody.engine import Kind\nKINDS = [Kind({kind!r}, print)]\n")
+    loaded.write_text(f"from custody.kernel.engine import Kind\nKINDS = [Kind({kind!r}, print)]\n")
     said = custody("worker", "run", "--load", str(loaded), "--until-idle")
     assert (said.code, "made by their application" in said.err) == (2, True), said.err
     (tmp_path / "custody.toml").write_text(f'[access]\nopen_kinds = ["{kind}"]\n')
@@ -177,7 +177,7 @@ def test_every_kind_that_the_program_serves_is_in_the_table() -> None:
 
 
 def test_an_application_checks_what_it_makes() -> None:
-    from custody.model.shape import record, whole
+    from custody.formats.shape import record, whole
 
     maker = Maker(kind="a/b", shape=record(n=whole()))
     assert maker.checked(NewJob("a/b", {"n": 1})).payload == {"n": 1}

@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 
 from authority.matrix import OPEN, UNKNOWN, Served, cells, differences, kinds, served
-from custody.web import bulk, gate, submitting
-from custody.web.caller import Caller
-from custody.web.rights import ROLES
-from custody.web.rules import RULES, Rule
+from custody.kernel.access.caller import Caller
+from custody.kernel.access.rights import ROLES
+from custody.kernel.access.rules import RULES, Rule
+from custody.web.access import gate
+from custody.web.operations import bulk, submission
 from custody.web.site import Site
 from prove.plugin import Scaled, Tell
 from rig.postgres import Postgres
@@ -76,7 +77,7 @@ MUTANTS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "no rule for acting": _anybody("POST /api/v1/jobs/{job}/{action}"),
     "no rule for reading": _anybody("GET /api/v1/jobs/{job}"),
     "every kind is open": lambda patch: patch.setattr(Site, "must_be_open", lambda *_: None),
-    "needs of anybody": lambda patch: patch.setattr(submitting, "_unseen", lambda *_: []),
+    "needs of anybody": lambda patch: patch.setattr(submission, "_unseen", lambda *_: []),
     "every job is one's own": lambda patch: patch.setattr(Caller, "made", lambda *_: True),
     "every collection is one's own": lambda patch: patch.setattr(Caller, "sees", lambda *_: True),
     "bulk anywhere": lambda patch: patch.setattr(bulk, "_check_scope", lambda *_: None),

@@ -11,7 +11,7 @@ import httpx2
 import pytest
 
 from authority.conftest import Door, refused
-from custody.model.job import NewJob
+from custody.kernel.model.job import NewJob
 from web.house import open_house
 
 KEY = {"Idempotency-Key": "k"}

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from custody.model.job import Job, NewJob
-from custody.web.serving import Server
+from custody.kernel.model.job import Job, NewJob
+from custody.web.server import Server
 from web.house import House, open_house
 
 

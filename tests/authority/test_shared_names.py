@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from custody.model.errors import Refused
-from custody.model.item import NewItem
-from custody.model.job import NewJob
-from custody.stores import Store, open_store
-from custody.stores.collections import must_be_free, must_not_be_an_archive
+from custody.errors import Refused
+from custody.kernel.model.item import NewItem
+from custody.kernel.model.job import NewJob
+from custody.kernel.stores import Store, open_store
+from custody.kernel.stores.registers.collections import must_be_free, must_not_be_an_archive
 from rig.commands import Run
 
 

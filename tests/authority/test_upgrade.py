@@ -13,36 +13,37 @@ from typing import Any
 import httpx2
 import pytest
 
-from custody.cli.applications import machines
-from custody.cli.finding import Finding
-from custody.cli.whose import whose_findings
-from custody.engine import Serving, Settings, Worker
-from custody.engine.commands import Operator
-from custody.engine.judge import FORGED
-from custody.engine.kinds import Kind
+from custody.cli.composition import machines
+from custody.cli.doctor.finding import Finding
+from custody.cli.doctor.ownership import whose_findings
+from custody.errors import BadInput, StateConflict
 from custody.ingest.states import BATCH, BATCH_KIND, JOB, JOB_KIND
-from custody.model.acting import Acting
-from custody.model.errors import BadInput, StateConflict
-from custody.model.job import Job, NewJob
-from custody.model.outcome import Passed
-from custody.model.schedule import Schedule
-from custody.stores import Store, migrate, open_store
-from custody.stores.rows import event_text
-from custody.stores.submit import first_detail
-from custody.web import bulk
+from custody.kernel.access.granting import Token
+from custody.kernel.access.rights import ROLES
+from custody.kernel.access.secret import hashed, new_secret
+from custody.kernel.access.tokens import Tokens
+from custody.kernel.engine import Serving, Settings, Worker
+from custody.kernel.engine.judge import FORGED
+from custody.kernel.engine.kinds import Kind
+from custody.kernel.model.authority.acting import Acting
+from custody.kernel.model.job import Job, NewJob
+from custody.kernel.model.outcome import Passed
+from custody.kernel.model.schedule import Schedule
+from custody.kernel.operations.jobs import Operator
+from custody.kernel.stores import Store, open_store
+from custody.kernel.stores.rows import event_text
+from custody.kernel.stores.rules.submit import first_detail
+from custody.kernel.stores.sql import migrations
 from custody.web.app import Options, build_app
-from custody.web.granting import Token
-from custody.web.makers import MAKERS
-from custody.web.reasons import why
-from custody.web.rights import ROLES
-from custody.web.secret import hashed, new_secret
-from custody.web.serving import Server
-from custody.web.setters import Setters
-from custody.web.tokens import Tokens
+from custody.web.operations import bulk
+from custody.web.operations.makers import MAKERS
+from custody.web.operations.reasons import why
+from custody.web.operations.setters import Setters
+from custody.web.server import Server
 from custody.workflows.makers import RUN_KIND
+from kernel.stores.acts import execute
+from kernel.stores.clock import HandClock
 from rig.commands import Run
-from stores.acts import execute
-from stores.clock import HandClock
 
 BEFORE = 14
 """The last schema that knew no names."""
@@ -103,8 +104,8 @@ def upgraded(
 
     def open_it(fill: Callable[[Old], Any]) -> Store:
         with monkeypatch.context() as older:
-            known = migrate.migrations
-            older.setattr(migrate, "migrations", lambda dialect: known(dialect)[:BEFORE])
+            known = migrations.migrations
+            older.setattr(migrations, "migrations", lambda dialect: known(dialect)[:BEFORE])
             with open_store(url, clock) as store:
                 fill(Old(store))
         clock.advance(seconds=1)
@@ -496,7 +497,17 @@ def test_an_archive_that_waits_for_a_grant_is_told_with_the_words_that_grant_it(
 
 
 def test_a_look_alike_of_an_applications_kind_is_refused_at_every_door(custody: Run) -> None:
-    for kind in ("bulk ", "Bulk", "bu\u200blk", "ingest∕job", "іngest/job", "INGEST/job", "parcel "):
+    for kind in (
+        "bulk ",
+        "Bulk",
+        "bu\u200blk",
+        "ingest∕job",
+        "іngest/job",
+        "INGEST/job",
+        "parcel ",
+        "1nge57/job",
+        "8ulk",
+    ):
         said = custody("job", "submit", kind)
         assert said.code == 2, (kind, said)
         assert custody("schedule", "set", "n", "every 1h", kind).code == 2
@@ -517,11 +528,25 @@ def test_schedules_have_names_of_one_form(upgraded: Callable[..., Store]) -> Non
 def test_tokens_of_names_that_mean_others_are_refused_and_old_ones_told(upgraded: Callable[..., Store]) -> None:
     store = upgraded(lambda old: (old.token("system", "reader"), old.token("ada", "reader")))
     tokens = Tokens(store)
-    for name in ("system", "System", "engine", "r00t", "ADA", "Ada", "ada ", "аda", "ada\n"):
+    for name in (
+        "system",
+        "System",
+        "5ystem",
+        "3ngine",
+        "wa7ch",
+        "engine",
+        "r00t",
+        "ADA",
+        "Ada",
+        "ada ",
+        "аda",
+        "ada\n",
+    ):
         with pytest.raises(BadInput) as refused:
             tokens.create(name, ["reader"])
         assert refused.value.code == "token.name"
-    tokens.create("ada", ["reader"])
+    for name in ("ada", "ada5", "scanner-3", "scanner-e", "4da"):
+        tokens.create(name, ["reader"])
     assert any("token 1 is called system" in each.what for each in told(store))
 
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from custody.border.fetch import Fetcher
 from custody.border.folder import Folder
-from custody.border.policy import Policy
+from custody.border.http.fetch import Fetcher
+from custody.border.http.policy import Policy
 
 from .server import Server
 

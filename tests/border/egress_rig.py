@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from custody import modes
-from custody.border.confinement import Mount
-from custody.border.egress import Egress, Rules
+from custody.border import modes
+from custody.border.egress.allowance import Egress, Rules
 from custody.border.roots import ours
-from custody.border.sandbox import Sandboxes
+from custody.border.sandbox.sandbox import Sandboxes
+from custody.border.sandbox.spec import Mount
 from rig.outside import Outside
 
 from .sandbox_rig import Box, need

@@ -9,17 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from custody.border.answers import marks, retry_after, told_size, whole_size
-from custody.border.digests import read_digests
 from custody.border.folder import Folder
-from custody.border.members import UnpackLimits
-from custody.border.names import Names, folded, safe_parts, shown
-from custody.border.policy import Policy
-from custody.border.text import read_json, read_xml, read_yaml
-from custody.border.unpack import unpack
-from custody.border.urls import Target, follow, read_url
-from custody.border.wire import Head, parse_head
-from custody.model.errors import BadInput, CustodyError, Refused
+from custody.border.http.answers import marks, retry_after, told_size, whole_size
+from custody.border.http.http11 import Head, parse_head
+from custody.border.http.policy import Policy
+from custody.border.http.urls import Target, follow, read_url
+from custody.border.unpack.members import UnpackLimits
+from custody.border.unpack.unpacker import unpack
+from custody.errors import BadInput, CustodyError, Refused
+from custody.formats.digests import read_digests
+from custody.formats.names import Names, folded, safe_parts, shown
+from custody.formats.text.readers import read_json, read_xml, read_yaml
 
 TARGET = Target("https", "good.example", 443, "/a/b?c")
 POLICY = Policy(schemes=frozenset({"http", "https"}))

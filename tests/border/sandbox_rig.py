@@ -13,9 +13,10 @@ from typing import Any
 
 import pytest
 
-from custody.border import cgroup, processes
-from custody.border.launch import MARK, mark_of
-from custody.border.sandbox import End, Running, Sandboxes, Spec
+from custody.border import processes
+from custody.border.sandbox import cgroup
+from custody.border.sandbox.launch import MARK, mark_of
+from custody.border.sandbox.sandbox import End, Running, Sandboxes, Spec
 
 PATIENCE = 60.0
 """Seconds for anything to happen on a machine that is busy with other things; no promise of ours is this slow."""

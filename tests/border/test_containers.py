@@ -12,11 +12,12 @@ from typing import Any
 
 import pytest
 
-from custody.border import containers, processes
-from custody.border.confinement import EXITED, LEASE, LOST, MEMORY, MIB, NOT_STARTED, STOPPED, TIMEOUT, Engine, Limits
+from custody.border import processes
 from custody.border.roots import ours
-from custody.border.sandbox import Mount, Running, Sandboxes, Spec
-from custody.model.errors import BadInput, Refused
+from custody.border.sandbox import containers
+from custody.border.sandbox.sandbox import Mount, Running, Sandboxes, Spec
+from custody.border.sandbox.spec import EXITED, LEASE, LOST, MEMORY, MIB, NOT_STARTED, STOPPED, TIMEOUT, Engine, Limits
+from custody.errors import BadInput, Refused
 from rig.podman import IMAGE, Podman
 
 

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from custody.border.fetch import Fetcher
 from custody.border.folder import Folder
-from custody.model.errors import BadInput, CustodyError, LeaseLost, Refused, Unavailable, Unsafe
+from custody.border.http.fetch import Fetcher
+from custody.errors import BadInput, CustodyError, LeaseLost, Refused, Unavailable, Unsafe
 
 from .server import Request, Server, range_start, ranged, reply
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from custody.border.folder import Folder
-from custody.model.errors import BadInput, CustodyError, NotFound, Refused, Unavailable
+from custody.errors import BadInput, CustodyError, NotFound, Refused, Unavailable
 from rig.descriptors import descriptors_below
 
 

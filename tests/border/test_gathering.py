@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from custody.border.gathering import MIB, Allowance, LeftOut, copy_file
-from custody.model.errors import Refused, Unavailable
+from custody.border.copy_out import MIB, Allowance, LeftOut, copy_file
+from custody.errors import Refused, Unavailable
 
 
 def copy_path(source: Path, target: Path, allowance: Allowance) -> None:

@@ -11,10 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from custody import modes
-from custody.border import leftovers
-from custody.border.gathering import Allowance
-from custody.model.errors import Unavailable, Unsafe
+from custody.border import leftovers, modes
+from custody.border.copy_out import Allowance
+from custody.errors import Unavailable, Unsafe
 
 DEPTH = 3000
 

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from custody.border.fetch import Fetched, Fetcher, Wanted
 from custody.border.folder import Folder
-from custody.border.spread import spread
-from custody.model.errors import CustodyError, LeaseLost, Refused
+from custody.border.http.fetch import Fetched, Fetcher, Wanted
+from custody.border.http.parallel import spread
+from custody.errors import CustodyError, LeaseLost, Refused
 from rig.descriptors import connections_with, descriptors_below
 
 from .server import Request, Server, reply

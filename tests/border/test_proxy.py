@@ -14,12 +14,12 @@ from ipaddress import ip_network
 
 import pytest
 
-from custody.border import hello
-from custody.border.asking import read_request
-from custody.border.egress import Egress, Rules
-from custody.border.gate import Gate
-from custody.border.proxy import Proxy, is_ours
-from custody.model.errors import BadInput, CustodyError, Refused, Unavailable
+from custody.border.egress import tls_hello
+from custody.border.egress.allowance import Egress, Rules
+from custody.border.egress.gate import Gate
+from custody.border.egress.proxy import Proxy, is_ours
+from custody.border.egress.request import read_request
+from custody.errors import BadInput, CustodyError, Refused, Unavailable
 
 PUBLIC = "93.184.216.34"
 SECONDS = 60.0
@@ -232,15 +232,15 @@ def test_what_names_another_host_or_none_is_cut_and_never_arrives(first: bytes) 
 
 def test_a_name_of_tls_is_read_whole_or_not_at_all() -> None:
     first = client_hello("data.example.org")
-    assert hello.server_name(first) == "data.example.org"
+    assert tls_hello.server_name(first) == "data.example.org"
     for size in range(len(first)):
-        with pytest.raises(hello.Unfinished):
-            hello.server_name(first[:size])
+        with pytest.raises(tls_hello.Unfinished):
+            tls_hello.server_name(first[:size])
     split = b"".join(b"\x16\x03\x01\x00\x01" + first[at : at + 1] for at in range(5, len(first)))
-    assert hello.server_name(split) == "data.example.org", "put together from records of one byte"
+    assert tls_hello.server_name(split) == "data.example.org", "put together from records of one byte"
     hidden = first[:-1]
-    with pytest.raises((hello.Unfinished, BadInput)):
-        hello.server_name(hidden)
+    with pytest.raises((tls_hello.Unfinished, BadInput)):
+        tls_hello.server_name(hidden)
 
 
 @pytest.mark.parametrize("kind", ["fe0d", "fe0a", "fe08", "ff02", "ffce"])
@@ -256,7 +256,7 @@ def test_an_encrypted_name_is_refused(kind: str) -> None:
     at += 1 + first[at]
     first[at : at + 2] = (int.from_bytes(first[at : at + 2], "big") + len(extension)).to_bytes(2, "big")
     with pytest.raises(BadInput, match="hides"):
-        hello.server_name(bytes(first) + extension)
+        tls_hello.server_name(bytes(first) + extension)
 
 
 @pytest.mark.proves("H2")
@@ -267,8 +267,8 @@ def test_no_first_words_are_a_surprise() -> None:
         for _ in range(chance.choice((1, 2, 8))):
             damaged[chance.randrange(len(damaged))] = chance.randrange(256)
         try:
-            hello.server_name(bytes(damaged[: chance.choice((len(damaged), chance.randrange(len(damaged))))]))
-        except (hello.Unfinished, CustodyError):
+            tls_hello.server_name(bytes(damaged[: chance.choice((len(damaged), chance.randrange(len(damaged))))]))
+        except (tls_hello.Unfinished, CustodyError):
             pass
 
 

@@ -16,11 +16,11 @@ from pathlib import Path
 
 import pytest
 
-from custody.border import partial
-from custody.border.fetch import Fetcher
 from custody.border.folder import Folder
-from custody.border.partial import PARTIALS, Partial
-from custody.model.errors import BadInput, Refused, Unavailable
+from custody.border.http import partial
+from custody.border.http.fetch import Fetcher
+from custody.border.http.partial import PARTIALS, Partial
+from custody.errors import BadInput, Refused, Unavailable
 
 from .server import Request, Server, range_start, ranged, reply
 
@@ -385,10 +385,10 @@ def test_a_link_in_place_of_the_partial_folder_is_not_followed(
 
 PROGRAM = """
 import sys
-from custody.border.fetch import Fetcher
+from custody.border.http.fetch import Fetcher
 from custody.border.folder import Folder
-from custody.border.policy import Policy
-from custody.border import partial
+from custody.border.http.policy import Policy
+from custody.border.http import partial
 
 partial.NOTE_EVERY = 50_000
 with Folder(sys.argv[2]) as folder, Fetcher(Policy.local(int(sys.argv[3]))) as fetcher:

@@ -15,11 +15,11 @@ import pytest
 
 import custody
 from border.sandbox_rig import PATIENCE, Box, box, need
-from custody.border import bwrap
-from custody.border.confinement import decode_spec, encode_spec
 from custody.border.roots import Root, Source, ours
-from custody.border.sandbox import End, Limits, Mount, Running, Sandboxes, Spec, available
-from custody.model.errors import BadInput, NotFound, Refused, Unavailable
+from custody.border.sandbox import bwrap
+from custody.border.sandbox.sandbox import End, Limits, Mount, Running, Sandboxes, Spec, available
+from custody.border.sandbox.spec import decode_spec, encode_spec
+from custody.errors import BadInput, NotFound, Refused, Unavailable
 
 
 @pytest.fixture(scope="module")
@@ -390,8 +390,8 @@ _AS_NOBODY = r"""
 import json, sys, os
 from pathlib import Path
 from custody.border import processes
-from custody.border.launch import MARK, mark_of
-from custody.border.sandbox import Limits, Sandboxes, Spec
+from custody.border.sandbox.launch import MARK, mark_of
+from custody.border.sandbox.sandbox import Limits, Sandboxes, Spec
 here = Path(sys.argv[1])
 (here / "work").mkdir()
 (here / "work/f").write_text("in\n")

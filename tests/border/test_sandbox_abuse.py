@@ -19,8 +19,8 @@ import pytest
 
 from border.sandbox_rig import PATIENCE as TIMEOUT
 from border.sandbox_rig import Box, box
-from custody.border import cgroup, seccomp
-from custody.border.sandbox import Limits
+from custody.border.sandbox import cgroup, seccomp
+from custody.border.sandbox.sandbox import Limits
 
 MIB = 1024 * 1024
 PERL = ("perl", "-w")

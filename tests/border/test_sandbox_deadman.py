@@ -19,9 +19,9 @@ import pytest
 import custody
 from border.sandbox_rig import PATIENCE, Box, box, need
 from custody.border import processes
-from custody.border.launch import mark_of
-from custody.border.sandbox import Running, Sandboxes, Spec
-from custody.model.errors import CustodyError, Refused
+from custody.border.sandbox.launch import mark_of
+from custody.border.sandbox.sandbox import Running, Sandboxes, Spec
+from custody.errors import CustodyError, Refused
 
 pytestmark = pytest.mark.kills
 
@@ -30,7 +30,7 @@ LEASE = 1.5
 _WORKER = """
 import sys, time
 from pathlib import Path
-from custody.border.sandbox import Sandboxes, Spec
+from custody.border.sandbox.sandbox import Sandboxes, Spec
 state, work, script, lease = sys.argv[1:]
 with Sandboxes(Path(state)) as sandboxes:
     spec = Spec(name="task", work=Path(work), script=script, lease=float(lease), grace=0.2)
@@ -156,8 +156,8 @@ def test_a_command_never_starts_if_its_deadman_dies_at_the_door(here: Box) -> No
     launching = """
 import sys, time
 from pathlib import Path
-from custody.border.confinement import Spec
-from custody.border.launch import launch
+from custody.border.sandbox.spec import Spec
+from custody.border.sandbox.launch import launch
 made = launch(Spec(name="door", work=Path(sys.argv[1]), script="echo x > started; sleep 60"), {}, sys.argv[2])
 while "\\nCapEff:\\t0000000000000000" not in Path(f"/proc/{made.init.pid}/status").read_text():
     time.sleep(0.001)  # bwrap gives up its rights right before the door
@@ -184,11 +184,11 @@ def test_what_a_deadman_leaves_that_dies_before_the_door_is_found_by_the_next_lo
     launching = """
 import os, signal, sys
 from pathlib import Path
-from custody.border import launch, nursery
-from custody.border.confinement import Spec
+from custody.border.sandbox import fork_server, launch
+from custody.border.sandbox.spec import Spec
 launch._read_line = lambda status, seconds: os.read(status, 1) and os.kill(os.getpid(), signal.SIGKILL)
 spec = Spec(name="door", work=Path(sys.argv[1]), script="echo x > started; sleep 60")
-launch.launch(spec, {}, nursery._take_charge(spec, Path(sys.argv[2], f".door.{os.getpid()}"), {}))
+launch.launch(spec, {}, fork_server._take_charge(spec, Path(sys.argv[2], f".door.{os.getpid()}"), {}))
 """
     source = str(Path(custody.__file__).parent.parent)
     for _ in range(6):  # it hits the moment in one of three
@@ -211,7 +211,9 @@ def test_a_child_missed_by_the_first_look_is_found_by_the_second(here: Box, monk
     token = json.loads((running.folder / "spec.json").read_text())["token"]
     missed = subprocess.Popen(["sleep", "60"], env={"CUSTODY_SANDBOX": token})
     real, looks = processes.all_processes, [iter(())]
-    monkeypatch.setattr("custody.border.sandbox.processes.all_processes", lambda: looks.pop() if looks else real())
+    monkeypatch.setattr(
+        "custody.border.sandbox.sandbox.processes.all_processes", lambda: looks.pop() if looks else real()
+    )
     (running.folder / "end.json").unlink()
     end = running.end()
     assert end is not None
@@ -220,7 +222,7 @@ def test_a_child_missed_by_the_first_look_is_found_by_the_second(here: Box, monk
 
 
 def test_stop_works_even_if_the_deadman_does_not(here: Box, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("custody.border.sandbox._ANSWER_WITHIN", 0.2)
+    monkeypatch.setattr("custody.border.sandbox.sandbox._ANSWER_WITHIN", 0.2)
     running = here.start("trap '' TERM; while :; do sleep 60; done", lease=60.0)
     deadman = _deadman(running)
     os.kill(deadman, signal.SIGSTOP)

@@ -17,10 +17,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from border.sandbox_rig import PATIENCE, Box, box
-from custody.border import output
-from custody.border.masking import MASK, Masker, patterns
-from custody.border.output import ERR, OUT, Follower, Gatherer, Recorder
-from custody.border.sandbox import Limits
+from custody.border.sandbox import output
+from custody.border.sandbox.masking import MASK, Masker, patterns
+from custody.border.sandbox.output import ERR, OUT, Follower, Gatherer, Recorder
+from custody.border.sandbox.sandbox import Limits
 
 UNTIL = 'until_there() { until [ -e "$1" ]; do sleep 0.02; done; }'
 

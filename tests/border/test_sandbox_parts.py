@@ -12,14 +12,16 @@ from pathlib import Path
 
 import pytest
 
-from custody.border import bwrap, cgroup, containers, launch, processes, seccomp
-from custody.border.confinement import Engine, Mount, Spec
-from custody.border.deadman import Deadman
-from custody.border.disk import Disk
-from custody.border.egress import Egress
-from custody.border.launch import Launched
+import custody
+from custody.border import processes
+from custody.border.egress.allowance import Egress
 from custody.border.roots import ours
-from custody.model.errors import Unavailable
+from custody.border.sandbox import bwrap, cgroup, containers, launch, seccomp
+from custody.border.sandbox.disk_usage import Disk
+from custody.border.sandbox.launch import Launched
+from custody.border.sandbox.spec import Engine, Mount, Spec
+from custody.border.sandbox.watchdog import Deadman
+from custody.errors import Unavailable
 from rig.descriptors import descriptors_below
 
 
@@ -42,7 +44,7 @@ def test_the_network_is_never_the_hosts(network: Egress | None, tmp_path: Path) 
 
 
 def test_no_line_of_ours_gives_a_sandbox_the_hosts_network() -> None:
-    source = Path(bwrap.__file__).parent.parent
+    source = Path(custody.__file__).parent
     lines = [line for file in source.rglob("*.py") for line in file.read_text().splitlines()]
     assert not [line for line in lines if re.search(r"share-net\b(?<!unshare-net)|network[ =\"',]+host\b", line)]
 
@@ -218,7 +220,7 @@ def test_a_group_knows_if_memory_ran_out(tmp_path: Path, file: str, text: str, e
 
 
 def test_a_large_folder_is_counted_a_little_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("custody.border.disk._STEP", 10)
+    monkeypatch.setattr("custody.border.sandbox.disk_usage._STEP", 10)
     for number in range(25):
         (tmp_path / str(number)).write_bytes(b"x" * 4096)
     disk = Disk(tmp_path, limit=22 * 4096, keep_free=1)

@@ -14,11 +14,11 @@ from ipaddress import ip_network
 
 import pytest
 
-from custody.border.addresses import system_resolver
-from custody.border.fetch import Fetcher
 from custody.border.folder import Folder
-from custody.border.policy import LOOPBACK, Policy
-from custody.model.errors import BadInput, CustodyError, Refused, Unavailable
+from custody.border.http.addresses import system_resolver
+from custody.border.http.fetch import Fetcher
+from custody.border.http.policy import LOOPBACK, Policy
+from custody.errors import BadInput, CustodyError, Refused, Unavailable
 
 from .server import reply
 

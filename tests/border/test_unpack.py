@@ -21,9 +21,9 @@ from typing import Any
 import pytest
 
 from custody.border.folder import Folder
-from custody.border.members import UnpackLimits
-from custody.border.unpack import kind_of, unpack
-from custody.model.errors import BadInput, LeaseLost, Refused
+from custody.border.unpack.members import UnpackLimits
+from custody.border.unpack.unpacker import kind_of, unpack
+from custody.errors import BadInput, LeaseLost, Refused
 from rig.descriptors import descriptors_below
 
 from .containers import Z, block, deflated, descriptor_of, extra, file_in_tar, long_name, padded, pax, tar_of, zip_of
@@ -634,8 +634,8 @@ def test_every_file_and_folder_is_on_the_disk_before_it_returns(
 MEASURED = """
 import resource, sys
 from custody.border.folder import Folder
-from custody.border.members import UnpackLimits
-from custody.border.unpack import unpack
+from custody.border.unpack.members import UnpackLimits
+from custody.border.unpack.unpacker import unpack
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 with Folder(sys.argv[2]) as folder:
     unpack(sys.argv[1], folder, UnpackLimits(ratio=10**8))

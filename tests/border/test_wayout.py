@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from custody.border import processes
-from custody.border.confinement import LEASE
-from custody.border.egress import FRESH_SECONDS, Leave
-from custody.border.sandbox import Running
+from custody.border.egress.allowance import FRESH_SECONDS, Leave
+from custody.border.sandbox.sandbox import Running
+from custody.border.sandbox.spec import LEASE
 from rig.outside import Outside
 from rig.program import room, unprivileged_user
 

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from channels.memory import Memory
-from custody.channels.blobs import Blobs
-from custody.channels.files import Files
+from custody.channels.blobs.local import Files
+from custody.channels.blobs.port import Blobs
 
 # Machines that run tests are slow at times; what is slow is not wrong.
 UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
@@ -64,7 +64,7 @@ def make(request: pytest.FixtureRequest, folder: Path, clock: Clock) -> Callable
         return lambda: Files(folder / "blobs", clock)
     pytest.importorskip("azure.storage.blob")
     server = request.getfixturevalue("azurite")
-    from custody.channels.azure import Azure
+    from custody.channels.blobs.azure import Azure
 
     container = "t" + os.urandom(8).hex()
     return lambda: Azure.connect(server.connection_string, container)

@@ -11,19 +11,19 @@ from pathlib import Path
 
 import httpx2
 
-from custody.channels.blobs import Blobs
-from custody.channels.crawl import Coverage
-from custody.channels.discord import Discord
-from custody.channels.files import Files
-from custody.channels.keeping import Kept
-from custody.channels.serving import kinds, table_settings
-from custody.channels.shared import StoreSlots
-from custody.channels.standins.discord import Standin
-from custody.channels.standins.traffic import Switches
-from custody.channels.standins.world import Channel, World
-from custody.channels.work import Mirror, add_job, item_id
-from custody.engine import Serving, Worker
-from custody.stores import Store, open_store
+from custody.channels.blobs.local import Files
+from custody.channels.blobs.port import Blobs
+from custody.channels.crawl.coverage import Coverage
+from custody.channels.crawl.kept import Kept
+from custody.channels.discord.client import Discord
+from custody.channels.discord.shared_rate_limit import StoreSlots
+from custody.channels.jobs import Context, add_job, item_id
+from custody.channels.kinds import kinds, table_settings
+from custody.demo.standins.discord import Standin
+from custody.demo.standins.discord_guild import Channel, World
+from custody.demo.standins.discord_traffic import Switches
+from custody.kernel.engine import Serving, Worker
+from custody.kernel.stores import Store, open_store
 
 BEGAN = datetime(2026, 6, 1, tzinfo=UTC)
 
@@ -46,7 +46,7 @@ class Running:
 class Desk:
     store: Store
     standin: Standin
-    mirror: Mirror
+    mirror: Context
     channel: Channel
     clock: Running
 
@@ -111,7 +111,7 @@ def opened(
             slots = StoreSlots(store, per_second=10_000)
             discord = Discord("token", http, slots, api=standin.api, media_hosts=standin.media_hosts)
             place = blobs or Files(folder / "blobs", clock)
-            yield Desk(store, standin, Mirror(store, discord, place, table_settings(16)), channel, clock)
+            yield Desk(store, standin, Context(store, discord, place, table_settings(16)), channel, clock)
 
 
 Opened = Callable[..., Desk]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from custody.channels.blobs import Blobs
-from custody.model.errors import Unavailable
+from custody.channels.blobs.port import Blobs
+from custody.errors import Unavailable
 
 CHANGES = {"stage", "commit", "delete"}
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from channels.hostile import Service, World
+from custody.channels.crawl.trust import Ask, Span, cover
 from custody.channels.snowflake import HIGHEST
-from custody.channels.trust import Ask, Span, cover
 
 
 @dataclass

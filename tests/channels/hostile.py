@@ -1,6 +1,6 @@
 """A chat service that lies, forgets and repeats itself, and an archive in memory that walks through it.
 
-The walks are the product's own (`custody.channels.walk`), and so is every judgement (`custody.channels.trust`). Times are
+The walks are the product's own (`custody.channels.crawl.walk`), and so is every judgement (`custody.channels.crawl.trust`). Times are
 microseconds. After a hostile time comes a quiet one, in which the service is honest: what is then still wrong stays.
 """
 
@@ -12,10 +12,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from custody.channels import trust, walk
-from custody.channels.crawl import Coverage
+from custody.channels.crawl import trust, walk
+from custody.channels.crawl.coverage import Coverage
+from custody.channels.crawl.trust import Ask, Doubt, Mark, Page, Raw, Span
 from custody.channels.snowflake import HIGHEST
-from custody.channels.trust import Ask, Doubt, Mark, Page, Raw, Span
 
 MINUTE = 60 * 1_000_000
 CHANNEL = 7

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from custody.channels.blobs import (
+from custody.channels.blobs.port import (
     BlockList,
     BlocksMissing,
     Changed,
@@ -23,7 +23,7 @@ from custody.channels.blobs import (
     check_name,
     check_tags,
 )
-from custody.model.errors import BadInput
+from custody.errors import BadInput
 
 
 @dataclass(frozen=True)

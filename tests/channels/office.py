@@ -17,18 +17,18 @@ from pathlib import Path
 from typing import Any
 
 from channels.desk import Running, ids_of
-from custody.channels.blobs import Blobs
-from custody.channels.crawl import Coverage
-from custody.channels.mirror import Request
-from custody.channels.serving import open_blobs, settings_of
-from custody.channels.standins.discord import Standin
-from custody.channels.standins.traffic import LIMITS, Switches
-from custody.channels.standins.world import Channel, World
+from custody.channels.blobs.port import Blobs
+from custody.channels.context import Request
+from custody.channels.crawl.coverage import Coverage
+from custody.channels.jobs import job_of
+from custody.channels.kinds import open_blobs, settings_of
 from custody.channels.table import Table
-from custody.channels.work import job_of
 from custody.cli import main
-from custody.cli.config import read
-from custody.stores import open_store
+from custody.config import read
+from custody.demo.standins.discord import Standin
+from custody.demo.standins.discord_guild import Channel, World
+from custody.demo.standins.discord_traffic import LIMITS, Switches
+from custody.kernel.stores import open_store
 from rig.program import as_user
 
 FULL = os.environ["CUSTODY_SCALE"] != "test"
@@ -105,14 +105,14 @@ class Office:
         found = read(self.folder / "custody.toml")
         requests = [Request("review", channel.id, message) for message in messages]
         if found.channels.queues == "azure":
-            from custody.channels.queues import open_queues
+            from custody.channels.coordinators.azure_queues import open_queues
 
             queues = open_queues(found.channels, found.home)
             for request in requests:
                 queues.send(request)
             return
         if found.channels.queues == "temporal":
-            from custody.channels.temporal import ask_for
+            from custody.channels.coordinators.temporal import ask_for
 
             ask_for(found.channels, *requests)
             return

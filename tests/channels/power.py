@@ -1,6 +1,6 @@
 """A disk that remembers what it was really told to keep, so that tests can cut the power at any moment.
 
-`Power` stands in for the module `os` inside `custody.channels.disk`. Everything still happens on the real
+`Power` stands in for the module `os` inside `custody.channels.blobs.durable`. Everything still happens on the real
 disk; beside it, each file's content and each folder's names are kept twice, as last written and as last
 synced. `images` builds the disks that a loss of power may leave: contents may be the written or the synced
 ones; names too, or the newest name alone may have reached the disk before the others.

@@ -6,17 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from custody.channels.blobs import (
-    MOST_BLOCKS,
-    Blobs,
-    BlocksMissing,
-    Changed,
-    Facts,
-    Leased,
-    NoBlob,
-    Properties,
-)
-from custody.model.errors import BadInput, CustodyError
+from custody.channels.blobs.port import MOST_BLOCKS, Blobs, BlocksMissing, Changed, Facts, Leased, NoBlob, Properties
+from custody.errors import BadInput, CustodyError
 
 NAME = "ch/7/leaf/a.jsonl"
 

@@ -16,10 +16,10 @@ import pytest
 
 from channels.desk import ids_of
 from channels.office import QUICK, Office, add, office, reading_room
-from custody.channels.files import Files
-from custody.channels.standins.traffic import Reply, Switches
-from custody.channels.standins.world import World
-from custody.channels.states import PAUSES
+from custody.channels.blobs.local import Files
+from custody.channels.condition.states import PAUSES
+from custody.demo.standins.discord_guild import World
+from custody.demo.standins.discord_traffic import Reply, Switches
 
 
 @pytest.fixture
@@ -82,8 +82,8 @@ def test_a_channel_that_is_not_shown_when_it_is_added_is_told_until_it_is_added_
 
 
 def test_a_run_without_end_outlives_a_service_that_is_down(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("custody.channels.discord.TRIES", 1)
-    monkeypatch.setattr("custody.cli.channel_running.PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr("custody.channels.discord.client.TRIES", 1)
+    monkeypatch.setattr("custody.channels.commands.run.PAUSE_SECONDS", 0.01)
     monkeypatch.setitem(PAUSES, "failing", (1_000,))  # type: ignore[arg-type]
     world, asked, from_now_on = World(seed=42), list[int](), threading.Event()
     channel = world.add(0, "reading-room", 240)

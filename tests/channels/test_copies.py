@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 
 from channels.desk import Desk, opened
-from custody.channels import copies, trust
+from custody.channels.crawl import trust
+from custody.channels.crawl.kept import Live
 from custody.channels.export import write_html, write_jsonl, write_sqlite
-from custody.channels.keeping import Live
-from custody.channels.reader import Reader
-from custody.channels.work import sync_job
+from custody.channels.jobs import sync_job
+from custody.channels.messages import copies
+from custody.channels.messages.reader import Reader
 
 SECRET = "SECRETWORD about somebody"
 
@@ -81,7 +82,7 @@ def test_a_reply_is_kept_without_a_copy_of_what_it_replies_to(desk: Desk, tmp_pa
 
 def as_before(monkeypatch: pytest.MonkeyPatch) -> None:
     """As archives were written that kept everything as it came."""
-    monkeypatch.setattr("custody.channels.keeping.own", lambda raw: raw)
+    monkeypatch.setattr("custody.channels.crawl.kept.own", lambda raw: raw)
 
 
 def test_a_copy_that_was_kept_before_is_not_shown_and_goes_with_the_message(desk: Desk, tmp_path: Path) -> None:

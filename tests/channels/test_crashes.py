@@ -18,8 +18,8 @@ from channels.conftest import Clock
 from channels.faults import CHANGES, Crash, Faulty, Interrupted
 from channels.memory import Memory
 from channels.orders import ORDERS, Raw, message_id, pages
-from custody.channels.blobs import Blobs
-from custody.channels.files import Files
+from custody.channels.blobs.local import Files
+from custody.channels.blobs.port import Blobs
 from custody.channels.table import Settings, Table
 from rig.azurite import Azurite
 
@@ -343,7 +343,7 @@ def test_a_crash_at_any_call_loses_nothing_on_a_disk(
 def test_a_crash_at_a_call_loses_nothing_in_azure(order: str, azurite: Azurite) -> None:
     """Some of the calls: a server cannot be copied, so each crash is made in a container of its own."""
     pytest.importorskip("azure.storage.blob")
-    from custody.channels.azure import Azure
+    from custody.channels.blobs.azure import Azure
 
     settings, batches = Settings(capacity=4, fanout=4), pages(order, 12, 6, 3)
     for at in (0, 2, 3, 5, 8):

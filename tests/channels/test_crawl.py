@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from channels.conftest import UNHURRIED
-from custody.channels.crawl import Coverage, Gap, joined
+from custody.channels.crawl.coverage import Coverage, Gap, joined
 from custody.channels.snowflake import HIGHEST
-from custody.model.errors import BadInput
+from custody.errors import BadInput
 
 Raw = dict[str, Any]
 

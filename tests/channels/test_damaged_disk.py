@@ -22,14 +22,15 @@ from azure.storage.blob import ContainerClient
 
 from channels.desk import ids_of
 from channels.office import FULL, QUICK, Office, office
-from custody.channels import held, seen
-from custody.channels.azure import Azure
-from custody.channels.blobs import Blobs
-from custody.channels.mirror import HELD
+from custody.channels.blobs.azure import Azure
+from custody.channels.blobs.port import Blobs
+from custody.channels.context import HELD
+from custody.channels.integrity import expected as held
+from custody.channels.messages import last_seen
 from custody.channels.notes import Notes
-from custody.channels.standins.world import Channel, World
 from custody.channels.table import Table
-from custody.stores import open_store
+from custody.demo.standins.discord_guild import Channel, World
+from custody.kernel.stores import open_store
 
 CAPACITY = 30
 ERASED = 7  # the place of a message that was erased here, and is gone there
@@ -60,9 +61,9 @@ def town(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Town]:
         here.run("channel", "run", "--until-idle")
         ids, blobs = ids_of(world, channel), here.blobs()
         erased = ids[ERASED]
-        overlay = seen.of(blobs, channel.id, CAPACITY)
+        overlay = last_seen.of(blobs, channel.id, CAPACITY)
         overlay.upsert([{"id": str(one), "seen": "2026-01-01", "pinned": True} for one in ids[::10]])
-        beside = seen.of(blobs, other.id, CAPACITY)
+        beside = last_seen.of(blobs, other.id, CAPACITY)
         beside.upsert([{"id": str(one), "seen": "2026-01-01", "pinned": True} for one in ids_of(world, other)[::10]])
         overlay.upsert([{"id": str(erased), "seen": "2026-01-01"}])
         world.delete(channel, erased)

@@ -10,22 +10,14 @@ import httpx2
 import pytest
 
 from channels.conftest import Clock
-from custody.channels.answers import expires
-from custody.channels.discord import (
-    BadToken,
-    Discord,
-    Gone,
-    RateLimited,
-    Raw,
-    Unreadable,
-    WrongKind,
-)
-from custody.channels.limits import Buckets, Budget, Route, Spaced, reset_after
+from custody.channels.discord.answers import expires
+from custody.channels.discord.client import BadToken, Discord, Gone, RateLimited, Raw, Unreadable, WrongKind
+from custody.channels.discord.rate_limits import Buckets, Budget, Route, Spaced, reset_after
 from custody.channels.snowflake import HIGHEST, parse
-from custody.channels.standins.discord import Standin
-from custody.channels.standins.traffic import Switches
-from custody.channels.standins.world import FORUM, NEWS, PRIVATE_THREAD, TEXT, World
-from custody.model.errors import BadInput, CustodyError, Unavailable, Unsafe
+from custody.demo.standins.discord import Standin
+from custody.demo.standins.discord_guild import FORUM, NEWS, PRIVATE_THREAD, TEXT, World
+from custody.demo.standins.discord_traffic import Switches
+from custody.errors import BadInput, CustodyError, Unavailable, Unsafe
 
 
 class Rig:
@@ -397,7 +389,7 @@ def test_a_refused_token_is_not_shown_again(rig: Rig) -> None:
 
 
 def test_the_front_door_is_not_a_locked_channel(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("custody.channels.discord.AGENT", "curl/8")
+    monkeypatch.setattr("custody.channels.discord.client.AGENT", "curl/8")
     with pytest.raises(Unavailable) as caught:
         rig.client().channel(rig.text.id)
     assert caught.value.code == "discord.blocked"

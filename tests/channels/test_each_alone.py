@@ -15,14 +15,14 @@ import pytest
 
 from channels.desk import Desk, opened
 from channels.office import Office, office
-from custody.channels import discord as asking
-from custody.channels import looking, steps
-from custody.channels.limits import LONGEST
-from custody.channels.shared import MOST, StoreSlots
-from custody.channels.standing import standing_of
-from custody.channels.standins.traffic import Reply, Switches
-from custody.channels.standins.world import Channel, World
-from custody.channels.work import add_job, item_id, sync_job, watch
+from custody.channels.condition.standing import standing_of
+from custody.channels.crawl import crawler, look_around
+from custody.channels.discord import client as asking
+from custody.channels.discord.rate_limits import LONGEST
+from custody.channels.discord.shared_rate_limit import MOST, StoreSlots
+from custody.channels.jobs import add_job, item_id, sync_job, watch
+from custody.demo.standins.discord_guild import Channel, World
+from custody.demo.standins.discord_traffic import Reply, Switches
 
 Odd = Callable[[Reply], Reply | None]
 
@@ -132,9 +132,9 @@ def test_a_list_of_threads_that_cannot_be_had_stops_no_channel_and_is_told(desk:
     news(desk)
     assert watch(desk.mirror) >= 3, "each has something new"
     for channel in three(desk):
-        table, progress = desk.mirror.table(channel.id), steps.Progress()
+        table, progress = desk.mirror.table(channel.id), crawler.Progress()
         while not progress.done:
-            progress = steps.page(desk.mirror, channel.id, table, progress)
+            progress = crawler.page(desk.mirror, channel.id, table, progress)
         assert desk.ids(channel.id) == desk.theirs(channel)
     if sort not in ("another channel", "fields of wrong types"):  # that has a list of threads all the same
         assert {word(desk, one) for one in three(desk)} == {"behind"}
@@ -186,7 +186,7 @@ def test_a_channel_that_is_pausing_is_not_asked_by_the_watch_and_asked_by_a_run(
     asked = len(desk.standin.asked)
     watch(desk.mirror)
     assert not [path for path, _ in desk.standin.asked[asked:] if f"/{odd.id}" in path]
-    (again,) = looking.around(desk.mirror, anew=True)
+    (again,) = look_around.around(desk.mirror, anew=True)
     assert (again.what, again.channel) == ("sync", odd.id), "it answers again, so it is looked at to its end"
 
 

@@ -17,10 +17,10 @@ from channels.conftest import Clock
 from channels.memory import Memory
 from channels.orders import message, message_id
 from custody.channels.export import write_html, write_jsonl, write_sqlite
-from custody.channels.reader import plainly
-from custody.channels.standins.world import TEXT, World
+from custody.channels.messages.reader import plainly
 from custody.channels.table import Settings, Table
-from custody.model.errors import Refused
+from custody.demo.standins.discord_guild import TEXT, World
+from custody.errors import Refused
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

@@ -13,10 +13,10 @@ import pytest
 
 from channels.conftest import Clock
 from channels.power import Power, PowerLost
-from custody.channels import disk
-from custody.channels.blobs import BlocksMissing, Changed, Facts, Leased, NoBlob
-from custody.channels.files import Files
-from custody.model.errors import BadInput
+from custody.channels.blobs import durable
+from custody.channels.blobs.local import Files
+from custody.channels.blobs.port import BlocksMissing, Changed, Facts, Leased, NoBlob
+from custody.errors import BadInput
 
 NAME = "ch/7/leaf/a.jsonl"
 
@@ -85,7 +85,7 @@ def test_whenever_the_power_fails_the_blob_is_the_old_or_the_new_one(
         power = Power(root)
         power.stop_after = moment
         with monkeypatch.context() as patch:
-            patch.setattr(disk, "os", power)
+            patch.setattr(durable, "os", power)
             try:
                 step(files)
                 acknowledged = True
@@ -180,7 +180,7 @@ def test_appending_does_not_write_the_old_content_again(files: Files, monkeypatc
     put(files, ("a", b"x" * 100_000))
     written: list[int] = []
     real = os.pwrite
-    monkeypatch.setattr(disk.os, "pwrite", lambda fd, data, at: written.append(len(data)) or real(fd, data, at))
+    monkeypatch.setattr(durable.os, "pwrite", lambda fd, data, at: written.append(len(data)) or real(fd, data, at))
     put(files, ("b", b"y" * 1000), keep=("a",))
     assert sum(written) < 4000
 

@@ -12,11 +12,11 @@ import pytest
 from channels.conftest import Clock
 from channels.desk import ids_of
 from channels.office import QUICK, Office, office
-from custody.channels.blobs import Blobs, Facts
-from custody.channels.mirror import assets_of
-from custody.channels.seen import of as seen_of
-from custody.channels.standins.world import Channel, World
+from custody.channels.blobs.port import Blobs, Facts
+from custody.channels.context import assets_of
+from custody.channels.messages.last_seen import of as seen_of
 from custody.channels.table import Settings, Table, Torn
+from custody.demo.standins.discord_guild import Channel, World
 
 CH, OTHER = 3001, 3002
 
@@ -60,8 +60,8 @@ def unsigned(here: Office) -> None:
                 facts = Facts(told, about.facts.tags, about.facts.tier)
                 blobs.commit(about.name, blobs.blocks(about.name).ids, facts)
     from custody.channels.notes import SIGNED, Notes
-    from custody.cli.config import read
-    from custody.stores import open_store
+    from custody.config import read
+    from custody.kernel.stores import open_store
 
     with open_store(read(here.folder / "custody.toml").store) as store:
         for channel in Notes(store).every():

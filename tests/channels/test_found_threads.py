@@ -12,13 +12,14 @@ import pytest
 
 from channels.desk import Desk, opened
 from channels.office import Office, office
-from custody.channels import thread_lists, work
-from custody.channels.discord import Discord
-from custody.channels.mirror import threads_under
-from custody.channels.standing import all_standing, ending, standing_of, told_before
-from custody.channels.standins.world import FORUM, PRIVATE_THREAD, Channel, World
-from custody.channels.threads import CURSORS, begins
-from custody.channels.work import add_job, item_id, sync_job
+from custody.channels import jobs
+from custody.channels.condition.standing import all_standing, ending, standing_of, told_before
+from custody.channels.context import threads_under
+from custody.channels.discord import thread_lists
+from custody.channels.discord.client import Discord
+from custody.channels.discord.threads import CURSORS, begins
+from custody.channels.jobs import add_job, item_id, sync_job
+from custody.demo.standins.discord_guild import FORUM, PRIVATE_THREAD, Channel, World
 
 
 @pytest.fixture
@@ -31,7 +32,7 @@ def next_run(desk: Desk) -> None:
     """Another night: a process that begins, looks around, works until nothing is left, and ends."""
     desk.clock.ahead += 86_400
     desk.mirror = replace(desk.mirror, looked={})
-    work.watch(desk.mirror)
+    jobs.watch(desk.mirror)
     desk.run()
 
 
@@ -64,15 +65,15 @@ def test_a_watch_looks_at_forums_every_quarter_of_an_hour_and_at_others_every_si
     forum = desk.standin.world.add(FORUM, "questions", 40)
     desk.store.queue.submit_one(add_job(forum.id))
     desk.mirror_all()
-    assert work.watch(desk.mirror) == 0
+    assert jobs.watch(desk.mirror) == 0
     post = archived(desk, forum, 3, unlisted=True)
-    assert work.watch(desk.mirror) == 1  # its last message is a post that nobody knows
+    assert jobs.watch(desk.mirror) == 1  # its last message is a post that nobody knows
     desk.run()
     assert desk.ids(post.id) == desk.theirs(post) != []
     for hours, lists in ((0.1, 0), (0.2, 1), (6, 2)):
         desk.clock.ahead += hours * 3600
         asked = len(desk.standin.asked)
-        assert work.watch(desk.mirror) == 0
+        assert jobs.watch(desk.mirror) == 0
         assert sum("/threads/archived/" in path for path, _ in desk.standin.asked[asked:]) == lists
 
 

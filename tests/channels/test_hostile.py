@@ -16,7 +16,7 @@ import pytest
 
 from channels.former import Former, unkept
 from channels.hostile import LIES, MINUTE, SINGLE, Life, Rules, Service, Shelf, World, amnesia, live, mass
-from custody.channels import trust, walk
+from custody.channels.crawl import trust, walk
 from custody.channels.snowflake import HIGHEST
 from prove.plugin import Scaled, Tell
 from prove.share import share

@@ -12,12 +12,14 @@ from typing import Any
 import pytest
 
 from channels.desk import Desk, opened
-from custody.channels import refusals, removing, steps
-from custody.channels.standing import standing_of
-from custody.channels.standins.traffic import Reply
-from custody.channels.steps import Progress
-from custody.channels.work import item_id, sync_job, watch
-from custody.model.errors import CustodyError
+from custody.channels import removal
+from custody.channels.condition import refusals
+from custody.channels.condition.standing import standing_of
+from custody.channels.crawl import crawler
+from custody.channels.crawl.crawler import Progress
+from custody.channels.jobs import item_id, sync_job, watch
+from custody.demo.standins.discord_traffic import Reply
+from custody.errors import CustodyError
 from prove.plugin import Tell
 
 COUNT = 230
@@ -37,8 +39,8 @@ def sync(desk: Desk, **how: Any) -> str:
     table, progress = mirror.table(channel), Progress(**how)
     try:
         while not progress.done:
-            progress = steps.page(mirror, channel, table, progress)
-        told = steps.ended(mirror, channel, table, progress)
+            progress = crawler.page(mirror, channel, table, progress)
+        told = crawler.ended(mirror, channel, table, progress)
         trouble = ""
     except CustodyError as refusal:
         told, trouble = refusals.set_aside(mirror, channel, refusal), refusal.code
@@ -209,7 +211,7 @@ def test_a_channel_that_was_purged_and_raided_stays_whole_here(desk: Desk) -> No
 @pytest.mark.parametrize("at", [2, 3])
 def test_newest_first_one_empty_or_short_page_closes_no_gap(desk: Desk, odd: Callable[[Any], Any], at: int) -> None:
     only_once(desk, "before", odd, at)
-    item = steps.add(desk.mirror, desk.channel.id)
+    item = crawler.add(desk.mirror, desk.channel.id)
     desk.store.records.put(item.items, item.events, "test")
     sync(desk, newest_first=True)
     assert (desk.ids(), desk.coverage().gaps) == (desk.theirs(), ())
@@ -245,7 +247,7 @@ def test_what_the_former_rules_erased_comes_back_in_one_round(desk: Desk) -> Non
     desk.standin.world.delete(desk.channel, truly)
     item = desk.store.records.item(item_id(desk.channel.id))
     old = {name: value for name, value in item.detail.items() if name != "round"} | {"round": ""}
-    desk.store.records.put((steps.noted(desk.channel.id, **old),), (), "test")
+    desk.store.records.put((crawler.noted(desk.channel.id, **old),), (), "test")
     assert sync(desk) == ""
     assert desk.ids() == desk.theirs(), "all that is shown, and not what was deleted there"
     assert desk.events().count("seen again") == 1
@@ -275,7 +277,7 @@ def test_files_of_an_erased_message_that_a_crash_left_go_with_the_daily_sweep(me
         rows = [row.message for row in desk.mirror.files(desk.channel.id).between()]
         erased = int(rows[0]["message"])
         desk.mirror.table(desk.channel.id).delete([erased], desk.mirror.stamp())  # and there the power went
-        removing.sweep(desk.mirror, desk.channel.id)
+        removal.sweep(desk.mirror, desk.channel.id)
         left = [row.message["message"] for row in desk.mirror.files(desk.channel.id).between()]
         assert sorted(left) == sorted(row["message"] for row in rows if int(row["message"]) != erased)
         assert len(list(desk.mirror.blobs.list("media/"))) == len({row["digest"] for row in rows}) - 1

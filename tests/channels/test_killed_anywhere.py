@@ -22,11 +22,13 @@ import pytest
 
 from channels.conftest import Clock
 from channels.orders import message, message_id
-from custody.channels import disk, seen, wanting
-from custody.channels.crawl import Coverage
-from custody.channels.files import Files
-from custody.channels.mirror import files_of
-from custody.channels.serving import table_settings
+from custody.channels.blobs import durable
+from custody.channels.blobs.local import Files
+from custody.channels.context import files_of
+from custody.channels.crawl.coverage import Coverage
+from custody.channels.files import wanted
+from custody.channels.kinds import table_settings
+from custody.channels.messages import last_seen
 from custody.channels.table import Table
 
 CHANNEL = 7
@@ -79,7 +81,9 @@ def written(folder: Path, clock: Clock) -> None:
     mark = Coverage().grown((0, message_id(13))).mark()
     table = Table(blobs, CHANNEL, table_settings(4))
     table.upsert([*page(8, 14), message(3) | {"content": "edited", "edited_timestamp": "2026-03-01"}], mark)
-    seen.of(blobs, CHANNEL, 4).upsert([{"id": str(message_id(n)), "seen": "2", "pinned": True} for n in (3, 5, 12)])
+    last_seen.of(blobs, CHANNEL, 4).upsert(
+        [{"id": str(message_id(n)), "seen": "2", "pinned": True} for n in (3, 5, 12)]
+    )
     table.delete([message_id(1)], "2026-03-02")
 
 
@@ -97,8 +101,8 @@ def look(folder: Path, clock: Clock, whole: bool) -> None:
         assert len({*one.versions}) == len(one.versions) <= 2
     if covered >= message_id(13):  # files are written down before the messages that name them
         assert len([row for row in files_of(blobs, CHANNEL).between() if row.versions]) == 6
-        assert wanting.Wanted.read(files_of(blobs, CHANNEL).mark).low == message_id(8) + 1
-    for kept in (table, seen.of(blobs, CHANNEL, 4), files_of(blobs, CHANNEL)):
+        assert wanted.Wanted.read(files_of(blobs, CHANNEL).mark).low == message_id(8) + 1
+    for kept in (table, last_seen.of(blobs, CHANNEL, 4), files_of(blobs, CHANNEL)):
         codes = {one.code for one in kept.check()}
         assert codes <= (set() if whole else HARMLESS), codes
     if whole:
@@ -106,7 +110,7 @@ def look(folder: Path, clock: Clock, whole: bool) -> None:
         edited = table.search(message_id(3))
         assert edited
         assert len(edited.versions) == 2
-        assert [row.id for row in seen.of(blobs, CHANNEL, 4).between()] == [message_id(n) for n in (3, 5, 12)]
+        assert [row.id for row in last_seen.of(blobs, CHANNEL, 4).between()] == [message_id(n) for n in (3, 5, 12)]
 
 
 def killed_at(step: int, folder: Path, clock: Clock) -> bool:
@@ -114,7 +118,7 @@ def killed_at(step: int, folder: Path, clock: Clock) -> bool:
     child = os.fork()
     if child == 0:
         try:
-            disk.os = Killing(step)  # type: ignore[assignment]
+            durable.os = Killing(step)  # type: ignore[assignment]
             written(folder, clock)
             os._exit(0)
         except BaseException:
@@ -146,7 +150,7 @@ def test_a_kill_at_any_step_of_any_write_loses_nothing_and_doubles_nothing(memor
         clock.advance(days=2)
         again = Files(folder, clock)
         messages = Table(again, CHANNEL, table_settings(4))
-        for table in (messages, seen.of(again, CHANNEL, 4), files_of(again, CHANNEL)):
+        for table in (messages, last_seen.of(again, CHANNEL, 4), files_of(again, CHANNEL)):
             table.repair()
             table.sweep(clock())
         look(folder, clock, whole=True)

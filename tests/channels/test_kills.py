@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from channels.office import FULL, SECONDS, Office, Storm, kill, office, own_sources, storm_over, until
-from custody.channels.standins.traffic import Switches
-from custody.channels.standins.world import Channel, World
+from custody.demo.standins.discord_guild import Channel, World
+from custody.demo.standins.discord_traffic import Switches
 from rig.azurite import Azurite
 
 if TYPE_CHECKING:
@@ -133,9 +133,9 @@ def test_letters_in_azure_queues_survive_everything_as_well(tmp_path: Path, azur
 ASKING = """
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from custody.channels.serving import open_mirror
-from custody.cli.config import read
-from custody.stores import open_store
+from custody.channels.kinds import open_mirror
+from custody.config import read
+from custody.kernel.stores import open_store
 
 found = read(Path("custody.toml"))
 with open_store(found.store) as store, ThreadPoolExecutor(2) as pool:

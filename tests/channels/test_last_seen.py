@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from channels.desk import Desk, opened
-from custody.channels import seen
-from custody.channels.work import review_job, sync_job
+from custody.channels.jobs import review_job, sync_job
+from custody.channels.messages import last_seen
 
 LATER: dict[str, Any] = {
     "reactions": [{"emoji": {"id": None, "name": "👍"}, "count": 42}],
@@ -20,10 +20,10 @@ LATER: dict[str, Any] = {
 
 
 def as_seen(desk: Desk, message: int) -> dict[str, Any]:
-    found = next(seen.zipped(desk.mirror.table(desk.channel.id), desk.mirror.seen(desk.channel.id), message))
+    found = next(last_seen.zipped(desk.mirror.table(desk.channel.id), desk.mirror.seen(desk.channel.id), message))
     assert found[0].id == message
     assert len(found[0].versions) == 1
-    return seen.on_top(found[0].message, found[1])
+    return last_seen.on_top(found[0].message, found[1])
 
 
 def changed(desk: Desk, message: int, **more: Any) -> None:
@@ -76,7 +76,7 @@ def test_a_preview_that_is_taken_away_stays_under_what_was(tmp_path: Path) -> No
 
 
 def test_removing_a_channel_removes_what_was_seen_of_it(tmp_path: Path) -> None:
-    from custody.channels.work import remove_job
+    from custody.channels.jobs import remove_job
 
     with opened(tmp_path, 50) as desk:
         desk.mirror_all()

@@ -6,9 +6,9 @@ from hashlib import sha256
 
 import pytest
 
-from custody.channels import media
-from custody.channels.blobs import Blobs
-from custody.model.errors import Unsafe
+from custody.channels.blobs.port import Blobs
+from custody.channels.discord import media
+from custody.errors import Unsafe
 
 
 def test_a_file_is_kept_under_its_digest_and_once(blobs: Blobs, monkeypatch: pytest.MonkeyPatch) -> None:

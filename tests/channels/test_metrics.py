@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from channels.desk import opened
-from custody.channels.metrics import kept_for_a_while, numbers
-from custody.channels.standins.traffic import Reply
-from custody.channels.states import WORST_FIRST
-from custody.channels.work import add_job, watch
-from custody.model.errors import Unavailable
-from custody.model.machine import PLAIN
-from custody.web.glance import Glance
-from custody.web.telling import Telling
+from custody.channels.condition.metrics import kept_for_a_while, numbers
+from custody.channels.condition.states import WORST_FIRST
+from custody.channels.jobs import add_job, watch
+from custody.demo.standins.discord_traffic import Reply
+from custody.errors import Unavailable
+from custody.kernel.model.machine import PLAIN
+from custody.web.metrics import Telling
+from custody.web.queries.overview import Glance
 
 
 def test_channels_are_counted_by_state_with_the_longest_unseen_and_the_files_that_are_lacking(

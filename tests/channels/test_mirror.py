@@ -15,15 +15,16 @@ from typing import Any
 import pytest
 
 from channels.desk import Desk, opened
-from custody.channels import steps, work
-from custody.channels.discord import Discord
-from custody.channels.serving import kinds
-from custody.channels.shared import StoreSlots
-from custody.channels.steps import Progress
-from custody.channels.work import add_job, remove_job, review_job, sync_job, watch
-from custody.engine import Serving, Worker
-from custody.history.keys import make_key
-from custody.history.ledger import seal_once, verify_all
+from custody.channels import jobs
+from custody.channels.crawl import crawler
+from custody.channels.crawl.crawler import Progress
+from custody.channels.discord.client import Discord
+from custody.channels.discord.shared_rate_limit import StoreSlots
+from custody.channels.jobs import add_job, remove_job, review_job, sync_job, watch
+from custody.channels.kinds import kinds
+from custody.kernel.engine import Serving, Worker
+from custody.kernel.history.keys import make_key
+from custody.kernel.history.ledger import seal_once, verify_all
 
 
 @pytest.fixture
@@ -75,17 +76,17 @@ def test_a_page_that_comes_late_does_not_undo_what_was_found_out_since(desk: Des
     def others_go_on() -> None:
         world.edit(channel, edited, datetime(2026, 5, 1, tzinfo=UTC), "better")
         world.edit(channel, twice, datetime(2026, 5, 1, 0, 0, 1, tzinfo=UTC), "second")
-        steps.page(mirror, channel.id, mirror.table(channel.id), Progress())
+        crawler.page(mirror, channel.id, mirror.table(channel.id), Progress())
         world.delete(channel, deleted)
         mirror.table(channel.id).delete([deleted], mirror.stamp())
         for one in (edited, twice):
-            steps.review(mirror, channel.id, one)
+            crawler.review(mirror, channel.id, one)
         desk.run()
 
     desk.store.queue.submit_one(add_job(channel.id))
     Worker(desk.store, Serving(tuple(kinds(mirror)))).run_until_idle(most=1)
     late = replace(mirror, discord=Late(mirror.discord, others_go_on))  # type: ignore[arg-type]
-    steps.page(late, channel.id, late.table(channel.id), Progress())
+    crawler.page(late, channel.id, late.table(channel.id), Progress())
     table = mirror.table(channel.id)
     assert desk.ids() == desk.theirs(), "what was deleted does not come back"
     assert [content(line) for line in table.search(edited).versions][-1] == "better"  # type: ignore[union-attr]
@@ -175,7 +176,7 @@ def test_a_channel_is_removed_from_our_own_table_even_after_a_kick(desk: Desk) -
     desk.run()
     assert desk.ids() == []
     assert desk.events()[-1] == "removed"
-    assert list(work.mirrored(desk.store)) == []
+    assert list(jobs.mirrored(desk.store)) == []
 
 
 def test_places_in_the_line_are_shared_by_all_who_use_the_store(desk: Desk) -> None:

@@ -12,9 +12,9 @@ import apsw
 import pytest
 
 from channels.office import PROGRAM, Office, office, own_sources
-from custody.channels.plain import plainly
-from custody.channels.standins.traffic import Reply, Switches
-from custody.channels.standins.world import FORUM, World
+from custody.channels.plain_text import plainly
+from custody.demo.standins.discord_guild import FORUM, World
+from custody.demo.standins.discord_traffic import Reply, Switches
 
 ODD = "half \ud800, zero \x00, bell \x07, \x1b[31mred, \u202eturned, \u2028broken, \x85, 🎉"
 

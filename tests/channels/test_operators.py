@@ -13,12 +13,12 @@ import pytest
 from channels.desk import ids_of
 from channels.office import QUICK, Office, add, office
 from channels.test_reader import GONE, overlay
-from custody.channels import trust
-from custody.channels.mirror import noted
-from custody.channels.standins.world import Channel, World
-from custody.cli.config import read
-from custody.model.errors import Unavailable
-from custody.stores import open_store
+from custody.channels.context import noted
+from custody.channels.crawl import trust
+from custody.config import read
+from custody.demo.standins.discord_guild import Channel, World
+from custody.errors import Unavailable
+from custody.kernel.stores import open_store
 
 
 @pytest.fixture
@@ -105,7 +105,7 @@ def test_a_run_that_meets_a_service_out_of_order_says_come_again(here: Office, m
     def down(*_: object, **__: object) -> None:
         raise Unavailable("Discord says 503")
 
-    monkeypatch.setattr("custody.channels.runs.ask_for", down)
+    monkeypatch.setattr("custody.channels.coordinators.ephemeral.ask_for", down)
     said = here.run("channel", "run", "--until-idle", code=75)
     assert "Discord says 503" in said
     assert "the next run goes on" in said
@@ -231,7 +231,7 @@ def test_after_a_disbelief_later_deletions_are_honoured_by_themselves(here: Offi
         overlay(here, channel.id).upsert([{"id": str(one), "absent": marks}])
         assert since <= now
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("custody.channels.deletions._due_at", lambda policy, since, believed: since)
+        patch.setattr("custody.channels.messages.deletions._due_at", lambda policy, since, believed: since)
         for _ in range(2):
             run(here, channel, code=0)
     assert kept(here, channel) == 239, "the one, and none of the sixty"

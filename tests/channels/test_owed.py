@@ -11,14 +11,14 @@ import pytest
 
 from channels.desk import Desk, opened
 from channels.office import Office, add, reading_room
-from custody.channels.crawl import Coverage
-from custody.channels.debts import DAMAGED, UNREADABLE, Debt, Debts
-from custody.channels.mirror import item_id
-from custody.channels.paying import AGAIN, note
-from custody.channels.standing import ending, standing_of
-from custody.channels.standins.traffic import Reply
-from custody.channels.states import Facts, state_of
-from custody.channels.work import sync_job, watch
+from custody.channels.condition.standing import ending, standing_of
+from custody.channels.condition.states import Facts, state_of
+from custody.channels.context import item_id
+from custody.channels.crawl.coverage import Coverage
+from custody.channels.debts.debts import DAMAGED, UNREADABLE, Debt, Debts
+from custody.channels.debts.payment import AGAIN, note
+from custody.channels.jobs import sync_job, watch
+from custody.demo.standins.discord_traffic import Reply
 
 
 def owed(desk: Desk) -> tuple[Debt, ...]:

@@ -11,10 +11,11 @@ import pytest
 
 from channels.desk import Desk, opened
 from channels.office import QUICK, add, office
-from custody.channels import looking, places
-from custody.channels.standins.traffic import Reply
-from custody.channels.standins.world import FORUM, Channel, World
-from custody.channels.work import add_job, item_id, sync_job, watch
+from custody.channels import places
+from custody.channels.crawl import look_around
+from custody.channels.jobs import add_job, item_id, sync_job, watch
+from custody.demo.standins.discord_guild import FORUM, Channel, World
+from custody.demo.standins.discord_traffic import Reply
 
 THREAD = {"archived": True, "archive_timestamp": "2026-01-01T00:00:00+00:00", "locked": False}
 
@@ -185,7 +186,7 @@ def test_a_kind_that_is_no_number_stops_nobody(desk: Desk, odd: Any) -> None:
         return Reply(200, {**reply.body, "threads": [change(one) for one in reply.body["threads"]]})
 
     desk.standin.switches.odd = lists
-    assert looking.around(desk.mirror)
+    assert look_around.around(desk.mirror)
     look(desk)
     assert desk.ids(thread.id) == desk.theirs(thread)
 

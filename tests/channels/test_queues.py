@@ -14,18 +14,26 @@ import pytest
 
 from channels.desk import Desk, opened
 from channels.office import office
-from custody.channels.keeping import Kept
-from custody.channels.mirror import Request, What
-from custody.channels.standins.traffic import Switches
-from custody.channels.standins.world import World
+from custody.channels.context import Request, What
+from custody.channels.crawl.kept import Kept
+from custody.demo.standins.discord_guild import World
+from custody.demo.standins.discord_traffic import Switches
 from rig.azurite import Azurite
 
 pytest.importorskip("azure.storage.queue")
 
 from azure.storage.queue import QueueServiceClient
 
-from custody.channels import queues as queues_module
-from custody.channels.queues import CONSUMERS, MOST_TRIES, OF_REQUESTS, Letter, Post, Queues, letter_of
+from custody.channels.coordinators import azure_queues as queues_module
+from custody.channels.coordinators.azure_queues import (
+    CONSUMERS,
+    MOST_TRIES,
+    OF_REQUESTS,
+    Letter,
+    Post,
+    Queues,
+    letter_of,
+)
 
 QUICK = Switches(bucket_limit=10_000, global_limit=100_000)
 

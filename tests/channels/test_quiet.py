@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from channels.desk import Desk, opened
-from custody.channels import looking, rounds
-from custody.channels.work import item_id, watch
+from custody.channels.crawl import look_around, rounds
+from custody.channels.jobs import item_id, watch
 
 DAY = 86_400
 
@@ -83,7 +83,7 @@ def test_a_quiet_channel_is_looked_at_once_a_day_and_not_with_every_watch(desk: 
 def test_the_longest_unseen_are_looked_at_first_and_archived_threads_wait_for_their_round(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(looking, "MOST_QUIET", 2)
+    monkeypatch.setattr(look_around, "MOST_QUIET", 2)
     world = desk.standin.world
     threads = [world.add_thread(desk.channel, number, 3) for number in (5, 9, 12)]
     threads[2].archived_at = desk.clock()
@@ -93,7 +93,7 @@ def test_the_longest_unseen_are_looked_at_first_and_archived_threads_wait_for_th
     desk.clock.ahead += DAY
     asked = list[int]()
     for _ in range(2):
-        found = [one.channel for one in looking.around(desk.mirror)]
+        found = [one.channel for one in look_around.around(desk.mirror)]
         assert len(found) <= 2
         asked += found
         watch(desk.mirror)

@@ -14,15 +14,15 @@ from channels.memory import Memory
 from channels.office import Office, add, reading_room
 from channels.orders import message, message_id
 from channels.test_damage import spoiled
-from custody.channels import seen
-from custody.channels.deletions import hidden_since
+from custody.channels.context import item_id
 from custody.channels.export import write_html, write_jsonl, write_sqlite
-from custody.channels.mirror import item_id
-from custody.channels.reader import Leaving, Reader, Shown, reader_of
-from custody.channels.serving import ChannelConfig, table_settings
+from custody.channels.kinds import ChannelConfig, table_settings
+from custody.channels.messages import last_seen
+from custody.channels.messages.deletions import hidden_since
+from custody.channels.messages.reader import Leaving, Reader, Shown, reader_of
 from custody.channels.table import Table
-from custody.cli.config import read
-from custody.model.item import Item
+from custody.config import read
+from custody.kernel.model.item import Item
 
 CHANNEL = 7
 EARLY, LATE = "2026-03-01T10:00:00.000000+00:00", "2026-03-01T11:00:00.000000+00:00"
@@ -146,7 +146,7 @@ def here(tmp_path: Path) -> Iterator[Office]:
 
 
 def overlay(here: Office, channel: int) -> Table:
-    return seen.of(here.blobs(), channel, read(here.folder / "custody.toml").channels.capacity)
+    return last_seen.of(here.blobs(), channel, read(here.folder / "custody.toml").channels.capacity)
 
 
 def test_commands_show_what_was_last_seen_and_hide_with_its_files_what_is_to_be_erased(

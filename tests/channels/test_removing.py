@@ -11,12 +11,13 @@ import pytest
 
 from channels.desk import Desk, opened
 from channels.office import QUICK, add, office
-from custody.channels import looking, removing
-from custody.channels.deletions import policy_of
-from custody.channels.mirror import Request
-from custody.channels.standins.traffic import Reply
-from custody.channels.standins.world import Channel, World
-from custody.channels.work import add_job, item_id, job_of, sync_job, watch
+from custody.channels import removal
+from custody.channels.context import Request
+from custody.channels.crawl import look_around
+from custody.channels.jobs import add_job, item_id, job_of, sync_job, watch
+from custody.channels.messages.deletions import policy_of
+from custody.demo.standins.discord_guild import Channel, World
+from custody.demo.standins.discord_traffic import Reply
 
 THREAD = {"archived": False, "archive_timestamp": "2026-05-01T00:00:00+00:00", "locked": False}
 
@@ -67,14 +68,14 @@ def test_a_list_that_lies_while_a_removal_waits_deletes_no_channel_that_was_adde
 ) -> None:
     other = victim_of(desk)
     mine = desk.ids(other.id)
-    along = removing.goes_along(desk.store, desk.channel.id).along
+    along = removal.goes_along(desk.store, desk.channel.id).along
     assert along == ()
     desk.store.queue.hold("kind", "channel/remove", "me", "it waits")
     remove(desk, desk.channel.id, along=along)
     call_it_a_thread(desk, other, itself)
     for _ in range(looks):
         desk.clock.ahead += 660
-        looking.around(desk.mirror)
+        look_around.around(desk.mirror)
     assert "described otherwise" in desk.events(other.id), "the lie was heard"
     desk.store.queue.lift("kind", "channel/remove", "me", "now")
     desk.run()
@@ -90,7 +91,7 @@ def test_a_channel_that_was_added_by_its_number_is_never_taken_along(desk: Desk)
     desk.mirror_all()
     desk.store.queue.submit_one(add_job(other.id))
     desk.run()
-    found = removing.goes_along(desk.store, desk.channel.id)
+    found = removal.goes_along(desk.store, desk.channel.id)
     assert (found.along, found.stays) == ((one.id,), (other.id,))
     remove(desk, desk.channel.id, along=(one.id, other.id))
     desk.run()
@@ -107,7 +108,7 @@ def test_a_channel_that_was_added_by_its_number_is_never_taken_along(desk: Desk)
 
 def test_a_thread_that_is_found_after_the_word_stays(desk: Desk) -> None:
     desk.mirror_all()
-    along = removing.goes_along(desk.store, desk.channel.id).along
+    along = removal.goes_along(desk.store, desk.channel.id).along
     late = desk.standin.world.add_thread(desk.channel, 9, 20)
     desk.store.queue.submit_one(sync_job(desk.channel.id))
     desk.run()
@@ -131,7 +132,7 @@ def test_lists_alone_never_make_sure_of_a_parent(desk: Desk) -> None:
     call_it_a_thread(desk, other, itself=500)
     for _ in range(4):
         desk.clock.ahead += 3_600
-        looking.around(desk.mirror)
+        look_around.around(desk.mirror)
     told = detail(desk, other.id)
     assert (told["parent"], told["kind_sure"]) == (str(desk.channel.id), False)
     desk.standin.switches.odd = lambda path, query, reply: reply
@@ -160,10 +161,10 @@ def test_another_server_that_one_answer_names_changes_no_policy(desk: Desk) -> N
         return Reply(200, {**reply.body, "guild_id": "99"}) if path == f"/channels/{desk.channel.id}" else reply
 
     desk.standin.switches.odd = odd
-    looking.around(desk.mirror)
+    look_around.around(desk.mirror)
     assert keeps() == ["keep", "keep"]
     desk.clock.ahead += 660
-    looking.around(desk.mirror)
+    look_around.around(desk.mirror)
     assert keeps() == ["tombstone", "tombstone"], "what it says ten minutes later as well is believed"
 
 
@@ -173,7 +174,7 @@ def test_the_server_that_the_first_answer_names_erases_nothing_before_it_is_said
     desk.mirror_all()
     assert str(policy_of(desk.mirror, desk.store.records.item(item_id(desk.channel.id)))) == "keep"
     desk.clock.ahead += 660
-    looking.around(desk.mirror)
+    look_around.around(desk.mirror)
     assert str(policy_of(desk.mirror, desk.store.records.item(item_id(desk.channel.id)))) == "tombstone"
 
 
@@ -187,9 +188,9 @@ def test_a_list_that_calls_a_channel_archived_does_not_stop_its_looks(desk: Desk
         return reply
 
     desk.standin.switches.odd = odd
-    looking.around(desk.mirror)
+    look_around.around(desk.mirror)
     desk.clock.ahead += 3_600
-    assert other.id in [one.channel for one in looking.around(desk.mirror)], "quiet, and looked at again"
+    assert other.id in [one.channel for one in look_around.around(desk.mirror)], "quiet, and looked at again"
 
 
 def test_the_command_names_what_goes_along_and_what_stays(tmp_path: Path) -> None:

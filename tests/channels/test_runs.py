@@ -18,14 +18,14 @@ from ruamel.yaml import YAML
 
 from channels.conftest import Clock
 from channels.office import PROGRAM, Office, kill, office, own_sources, until
-from custody.channels import runs
-from custody.channels.blobs import Blobs
-from custody.channels.files import Files
-from custody.channels.runs import MOST_SHARDS, Shard, State, state_of
-from custody.channels.shared import PER_SECOND
-from custody.channels.standins.world import Channel, World
-from custody.model.errors import BadInput, LeaseLost, Refused
-from custody.stores import open_store
+from custody.channels.blobs.local import Files
+from custody.channels.blobs.port import Blobs
+from custody.channels.coordinators import ephemeral
+from custody.channels.coordinators.ephemeral import MOST_SHARDS, Shard, State, state_of
+from custody.channels.discord.shared_rate_limit import PER_SECOND
+from custody.demo.standins.discord_guild import Channel, World
+from custody.errors import BadInput, LeaseLost, Refused
+from custody.kernel.stores import open_store
 from rig.azurite import Azurite
 
 INSTALLING = ("Look at what was fetched", "Install")  # tests/deploy looks at these
@@ -95,7 +95,7 @@ def test_a_run_that_lost_its_lease_puts_nothing_back(files: Files, clock: Clock,
 def test_a_run_notices_that_its_lease_is_gone(
     files: Files, clock: Clock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runs, "RENEW_SECONDS", 0.01)
+    monkeypatch.setattr(ephemeral, "RENEW_SECONDS", 0.01)
     stale = State(files, Shard(), tmp_path / "a.db")
     stale._over.set()  # its keeper stands still, as its machine does
     stale._thread.join()
@@ -107,7 +107,7 @@ def test_a_run_notices_that_its_lease_is_gone(
     assert stale.lost.wait(60)
     keeper.join()
     with pytest.raises(LeaseLost):
-        runs.run_shard(stale, time.monotonic() + 60, lambda: open_store("sqlite://:memory:"), lambda _, __: True)
+        ephemeral.run_shard(stale, time.monotonic() + 60, lambda: open_store("sqlite://:memory:"), lambda _, __: True)
     fresh.close()
 
 
@@ -155,7 +155,7 @@ def test_two_runs_at_once_and_one_that_is_killed(tmp_path: Path, monkeypatch: py
         here.run("channel", "run", "--until-idle", "--shard", "1/1", code=3)  # its lease has not ended yet
         ahead = Files(here.folder / "channels", Clock())  # a minute and more later
         ahead._clock.now = ahead._clock.now.replace(year=2099)  # type: ignore[union-attr]
-        monkeypatch.setattr("custody.cli.channel_running.open_blobs", lambda *_: ahead)
+        monkeypatch.setattr("custody.channels.commands.run.open_blobs", lambda *_: ahead)
         here.run("channel", "run", "--until-idle", "--shard", "1/1")
         assert here.same(channel)
 

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from channels.conftest import UNHURRIED, Clock
 from channels.memory import Memory
 from channels.orders import message, message_id
-from custody.channels import seen, versions
-from custody.channels.debts import MOST, Debt, Debts, joined
-from custody.channels.serving import table_settings
+from custody.channels.debts.debts import MOST, Debt, Debts, joined
+from custody.channels.kinds import table_settings
+from custody.channels.messages import last_seen, versions
 from custody.channels.table import Table
-from custody.model.errors import BadInput
+from custody.errors import BadInput
 
 Raw = dict[str, Any]
 PLAIN: Raw = message(1) | {"author": {"id": "5", "username": "ann"}, "attachments": [], "embeds": []}
@@ -76,46 +76,46 @@ CHANGED = PLAIN | {"reactions": [{"count": 42}], "pinned": True, "embeds": [{"ti
 
 
 def test_a_row_says_only_what_differs_and_a_second_look_at_the_same_says_nothing() -> None:
-    row = seen.row_of(PLAIN, None, CHANGED, "T1")
+    row = last_seen.row_of(PLAIN, None, CHANGED, "T1")
     assert row is not None
     assert row.keys() - {"id", "seen"} == {"reactions", "pinned", "embeds", "thread"}
-    assert seen.on_top(PLAIN, row) == CHANGED
-    assert seen.row_of(PLAIN, row, CHANGED, "T2") is None
-    assert seen.row_of(PLAIN, None, PLAIN, "T1") is None
+    assert last_seen.on_top(PLAIN, row) == CHANGED
+    assert last_seen.row_of(PLAIN, row, CHANGED, "T2") is None
+    assert last_seen.row_of(PLAIN, None, PLAIN, "T1") is None
     signed = PLAIN | {"embeds": [{"image": {"url": "https://cdn/x?ex=1&hm=2&size=3"}}]}
     again = PLAIN | {"embeds": [{"image": {"url": "https://cdn/x?ex=8&hm=9&size=3"}}]}
-    assert seen.row_of(signed, None, again, "T1") is None
+    assert last_seen.row_of(signed, None, again, "T1") is None
 
 
 def test_reactions_may_shrink_but_previews_results_and_threads_do_not_shrink_to_nothing() -> None:
-    row = seen.row_of(PLAIN, None, CHANGED, "T1")
-    gone = seen.row_of(PLAIN, row, PLAIN, "T2")
+    row = last_seen.row_of(PLAIN, None, CHANGED, "T1")
+    gone = last_seen.row_of(PLAIN, row, PLAIN, "T2")
     assert gone is not None
     assert gone["was"] == {
         "embeds": {"seen": "T1", "value": [{"title": "t"}]}, "thread": {"seen": "T1", "value": {"id": "7"}}
     }  # fmt: skip
-    assert "reactions" not in seen.on_top(PLAIN, gone)
-    assert seen.row_of(PLAIN, gone, PLAIN, "T3") is None
-    back = seen.row_of(PLAIN, gone, CHANGED, "T4")
+    assert "reactions" not in last_seen.on_top(PLAIN, gone)
+    assert last_seen.row_of(PLAIN, gone, PLAIN, "T3") is None
+    back = last_seen.row_of(PLAIN, gone, CHANGED, "T4")
     assert back is not None
     assert "was" not in back
-    kept = seen.row_of(CHANGED, None, CHANGED | {"embeds": []}, "T5")  # what the version itself showed
+    kept = last_seen.row_of(CHANGED, None, CHANGED | {"embeds": []}, "T5")  # what the version itself showed
     assert kept is not None
     assert kept["was"]["embeds"]["value"] == [{"title": "t"}]
 
 
 def test_a_row_says_nothing_about_a_version_it_does_not_lie_over() -> None:
-    row = seen.row_of(PLAIN, None, CHANGED, "T1")
-    assert seen.on_top(EDITED, row) == EDITED
-    assert seen.row_of(EDITED, row, EDITED, "T2") is None
+    row = last_seen.row_of(PLAIN, None, CHANGED, "T1")
+    assert last_seen.on_top(EDITED, row) == EDITED
+    assert last_seen.row_of(EDITED, row, EDITED, "T2") is None
 
 
 def test_a_sight_takes_back_what_was_marked_against_a_message() -> None:
     marked = {"id": PLAIN["id"], "seen": "T1", "absent": [["T2", "404", "1f"]], "gone": {"since": "T3", "how": "x"}}
-    row = seen.row_of(PLAIN, marked, PLAIN, "T4")
+    row = last_seen.row_of(PLAIN, marked, PLAIN, "T4")
     assert row is not None
-    assert seen.merged(marked, row) == {"id": PLAIN["id"], "seen": "T4"}
-    early = seen.merged(marked, {"id": PLAIN["id"], "seen": "T1"})
+    assert last_seen.merged(marked, row) == {"id": PLAIN["id"], "seen": "T4"}
+    early = last_seen.merged(marked, {"id": PLAIN["id"], "seen": "T1"})
     assert early["absent"] == [["T2", "404", "1f"]]
 
 
@@ -126,7 +126,7 @@ VALUES = st.sampled_from([[], [{"a": 1}], [{"a": 2}]])
 def possible(row: Raw) -> Raw:
     """What was is older than the row that says so, and no longer shown; what has marks alone says nothing else."""
     if not row["seen"]:
-        return {name: value for name, value in row.items() if name in ("id", *seen.MARKS)}
+        return {name: value for name, value in row.items() if name in ("id", *last_seen.MARKS)}
     past = row.get("was", {}).get("embeds", {"seen": "", "value": []})
     true = past["value"] and past["seen"] < row["seen"] and not row.get("embeds")
     return row if true else {name: value for name, value in row.items() if name != "was"}
@@ -145,31 +145,31 @@ ROWS = st.fixed_dictionaries(
 @given(ROWS, ROWS, ROWS)
 @UNHURRIED
 def test_rows_are_joined_in_any_order_and_any_number_of_times(one: Raw, two: Raw, three: Raw) -> None:
-    both = seen.merged(one, two)
-    assert both == seen.merged(two, one)
+    both = last_seen.merged(one, two)
+    assert both == last_seen.merged(two, one)
     looks = [row["seen"] for row in (one, two, three) if "seen" in row]
     assume(len(set(looks)) == len(looks))  # one look at a message gives one row
-    assert seen.merged(both, two) == both
-    assert seen.merged(both, three) == seen.merged(one, seen.merged(two, three))
+    assert last_seen.merged(both, two) == both
+    assert last_seen.merged(both, three) == last_seen.merged(one, last_seen.merged(two, three))
 
 
 def test_a_look_writes_what_changed_and_nothing_else(clock: Clock) -> None:
     blobs = Memory(clock)
-    table, overlay = Table(blobs, 7, table_settings(16)), seen.of(blobs, 7)
+    table, overlay = Table(blobs, 7, table_settings(16)), last_seen.of(blobs, 7)
     shown = [message(n) for n in range(50)]
     table.upsert(shown, "", "T0")
-    assert seen.refresh(table, overlay, shown, "T1") == 0
+    assert last_seen.refresh(table, overlay, shown, "T1") == 0
     assert list(blobs.list("seen/")) == []
     changed = [raw | {"reactions": [{"count": 1}]} if n % 10 == 0 else raw for n, raw in enumerate(shown)]
-    assert seen.refresh(table, overlay, changed, "T2") == 5
+    assert last_seen.refresh(table, overlay, changed, "T2") == 5
     before = [(blob.name, blob.etag) for blob in blobs.list("")]
-    assert seen.refresh(table, overlay, changed, "T3") == 0
+    assert last_seen.refresh(table, overlay, changed, "T3") == 0
     assert [(blob.name, blob.etag) for blob in blobs.list("")] == before
-    assert seen.refresh(table, overlay, [message(3) | {"content": "an older sight"}], "T4") == 0
-    zipped = list(seen.zipped(table, overlay))
+    assert last_seen.refresh(table, overlay, [message(3) | {"content": "an older sight"}], "T4") == 0
+    zipped = list(last_seen.zipped(table, overlay))
     assert [bool(row) for _, row in zipped] == [n % 10 == 0 for n in range(50)]
-    assert [seen.on_top(found.message, row) for found, row in zipped] == [dict(raw) for raw in changed]
-    assert seen.of(blobs, 7).search(message_id(10)) is not None
+    assert [last_seen.on_top(found.message, row) for found, row in zipped] == [dict(raw) for raw in changed]
+    assert last_seen.of(blobs, 7).search(message_id(10)) is not None
 
 
 # --- Debts ---

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from channels.conftest import UNHURRIED
 from custody.channels.snowflake import EPOCH, HIGHEST, at, block_id, parse, time_of
-from custody.model.errors import BadInput
+from custody.errors import BadInput
 
 # From the service's own documentation: an id and the time in it.
 KNOWN = 175928847299117063

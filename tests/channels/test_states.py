@@ -11,14 +11,14 @@ import pytest
 
 from channels.desk import Desk, opened
 from channels.office import Office, office
-from custody.channels import states
-from custody.channels.crawl import Coverage, Gap
-from custody.channels.keeping import Kept
-from custody.channels.standing import ending, standing_of
-from custody.channels.standins.traffic import Reply, Switches
-from custody.channels.standins.world import Channel, World
-from custody.channels.states import HOUR, MINUTE, Facts, state_of, trouble
-from custody.channels.work import item_id, sync_job, watch
+from custody.channels.condition import states
+from custody.channels.condition.standing import ending, standing_of
+from custody.channels.condition.states import HOUR, MINUTE, Facts, state_of, trouble
+from custody.channels.crawl.coverage import Coverage, Gap
+from custody.channels.crawl.kept import Kept
+from custody.channels.jobs import item_id, sync_job, watch
+from custody.demo.standins.discord_guild import Channel, World
+from custody.demo.standins.discord_traffic import Reply, Switches
 
 WHOLE: dict[str, Any] = {"round": {"ended": "2026-01-01T00:00:00+00:00"}}
 QUICK = Switches(bucket_limit=10_000, global_limit=100_000)
@@ -193,7 +193,7 @@ def again(desk: Desk, times: int) -> None:
 
 
 def test_many_at_once_are_held_back_until_an_operator_says_so(purged: Desk) -> None:
-    from custody.channels import deletions
+    from custody.channels.messages import deletions
 
     kept = Kept(purged.mirror, purged.channel.id)
     assert (len(purged.ids()), len(purged.gone())) == (300, 150)
@@ -214,7 +214,7 @@ def test_many_at_once_are_held_back_until_an_operator_says_so(purged: Desk) -> N
 
 
 def test_what_is_disbelieved_is_kept_for_ever(purged: Desk) -> None:
-    from custody.channels import deletions
+    from custody.channels.messages import deletions
 
     deletions.say(
         purged.mirror, purged.channel.id, upto=purged.store.now(), why="a raid", who="me", word="disbelieved", count=150

@@ -18,11 +18,11 @@ from channels.faults import Crash, Faulty
 from channels.memory import Memory
 from channels.orders import ORDERS, message, message_id, pages
 from custody.channels import snowflake
-from custody.channels.blobs import Blobs, Facts, NoBlob, Properties
-from custody.channels.files import Files
+from custody.channels.blobs.local import Files
+from custody.channels.blobs.port import Blobs, Facts, NoBlob, Properties
 from custody.channels.table import Settings, Table
 from custody.channels.table.node import Lines, route
-from custody.model.errors import Unavailable, Unsafe
+from custody.errors import Unavailable, Unsafe
 
 SMALL = Settings(capacity=4, fanout=4)
 CHANNEL = 7
@@ -366,17 +366,17 @@ def test_writing_a_page_again_writes_nothing(clock: Clock) -> None:
 
 
 def test_bytes_written_are_less_than_three_times_the_messages(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
-    from custody.channels import disk
+    from custody.channels.blobs import durable
 
     written = 0
-    real = disk.os.pwrite
+    real = durable.os.pwrite
 
     def count(handle: int, data: bytes, offset: int) -> int:
         nonlocal written
         written += len(data)
         return real(handle, data, offset)
 
-    monkeypatch.setattr(disk.os, "pwrite", count)
+    monkeypatch.setattr(durable.os, "pwrite", count)
     table = Table(files, CHANNEL)
     size = 0
     for page in pages("oldest first", 3000, 100):

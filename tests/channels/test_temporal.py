@@ -18,12 +18,12 @@ import pytest
 
 from channels.desk import ids_of
 from channels.office import FULL, Office, Storm, kill, office, storm_over, until
-from custody.channels.files import Files
-from custody.channels.standins.traffic import Switches
-from custody.channels.standins.world import Channel, World
-from custody.channels.work import item_id
-from custody.cli.config import read
-from custody.stores import open_store
+from custody.channels.blobs.local import Files
+from custody.channels.jobs import item_id
+from custody.config import read
+from custody.demo.standins.discord_guild import Channel, World
+from custody.demo.standins.discord_traffic import Switches
+from custody.kernel.stores import open_store
 
 if TYPE_CHECKING:
     from rig.temporal import Temporal
@@ -235,6 +235,6 @@ def test_every_activity_gives_signs_of_life(tmp_path: Path, temporal: Temporal) 
 
 
 def test_nothing_of_temporal_or_azure_is_loaded_unless_it_is_wanted() -> None:
-    code = "import sys, custody.cli.channel; print([name for name in sys.modules if name in ('temporalio', 'azure')])"
+    code = "import sys, custody.channels.commands.channel; print([name for name in sys.modules if name in ('temporalio', 'azure')])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from channels.desk import Desk, opened
-from custody.channels import removing
-from custody.channels.attachments import where_kept
-from custody.channels.removing import left_of
-from custody.channels.standins.world import FORUM, PRIVATE_THREAD, Channel
-from custody.channels.work import add_job, item_id, remove_job, review_job, sync_job, watch
+from custody.channels import removal
+from custody.channels.discord.attachments import where_kept
+from custody.channels.jobs import add_job, item_id, remove_job, review_job, sync_job, watch
+from custody.channels.removal import left_of
+from custody.demo.standins.discord_guild import FORUM, PRIVATE_THREAD, Channel
 
 LONG_AGO = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -103,7 +103,7 @@ def test_private_threads_are_asked_for_only_where_that_is_wanted(desk: Desk) -> 
 def test_removing_a_channel_removes_its_threads_and_files_and_adding_it_again_brings_them_back(desk: Desk) -> None:
     one = thread(desk, 3, 120)
     desk.mirror_all()
-    along = removing.goes_along(desk.store, desk.channel.id).along
+    along = removal.goes_along(desk.store, desk.channel.id).along
     desk.store.queue.submit_one(remove_job(desk.channel.id, along=along))
     desk.run()
     assert list(desk.mirror.blobs.list("")) == []

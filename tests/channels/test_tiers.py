@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 
 from channels.conftest import UNHURRIED
 from channels.desk import Desk, opened
-from custody.channels import work
-from custody.channels.blobs import Facts, Properties, Tier
+from custody.channels import jobs
+from custody.channels.blobs.port import Facts, Properties, Tier
+from custody.channels.blobs.tier_moves import move, verdicts
+from custody.channels.blobs.tiers import GIGABYTE, Price, Rules, judge, preview
 from custody.channels.table import Settings, Table
-from custody.channels.tiering import move, verdicts
-from custody.channels.tiers import GIGABYTE, Price, Rules, judge, preview
 from rig.azurite import Azurite
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -160,11 +160,11 @@ def pass_days(desk: Desk, days: int) -> dict[str, list[Tier]]:
     before = {blob.name: blob.facts.tier for blob in desk.mirror.blobs.list("")}
     for _ in range(days):
         desk.clock.ahead += 86_400
-        moved = work.tiers(desk.mirror)
+        moved = jobs.tiers(desk.mirror)
         after = {blob.name: blob.facts.tier for blob in desk.mirror.blobs.list("")} if moved else before
         changed = {name: tier for name, tier in after.items() if tier != before[name]}
         assert moved == len(changed)
-        assert not moved or work.tiers(desk.mirror) == 0, "a round done twice moves nothing twice"
+        assert not moved or jobs.tiers(desk.mirror) == 0, "a round done twice moves nothing twice"
         for name, tier in changed.items():
             moves.setdefault(name, []).append(tier)
         before = after
@@ -198,7 +198,7 @@ def test_an_edit_of_a_cold_message_keeps_its_leaf_where_it_is(desk: Desk) -> Non
     pass_days(desk, 60)
     one = desk.theirs()[0]
     desk.standin.world.edit(desk.channel, one, day(60), "mended")
-    desk.store.queue.submit_one(work.review_job(desk.channel.id, one))
+    desk.store.queue.submit_one(jobs.review_job(desk.channel.id, one))
     desk.run()
     assert next(iter(leaves(desk).values())) == "Cold"
     found = desk.mirror.table(desk.channel.id).search(one)
@@ -208,7 +208,7 @@ def test_an_edit_of_a_cold_message_keeps_its_leaf_where_it_is(desk: Desk) -> Non
 
 def test_a_channel_that_we_may_no_longer_read_cools_as_well(desk: Desk) -> None:
     desk.channel.unreadable = True
-    desk.store.queue.submit_one(work.sync_job(desk.channel.id))
+    desk.store.queue.submit_one(jobs.sync_job(desk.channel.id))
     desk.run()
     assert desk.state() == "unreadable"
     pass_days(desk, 60)
@@ -221,10 +221,10 @@ def test_the_daily_round_clears_away_what_a_crash_left_behind_once_it_is_a_day_o
     kept = {blob.name for blob in blobs.list("")}
     for name in left:
         blobs.commit(name, [])
-    work.daily(desk.mirror)
+    jobs.daily(desk.mirror)
     assert {blob.name for blob in blobs.list("")} == kept | set(left), "a writer may be about to name them"
     desk.clock.ahead += 86_400
-    work.daily(desk.mirror)
+    jobs.daily(desk.mirror)
     assert {blob.name for blob in blobs.list("")} == kept
     assert desk.events().count("swept") == 1
     assert desk.ids() == desk.theirs()
@@ -233,7 +233,7 @@ def test_the_daily_round_clears_away_what_a_crash_left_behind_once_it_is_a_day_o
 def test_tiers_move_in_azure_as_they_do_on_a_disk(azurite: Azurite) -> None:
     """Azurite's times are real, so the round is told that it is later than it is."""
     pytest.importorskip("azure.storage.blob")
-    from custody.channels.azure import Azure
+    from custody.channels.blobs.azure import Azure
 
     blobs, eager = Azure.connect(azurite.connection_string, "t" + os.urandom(8).hex()), Rules(stays=NO_STAYS)
     table = Table(blobs, 7, Settings(capacity=4))

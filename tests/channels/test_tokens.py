@@ -12,16 +12,16 @@ import pytest
 
 from channels.desk import ids_of
 from channels.office import QUICK, Office, add, office
-from custody.channels import owing
-from custody.channels.answers import Answer
-from custody.channels.discord import BadToken, Discord
-from custody.channels.serving import open_mirror
-from custody.channels.standins.traffic import Reply
-from custody.channels.standins.world import Channel, World
-from custody.channels.tokens import read
-from custody.cli.config import read as config_of
-from custody.model.errors import BadInput
-from custody.stores import open_store
+from custody.channels.debts import unseen_content
+from custody.channels.discord.answers import Answer
+from custody.channels.discord.bot_token import read
+from custody.channels.discord.client import BadToken, Discord
+from custody.channels.kinds import open_mirror
+from custody.config import read as config_of
+from custody.demo.standins.discord_guild import Channel, World
+from custody.demo.standins.discord_traffic import Reply
+from custody.errors import BadInput
+from custody.kernel.stores import open_store
 
 WRAPPED = {
     "a newline": b"fresh\n",
@@ -217,11 +217,11 @@ def test_another_bot_may_lack_the_intent_that_the_last_one_had(here: Office) -> 
     with open_store(found.store) as store:
         mirror = open_mirror(store, found.channels, found.home)
         assert mirror is not None
-        assert owing.sees_content(mirror)
+        assert unseen_content.sees_content(mirror)
         here.standin.switches.token, here.standin.switches.message_content = "other", False
         write(here, b"other")
         assert mirror.discord.channel(channel.id)
-        assert not owing.sees_content(mirror), "what one was told is not believed of the other"
+        assert not unseen_content.sees_content(mirror), "what one was told is not believed of the other"
 
 
 def test_a_folder_in_its_place_and_a_file_that_may_not_be_read_are_told(tmp_path: Path) -> None:

@@ -12,13 +12,14 @@ import pytest
 
 from channels.desk import Desk, opened
 from channels.office import QUICK, Office, add, office
-from custody.channels import fetching, work
-from custody.channels.answers import fault
-from custody.channels.seen import of as seen_of
-from custody.channels.standins.traffic import Reply
-from custody.channels.standins.world import Channel, World
-from custody.channels.verify import verify
-from custody.channels.wanting import state_of
+from custody.channels import jobs
+from custody.channels.discord.answers import fault
+from custody.channels.files import fetch
+from custody.channels.files.wanted import state_of
+from custody.channels.integrity.verify import verify
+from custody.channels.messages.last_seen import of as seen_of
+from custody.demo.standins.discord_guild import Channel, World
+from custody.demo.standins.discord_traffic import Reply
 
 
 @pytest.fixture
@@ -54,11 +55,11 @@ def test_the_daily_sweep_misses_files_without_reading_them(memory_folder: Path) 
     with opened(memory_folder, count=240) as desk:
         desk.mirror_all()
         gone = next(iter(desk.mirror.blobs.list(f"media/{desk.channel.id}/")))
-        work.sweep(desk.mirror)
-        assert not desk.store.records.item(work.item_id(desk.channel.id)).detail.get("damage")
+        jobs.sweep(desk.mirror)
+        assert not desk.store.records.item(jobs.item_id(desk.channel.id)).detail.get("damage")
         desk.mirror.blobs.delete(gone.name)
-        work.sweep(desk.mirror)
-        assert desk.store.records.item(work.item_id(desk.channel.id)).detail["damage"]
+        jobs.sweep(desk.mirror)
+        assert desk.store.records.item(jobs.item_id(desk.channel.id)).detail["damage"]
 
 
 def test_of_a_removed_channel_nothing_is_exported_or_searched(here: tuple[Office, Channel]) -> None:
@@ -112,7 +113,7 @@ def test_what_is_wrong_with_an_answer_is_said(data: bytes, said: str) -> None:
 
 
 def test_an_answer_that_is_none_is_told_by_what_it_is(memory_folder: Path) -> None:
-    from custody.model.errors import Unavailable
+    from custody.errors import Unavailable
 
     with opened(memory_folder, count=5) as desk:
         desk.mirror.discord.sleep = lambda _: None
@@ -122,8 +123,8 @@ def test_an_answer_that_is_none_is_told_by_what_it_is(memory_folder: Path) -> No
 
 
 def test_search_says_until_when_a_message_is_kept(tmp_path: Path) -> None:
-    from custody.channels.deletions import erased_from
-    from custody.model.item import Item
+    from custody.channels.messages.deletions import erased_from
+    from custody.kernel.model.item import Item
 
     class Told:
         deleted, policies = "honour after 7 days", dict[str, str]()
@@ -131,7 +132,7 @@ def test_search_says_until_when_a_message_is_kept(tmp_path: Path) -> None:
     def item(**detail: Any) -> Item:
         with opened(tmp_path / str(len(detail)), count=3) as desk:
             desk.mirror_all()
-            found = desk.store.records.item(work.item_id(desk.channel.id))
+            found = desk.store.records.item(jobs.item_id(desk.channel.id))
         return replace(found, detail={**found.detail, **detail})
 
     gone = "2026-06-01T00:00:00.000000+00:00"
@@ -187,11 +188,11 @@ def test_a_size_that_is_corrected_there_is_corrected_here(memory_folder: Path, b
         assert (found.sound, found.never_had >= len(rows)) == (True, True)
         wrong["now"] = False
         if by == "a page":
-            desk.store.queue.submit_one(work.sync_job(desk.channel.id))
+            desk.store.queue.submit_one(jobs.sync_job(desk.channel.id))
             desk.run()
         else:
             desk.clock.ahead += 86_400
-            while not fetching.batch(desk.mirror, desk.channel.id)[0]:
+            while not fetch.batch(desk.mirror, desk.channel.id)[0]:
                 pass
         rows = [row.message for row in desk.mirror.files(desk.channel.id).between()]
         assert {state_of(row) for row in rows} == {"kept"}

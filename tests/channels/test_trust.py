@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from channels.conftest import UNHURRIED
-from custody.channels import trust
-from custody.channels.snowflake import HIGHEST
-from custody.channels.trust import (
+from custody.channels.crawl import trust
+from custody.channels.crawl.trust import (
     APART,
     NO_SUCH,
     WORD,
@@ -26,6 +25,7 @@ from custody.channels.trust import (
     judge,
     unshown,
 )
+from custody.channels.snowflake import HIGHEST
 
 CHANNEL = 7
 MARKS = st.tuples(

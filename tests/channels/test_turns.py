@@ -11,14 +11,15 @@ from typing import Any
 import pytest
 
 from channels.desk import Desk, opened
-from custody.channels import runs, trust
-from custody.channels.keeping import Kept
-from custody.channels.mirror import noted
-from custody.channels.serving import ChannelConfig
-from custody.channels.standins.traffic import Reply
-from custody.channels.standins.world import Channel
-from custody.channels.work import add_job, sync_job
-from custody.engine import Settings
+from custody.channels.context import noted
+from custody.channels.coordinators import ephemeral
+from custody.channels.crawl import trust
+from custody.channels.crawl.kept import Kept
+from custody.channels.jobs import add_job, sync_job
+from custody.channels.kinds import ChannelConfig
+from custody.demo.standins.discord_guild import Channel
+from custody.demo.standins.discord_traffic import Reply
+from custody.kernel.engine import Settings
 from prove.plugin import Tell
 
 CHANNELS, ODD = 20, 3
@@ -74,8 +75,8 @@ def asked_until_served(desk: Desk, good: list[Channel]) -> int:
         return found
 
     before, desk.standin.switches.odd = len(desk.standin.asked), watching
-    runs.ask_for(desk.mirror, ChannelConfig())
-    runs.run_until_idle(desk.mirror, time.monotonic() + 300, Settings(threads=1))
+    ephemeral.ask_for(desk.mirror, ChannelConfig())
+    ephemeral.run_until_idle(desk.mirror, time.monotonic() + 300, Settings(threads=1))
     assert len(served) == len(good)
     return max(served.values())
 

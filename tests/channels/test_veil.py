@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from channels.desk import Desk, opened
-from custody.channels import work
-from custody.channels.debts import Debts
-from custody.channels.standing import standing_of
-from custody.channels.work import item_id
+from custody.channels import jobs
+from custody.channels.condition.standing import standing_of
+from custody.channels.debts.debts import Debts
+from custody.channels.jobs import item_id
 
 
 def state(desk: Desk) -> str:
@@ -30,7 +30,7 @@ def test_what_was_fetched_without_the_intent_is_owed_and_fetched_when_it_is_gran
         assert Debts.read(desk.mirror.seen(desk.channel.id).mark).open()
         desk.standin.switches.message_content = True
         desk.clock.ahead += 3601
-        work.watch(desk.mirror)
+        jobs.watch(desk.mirror)
         desk.run()
         world = desk.standin.world
         there = [raw["content"] for n in range(desk.channel.count) if (raw := world.message(desk.channel, n))]
@@ -45,6 +45,6 @@ def test_a_veil_overwrites_nothing(tmp_path: Path) -> None:
         before = contents(desk)
         desk.standin.switches.message_content = False
         desk.clock.ahead += 3601
-        desk.store.queue.submit_one(work.sync_job(desk.channel.id))
+        desk.store.queue.submit_one(jobs.sync_job(desk.channel.id))
         desk.run()
         assert contents(desk) == before

@@ -11,12 +11,12 @@ import pytest
 
 from channels.desk import Desk, ids_of, opened
 from channels.office import QUICK, Office, add, office
-from custody.channels.blobs import Facts
-from custody.channels.standins.traffic import Reply
-from custody.channels.standins.world import Channel, World
+from custody.channels.blobs.port import Facts
+from custody.channels.integrity.verify import CODES, Verified, verify
+from custody.channels.jobs import add_job
 from custody.channels.table import Settings, Table
-from custody.channels.verify import CODES, Verified, verify
-from custody.channels.work import add_job
+from custody.demo.standins.discord_guild import Channel, World
+from custody.demo.standins.discord_traffic import Reply
 
 
 @pytest.fixture

@@ -11,15 +11,17 @@ import pytest
 
 from channels.desk import Desk, opened
 from channels.office import Office, office
-from custody.channels import attachments, fetching, media, work
-from custody.channels.discord import Discord
-from custody.channels.fetching import PAUSES
-from custody.channels.links import Finder
-from custody.channels.standing import all_standing, ending, standing_of, told_before
-from custody.channels.standins.traffic import Reply
-from custody.channels.standins.world import World
-from custody.channels.wanting import Wanted, joined, latest, state_of
-from custody.channels.work import item_id, review_job, sync_job
+from custody.channels import jobs
+from custody.channels.condition.standing import all_standing, ending, standing_of, told_before
+from custody.channels.discord import attachments, media
+from custody.channels.discord.client import Discord
+from custody.channels.files import fetch
+from custody.channels.files.fetch import PAUSES
+from custody.channels.files.links import Finder
+from custody.channels.files.wanted import Wanted, joined, latest, state_of
+from custody.channels.jobs import item_id, review_job, sync_job
+from custody.demo.standins.discord_guild import World
+from custody.demo.standins.discord_traffic import Reply
 
 
 @pytest.fixture
@@ -39,7 +41,7 @@ def assets(desk: Desk) -> dict[str, dict[str, Any]]:
 def later(desk: Desk, **parts: float) -> None:
     """Time passes, and the watch looks around."""
     desk.clock.ahead += timedelta(**parts).total_seconds()
-    work.watch(desk.mirror)
+    jobs.watch(desk.mirror)
     desk.run()
 
 
@@ -265,7 +267,7 @@ def test_a_killed_worker_goes_on_with_the_files_that_are_left(desk: Desk) -> Non
     table = desk.mirror.files(desk.channel.id)
     assert Wanted.read(table.mark).low == min(rows(desk))
     desk.clock.ahead += 61
-    done, told = fetching.batch(desk.mirror, desk.channel.id)
+    done, told = fetch.batch(desk.mirror, desk.channel.id)
     assert done
     assert told.detail["kept"] == len(rows(desk))
     assert Wanted.read(table.mark).low is None  # nobody need look through all rows again

@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 
 from channels.desk import Desk, opened
-from custody.channels import work
-from custody.channels.standing import Ending, all_standing, ending
-from custody.channels.standins.traffic import Reply
-from custody.channels.trust import Ask, judge
-from custody.channels.verify import Verified, verify
-from custody.channels.versions import merged
-from custody.channels.work import add_job, sync_job
+from custody.channels import jobs
+from custody.channels.condition.standing import Ending, all_standing, ending
+from custody.channels.crawl.trust import Ask, judge
+from custody.channels.integrity.verify import Verified, verify
+from custody.channels.jobs import add_job, sync_job
+from custody.channels.messages.versions import merged
+from custody.demo.standins.discord_traffic import Reply
 
 Change = Callable[[list[Any]], list[Any]]
 DAY = 86_400
@@ -162,7 +162,7 @@ def test_a_single_look_without_a_text_says_nothing(desk: Desk) -> None:
         return Reply(200, without_content(0, reply.body)) if path.endswith(str(one)) else reply
 
     desk.standin.switches.odd = odd
-    desk.store.queue.submit_one(work.review_job(desk.channel.id, one))
+    desk.store.queue.submit_one(jobs.review_job(desk.channel.id, one))
     desk.run()
     assert texts(desk) == there(desk)
 

@@ -18,10 +18,10 @@ from typing import Any
 import apsw
 import pytest
 
-from custody.cli import NOUNS, available
-from custody.model.job import NewJob
-from custody.model.machine import WORK
-from custody.stores import open_store
+from custody.cli import MODULES, NOUNS, available
+from custody.kernel.model.job import NewJob
+from custody.kernel.model.machine import WORK
+from custody.kernel.stores import open_store
 from rig.commands import Run
 
 
@@ -29,7 +29,7 @@ def test_help_names_every_noun_that_is_there(custody: Run) -> None:
     said = custody("--help")
     assert said.code == 0
     assert all(f"  {noun}" in said.out for noun in available())
-    assert set(available()) <= set(NOUNS)
+    assert list(available()) == list(NOUNS) == list(MODULES)
 
 
 def test_an_unknown_noun_is_named_and_the_known_ones_are_listed(custody: Run) -> None:

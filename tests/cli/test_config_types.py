@@ -8,15 +8,15 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 import pytest
 
-from custody.border.egress import Rules
-from custody.channels.serving import ChannelConfig
-from custody.cli import config
-from custody.cli.config import AccessConfig, Config, FilesConfig, StorageConfig
-from custody.history.keeping import HistoryConfig
-from custody.ingest.setup import IngestConfig
-from custody.model.errors import BadInput
-from custody.web.oidc import LoginConfig
-from custody.workflows.serving import WorkflowConfig
+from custody import config
+from custody.border.egress.allowance import Rules
+from custody.channels.kinds import ChannelConfig
+from custody.config import AccessConfig, Config, FilesConfig, StorageConfig
+from custody.errors import BadInput
+from custody.ingest.config import IngestConfig
+from custody.kernel.history.sealer import HistoryConfig
+from custody.web.access.oidc import LoginConfig
+from custody.workflows.kinds import WorkflowConfig
 
 WRITTEN: dict[str, Any] = {
     '"x"': str, "7": int, "7.5": float, "true": bool, "[1]": list, "[true]": list, '{a = 1}': dict, "{a = true}": dict

@@ -11,18 +11,18 @@ from typing import Any
 
 import pytest
 
-from custody.cli import doctor
-from custody.cli.config import read
-from custody.cli.doctor import Finding, examine
-from custody.history.keys import load_key, make_key
-from custody.history.ledger import seal_once
-from custody.model.acting import system
-from custody.model.item import NewItem
-from custody.model.job import NewJob
-from custody.model.schedule import Schedule
-from custody.stores import open_store
-from custody.stores.clock import SystemClock
-from custody.stores.sqlite import connection
+from custody.cli.doctor import report
+from custody.cli.doctor.report import Finding, examine
+from custody.config import read
+from custody.kernel.history.keys import load_key, make_key
+from custody.kernel.history.ledger import seal_once
+from custody.kernel.model.authority.acting import system
+from custody.kernel.model.item import NewItem
+from custody.kernel.model.job import NewJob
+from custody.kernel.model.schedule import Schedule
+from custody.kernel.stores import open_store
+from custody.kernel.stores.clock import SystemClock
+from custody.kernel.stores.sqlite import connection
 from rig.need import need
 from rig.postgres import Postgres
 
@@ -241,12 +241,12 @@ def test_the_doctor_finds_a_server_that_forgets(forgetful: str, admitted: str, w
 
 
 def test_the_doctor_finds_clocks_that_disagree(forgetful: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    right = doctor.local_seconds
-    monkeypatch.setattr(doctor, "local_seconds", lambda: right() + 120)
+    right = report.local_seconds
+    monkeypatch.setattr(report, "local_seconds", lambda: right() + 120)
     (said,) = [finding for finding in examine(forgetful + "?unsafe=1", None) if "clock" in finding.what]
     assert said.grade == "warning"
     assert "differ by 1" in said.what
-    monkeypatch.setattr(doctor, "local_seconds", right)
+    monkeypatch.setattr(report, "local_seconds", right)
     (said,) = [finding for finding in examine(forgetful + "?unsafe=1", None) if "clock" in finding.what]
     assert said.grade == "fine"
 

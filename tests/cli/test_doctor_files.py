@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from custody import modes
-from custody.cli.config import Config, read
-from custody.cli.doctor_files import file_findings
-from custody.cli.finding import Finding
-from custody.ingest.ocfl.durable import Durable
-from custody.ingest.ocfl.opening import open_root
-from custody.stores import open_store
+from custody.border import modes
+from custody.cli.doctor.files import file_findings
+from custody.cli.doctor.finding import Finding
+from custody.config import Config, read
+from custody.ingest.storage.ocfl.durable import Durable
+from custody.ingest.storage.ocfl.open_root import open_root
+from custody.kernel.stores import open_store
 from rig.program import room
 
 CLOSED = "of what is kept here, nobody else on this machine can read anything"

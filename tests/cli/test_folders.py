@@ -12,18 +12,18 @@ from pathlib import Path
 import pytest
 
 from custody.border.leftovers import Allowance
-from custody.channels.files import Files
-from custody.cli.config import Config, read
-from custody.cli.doctor_files import file_findings
-from custody.cli.folders import RULES, folders
-from custody.ingest.disk import WorkingDisk, find_disk
-from custody.ingest.mail import to_outbox
-from custody.ingest.ocfl.opening import open_root
-from custody.ingest.staging import Staging
-from custody.model.errors import CustodyError
-from custody.robots.keeping import keep
-from custody.stores import open_store
-from custody.workflows.serving import WorkflowConfig, open_shop
+from custody.channels.blobs.local import Files
+from custody.cli.doctor.files import file_findings
+from custody.cli.doctor.folders import RULES, folders
+from custody.config import Config, read
+from custody.errors import CustodyError
+from custody.ingest.batch.mail import to_outbox
+from custody.ingest.storage.ocfl.open_root import open_root
+from custody.ingest.storage.working_disk import WorkingDisk, find_disk
+from custody.ingest.submission.staging import Staging
+from custody.kernel.stores import open_store
+from custody.robots.programs.outputs import keep
+from custody.workflows.kinds import WorkflowConfig, open_shop
 from rig.program import room
 
 

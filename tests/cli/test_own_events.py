@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from custody.model.item import NewItem
-from custody.stores import open_store
+from custody.kernel.model.item import NewItem
+from custody.kernel.stores import open_store
 from rig.commands import Run, custody
 
 __all__ = ["custody"]
@@ -21,15 +21,15 @@ command = ["./forge.sh"]
 absent = ["{event}"]
 """
 KINDS = """\
-from custody.engine import Kind, Work
-from custody.model.event import NewEvent
-from custody.model.outcome import Passed
+from custody.kernel.engine import Kind, Work
+from custody.kernel.model.event import NewEvent
+from custody.kernel.model.outcome import Passed
 
 KINDS = [Kind("forge", lambda work: Passed(events=[NewEvent("a", work.payload["event"])]))]
 """
 
 
-@pytest.mark.parametrize("event", ["approved", "ingested", "went-back", "Approved", "task build"])
+@pytest.mark.parametrize("event", ["approved", "ingested", "went-back", "Approved", "task build", "5tored", "9one"])
 @pytest.mark.parametrize("verb", ["lint", "run"])
 def test_no_label_takes_it(custody: Run, tmp_path: Path, event: str, verb: str) -> None:
     (tmp_path / "forge.sh").write_text("#!/bin/sh\n")
@@ -41,7 +41,14 @@ def test_no_label_takes_it(custody: Run, tmp_path: Path, event: str, verb: str) 
 
 
 @pytest.mark.parametrize(
-    ("event", "code"), [("approved", "event.reserved"), ("ingested", "event.reserved"), ("read", "")]
+    ("event", "code"),
+    [
+        ("approved", "event.reserved"),
+        ("ingested", "event.reserved"),
+        ("5tored", "event.reserved"),
+        ("read", ""),
+        ("mp3 made", ""),
+    ],
 )
 def test_work_of_ones_own_says_what_it_did_in_words_of_its_own(
     custody: Run, tmp_path: Path, event: str, code: str
@@ -54,3 +61,14 @@ def test_work_of_ones_own_says_what_it_did_in_words_of_its_own(
     with open_store("sqlite:///custody.db") as store:
         assert (event in [told.type for told in store.records.events("item/a")]) is not bool(code)
         assert (store.queue.get(1).code or "") == code
+
+
+def test_whoever_imports_from_where_things_were_is_told_of_the_front_door(custody: Run, tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text("from custody.engine import Kind\nKINDS = []\n")
+    said = custody("worker", "run", "--load", "own.py", "--until-idle")
+    assert said.code == 2
+    assert "custody.engine, which is no more" in said.err
+    assert "from custody import Kind" in said.err
+    (tmp_path / "own.py").write_text("import custody.nothing\n")
+    with pytest.raises(ModuleNotFoundError):  # any other is a surprise, and keeps its traceback
+        custody("worker", "run", "--load", "own.py", "--until-idle")

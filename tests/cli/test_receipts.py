@@ -83,3 +83,63 @@ def test_a_receipt_that_cannot_be_written_after_all_says_that_the_job_was_taken(
     assert "job 1 was taken" in said.err
     assert "do not submit it again" in said.err
     assert "repeat" not in said.err
+
+
+PROVES_NOTHING = {
+    "empty": b"",
+    "blank lines": b"\n  \n\t\n",
+    "torn": b'{"job": 2, "mo',
+    "zeros, as a crash leaves them": b"\0" * 500,
+    "a letter": b"Dear Ada,\n",
+    "another sort of list": b'{"id": 2, "name": "x"}\n',
+    "no job": b'{"job": 0, "move": "abc"}\n',
+    "below all jobs": b'{"job": -7, "move": "abc"}\n',
+    "a flag for a number": b'{"job": true, "move": "abc"}\n',
+    "a text for a number": b'{"job": "2", "move": "abc"}\n',
+    "a fraction": b'{"job": 2.5, "move": "abc"}\n',
+    "no end of a number": b'{"job": 1e999, "move": "abc"}\n',
+    "without the move": b'{"job": 2, "move": ""}\n',
+    "a number for a move": b'{"job": 2, "move": 7}\n',
+    "no text at all": b"\xff\xfe\x00",
+    "the store itself": b"SQLite format 3\0" + b"\0" * 4000,
+}
+
+
+@pytest.mark.parametrize("what", PROVES_NOTHING)
+def test_a_file_that_proves_nothing_does_not_end_what_the_doctor_says(custody: Run, tmp_path: Path, what: str) -> None:
+    """Neither alone nor beside one that has receipts."""
+    custody("job", "submit", "parcel", "--receipts", "kept")
+    custody("store", "backup", "copy.db")
+    custody("job", "submit", "parcel")
+    custody("store", "restore", "copy.db")
+    (tmp_path / "bad").write_bytes(PROVES_NOTHING[what])
+    for files in (["--receipts", "bad"], ["--receipts", "kept", "--receipts", "bad"]):
+        said = custody("store", "restored", "--why", "a new disk", *files)
+        assert said.code in (2, 3), said.out
+        assert "bad" in said.err
+        assert "receipt" in said.err
+    assert "all of" not in custody("doctor", "--receipts", "bad").out
+    doctor = custody("doctor")
+    assert (doctor.code, "UNSAFE   history went back" in doctor.out) == (1, True)
+    assert custody("event", "list", "store", "--json").out.count('"restored"') <= 1, "the copy's name, and no word"
+
+
+@pytest.mark.parametrize("file", ["none", "folder", "/dev/null"])
+def test_what_is_no_file_of_receipts_is_refused_in_words(custody: Run, tmp_path: Path, file: str) -> None:
+    custody("job", "submit", "parcel")
+    (tmp_path / "folder").mkdir()
+    said = custody("store", "restored", "--why", "a new disk", "--receipts", file)
+    assert said.code in (2, 3)
+    assert file in said.err
+    assert "Traceback" not in said.err
+
+
+def test_who_has_no_receipts_is_told_what_to_say_instead(custody: Run, tmp_path: Path) -> None:
+    custody("job", "submit", "parcel")
+    (tmp_path / "empty").touch()
+    said = custody("store", "restored", "--why", "a new disk", "--receipts", "empty")
+    assert "no receipts" in said.err
+    assert "--beyond" in said.err
+    assert "without --receipts" in said.err
+    assert custody("store", "restored", "--why", "a new disk", "--beyond", "9").code == 0
+    assert "without --receipts" in " ".join(custody("store", "restored", "--help").out.split())

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from custody.cli.config import read
-from custody.cli.doctor import examine
-from custody.model.errors import BadInput
-from custody.stores import open_store
+from custody.cli.doctor.report import examine
+from custody.config import read
+from custody.errors import BadInput
+from custody.kernel.stores import open_store
 from rig.commands import Run
 
 NOWHERE = ["sqlite:///", "sqlite://", "sqlite:///:memory:", "sqlite://:memory:", "sqlite::memory:", "sqlite:"]
@@ -60,7 +60,7 @@ def test_the_doctor_calls_a_store_in_the_machines_memory_unsafe(
         return [found.what for found in examine(url, None) if found.grade == "unsafe" and "memory" in found.what]
 
     assert of_memory() == []
-    monkeypatch.setattr("custody.stores.sqlite.connection.file_system_of", lambda *_: "tmpfs")
+    monkeypatch.setattr("custody.kernel.stores.sqlite.connection.file_system_of", lambda *_: "tmpfs")
     assert len(of_memory()) == 1
 
 

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from custody.model.errors import BadInput
-from custody.model.job import LONGEST_LANE, NewJob
-from custody.model.keys import LONGEST_KEY
-from custody.stores import open_store
-from custody.stores.sqlite.guard import linked
+from custody.errors import BadInput
+from custody.kernel.model.job import LONGEST_LANE, NewJob
+from custody.kernel.model.names.job_keys import LONGEST_KEY
+from custody.kernel.stores import open_store
+from custody.kernel.stores.sqlite.file_guard import linked
 from rig.commands import Run
 
 

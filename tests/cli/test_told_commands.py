@@ -10,15 +10,15 @@ from pathlib import Path
 import apsw
 import pytest
 
-from custody.cli.aiming import aimed, asked
-from custody.cli.doctor import examine
-from custody.model.acting import system
-from custody.model.job import NewJob
-from custody.model.schedule import Schedule
-from custody.model.telling import command
-from custody.stores import open_store
+from custody.cli.doctor.report import examine
+from custody.cli.told_commands import aimed, asked
+from custody.formats.shell import command
+from custody.kernel.model.authority.acting import system
+from custody.kernel.model.job import NewJob
+from custody.kernel.model.schedule import Schedule
+from custody.kernel.stores import open_store
+from kernel.stores.acts import execute
 from rig.commands import Run, Said
-from stores.acts import execute
 
 ODD = "-r --help"
 

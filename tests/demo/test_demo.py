@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from custody.ingest.standins.files import FileServer
+from custody.demo.standins.web_server import FileServer
 from custody.ingest.states import BATCH_KIND
-from custody.model.job import Filter
-from custody.stores import open_store
-from custody.stores.recount import recount
+from custody.kernel.model.job import Filter
+from custody.kernel.stores import open_store
+from custody.kernel.stores.fsck import recount
 
 COMMAND = [str(Path(sys.executable).with_name("custody")), "demo"]
 

@@ -16,11 +16,11 @@ from pathlib import Path
 
 import pytest
 
-from custody.channels.standins.discord import Standin
-from custody.channels.standins.world import World
-from custody.ingest.manifest.form import OBJECT, Row
-from custody.ingest.manifest.writer import write
-from custody.ingest.standins.files import FileServer
+from custody.demo.standins.discord import Standin
+from custody.demo.standins.discord_guild import World
+from custody.demo.standins.web_server import FileServer
+from custody.formats.checkm.form import OBJECT, Row
+from custody.formats.checkm.writer import write
 from web.house import write_book
 from web.test_serve import SOURCE, address_in, get, program
 
@@ -46,9 +46,9 @@ def check(item: Item, report: Report) -> None:
 SHELL = """\
 import json, os, sys
 from importlib import import_module
-from custody.cli import available, main
-for noun in [*available(), "applications"]:
-    import_module(f"custody.cli.{noun}")
+from custody.cli import MODULES, main
+for module in [*MODULES.values(), "custody.cli.composition"]:
+    import_module(module)
 for line in sys.stdin:
     child = os.fork()
     if child == 0:

@@ -11,20 +11,20 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
-from custody.border.sandbox import Available
-from custody.cli.applications import dashboard_kinds, machines
-from custody.demo.book import Book
-from custody.demo.line import Line
-from custody.engine import Serving, Settings, Worker
-from custody.ingest.serving import kinds as ingest_kinds
-from custody.model.event import Event
-from custody.model.item import Item
+from custody.border.sandbox.sandbox import Available
+from custody.cli.composition import dashboard_kinds, machines
+from custody.demo.stories.book import Book
+from custody.demo.stories.robots import Line
+from custody.ingest.kinds import kinds as ingest_kinds
+from custody.kernel.engine import Serving, Settings, Worker
+from custody.kernel.model.event import Event
+from custody.kernel.model.item import Item
+from custody.kernel.stores import Store
 from custody.robots.robot import Report
-from custody.stores import Store
 from custody.web.app import Options, build_app
 from custody.web.pages.all_sections import SECTIONS
-from custody.workflows.archives import Archives
-from custody.workflows.serving import reconcile_all
+from custody.workflows.archives.table import Archives
+from custody.workflows.kinds import reconcile_all
 from ingest.bench import Archive, archive
 
 
@@ -55,8 +55,8 @@ def test_without_git_and_without_a_sandbox_the_archives_are_folders_and_the_inde
     home: Archive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     nothing = Available(False, "bwrap is not installed", "apt-get install bubblewrap")
-    monkeypatch.setattr("custody.workflows.serving.available", lambda: nothing)
-    monkeypatch.setattr("custody.demo.catalogue.available", lambda: nothing)
+    monkeypatch.setattr("custody.workflows.kinds.available", lambda: nothing)
+    monkeypatch.setattr("custody.demo.stories.catalogue.available", lambda: nothing)
     monkeypatch.setenv("PATH", str(tmp_path))  # where there is no git
     store = home.store
     line, book = Line.open(store, tmp_path), Book.open(store, tmp_path)

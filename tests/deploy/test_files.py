@@ -17,11 +17,11 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from custody.cli import config
-from custody.cli.describing import verbs
-from custody.stores import open_store
-from custody.web.glance import Glance
-from custody.web.telling import Telling
+from custody import config
+from custody.cli.command_tree import verbs
+from custody.kernel.stores import open_store
+from custody.web.metrics import Telling
+from custody.web.queries.overview import Glance
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -251,8 +251,8 @@ def metrics(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
     """Every name that /metrics has, as Prometheus calls them."""
     url = f"sqlite:///{tmp_path_factory.mktemp('metrics') / 'custody.db'}"
     with open_store(url) as store:
-        from custody.channels.metrics import Numbers
-        from custody.cli.applications import machines
+        from custody.channels.condition.metrics import Numbers
+        from custody.cli.composition import machines
 
         telling = Telling()
         telling.channels = lambda: Numbers({"whole": 1}, {"wanted": 1}, 1.0, {("1", "lost"): 1})

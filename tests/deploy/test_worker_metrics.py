@@ -16,17 +16,17 @@ from pathlib import Path
 
 import pytest
 
+from custody.cli.command_tree import completions
 from custody.cli.completion import SHELLS
-from custody.cli.describing import completions
-from custody.cli.worker import _metrics
-from custody.engine import Kind, Serving, Settings, Worker
-from custody.engine.watch import NOTHING
-from custody.engine.work import Work
-from custody.model.errors import BadInput, Unavailable
-from custody.model.job import NewJob
-from custody.model.outcome import Failed, Outcome, Passed
-from custody.stores import open_store
-from custody.web.scraping import place
+from custody.cli.nouns.worker import _metrics
+from custody.errors import BadInput, Unavailable
+from custody.kernel.engine import Kind, Serving, Settings, Worker
+from custody.kernel.engine.listeners import NOTHING
+from custody.kernel.engine.work import Work
+from custody.kernel.model.job import NewJob
+from custody.kernel.model.outcome import Failed, Outcome, Passed
+from custody.kernel.stores import open_store
+from custody.web.metrics_server import place
 
 
 def custody(*words: str, **options: object) -> subprocess.CompletedProcess[str]:

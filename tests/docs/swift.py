@@ -51,10 +51,10 @@ def swift_commands() -> Iterator[Path]:
 
 
 def serve(path: str) -> None:
-    from custody.cli import available
+    from custody.cli import MODULES
 
-    for noun in (*available(), "applications"):
-        import_module(f"custody.cli.{noun}")
+    for module in (*MODULES.values(), "custody.cli.composition"):
+        import_module(module)
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(path)
     listener.listen(16)

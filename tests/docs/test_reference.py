@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from custody.cli import available
-from custody.cli.describing import verbs
+from custody.cli.command_tree import verbs
 
 ROOT = Path(__file__).parents[2]
 MOST_BYTES = 1_500_000
@@ -47,9 +47,9 @@ def test_pictures_are_there_and_small() -> None:
 
 
 def test_the_reference_of_robots_has_every_key_and_every_line() -> None:
-    from custody.model.trigger import Trigger
-    from custody.robots import label, program
-    from custody.robots.confined import Confinement
+    from custody.kernel.model.trigger import Trigger
+    from custody.robots.programs import label, program
+    from custody.robots.programs.sandboxed import Confinement
 
     text = (ROOT / "docs" / "reference" / "robots.md").read_text()
     keys = {*label.NEEDED, *label.OPTIONS, *Confinement.__slots__, *Trigger.__slots__}

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from custody.workflows import vocabulary
-from custody.workflows.checks import MOST_TASKS
-from custody.workflows.definition import read
-from custody.workflows.reading import DEEPEST, LARGEST, MOST_FILES
-from custody.workflows.task import Cancels, Depends, Schedule, Task, Workflow
+from custody.formats.text.strict_yaml import DEEPEST, LARGEST, MOST_FILES
+from custody.workflows.definition import vocabulary
+from custody.workflows.definition.checks import MOST_TASKS
+from custody.workflows.definition.definition import read
+from custody.workflows.definition.task import Cancels, Depends, Schedule, Task, Workflow
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "workflow-file.md"
 FILE, TASK, DEPENDS, CANCELS = "The file", "A task", "What it waits for (`depends`)", "What it replaces (`cancels`)"

@@ -7,17 +7,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from custody.engine import Backoff, Kind, Serving, Work
-from custody.engine.commands import Operator
-from custody.model.acting import system
-from custody.model.errors import CustodyError, Unavailable
-from custody.model.event import NewEvent
-from custody.model.graph import Edge
-from custody.model.item import NewItem
-from custody.model.job import Job, NewJob
-from custody.model.machine import Machines
-from custody.model.outcome import Failed, Hold, Outcome, Passed, Wait
-from custody.stores import Store
+from custody.errors import CustodyError, Unavailable
+from custody.kernel.engine import Backoff, Kind, Serving, Work
+from custody.kernel.model.authority.acting import system
+from custody.kernel.model.event import NewEvent
+from custody.kernel.model.graph import Edge
+from custody.kernel.model.item import NewItem
+from custody.kernel.model.job import Job, NewJob
+from custody.kernel.model.machine import Machines
+from custody.kernel.model.outcome import Failed, Hold, Outcome, Passed, Wait
+from custody.kernel.operations.jobs import Operator
+from custody.kernel.stores import Store
 from faults.crash import Crash
 from faults.machines import RESUMABLE
 

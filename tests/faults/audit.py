@@ -14,11 +14,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from custody.model.event import Event
-from custody.model.job import Job
-from custody.model.machine import PLAIN, Machines
-from custody.stores import Store
-from custody.stores.recount import recount
+from custody.kernel.model.event import Event
+from custody.kernel.model.job import Job
+from custody.kernel.model.machine import PLAIN, Machines
+from custody.kernel.stores import Store
+from custody.kernel.stores.fsck import recount
 
 IN_BETWEEN = frozenset({"kept", "revoked"})
 """Events that leave the token as it is: said under a claim, not by a move."""

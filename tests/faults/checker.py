@@ -18,9 +18,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from custody.model.event import Event
-from custody.model.job import Fold, Job, fold
-from custody.stores import Store
+from custody.kernel.model.event import Event
+from custody.kernel.model.job import Fold, Job, fold
+from custody.kernel.stores import Store
 from faults.audit import of_events, of_row
 
 Phase = Literal["invoke", "ok", "fail", "unknown"]

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from custody.stores import Store, open_store
+from custody.kernel.stores import Store, open_store
 from faults.audit import audit
 from faults.troubled import Troubled
-from stores.clock import HandClock
+from kernel.stores.clock import HandClock
 
 
 @contextmanager

@@ -11,16 +11,16 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
 
-from custody.engine import Kind, Serving, Settings, Worker
-from custody.engine.commands import Operator
-from custody.model.errors import Refused
-from custody.model.job import Job, NewJob
-from custody.model.machine import Machine, Machines
-from custody.stores import Store, open_store
-from custody.stores.database import Database
-from custody.stores.sqlite.database import SqliteDatabase
+from custody.errors import Refused
+from custody.kernel.engine import Kind, Serving, Settings, Worker
+from custody.kernel.model.job import Job, NewJob
+from custody.kernel.model.machine import Machine, Machines
+from custody.kernel.operations.jobs import Operator
+from custody.kernel.stores import Store, open_store
+from custody.kernel.stores.sql.database import Database
+from custody.kernel.stores.sqlite.database import SqliteDatabase
 from faults.verbs import VerbDatabase
-from stores.clock import MIDNIGHT, HandClock
+from kernel.stores.clock import MIDNIGHT, HandClock
 
 T = TypeVar("T")
 Mode = Literal["before", "after"]

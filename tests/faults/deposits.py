@@ -13,23 +13,23 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from custody.border.fetch import Fetcher
-from custody.engine import Backoff
-from custody.engine.commands import Operator
-from custody.ingest.manifest.form import BATCH_OF_FILES, Row
-from custody.ingest.manifest.writer import write
-from custody.ingest.ocfl.root import OcflRoot
-from custody.ingest.ocfl.verify import verify
-from custody.ingest.operating import ask_for_update
-from custody.ingest.serving import kinds
-from custody.ingest.setup import IngestConfig, open_world, policy_of
-from custody.ingest.standins.files import FileServer
+from custody.border.http.fetch import Fetcher
+from custody.demo.standins.web_server import FileServer
+from custody.formats.checkm.form import BATCH_OF_FILES, Row
+from custody.formats.checkm.writer import write
+from custody.ingest.actions import ask_for_update
+from custody.ingest.adapters import Adapters
+from custody.ingest.config import IngestConfig, open_world, policy_of
+from custody.ingest.kinds import kinds
 from custody.ingest.states import BATCH_KIND, JOB_KIND, MACHINES, STEPS
-from custody.ingest.submission import Submission, submit
-from custody.ingest.world import World
-from custody.model.acting import system
-from custody.model.job import Filter, Job
-from custody.model.machine import Machines
+from custody.ingest.storage.ocfl.fixity import verify
+from custody.ingest.storage.ocfl.root import OcflRoot
+from custody.ingest.submission.submission import Submission, submit
+from custody.kernel.engine import Backoff
+from custody.kernel.model.authority.acting import system
+from custody.kernel.model.job import Filter, Job
+from custody.kernel.model.machine import Machines
+from custody.kernel.operations.jobs import Operator
 from faults.audit import audit
 from faults.crash import Stage
 
@@ -61,7 +61,7 @@ class Archive:
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
         self.server.mend()
 
-    def world(self, stage: Stage) -> World:
+    def world(self, stage: Stage) -> Adapters:
         world = open_world(stage.store, IngestConfig(threshold=0.0), self.home)
         policies = {name: policy_of(profile) for name, profile in world.profiles.items()}
         fetchers = {name: Fetcher(replace(policy, tries=1)) for name, policy in policies.items()}
@@ -78,7 +78,7 @@ class Archive:
             for fetcher in world.fetchers.values():
                 fetcher.close()
 
-    def _play(self, stage: Stage, world: World) -> None:
+    def _play(self, stage: Stage, world: Adapters) -> None:
         given = Submission("papers", f"{self.server.url}/batch.checkm", "single-file-batch-manifest", "batch.checkm")
         batch = stage.act("submit", lambda: submit(stage.store, given, "k1", system("m"))[0])
         if "mended" not in stage.notes:
@@ -107,7 +107,7 @@ class Archive:
         found += _unless(len({job.facts["primary"] for job in jobs}) == 2, "two objects share an identifier")
         return found + self._left_over(world, batches[0])
 
-    def _left_over(self, world: World, batch: Job) -> list[str]:
+    def _left_over(self, world: Adapters, batch: Job) -> list[str]:
         names = ("queued", "report-1", "report-2")
         wanted = sorted(f"batch-{batch.id}-{name}-{batch.created}@localhost.eml" for name in names)
         sent = sorted(path.name for path in (self.home / "outbox").iterdir())
@@ -122,7 +122,7 @@ class Archive:
         return found
 
 
-def _work(stage: Stage, world: World) -> None:
+def _work(stage: Stage, world: Adapters) -> None:
     """Until nothing is left to do; time passes when only time can help."""
     serving = kinds(world, Backoff(first=1, most=1, jitter=0))
     for _ in range(MOST_ROUNDS):
@@ -134,7 +134,7 @@ def _work(stage: Stage, world: World) -> None:
     raise AssertionError(f"stuck: {waiting}")
 
 
-def _wrong_with(stage: Stage, job: Job, world: World) -> list[str]:
+def _wrong_with(stage: Stage, job: Job, world: Adapters) -> list[str]:
     ark, root = job.facts["primary"], world.nodes["main"]
     assert isinstance(root, OcflRoot)
     versions = [version.job for version in world.inventory.versions(ark)]

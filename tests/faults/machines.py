@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from custody.model.machine import AFTER_LAST_PASSED, Machine, Move
+from custody.kernel.model.machine import AFTER_LAST_PASSED, Machine, Move
 
 STEPS = Machine(
     "steps",

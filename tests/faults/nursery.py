@@ -18,17 +18,17 @@ from pathlib import Path
 
 READ_BEFORE = [
     "pytest",  # the main module of whoever starts us, which every copy would read again
-    "custody.cli.worker",
-    "custody.cli.applications",
-    "custody.cli.config",
-    "custody.cli.telling",
-    "custody.engine",
-    "custody.history.seal",
-    "custody.history.ledger",
-    "custody.stores.sqlite.database",
-    "custody.stores.postgres.database",
+    "custody.cli.nouns.worker",
+    "custody.cli.composition",
+    "custody.config",
+    "custody.cli.log",
+    "custody.kernel.engine",
+    "custody.kernel.history.seal",
+    "custody.kernel.history.ledger",
+    "custody.kernel.stores.sqlite.database",
+    "custody.kernel.stores.postgres.database",
     "custody.ingest.states",
-    "custody.web.bulk",
+    "custody.web.operations.bulk",
     "typer._adapters",
 ]
 DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
 
-from custody.model.errors import Unavailable
-from custody.model.job import NewJob
-from custody.stores import Store, open_store
-from custody.stores.moves import Left, expired
+from custody.errors import Unavailable
+from custody.kernel.model.job import NewJob
+from custody.kernel.stores import Store, open_store
+from custody.kernel.stores.rules.claim import Left, expired
 from faults.checker import Entry, Final, Log, check, final_state, read_log, read_worker_log
 from faults.nursery import Born
 

@@ -9,18 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from custody.engine import Kind, Work
-from custody.model.acting import system
-from custody.model.event import NewEvent
-from custody.model.graph import Edge
-from custody.model.item import NewItem
-from custody.model.job import Job, NewJob
-from custody.model.outcome import Failed, Hold, Outcome, Passed, Wait
-from custody.model.schedule import Schedule
-from custody.model.trigger import Trigger
+from custody.kernel.engine import Kind, Work
+from custody.kernel.model.authority.acting import system
+from custody.kernel.model.event import NewEvent
+from custody.kernel.model.graph import Edge
+from custody.kernel.model.item import NewItem
+from custody.kernel.model.job import Job, NewJob
+from custody.kernel.model.outcome import Failed, Hold, Outcome, Passed, Wait
+from custody.kernel.model.schedule import Schedule
+from custody.kernel.model.trigger import Trigger
 from faults.crash import Scenario, Stage
 from faults.machines import RESUMABLE, STEPS
-from stores.acts import BATCH, subscribe
+from kernel.stores.acts import BATCH, subscribe
 
 SCENARIOS: dict[str, Scenario] = {}
 

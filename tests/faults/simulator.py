@@ -19,24 +19,24 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from custody.engine import Settings, Work, Worker
-from custody.engine.settler import Finished
-from custody.model.acting import system
-from custody.model.errors import CustodyError, Unavailable
-from custody.model.job import Answer, Change, Fold, Job, fold
-from custody.model.schedule import Schedule
-from custody.model.trigger import Trigger
-from custody.stores import Store, open_store
-from custody.stores.database import Database
-from custody.stores.recount import recount
-from custody.stores.rows import Row, job_from
-from custody.stores.sqlite.database import SqliteDatabase
+from custody.errors import CustodyError, Unavailable
+from custody.kernel.engine import Settings, Work, Worker
+from custody.kernel.engine.settler import Finished
+from custody.kernel.model.authority.acting import system
+from custody.kernel.model.job import Answer, Change, Fold, Job, fold
+from custody.kernel.model.schedule import Schedule
+from custody.kernel.model.trigger import Trigger
+from custody.kernel.stores import Store, open_store
+from custody.kernel.stores.fsck import recount
+from custody.kernel.stores.rows import Row, job_from
+from custody.kernel.stores.sql.database import Database
+from custody.kernel.stores.sqlite.database import SqliteDatabase
 from faults.actors import MACHINES, Client, Handlers, Meddler
 from faults.audit import of_events, of_row
 from faults.crash import Crash
 from faults.verbs import VerbDatabase
-from stores.acts import subscribe
-from stores.clock import HandClock
+from kernel.stores.acts import subscribe
+from kernel.stores.clock import HandClock
 
 T = TypeVar("T")
 LEASE = 30.0

@@ -15,10 +15,10 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from custody.cli.telling import Logging
-from custody.engine import Kind, Serving, Settings, Worker
-from custody.model.job import NewJob
-from custody.model.outcome import Passed
+from custody.cli.log import Logging
+from custody.kernel.engine import Kind, Serving, Settings, Worker
+from custody.kernel.model.job import NewJob
+from custody.kernel.model.outcome import Passed
 from faults.audit import audit
 from faults.crash import Memory, Stage, play
 from faults.deposits import Archive, deposit

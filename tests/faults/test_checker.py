@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from custody.engine import Kind, Serving, Work, Worker
-from custody.model.event import Event
-from custody.model.job import Answer, Change, Job, NewJob
-from custody.model.outcome import Failed, Outcome, Passed
-from custody.stores import open_store
+from custody.kernel.engine import Kind, Serving, Work, Worker
+from custody.kernel.model.event import Event
+from custody.kernel.model.job import Answer, Change, Job, NewJob
+from custody.kernel.model.outcome import Failed, Outcome, Passed
+from custody.kernel.stores import open_store
 from faults.checker import RULES, Entry, Final, Log, check, final_state, read_log, read_worker_log
-from stores.clock import HandClock
+from kernel.stores.clock import HandClock
 
 History = tuple[list[Entry], Final]
 

@@ -12,15 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from custody.model.machine import Machines
-from custody.stores import Store, open_store
+from custody.kernel.model.machine import Machines
+from custody.kernel.stores import Store, open_store
 from faults.audit import audit
 from faults.crash import Crash, CrashingDatabase, Memory, Point, Stage, play, points
 from faults.scenarios import SCENARIOS
+from kernel.stores.clock import HandClock
+from kernel.stores.conftest import Emptied
 from prove.plugin import Scaled, Tell
 from rig.postgres import Postgres
-from stores.clock import HandClock
-from stores.conftest import Emptied
 
 CORE = ("submit claim settle", "needs met in a diamond", "cancelled while someone works on it")
 each_scenario = pytest.mark.parametrize("name", SCENARIOS)

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from custody.stores import open_store
+from custody.kernel.stores import open_store
 from faults.conftest import quick
 from faults.crash import Memory, Point, Stage, play, points
 from faults.deposits import Archive, deposit
+from kernel.stores.clock import HandClock
+from kernel.stores.conftest import Emptied
 from prove.plugin import Scaled, Tell
 from rig.postgres import Postgres
-from stores.clock import HandClock
-from stores.conftest import Emptied
 
 MEMORY = Memory()
 

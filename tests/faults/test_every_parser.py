@@ -19,37 +19,41 @@ import httpx2
 import pytest
 
 from border.chance import Chance, slowest_of
-from custody.border.names import safe_parts
+from custody import config
 from custody.channels import snowflake
-from custody.channels.crawl import Coverage
+from custody.channels.crawl.coverage import Coverage
 from custody.channels.table import node
-from custody.cli import config, when
-from custody.history import standalone_verifier
-from custody.history.head import read_head
-from custody.history.keys import read_public_key
-from custody.history.premis import premis_document
-from custody.history.premis_reading import new_events, read_premis
-from custody.ingest import anvl, describe, ezid, tree, webhook
-from custody.ingest.manifest.reader import check
-from custody.ingest.manifest.writer import from_csv, from_urls
-from custody.ingest.ocfl.inventory import from_json, object_folder, sidecar_of
+from custody.cli import times
+from custody.errors import CustodyError
+from custody.formats import anvl, identifiers
+from custody.formats.checkm.reader import check
+from custody.formats.checkm.writer import from_csv, from_urls
+from custody.formats.names import safe_parts
+from custody.formats.ocfl.inventory import from_json, object_folder, sidecar_of
+from custody.ingest.batch import webhook
+from custody.ingest.description import metadata
+from custody.ingest.identifiers import ezid
 from custody.ingest.profile import parse_profile
+from custody.ingest.zookeeper import tree
 from custody.ingest.zookeeper.journal import read_entry
-from custody.ingest.zookeeper.record import read_record
-from custody.model import identifiers
-from custody.model.errors import CustodyError
-from custody.model.schedule import Schedule, checked
-from custody.model.times import slots
-from custody.robots.label import read_label
-from custody.stores.sqlite.address import file_of
-from custody.workflows import inside
-from custody.workflows.credentials import read_credentials
-from custody.workflows.definition import read as read_definitions
+from custody.ingest.zookeeper.sidecar import read_record
+from custody.kernel.history.exchange import standalone_verifier
+from custody.kernel.history.exchange.premis_reader import new_events, read_premis
+from custody.kernel.history.exchange.premis_writer import premis_document
+from custody.kernel.history.head import read_head
+from custody.kernel.history.keys import read_public_key
+from custody.kernel.model.schedule import Schedule, checked
+from custody.kernel.model.times import slots
+from custody.kernel.stores.sqlite.file_address import file_of
+from custody.robots.programs.label import read_label
+from custody.workflows.archives.credentials import read_credentials
+from custody.workflows.definition.definition import read as read_definitions
+from custody.workflows.tasks import client
 from faults.conftest import quick
-from history.archive import NAME, SIGNER, grown_archive
-from history.test_proofs import export_of, proof_of
-from ingest.manifest.checkm_samples import JPG, TXT, manifest
+from formats.checkm.checkm_samples import JPG, TXT, manifest
 from ingest.test_collection_profile import FULL as PROFILE
+from kernel.history.archive import NAME, SIGNER, grown_archive
+from kernel.history.test_proofs import export_of, proof_of
 from prove.plugin import Scaled, Tell
 from robots.test_programs import LABEL
 
@@ -193,9 +197,9 @@ PARSERS: dict[str, Judge] = {
     "spreadsheets": said(read_csv, [*PLAIN, "fileUrl", "https://x.example/a"], [CSV]),
     "lists of addresses": said(lambda text: from_urls(text.splitlines()), [*PLAIN, "https://", "[", "]", "x.example"], ["https://x.example/a/b.txt\n"]),
     "ANVL": said(lambda text: (anvl.read(text), anvl.read(text, escaped=True)), PLAIN, [ANVL, "a%20b: c%0Ad\n"]),
-    "ERC": said(describe.read_erc, PLAIN, [ANVL]),
-    "Dublin Core": wire(describe.read_dublin_core, XML, ["<DublinCore><title>Maps</title><creator>J</creator></DublinCore>"]),
-    "lists of deletions": said(describe.read_deletes, PLAIN, ["a.txt\nproducer/b.txt\n"]),
+    "ERC": said(metadata.read_erc, PLAIN, [ANVL]),
+    "Dublin Core": wire(metadata.read_dublin_core, XML, ["<DublinCore><title>Maps</title><creator>J</creator></DublinCore>"]),
+    "lists of deletions": said(metadata.read_deletes, PLAIN, ["a.txt\nproducer/b.txt\n"]),
     "ARKs": said(identifiers.naan, ARKS, ["ark:/99999/fk4x", "ark:13030/m5x"]),
     "folders of objects": said(lambda text: object_folder(identifiers.ark(text)), ARKS, ["ark:/99999/fk4x"]),
     "profiles": said(lambda text: parse_profile(text, "papers"), TOML, [PROFILE]),
@@ -208,11 +212,11 @@ PARSERS: dict[str, Judge] = {
     "records in the tree": wire(read_record, JSON, ['{"kind": "x", "token": 3, "facts": {}}']),
     "moves in the tree": wire(read_entry, JSON, [ENTRY]),
     "schedules": a_schedule,
-    "moments": said(when.moment_of, TIMES, ["2026-03-01", "2026-03-01T12:00:00+01:00"]),
+    "moments": said(times.moment_of, TIMES, ["2026-03-01", "2026-03-01T12:00:00+01:00"]),
     "definitions": wire(lambda data: read_definitions({"_workflows/a.yaml": data}), YAML, [DEFINITION]),
     "definitions in JSON": wire(lambda data: read_definitions({"_workflows/a.json": data}), JSON, ['[{"name": "a", "depends": ["PREV"]}]']),
     "credentials": on_paper(read_credentials, PLAIN, ["ann\nopen sesame\n"]),
-    "commands of a task": said(lambda text: inside.read(text.split()), ["archive ", "commit ", "-m ", "x ", "-- ", "--message=", "\0"], ["archive commit -m made a.txt"]),
+    "commands of a task": said(lambda text: client.read(text.split()), ["archive ", "commit ", "-m ", "x ", "-- ", "--message=", "\0"], ["archive commit -m made a.txt"]),
     "ids of messages": said(a_snowflake, PLAIN, ["1234567890123456789"]),
     "marks of a crawl": said(Coverage.read, JSON, ['{"upto": 5, "gaps": [[1, 3]]}']),
     "blocks of messages": lambda chance, folder: node.records(chance.damaged(MESSAGE * 2)),

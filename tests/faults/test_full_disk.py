@@ -12,18 +12,18 @@ from pathlib import Path
 import apsw
 import pytest
 
-from custody.engine import Kind, Serving, Settings, Work, Worker, settler
-from custody.model.errors import Unavailable
-from custody.model.graph import Edge
-from custody.model.job import NewJob
-from custody.model.outcome import Outcome, Passed
-from custody.stores import Store, open_store
+from custody.errors import Unavailable
+from custody.kernel.engine import Kind, Serving, Settings, Work, Worker, settler
+from custody.kernel.model.graph import Edge
+from custody.kernel.model.job import NewJob
+from custody.kernel.model.outcome import Outcome, Passed
+from custody.kernel.stores import Store, open_store
 from faults.audit import audit
 from faults.processes import TESTS
+from kernel.stores.clock import HandClock
 from prove.plugin import Scaled, Tell
 from rig.need import need
 from rig.program import tool
-from stores.clock import HandClock
 
 ENDLESS, REFUSALS = 1 << 60, 3
 TROUBLES: dict[str, type[Exception]] = {"write": apsw.FullError, "torn": apsw.IOError, "sync": apsw.IOError}

@@ -14,8 +14,8 @@ from statistics import median
 
 import pytest
 
-from custody.model.graph import Edge
-from custody.model.job import NewJob
+from custody.kernel.model.graph import Edge
+from custody.kernel.model.job import NewJob
 from faults.audit import audit
 from faults.checker import Entry, check
 from faults.processes import PATIENCE, Disk, Fleet, Watchman, share, until

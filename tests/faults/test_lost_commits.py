@@ -14,14 +14,14 @@ from typing import Any
 import psycopg
 import pytest
 
-from custody.model.acting import system
-from custody.model.job import NewJob
-from custody.stores import Store, open_store
-from custody.stores.postgres.connection import Connection
-from custody.stores.postgres.database import PostgresDatabase
-from custody.stores.postgres.pool import Pool
-from custody.stores.rows import Tx
-from custody.stores.submit import submit_one
+from custody.kernel.model.authority.acting import system
+from custody.kernel.model.job import NewJob
+from custody.kernel.stores import Store, open_store
+from custody.kernel.stores.postgres.connection import Connection
+from custody.kernel.stores.postgres.database import PostgresDatabase
+from custody.kernel.stores.postgres.pool import Pool
+from custody.kernel.stores.rows import Tx
+from custody.kernel.stores.rules.submit import submit_one
 from faults.audit import audit
 from rig.postgres import Postgres
 from rig.proxy import Proxy

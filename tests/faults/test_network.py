@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from custody.model.errors import Unavailable
-from custody.model.job import NewJob
-from custody.stores import Store, open_store
+from custody.errors import Unavailable
+from custody.kernel.model.job import NewJob
+from custody.kernel.stores import Store, open_store
 from faults.audit import audit
 from faults.processes import PATIENCE, Fleet, until
 from faults.test_kills import check_all, in_background, parcels, submit_all

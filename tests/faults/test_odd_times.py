@@ -7,17 +7,17 @@ from collections.abc import Sequence
 
 import pytest
 
-from custody.engine import Kind, Serving, Settings, Work, Worker
-from custody.engine.commands import Operator
-from custody.engine.keeper import Keeper
-from custody.model.errors import CustodyError, Unavailable
-from custody.model.job import Answer, Change, Job, NewJob
-from custody.model.machine import PLAIN
-from custody.model.outcome import Failed, Outcome, Passed
-from custody.stores import Store, open_store
+from custody.errors import CustodyError, Unavailable
+from custody.kernel.engine import Kind, Serving, Settings, Work, Worker
+from custody.kernel.engine.keeper import Keeper
+from custody.kernel.model.job import Answer, Change, Job, NewJob
+from custody.kernel.model.machine import PLAIN
+from custody.kernel.model.outcome import Failed, Outcome, Passed
+from custody.kernel.operations.jobs import Operator
+from custody.kernel.stores import Store, open_store
 from faults.processes import until
 from faults.troubled import Troubled, in_thread, passes, serving, submit
-from stores.clock import HandClock
+from kernel.stores.clock import HandClock
 
 # Answers that get lost
 

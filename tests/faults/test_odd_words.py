@@ -7,20 +7,20 @@ from collections.abc import Sequence
 
 import pytest
 
-from custody.engine import Kind, Serving, Settings, Work, Worker
-from custody.engine.commands import Operator
-from custody.engine.run import run
-from custody.engine.settler import Finished, Settler
-from custody.model.errors import Unavailable
-from custody.model.job import Job, NewJob
-from custody.model.machine import PLAIN
-from custody.model.outcome import Failed, Outcome, Passed
-from custody.stores import Store, open_store
-from custody.stores.sqlite.database import SqliteDatabase
+from custody.errors import Unavailable
+from custody.kernel.engine import Kind, Serving, Settings, Work, Worker
+from custody.kernel.engine.run import run
+from custody.kernel.engine.settler import Finished, Settler
+from custody.kernel.model.job import Job, NewJob
+from custody.kernel.model.machine import PLAIN
+from custody.kernel.model.outcome import Failed, Outcome, Passed
+from custody.kernel.operations.jobs import Operator
+from custody.kernel.stores import Store, open_store
+from custody.kernel.stores.sqlite.database import SqliteDatabase
 from faults.audit import audit
 from faults.processes import until
 from faults.troubled import Troubled, in_thread, passes, serving, submit
-from stores.clock import HandClock
+from kernel.stores.clock import HandClock
 
 # Work that can no longer be settled
 

@@ -11,17 +11,17 @@ from pathlib import Path
 import apsw
 import pytest
 
-from custody.engine import Kind, Serving, Settings, Work, Worker
-from custody.model.graph import Edge
-from custody.model.job import Answer, Change, Job, NewJob
-from custody.model.outcome import Failed, Outcome, Passed
-from custody.stores import Store, open_store
-from custody.stores.sqlite.database import SqliteDatabase
-from custody.stores.sqlite.writer import Writer
+from custody.kernel.engine import Kind, Serving, Settings, Work, Worker
+from custody.kernel.model.graph import Edge
+from custody.kernel.model.job import Answer, Change, Job, NewJob
+from custody.kernel.model.outcome import Failed, Outcome, Passed
+from custody.kernel.stores import Store, open_store
+from custody.kernel.stores.sqlite.database import SqliteDatabase
+from custody.kernel.stores.sqlite.writer import Writer
 from faults.audit import audit
 from faults.power import Acknowledged, Disk, Recorder, Sync, Truncate, Write, cuts, faults
+from kernel.stores.clock import HandClock
 from prove.plugin import Scaled, Tell
-from stores.clock import HandClock
 
 PAGES = 30
 """So small that the log is moved into the database many times during the workload."""

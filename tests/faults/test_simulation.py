@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from custody.stores.statements import load
+from custody.kernel.stores.sql.statements import load
 from faults.simulator import FAR, Simulation, Violation
 from prove.plugin import Scaled, Tell
 from prove.share import share

@@ -19,12 +19,12 @@ import apsw
 import psycopg
 import pytest
 
-from custody.engine import Kind, Serving, Settings, Work, Worker
-from custody.model.job import NewJob
-from custody.model.outcome import Outcome, Passed
-from custody.stores import Store, open_store
-from custody.stores.sqlite.database import SqliteDatabase
-from custody.stores.sqlite.readers import MOST_SPARE
+from custody.kernel.engine import Kind, Serving, Settings, Work, Worker
+from custody.kernel.model.job import NewJob
+from custody.kernel.model.outcome import Outcome, Passed
+from custody.kernel.stores import Store, open_store
+from custody.kernel.stores.sqlite.database import SqliteDatabase
+from custody.kernel.stores.sqlite.readers import MOST_SPARE
 from faults.processes import until
 from faults.troubled import in_thread
 from prove.plugin import Scaled, Tell

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from custody.model.event import NewEvent
-from custody.model.item import NewItem
-from custody.stores import open_store
-from custody.stores.database import Database
+from custody.kernel.model.event import NewEvent
+from custody.kernel.model.item import NewItem
+from custody.kernel.stores import open_store
+from custody.kernel.stores.sql.database import Database
 from faults.verbs import VerbDatabase
 
 PLAIN = {

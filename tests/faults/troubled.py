@@ -6,10 +6,10 @@ import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from custody.engine import Kind, Serving, Work, Worker
-from custody.model.job import Answer, Change, Claim, NewJob
-from custody.model.outcome import Outcome, Passed
-from custody.stores import Store
+from custody.kernel.engine import Kind, Serving, Work, Worker
+from custody.kernel.model.job import Answer, Change, Claim, NewJob
+from custody.kernel.model.outcome import Outcome, Passed
+from custody.kernel.stores import Store
 from faults.verbs import VerbDatabase
 
 T = TypeVar("T")

@@ -6,15 +6,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
-from custody.model.acting import Acting
-from custody.model.errors import CustodyError
-from custody.model.event import NewEvent
-from custody.model.item import NewItem
-from custody.model.job import Answer, Change, Claim, NewJob
-from custody.stores.database import Database
-from custody.stores.items import Look
-from custody.stores.rows import Tx
-from custody.stores.submit import Submitted
+from custody.errors import CustodyError
+from custody.kernel.model.authority.acting import Acting
+from custody.kernel.model.event import NewEvent
+from custody.kernel.model.item import NewItem
+from custody.kernel.model.job import Answer, Change, Claim, NewJob
+from custody.kernel.stores.rows import Tx
+from custody.kernel.stores.rules.items import Look
+from custody.kernel.stores.rules.submit import Submitted
+from custody.kernel.stores.sql.database import Database
 
 T = TypeVar("T")
 

@@ -11,9 +11,9 @@ import signal
 import time
 from pathlib import Path
 
-from custody.engine import Backoff, Kind, Work
-from custody.model.job import NewJob
-from custody.model.outcome import Failed, Outcome, Passed
+from custody.kernel.engine import Backoff, Kind, Work
+from custody.kernel.model.job import NewJob
+from custody.kernel.model.outcome import Failed, Outcome, Passed
 from faults.checker import Log
 
 EFFECTS = Log(Path(os.environ["EFFECTS"]), f"worker-{os.getpid()}")

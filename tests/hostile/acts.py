@@ -11,12 +11,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from custody.model.errors import CustodyError
-from custody.stores import open_store
-from custody.workflows.archive import read_workflows
-from custody.workflows.archives import Archives
-from custody.workflows.draft import Draft
-from custody.workflows.notify import reconcile
+from custody.errors import CustodyError
+from custody.kernel.stores import open_store
+from custody.workflows.archives.notices import reconcile
+from custody.workflows.archives.port import read_workflows
+from custody.workflows.archives.table import Archives
+from custody.workflows.archives.working_copy.draft import Draft
 
 
 def act(repository: str, system: str, folder: Path, commits: bool) -> dict[str, Any]:

@@ -15,13 +15,13 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from custody.border.confinement import Mount
 from custody.border.roots import Root, Source
-from custody.border.sandbox import Sandboxes, Spec
-from custody.model.errors import CustodyError
-from custody.model.item import NewItem
-from custody.stores import open_store
-from custody.stores.rows import Tx
+from custody.border.sandbox.sandbox import Sandboxes, Spec
+from custody.border.sandbox.spec import Mount
+from custody.errors import CustodyError
+from custody.kernel.model.item import NewItem
+from custody.kernel.stores import open_store
+from custody.kernel.stores.rows import Tx
 
 SECRET = "not-for-robots"
 CONFIG = """

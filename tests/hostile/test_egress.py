@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from border.egress_rig import CURL, OutBox, boxes, way
-from custody.border import containers
-from custody.border.egress import Egress
-from custody.border.sandbox import Spec
+from custody.border.egress.allowance import Egress
+from custody.border.sandbox import containers
+from custody.border.sandbox.sandbox import Spec
 from prove.plugin import Tell
 from rig.outside import INSIDE, MACHINE, METADATA, OTHER, PUBLIC, Outside
 from rig.podman import Podman

@@ -14,20 +14,21 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from custody.cli.archive import app
-from custody.cli.whose import _repositories
-from custody.model.errors import Refused
-from custody.model.grant import REPOSITORY
-from custody.stores import Store, open_store
-from custody.workflows import hooks, owned
-from custody.workflows.amiss import all_amiss, stands_still
-from custody.workflows.archives import Archives
-from custody.workflows.folder import FolderArchive
-from custody.workflows.git_folder import GitFolder
-from custody.workflows.notify import reconcile
-from custody.workflows.serving import reconcile_all
-from custody.workflows.standing import Standing
-from custody.workflows.svn_folder import SvnFolder
+from custody.cli.doctor.ownership import _repositories
+from custody.errors import Refused
+from custody.kernel.model.authority.grant import REPOSITORY
+from custody.kernel.stores import Store, open_store
+from custody.workflows.archives import hooks
+from custody.workflows.archives.folder import FolderArchive
+from custody.workflows.archives.git.git_folder import GitFolder
+from custody.workflows.archives.notices import reconcile
+from custody.workflows.archives.ownership import owned
+from custody.workflows.archives.ownership.standing import Standing
+from custody.workflows.archives.svn.svn_folder import SvnFolder
+from custody.workflows.archives.table import Archives
+from custody.workflows.commands.archive import app
+from custody.workflows.findings import all_amiss, stands_still
+from custody.workflows.kinds import reconcile_all
 from hostile.stage import ENV, NOBODY
 from prove.plugin import Tell
 

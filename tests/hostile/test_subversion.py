@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from custody.workflows.svn import SvnArchive
+from custody.workflows.archives.svn.svn import SvnArchive
 from hostile.stage import NOBODY, SECRET, Stage
 from prove.plugin import Tell
 from rig.svn import Subversion

@@ -14,23 +14,23 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from custody.border.fetch import Fetcher
-from custody.engine import Backoff, Serving, Settings, Worker
-from custody.engine.commands import Operator
-from custody.ingest.manifest.form import BATCH_OF_MANIFESTS, OBJECT, Row
-from custody.ingest.manifest.writer import write
-from custody.ingest.serving import kinds
-from custody.ingest.setup import IngestConfig, open_world, policy_of
-from custody.ingest.standins.files import FileServer
+from custody.border.http.fetch import Fetcher
+from custody.demo.standins.web_server import FileServer
+from custody.formats.checkm.form import BATCH_OF_MANIFESTS, OBJECT, Row
+from custody.formats.checkm.writer import write
+from custody.ingest.adapters import Adapters
+from custody.ingest.config import IngestConfig, open_world, policy_of
+from custody.ingest.kinds import kinds
 from custody.ingest.states import MACHINES
-from custody.ingest.submission import Submission, submit
-from custody.ingest.world import World
+from custody.ingest.submission.submission import Submission, submit
 from custody.ingest.zookeeper import open_tree
-from custody.ingest.zookeeper.reading import Limits
-from custody.model.acting import system
-from custody.model.job import Filter, Job
-from custody.model.machine import Machines
-from custody.stores import Store, open_store
+from custody.ingest.zookeeper.rows import Limits
+from custody.kernel.engine import Backoff, Serving, Settings, Worker
+from custody.kernel.model.authority.acting import system
+from custody.kernel.model.job import Filter, Job
+from custody.kernel.model.machine import Machines
+from custody.kernel.operations.jobs import Operator
+from custody.kernel.stores import Store, open_store
 
 SOURCE = Path(__file__).parents[2] / "src"
 CONFIG = IngestConfig(threshold=0.0)
@@ -54,7 +54,7 @@ class Archive:
     home: Path
     store: Store
     server: FileServer
-    world: World
+    world: Adapters
 
     @property
     def operator(self) -> Operator:
@@ -121,7 +121,7 @@ def custody(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=120)
 
 
-def quick(world: World) -> World:
+def quick(world: Adapters) -> Adapters:
     """The same world, with a fetcher that does not pause for long between tries."""
     policies = {name: policy_of(profile) for name, profile in world.profiles.items()}
     fetchers = {

@@ -10,10 +10,10 @@ import sys
 import time
 from pathlib import Path
 
-from custody.engine import Kind, Serving, Settings, Work, Worker
 from custody.ingest.states import JOB, JOB_KIND
 from custody.ingest.zookeeper import open_tree
-from custody.model.outcome import Outcome, Passed
+from custody.kernel.engine import Kind, Serving, Settings, Work, Worker
+from custody.kernel.model.outcome import Outcome, Passed
 
 LEASE = 1.0  # seconds
 

@@ -12,8 +12,8 @@ import pytest
 from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import AuthResult
 
-from custody.ingest.mail import by_smtp
-from custody.model.errors import Unavailable
+from custody.errors import Unavailable
+from custody.ingest.batch.mail import by_smtp
 from ingest.test_batch_report import message
 from rig.commands import Run
 

@@ -14,8 +14,9 @@ from aiosmtpd.controller import Controller
 from hypothesis import given
 from hypothesis import strategies as st
 
-from custody.ingest.mail import by_smtp, check_address, compose, to_outbox
-from custody.ingest.report import (
+from custody.errors import BadInput, Refused, Unavailable
+from custody.ingest.batch.mail import by_smtp, check_address, compose, to_outbox
+from custody.ingest.batch.report import (
     COMPLETED,
     DELETED,
     FAILED,
@@ -29,7 +30,6 @@ from custody.ingest.report import (
     told,
     update_as_text,
 )
-from custody.model.errors import BadInput, Refused, Unavailable
 
 NOON = datetime(2024, 5, 31, 12, tzinfo=UTC)
 BATCH = Batch("bid-1", "letters_content", "ann", NOON, "letters.checkm")

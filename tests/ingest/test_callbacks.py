@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from custody.ingest import blockers
-from custody.ingest.operating import ask_for_update
-from custody.ingest.webhook import verify
+from custody.ingest import why
+from custody.ingest.actions import ask_for_update
+from custody.ingest.batch.webhook import verify
 from ingest.bench import Archive, archive
 from ingest.test_ways_out import a_file, again, run_until
 from ingest.test_why import run as run_patiently
@@ -86,7 +86,7 @@ def test_while_it_is_put_off_why_says_what_the_receiver_said(home: Archive, rece
     receiver.answers = [500]
     batch = a_file(home)
     run_patiently(home)
-    (reason,) = blockers.why(home.store, home.jobs(batch)[0])
+    (reason,) = why.why(home.store, home.jobs(batch)[0])
     assert reason.code == "due"
     assert "try 1 failed, http.500: it is deposited, but its callback was not taken: " in reason.text
 

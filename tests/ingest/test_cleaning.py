@@ -6,9 +6,9 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
-from custody.ingest.cleaning import clean_up
-from custody.ingest.serving import chores
-from custody.ingest.staging import name_in
+from custody.ingest.batch.cleanup import clean_up
+from custody.ingest.kinds import chores
+from custody.ingest.submission.staging import name_in
 from ingest.bench import Archive
 
 

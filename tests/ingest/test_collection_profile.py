@@ -6,9 +6,9 @@ import dataclasses
 
 import pytest
 
+from custody.errors import BadInput
 from custody.ingest import profile as profiles
 from custody.ingest.profile import Profile, parse_profile, read_profile
-from custody.model.errors import BadInput
 
 FULL = """
 description = "Letters"

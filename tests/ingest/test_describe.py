@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
 
-from custody.ingest import anvl
-from custody.ingest.describe import (
+from custody.errors import BadInput
+from custody.formats import anvl
+from custody.ingest.description.metadata import (
     DC,
     Deposit,
     Description,
@@ -22,7 +23,6 @@ from custody.ingest.describe import (
     read_erc,
     system_files,
 )
-from custody.model.errors import BadInput
 
 BOOK = Description("ark:/99999/fk4x", ("l1", "l2"), "Proust, Marcel", "Time & <Lost>", "1922")
 DEPOSIT = Deposit(

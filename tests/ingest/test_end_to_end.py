@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from custody.ingest import describing
-from custody.ingest.manifest.form import Row
-from custody.ingest.operating import ask_for_update
-from custody.model.errors import BadInput, Refused, StateConflict
-from custody.model.job import Fold, fold
+from custody.errors import BadInput, Refused, StateConflict
+from custody.formats.checkm.form import Row
+from custody.ingest.actions import ask_for_update
+from custody.ingest.description import system_files
+from custody.kernel.model.job import Fold, fold
 from ingest.bench import Archive
 
 
@@ -306,15 +306,15 @@ def test_a_bag_is_recognised_and_a_broken_one_fails(home: Archive) -> None:
 
 def test_what_a_manifest_without_room_left_behind_is_not_stored(home: Archive, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is listed with the files of the next attempt otherwise, and then it is gone: that was every attempt's end."""
-    write, troubles = describing._write, [OSError(errno.ENOSPC, "No space left on device")]
+    write, troubles = system_files._write, [OSError(errno.ENOSPC, "No space left on device")]
 
     def no_room(path: Path, text: str) -> None:
-        if path.name == describing.MANIFEST and troubles:
-            describing._scratch(path).write_text(text[: len(text) // 2])
+        if path.name == system_files.MANIFEST and troubles:
+            system_files._scratch(path).write_text(text[: len(text) // 2])
             raise troubles.pop()
         write(path, text)
 
-    monkeypatch.setattr(describing, "_write", no_room)
+    monkeypatch.setattr(system_files, "_write", no_room)
     batch = home.submit(home.put("letter.txt", b"Dear sister"), type="file", filename="letter.txt")
     home.run()
     (job,) = home.jobs(batch)

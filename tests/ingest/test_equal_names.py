@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from custody.ingest.inventory import Entry
-from custody.model.errors import Refused
-from custody.model.item import NewItem
-from custody.stores.spellings import kept
+from custody.errors import Refused
+from custody.ingest.storage.inventory import Entry
+from custody.kernel.model.item import NewItem
+from custody.kernel.stores.rules.spellings import kept
 from ingest.bench import Archive
 from ingest.test_taken_names import counting, deposit, only, reason, taking_over
-from stores.acts import execute
+from kernel.stores.acts import execute
 
 FORM = "ark:/12345/ab1cd"
 SPELLINGS = ["ark:/12345/ab1-cd", "ark:12345/ab1cd", "ark:/12345/ab1cd/", "ARK:/12345//ab1cd.", "ark:/12345/%61b1cd"]
@@ -57,7 +57,7 @@ def test_equal_names_at_once_are_one_object(home: Archive) -> None:
 
 
 def test_the_rows_of_a_manifest_that_name_one_object_are_versions_of_it(home: Archive) -> None:
-    from custody.ingest.inline import manifest_of
+    from custody.ingest.submission.inline import manifest_of
 
     rows = [{"url": home.put(f"{n}.txt", b"x%d" % n), "primary_id": each} for n, each in enumerate(SPELLINGS)]
     made = manifest_of(rows)

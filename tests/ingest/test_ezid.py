@@ -5,11 +5,11 @@ from __future__ import annotations
 import httpx2
 import pytest
 
-from custody.ingest.describe import Description
-from custody.ingest.ezid import MARK, Ezid, candidate
-from custody.ingest.noid import has_check_digit
-from custody.ingest.standins.ezid import EzidStandIn
-from custody.model.errors import BadInput, Refused, Unavailable
+from custody.demo.standins.ezid import EzidStandIn
+from custody.errors import BadInput, Refused, Unavailable
+from custody.formats.noid import has_check_digit
+from custody.ingest.description.metadata import Description
+from custody.ingest.identifiers.ezid import MARK, Ezid, candidate
 
 SHOULDER = "ark:/99999/fk4"
 

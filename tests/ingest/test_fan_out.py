@@ -5,28 +5,28 @@ from __future__ import annotations
 import tracemalloc
 from pathlib import Path
 
-from custody.engine import Serving, Settings, Worker
-from custody.ingest.manifest.form import BATCH_OF_MANIFESTS, Row
-from custody.ingest.manifest.writer import write
-from custody.ingest.serving import kinds
-from custody.ingest.setup import IngestConfig, open_world
+from custody.formats.checkm.form import BATCH_OF_MANIFESTS, Row
+from custody.formats.checkm.writer import write
+from custody.ingest.adapters import Adapters
+from custody.ingest.config import IngestConfig, open_world
+from custody.ingest.kinds import kinds
 from custody.ingest.states import BATCH_KIND, JOB_KIND
-from custody.ingest.submission import Submission, submit
-from custody.ingest.world import World
-from custody.model.acting import system
-from custody.model.job import Filter
-from custody.stores import open_store
+from custody.ingest.submission.submission import Submission, submit
+from custody.kernel.engine import Serving, Settings, Worker
+from custody.kernel.model.authority.acting import system
+from custody.kernel.model.job import Filter
+from custody.kernel.stores import open_store
 from faults.crash import Memory, Stage, play, points
 from ingest.bench import Archive
 from rig.memory import in_own_process
 
 
-def long_manifest(world: World, rows: int) -> str:
+def long_manifest(world: Adapters, rows: int) -> str:
     listed = (Row(n, f"https://depositor.example/{n}.checkm", f"{n}.checkm", title=f"No. {n}") for n in range(rows))
     return world.staging.put((line.encode() for line in write(BATCH_OF_MANIFESTS, listed)), "long.checkm").url
 
 
-def fan_out(world: World, rows: int) -> int:
+def fan_out(world: Adapters, rows: int) -> int:
     """The batch, after only its own first step has been worked on."""
     batch, _ = submit(
         world.store, Submission("papers", long_manifest(world, rows), "batch-manifest"), None, system("m")

@@ -10,21 +10,21 @@ from pathlib import Path
 
 import pytest
 
-from custody.ingest.blockers import why
-from custody.ingest.keys import request_of
-from custody.ingest.manifest.form import OBJECT
-from custody.ingest.manifest.reader import check
-from custody.ingest.setup import IngestConfig, open_world
-from custody.ingest.staging import name_in
-from custody.ingest.standins.ezid import EzidStandIn
+from custody.demo.standins.ezid import EzidStandIn
+from custody.errors import BadInput, StateConflict
+from custody.formats.checkm.form import OBJECT
+from custody.formats.checkm.reader import check
+from custody.ingest.config import IngestConfig, open_world
 from custody.ingest.states import BATCH, BATCH_KIND, JOB
-from custody.ingest.submission import Submission, batch_job
-from custody.model.errors import BadInput, StateConflict
-from custody.model.job import NewJob
+from custody.ingest.submission.idempotency import request_of
+from custody.ingest.submission.staging import name_in
+from custody.ingest.submission.submission import Submission, batch_job
+from custody.ingest.why import why
+from custody.kernel.model.job import NewJob
 from ingest.bench import PROFILE, Archive, archive, quick
 from ingest.test_end_to_end import tar_of
+from kernel.stores.acts import execute
 from rig.commands import Run
-from stores.acts import execute
 
 EZID = """
 [identifier]

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from custody.ingest import keys
-from custody.ingest.cleaning import delete_batch
-from custody.ingest.inline import manifest_of
-from custody.ingest.submission import Submission, submit
-from custody.ingest.tree import shown
-from custody.model.acting import system
-from custody.model.errors import BadInput, KeyConflict
+from custody.errors import BadInput, KeyConflict
+from custody.ingest.batch.cleanup import delete_batch
+from custody.ingest.submission import idempotency
+from custody.ingest.submission.inline import manifest_of
+from custody.ingest.submission.submission import Submission, submit
+from custody.ingest.zookeeper.tree import shown
+from custody.kernel.model.authority.acting import system
 from ingest.bench import Archive, custody
 
 
@@ -35,7 +35,7 @@ def test_a_key_that_comes_back_after_clean_up_deposits_nothing_again(home: Archi
 def test_a_key_taken_by_a_submission_that_died_is_finished_by_the_next_or_by_clean_up(home: Archive) -> None:
     given = Submission("papers", home.put("a.txt", b"a"), "file", "a.txt")
     facts = {name: value for name, value in asdict(given).items() if value}
-    assert keys.number_of(home.store, "k1", facts) is None, "died before the batch was made"
+    assert idempotency.number_of(home.store, "k1", facts) is None, "died before the batch was made"
     first, new = submit(home.store, given, "k1", system("m"))
     assert new
     home.store.db.write(lambda tx: tx.run("handed_in_as", key="k1", batch=0, fingerprint=""))  # died after

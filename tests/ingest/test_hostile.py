@@ -21,9 +21,9 @@ import pytest
 from border.containers import Z, block, file_in_tar, zip_of
 from border.containers import tar_of as raw_tar
 from border.test_ssrf import Recorder
-from custody.border.policy import Policy
-from custody.model.errors import BadInput
-from custody.model.job import Job
+from custody.border.http.policy import Policy
+from custody.errors import BadInput
+from custody.kernel.model.job import Job
 from ingest.bench import Archive, archive
 from ingest.test_end_to_end import tar_of
 

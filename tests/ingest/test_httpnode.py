@@ -11,15 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from custody.ingest import nodes
-from custody.ingest.httpnode import DOWN, HttpNode, Window
-from custody.ingest.nodes import look_after, open_nodes
-from custody.ingest.ocfl.root import Change, Given
+from custody.demo.standins.storage_node import StorageStandIn
+from custody.demo.standins.web_server import FileServer
+from custody.errors import BadInput, CustodyError, NotFound, Refused, Unavailable
+from custody.ingest.config import IngestConfig
 from custody.ingest.profile import parse_profile
-from custody.ingest.setup import IngestConfig
-from custody.ingest.standins.files import FileServer
-from custody.ingest.standins.storage import StorageStandIn
-from custody.model.errors import BadInput, CustodyError, NotFound, Refused, Unavailable
+from custody.ingest.storage import nodes
+from custody.ingest.storage.http_node import DOWN, HttpNode, Window
+from custody.ingest.storage.nodes import look_after, open_nodes
+from custody.ingest.storage.ocfl.root import Change, Given
 from ingest.bench import Archive, archive, custody
 from ingest.test_end_to_end import ocfl_is_valid, tar_of
 

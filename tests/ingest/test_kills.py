@@ -11,10 +11,10 @@ import time
 
 import pytest
 
-from custody.cli.init import CONFIG
-from custody.ingest.manifest.form import Row
+from custody.cli.nouns.init import CONFIG
+from custody.formats.checkm.form import Row
 from custody.ingest.states import JOB
-from custody.model.job import Fold, fold
+from custody.kernel.model.job import Fold, fold
 from ingest.bench import Archive
 from ingest.test_end_to_end import ocfl_is_valid
 

@@ -13,8 +13,8 @@ from urllib.parse import urlsplit
 import pytest
 from starlette.testclient import TestClient
 
-from custody.ingest.links import DAY, Links, read_links, read_secret
-from custody.model.errors import BadInput, NotFound, Refused
+from custody.errors import BadInput, NotFound, Refused
+from custody.ingest.batch.links import DAY, Links, read_links, read_secret
 from custody.web.app import Options, build_app
 from ingest.bench import Archive, custody
 

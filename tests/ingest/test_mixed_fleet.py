@@ -17,20 +17,20 @@ from typing import Any
 import pytest
 from kazoo.client import KazooClient
 
-from custody.engine.judge import judge
-from custody.engine.kinds import Kind
-from custody.ingest.manifest.form import Row
+from custody.errors import LeaseLost, Refused
+from custody.formats.checkm.form import Row
 from custody.ingest.states import BATCH, BATCH_KIND, JOB, JOB_KIND
-from custody.ingest.submission import row_jobs
-from custody.ingest.tree import id_of, name_of
-from custody.ingest.zookeeper import mending, opening, viewing
+from custody.ingest.submission.submission import row_jobs
+from custody.ingest.zookeeper import lists, repair, store
+from custody.ingest.zookeeper.client.session import Session
 from custody.ingest.zookeeper.queue import TreeQueue
-from custody.ingest.zookeeper.reading import Limits, Seen, pages
-from custody.ingest.zookeeper.session import Session
-from custody.model.errors import LeaseLost, Refused
-from custody.model.job import Change, Claim, FanOut, Filter, Job, NewJob
-from custody.model.outcome import Passed
-from custody.model.suspicion import ALONE, CLEAN, NEAR
+from custody.ingest.zookeeper.rows import Limits, Seen, pages
+from custody.ingest.zookeeper.tree import id_of, name_of
+from custody.kernel.engine.judge import judge
+from custody.kernel.engine.kinds import Kind
+from custody.kernel.model.job import Change, Claim, FanOut, Filter, Job, NewJob
+from custody.kernel.model.outcome import Passed
+from custody.kernel.model.suspicion import ALONE, CLEAN, NEAR
 from ingest import peer as other_service
 from ingest.bench import CONFIG, Archive, archive
 from ingest.peer import Peer
@@ -75,8 +75,8 @@ def wait_for_end(home: Archive, batch: int) -> Job:
 
 
 def orphans(url: str) -> list[str]:
-    with opening.open_session(opening.read_address(url)) as session:
-        return [orphan.text for orphan in mending.find(session)]
+    with store.open_session(store.read_address(url)) as session:
+        return [orphan.text for orphan in repair.find(session)]
 
 
 def start_peer(hosts: str, folder: Path, *states: str) -> subprocess.Popen[bytes]:
@@ -387,7 +387,7 @@ def test_looking_for_batches_in_one_state_reads_no_others(
     def noted(session: Session, names: Iterator[str]) -> Iterator[Seen]:
         return pages(session, (whole.append(name) or name for name in names))  # type: ignore[func-returns-value]
 
-    monkeypatch.setattr(viewing, "pages", noted)
+    monkeypatch.setattr(lists, "pages", noted)
     with archive(tmp_path, tree_url(zookeeper_hosts, tmp_path)) as home:
         waits, held = (home.submit(f"{home.server.url}/{name}.txt", type="file") for name in "ab")
         home.operator.hold(held, "look first")

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from custody.ingest.states import JOB_KIND
-from custody.ingest.tree import id_of, name_of
-from custody.ingest.zookeeper import session, wire
-from custody.ingest.zookeeper.operations import Create
-from custody.model.job import Claim
+from custody.ingest.zookeeper.client import packets, session
+from custody.ingest.zookeeper.client.multi import Create
+from custody.ingest.zookeeper.tree import id_of, name_of
+from custody.kernel.model.job import Claim
 from faults.processes import until
 from ingest.bench import Archive, archive
 from ingest.peer import Peer
@@ -40,14 +40,14 @@ def the_session(home: Archive) -> Any:
 def requests_of(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many operations each `multi` has that is sent from now on."""
     sent: list[int] = []
-    call = wire.call
+    call = packets.call
 
     def counted(zk: Any, request: Any) -> Any:
-        if isinstance(request, wire.Multi):
+        if isinstance(request, packets.Multi):
             sent.append(len(request.ops))
         return call(zk, request)
 
-    monkeypatch.setattr(wire, "call", counted)
+    monkeypatch.setattr(packets, "call", counted)
     return sent
 
 

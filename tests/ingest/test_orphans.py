@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from custody.cli import main
-from custody.ingest.tree import id_of
-from custody.ingest.zookeeper import mending, opening
+from custody.ingest.zookeeper import repair, store
+from custody.ingest.zookeeper.tree import id_of
 from ingest.bench import CONFIG, archive
 from ingest.peer import Peer
 from ingest.test_mixed_fleet import peers, plant_job, tree_url
@@ -97,43 +97,43 @@ CASES: dict[Break, str] = {
 @pytest.mark.parametrize(("harm", "code"), CASES.items(), ids=[harm.__name__ for harm in CASES])
 def test_each_orphan_is_found_and_put_right(zookeeper_hosts: str, tmp_path: Path, harm: Break, code: str) -> None:
     url = tree_url(zookeeper_hosts, tmp_path)
-    with opening.open_tree(url, 10), peers(zookeeper_hosts) as service:
+    with store.open_tree(url, 10), peers(zookeeper_hosts) as service:
         job = plant_job(service)
         batch = service.zk.get(f"/jobs/{job}/bid")[0].decode()
-        with opening.open_session(opening.read_address(url)) as session:
-            assert mending.find(session) == []
+        with store.open_session(store.read_address(url)) as session:
+            assert repair.find(session) == []
             harm(service, batch, job)
-            found = mending.find_twice(session, seconds=0.01)
+            found = repair.find_twice(session, seconds=0.01)
             assert {orphan.code for orphan in found} == {code}
-            assert mending.mend(session, found) == []
-            assert mending.find(session) == []
+            assert repair.mend(session, found) == []
+            assert repair.find(session) == []
         assert service.get(f"/jobs/{job}/status")["status"] == "Recording", "and nothing else was touched"
 
 
 def test_what_lies_behind_a_lock_of_nobody_is_put_right_with_it(zookeeper_hosts: str, tmp_path: Path) -> None:
     url = tree_url(zookeeper_hosts, tmp_path)
-    with opening.open_tree(url, 10), peers(zookeeper_hosts) as service:
+    with store.open_tree(url, 10), peers(zookeeper_hosts) as service:
         job = plant_job(service)
         in_no_queue(service, "", job)
         lock_of_nobody(service, "", job)
-        with opening.open_session(opening.read_address(url)) as session:
-            found = mending.find(session)
+        with store.open_session(store.read_address(url)) as session:
+            found = repair.find(session)
             assert [orphan.code for orphan in found] == ["lock.no-owner", "job.misplaced"]
-            assert mending.mend(session, found) == []
-            assert mending.find(session) == []
+            assert repair.mend(session, found) == []
+            assert repair.find(session) == []
 
 
 def test_what_is_locked_is_under_way_and_left_alone(zookeeper_hosts: str, tmp_path: Path) -> None:
     url = tree_url(zookeeper_hosts, tmp_path)
-    with opening.open_tree(url, 10), peers(zookeeper_hosts) as service:
+    with store.open_tree(url, 10), peers(zookeeper_hosts) as service:
         job = plant_job(service)
         in_no_queue(service, "", job)
-        with opening.open_session(opening.read_address(url)) as session:
-            found = mending.find(session)
+        with store.open_session(store.read_address(url)) as session:
+            found = repair.find(session)
             assert len(found) == 1
             service.zk.create(f"/jobs/{job}/lock", ephemeral=True)
-            assert mending.mend(session, found) == found, "someone took it in between: its repair is refused"
-            assert mending.find(session) == []
+            assert repair.mend(session, found) == found, "someone took it in between: its repair is refused"
+            assert repair.find(session) == []
 
 
 def test_a_worker_mends_what_another_service_left_half_moved(zookeeper_hosts: str, tmp_path: Path) -> None:
@@ -159,8 +159,8 @@ def test_the_command_tells_repairs_and_is_content(
 ) -> None:
     url = tree_url(zookeeper_hosts, tmp_path)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(mending, "PATIENCE", 0.01)
-    with opening.open_tree(url, 10), peers(zookeeper_hosts) as service:
+    monkeypatch.setattr(repair, "PATIENCE", 0.01)
+    with store.open_tree(url, 10), peers(zookeeper_hosts) as service:
         in_no_queue(service, "", plant_job(service))
 
         def doctor(*words: str) -> tuple[int, str]:

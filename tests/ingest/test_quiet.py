@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from custody.ingest import steps
-from custody.model.outcome import Wait
+from custody.ingest.steps import steps
+from custody.kernel.model.outcome import Wait
 from ingest.bench import Archive
 from ingest.test_taken_names import deposit
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from custody.ingest import remarks
+from custody.ingest.batch import remarks
 from ingest.bench import Archive
 from ingest.test_end_to_end import tar_of
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from custody.ingest.disk import WorkingDisk
-from custody.ingest.provisioning import LASTS, Provisioner
 from custody.ingest.states import JOB, JOB_KIND
-from custody.model.job import Change, Filter, Job, NewJob
-from custody.stores import Store, open_store
+from custody.ingest.steps.provision import LASTS, Provisioner
+from custody.ingest.storage.working_disk import WorkingDisk
+from custody.kernel.model.job import Change, Filter, Job, NewJob
+from custody.kernel.stores import Store, open_store
 
 LEASE = f"pass/{JOB_KIND}/provisioning"
 

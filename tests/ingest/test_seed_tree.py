@@ -15,22 +15,22 @@ from typing import Any
 
 import pytest
 
-from custody.engine import Kind, Serving, Settings, Work, Worker
-from custody.engine.commands import Operator
-from custody.ingest import cleaning
-from custody.ingest.manifest.form import Row
-from custody.ingest.operating import ask_for_update
+from custody.formats.checkm.form import Row
+from custody.ingest.actions import ask_for_update
+from custody.ingest.batch import cleanup
 from custody.ingest.states import BATCH, BATCH_KIND, JOB, JOB_KIND, MACHINES
-from custody.ingest.submission import Submission, row_jobs, submit
-from custody.ingest.tree import id_of
-from custody.ingest.zookeeper import mending, open_tree
-from custody.ingest.zookeeper.opening import open_session, read_address
-from custody.model.acting import system
-from custody.model.job import Filter
-from custody.model.machine import Machines
-from custody.model.outcome import Failed, Outcome, Passed
-from custody.stores import Store
-from custody.stores.recount import recount
+from custody.ingest.submission.submission import Submission, row_jobs, submit
+from custody.ingest.zookeeper import open_tree, repair
+from custody.ingest.zookeeper.store import open_session, read_address
+from custody.ingest.zookeeper.tree import id_of
+from custody.kernel.engine import Kind, Serving, Settings, Work, Worker
+from custody.kernel.model.authority.acting import system
+from custody.kernel.model.job import Filter
+from custody.kernel.model.machine import Machines
+from custody.kernel.model.outcome import Failed, Outcome, Passed
+from custody.kernel.operations.jobs import Operator
+from custody.kernel.stores import Store
+from custody.kernel.stores.fsck import recount
 from ingest.peer import Peer
 
 BID, JID, OTHER = "bid0000000000", "jid0000000001", "jid0000000002"
@@ -85,7 +85,7 @@ def bench(zookeeper_hosts: str, tmp_path: Path) -> Iterator[Bench]:
         peer.close()
         assert recount(store) == []
     with open_session(read_address(url)) as session:
-        assert mending.find(session) == [], "nothing is left for the orphan report"
+        assert repair.find(session) == [], "nothing is left for the orphan report"
 
 
 def batch_status(status: str, message: str = "") -> Tree:
@@ -332,7 +332,7 @@ def release_batch(bench: Bench) -> None:
 
 
 def delete_batch(bench: Bench) -> None:
-    cleaning.delete_batch(bench.store, bench.store.queue.get(id_of(BID)), "ada", "no more attempts")
+    cleanup.delete_batch(bench.store, bench.store.queue.get(id_of(BID)), "ada", "no more attempts")
 
 
 BATCH_CASES = [

@@ -24,20 +24,20 @@ from typing import Any
 import pytest
 from kazoo.client import KazooClient
 
-from custody.engine import Serving, Settings, Worker
-from custody.engine.kinds import Kind
-from custody.ingest import tree
-from custody.ingest.manifest.form import BATCH_OF_MANIFESTS, Row
-from custody.ingest.manifest.writer import write
-from custody.ingest.serving import kinds
+from custody.formats.checkm.form import BATCH_OF_MANIFESTS, Row
+from custody.formats.checkm.writer import write
+from custody.ingest.kinds import kinds
 from custody.ingest.states import JOB_KIND
-from custody.ingest.zookeeper.operations import Create, Delete, Op
+from custody.ingest.zookeeper import tree
+from custody.ingest.zookeeper.client.multi import Create, Delete, Op
+from custody.ingest.zookeeper.client.session import Verdict
 from custody.ingest.zookeeper.queue import TreeQueue
-from custody.ingest.zookeeper.reading import Limits
-from custody.ingest.zookeeper.session import Verdict
-from custody.model.job import FanOut
-from custody.model.outcome import Passed
-from custody.stores import Store
+from custody.ingest.zookeeper.rows import Limits
+from custody.kernel.engine import Serving, Settings, Worker
+from custody.kernel.engine.kinds import Kind
+from custody.kernel.model.job import FanOut
+from custody.kernel.model.outcome import Passed
+from custody.kernel.stores import Store
 from faults.conftest import quick
 from faults.processes import until
 from ingest.bench import Archive, archive

@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from custody.ingest import steps
-from custody.ingest.inventory import Entry
-from custody.ingest.noid import Noid
-from custody.ingest.ocfl.root import Change, Given
-from custody.ingest.world import Minter
-from custody.model.errors import Refused
-from custody.model.item import NewItem
-from custody.model.job import Job
+from custody.errors import Refused
+from custody.formats.noid import Noid
+from custody.ingest.adapters import Minter
+from custody.ingest.steps import steps
+from custody.ingest.storage.inventory import Entry
+from custody.ingest.storage.ocfl.root import Change, Given
+from custody.kernel.model.item import NewItem
+from custody.kernel.model.job import Job
 from ingest.bench import Archive, quick
 
 OWN = "ark:/99999/fk4"
@@ -172,8 +172,8 @@ def test_a_minter_elsewhere_that_gives_a_name_which_is_used_here_fails_the_job_a
 
 
 def test_two_stores_do_not_mint_in_the_same_order(home: Archive, tmp_path: Path) -> None:
-    from custody.ingest.setup import open_world
-    from custody.stores import open_store
+    from custody.ingest.config import open_world
+    from custody.kernel.stores import open_store
     from ingest.bench import CONFIG
 
     with open_store(f"sqlite:///{tmp_path / 'other.db'}") as store:

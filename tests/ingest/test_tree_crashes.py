@@ -13,18 +13,18 @@ from typing import Any
 
 import pytest
 
-from custody.engine import Backoff, Serving, Settings, Worker
-from custody.ingest.manifest.form import BATCH_OF_FILES, Row
-from custody.ingest.manifest.writer import write
-from custody.ingest.serving import kinds
-from custody.ingest.setup import IngestConfig, open_world
+from custody.formats.checkm.form import BATCH_OF_FILES, Row
+from custody.formats.checkm.writer import write
+from custody.ingest.config import IngestConfig, open_world
+from custody.ingest.kinds import kinds
 from custody.ingest.states import BATCH_KIND, JOB
 from custody.ingest.zookeeper import open_tree
-from custody.ingest.zookeeper.operations import Op
+from custody.ingest.zookeeper.client.multi import Op
 from custody.ingest.zookeeper.queue import TreeQueue
-from custody.model.job import FanOut, Filter, Fold, Job, fold
-from custody.stores import Store
-from custody.stores.recount import recount
+from custody.kernel.engine import Backoff, Serving, Settings, Worker
+from custody.kernel.model.job import FanOut, Filter, Fold, Job, fold
+from custody.kernel.stores import Store
+from custody.kernel.stores.fsck import recount
 from faults.processes import until
 from ingest.bench import Archive, archive, quick
 from ingest.test_end_to_end import objects, ocfl_is_valid

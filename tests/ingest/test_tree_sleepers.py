@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from custody.engine import Kind, Serving, Settings, Worker
-from custody.ingest.manifest.form import Row
+from custody.formats.checkm.form import Row
 from custody.ingest.states import BATCH_KIND, JOB, JOB_KIND
-from custody.model.job import Fold, Job, fold
-from custody.model.outcome import Passed
+from custody.kernel.engine import Kind, Serving, Settings, Worker
+from custody.kernel.model.job import Fold, Job, fold
+from custody.kernel.model.outcome import Passed
 from faults.processes import until
 from ingest import sleeper
 from ingest.bench import SOURCE, Archive, archive

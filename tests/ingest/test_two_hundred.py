@@ -14,12 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from custody.cli.init import CONFIG as SETTINGS
-from custody.ingest.manifest.form import Row
-from custody.ingest.ocfl.root import OcflRoot
-from custody.ingest.setup import IngestConfig
-from custody.ingest.standins.files import Fault
-from custody.model.job import Filter, Fold, fold
+from custody.cli.nouns.init import CONFIG as SETTINGS
+from custody.demo.standins.web_server import Fault
+from custody.formats.checkm.form import Row
+from custody.ingest.config import IngestConfig
+from custody.ingest.storage.ocfl.root import OcflRoot
+from custody.kernel.model.job import Filter, Fold, fold
 from ingest.bench import Archive, archive, custody
 from ingest.test_end_to_end import ocfl_is_valid
 from ingest.test_mixed_fleet import orphans

@@ -18,22 +18,25 @@ from typing import cast
 
 import pytest
 
-from custody.engine import Backoff, Serving, Settings, Worker
-from custody.ingest import blockers, nodes, serving, tree
-from custody.ingest.batch import TRIES_BEFORE_FINAL
-from custody.ingest.cleaning import delete_batch
-from custody.ingest.httpnode import HttpNode, Window
-from custody.ingest.inventory import Inventory
-from custody.ingest.operating import ask_for_update
-from custody.ingest.setup import IngestConfig, open_world
-from custody.ingest.standins.files import Fault
+from custody.demo.standins.web_server import Fault
+from custody.errors import BadInput, Refused, StateConflict
+from custody.ingest import kinds as serving
+from custody.ingest import why
+from custody.ingest.actions import ask_for_update
+from custody.ingest.batch.batch import TRIES_BEFORE_FINAL
+from custody.ingest.batch.cleanup import delete_batch
+from custody.ingest.config import IngestConfig, open_world
 from custody.ingest.states import BATCH_KIND, JOB_KIND
 from custody.ingest.states import STEPS as JOB_STEPS
-from custody.model.errors import BadInput, Refused, StateConflict
-from custody.model.job import Job
-from custody.model.suspicion import ALONE
-from custody.stores import Store
-from custody.stores.rows import Tx
+from custody.ingest.storage import nodes
+from custody.ingest.storage.http_node import HttpNode, Window
+from custody.ingest.storage.inventory import Inventory
+from custody.ingest.zookeeper import tree
+from custody.kernel.engine import Backoff, Serving, Settings, Worker
+from custody.kernel.model.job import Job
+from custody.kernel.model.suspicion import ALONE
+from custody.kernel.stores import Store
+from custody.kernel.stores.rows import Tx
 from ingest.bench import CONFIG, PROFILE, Archive, archive, opened, quick
 from ingest.test_end_to_end import objects, tar_of
 
@@ -131,7 +134,7 @@ def test_a_report_that_could_not_be_made_is_asked_for_again(sql: Archive) -> Non
     batch = a_file(broken)
     broken.run()
     assert (broken.batch(batch).state, broken.batch(batch).code) == ("failed", "mail.address")
-    (reason,) = blockers.why(sql.store, sql.batch(batch))
+    (reason,) = why.why(sql.store, sql.batch(batch))
     assert reason.clears.endswith(f"custody batch report {batch} --update")
     ask_for_update(sql.store, sql.batch(batch), "ada")
     sql.run()

@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from custody.ingest.webhook import body, sign, verify
-from custody.model.errors import BadInput, Refused
+from custody.errors import BadInput, Refused
+from custody.ingest.batch.webhook import body, sign, verify
 
 OLD = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 NEW = "whsec_" + base64.b64encode(b"n" * 32).decode()

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from border.containers import Z, zip_of
-from custody.ingest import batch as batches
+from custody.errors import BadInput
+from custody.ingest.batch import batch as batches
 from custody.ingest.profile import parse_profile
-from custody.ingest.tree import shown
-from custody.model.errors import BadInput
+from custody.ingest.zookeeper.tree import shown
 from ingest.bench import Archive, archive, custody
 from ingest.test_end_to_end import tar_of
 

@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from custody.engine import Backoff, Serving, Settings, Worker
-from custody.ingest import blockers, identifying
-from custody.ingest.disk import WorkingDisk
-from custody.ingest.serving import kinds
+from custody.errors import Unavailable
+from custody.ingest import why
+from custody.ingest.kinds import kinds
 from custody.ingest.states import JOB_KIND
-from custody.model.errors import Unavailable
-from custody.model.job import Job
+from custody.ingest.steps import identify
+from custody.ingest.storage.working_disk import WorkingDisk
+from custody.kernel.engine import Backoff, Serving, Settings, Worker
+from custody.kernel.model.job import Job
 from ingest.bench import Archive, archive, custody
 from ingest.test_end_to_end import objects
 
@@ -32,7 +33,7 @@ def home(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Archive]:
 @pytest.fixture(autouse=True)
 def patiently(monkeypatch: pytest.MonkeyPatch) -> None:
     """What waits a moment for another job waits long enough to be asked about, however slow the machine."""
-    monkeypatch.setattr(identifying, "LOCKED_SECONDS", 600)
+    monkeypatch.setattr(identify, "LOCKED_SECONDS", 600)
 
 
 SLOWLY = Backoff(first=600, most=600)
@@ -240,7 +241,7 @@ CASES = [
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.make.__name__)
 def test_a_deposit_says_what_it_waits_for(home: Archive, case: Case) -> None:
     job = case.make(home)
-    reasons = blockers.why(home.store, job, home.world.disk)
+    reasons = why.why(home.store, job, home.world.disk)
     assert [reason.code for reason in reasons] == [case.code]
     assert case.text in reasons[0].text
     assert case.clears in reasons[0].clears
@@ -268,7 +269,7 @@ def test_the_jobs_of_a_batch_are_counted_by_what_they_wait_for(home: Archive) ->
     worker = home.worker(threads=2)
     while [job.state for job in home.jobs(batch)].count("storing") < 3:
         worker.run_until_idle()
-    waiting = blockers.of_children(home.store, home.batch(batch), home.world.disk)
+    waiting = why.of_children(home.store, home.batch(batch), home.world.disk)
     assert (waiting[0].count, waiting[0].reason.code) == (3, "paused")
     assert sum(each.count for each in waiting) == 4
 

@@ -21,14 +21,20 @@ def turn(folder: Path, *, alone: bool) -> Iterator[None]:
     try:
         room = _locked(folder / "room", fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
     finally:
-        os.close(door)
+        _unlocked(door)
     try:
         yield
     finally:
-        os.close(room)
+        _unlocked(room)
 
 
 def _locked(path: Path, how: int) -> int:
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     fcntl.flock(descriptor, how)
     return descriptor
+
+
+def _unlocked(descriptor: int) -> None:
+    """Give the lock back, also where a process that a test has forked and left behind still has it open."""
+    fcntl.flock(descriptor, fcntl.LOCK_UN)
+    os.close(descriptor)

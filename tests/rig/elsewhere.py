@@ -6,23 +6,23 @@ lookup and the last wire are the test's; whoever is judged is judged by what the
 
 from __future__ import annotations
 
-from custody.border import nursery
+from custody.border.sandbox import fork_server
 
 HOST = "witness.example.org"
 _BOOT = f"""
 import sys; sys.path.append(sys.argv[1])
-from custody.border import proxy
+from custody.border.egress import proxy
 names, dial = {{"{HOST}": ["93.184.216.34"], "inside.example.org": ["127.0.0.1"]}}, proxy.dial
 proxy.Proxy.__init__.__kwdefaults__.update(
     resolve=lambda host, port: names.get(host, []), dial=lambda address, port, seconds: dial("127.0.0.1", port, seconds)
 )
-from custody.border.nursery import main; main()
+from custody.border.sandbox.fork_server import main; main()
 """
 
 
 def install() -> None:
     """For a whole process; in a test, `monkeypatch.setattr(*PATCH)`."""
-    nursery._BOOT = _BOOT
+    fork_server._BOOT = _BOOT
 
 
-PATCH = (nursery, "_BOOT", _BOOT)
+PATCH = (fork_server, "_BOOT", _BOOT)

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from custody.border import nursery
+from custody.border.sandbox import fork_server
 from rig.install import in_ci
 from rig.program import as_user, room, tool
 
@@ -146,7 +146,7 @@ class Outside:
             executable = str(wrapper)
             path = sys.path
 
-        monkeypatch.setattr(nursery, "sys", Sys)
+        monkeypatch.setattr(fork_server, "sys", Sys)
 
 
 def _die_with_us() -> None:

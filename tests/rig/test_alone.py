@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from contextlib import ExitStack
 from pathlib import Path
@@ -50,6 +51,22 @@ def test_one_that_wants_to_be_alone_waits_for_those_who_began_and_nobody_else_be
         assert alone.wait(LONG)
         assert late.wait(LONG)
         thread.join(LONG)
+
+
+def test_a_process_that_a_test_has_forked_and_left_behind_keeps_nobody_waiting(tmp_path: Path) -> None:
+    with turn(tmp_path, alone=False):
+        left, right = os.pipe()
+        if not (child := os.fork()):
+            os.close(right)
+            os.read(left, 1)  # for as long as the test lives
+            os._exit(0)
+    try:
+        _, came = taken(tmp_path, alone=True)
+        assert came.wait(LONG)
+    finally:
+        os.close(right)
+        os.close(left)
+        os.waitpid(child, 0)
 
 
 def test_the_files_to_begin_with_are_there() -> None:

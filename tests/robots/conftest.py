@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from custody.cli import main
-from custody.stores import Store, open_store
-from custody.stores.recount import recount
+from custody.kernel.stores import Store, open_store
+from custody.kernel.stores.fsck import recount
 
 
 @pytest.fixture(params=["memory", "file", "postgres"])

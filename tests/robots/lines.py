@@ -11,14 +11,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from custody.engine import Backoff, Serving, Settings, Worker
+from custody.kernel.engine import Backoff, Serving, Settings, Worker
+from custody.kernel.stores import Store
 from custody.robots import Item, Report, Robot, robot
-from custody.robots.confined import Yard
-from custody.robots.cycle import kinds, subscribe
 from custody.robots.locks import Locks
-from custody.robots.sweeping import sweep
-from custody.robots.tally import Tally
-from custody.stores import Store
+from custody.robots.programs.sandboxed import Yard
+from custody.robots.runner import kinds, subscribe
+from custody.robots.summary import Tally
+from custody.robots.sweep import sweep
 
 PATIENCE = 120.0
 

@@ -7,17 +7,17 @@ from pathlib import Path
 import pytest
 from lxml import etree
 
-from custody.cli.whose import whose_findings
-from custody.history.premis import premis_document
-from custody.model.errors import BadInput, NotFound, Refused
-from custody.model.event import NewEvent
-from custody.model.item import Item, NewItem
+from custody.cli.doctor.ownership import whose_findings
+from custody.errors import BadInput, NotFound, Refused
+from custody.kernel.history.exchange.premis_writer import premis_document
+from custody.kernel.model.event import NewEvent
+from custody.kernel.model.item import Item, NewItem
+from custody.kernel.stores import Store, open_store
 from custody.robots import Report, robot
-from custody.robots.acts import approve, override, prioritise, stop
-from custody.robots.cycle import subscribe
-from custody.robots.restart import by_hand, restart, undo
-from custody.stores import Store, open_store
-from history.schemas import schema
+from custody.robots.items.actions import approve, override, prioritise, stop
+from custody.robots.items.restart import by_hand, restart, undo
+from custody.robots.runner import subscribe
+from kernel.history.schemas import schema
 from robots.conftest import Custody
 from robots.lines import make, run, types
 

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from custody.cli import main
-from custody.cli.when import moment_of
-from custody.model.errors import BadInput, NotFound
-from custody.model.event import NewEvent
-from custody.model.item import NewItem
-from custody.robots.asof import as_of
-from custody.robots.cycle import subscribe
-from custody.robots.restart import restart, undo
-from custody.stores import Store, open_store
+from custody.cli.times import moment_of
+from custody.errors import BadInput, NotFound
+from custody.kernel.model.event import NewEvent
+from custody.kernel.model.item import NewItem
+from custody.kernel.stores import Store, open_store
+from custody.robots.items.as_of import as_of
+from custody.robots.items.restart import restart, undo
+from custody.robots.runner import subscribe
 from robots.conftest import Custody
 from robots.lines import make
 

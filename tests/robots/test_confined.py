@@ -18,21 +18,21 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+import custody
 from custody.border import processes
-from custody.border import sandbox as sandboxes
-from custody.border.egress import Permit, Rules
+from custody.border.egress.allowance import Permit, Rules
 from custody.border.roots import Root, roots
-from custody.cli.robot import app as robot_app
-from custody.engine import Serving, Settings, Worker
-from custody.model.errors import BadInput, NotFound, Unavailable
-from custody.model.item import NewItem
+from custody.errors import BadInput, NotFound, Unavailable
+from custody.kernel.engine import Serving, Settings, Worker
+from custody.kernel.model.item import NewItem
+from custody.kernel.stores import Store, open_store
 from custody.robots import Item, Report, Robot
-from custody.robots.confined import Interrupted, TimedOut, Turn, Yard
-from custody.robots.cycle import kinds, subscribe
-from custody.robots.keeping import folder_name
-from custody.robots.label import read_label
-from custody.robots.sweeping import sweep
-from custody.stores import Store, open_store
+from custody.robots.commands.robot import app as robot_app
+from custody.robots.programs.label import read_label
+from custody.robots.programs.outputs import folder_name
+from custody.robots.programs.sandboxed import Interrupted, TimedOut, Turn, Yard
+from custody.robots.runner import kinds, subscribe
+from custody.robots.sweep import sweep
 from rig import elsewhere
 from rig.need import need
 from robots.lines import Said, types, wait_until, watched
@@ -343,7 +343,7 @@ def test_a_worker_that_is_killed_leaves_nothing_that_its_successor_does_not_end(
 def test_where_there_is_no_sandbox_it_is_said_at_once_and_what_to_do(
     home: Path, custody: Any, monkeypatch: Any
 ) -> None:
-    monkeypatch.setattr("custody.border.bwrap.PATH", "/nowhere")
+    monkeypatch.setattr("custody.border.sandbox.bwrap.PATH", "/nowhere")
     path = label(home, "exit 0")
     said = custody("run", "pages.robot.toml", "--once", code=2)
     assert "robot pages runs in a sandbox, and bwrap is not installed" in said
@@ -392,7 +392,7 @@ def test_nobody_can_take_a_robots_folder_away_beforehand(home: Path, monkeypatch
 
 def test_no_name_in_a_folder_for_everybody_can_be_known_beforehand() -> None:
     """Those of `tempfile` are made new, and refused if they are there."""
-    source = Path(sandboxes.__file__).parents[1]
+    source = Path(custody.__file__).parent
     found = [
         path for path in source.rglob("*.py") if re.search(r"gettempdir|mktemp\b|environ.*TMPDIR", path.read_text())
     ]

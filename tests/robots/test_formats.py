@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from custody.model.item import Item
+from custody.kernel.model.item import Item
 from custody.robots import Report
 from custody.robots.ready import formats
 from custody.robots.ready.formats import TABLE, Identifier, identifier, look_at, siegfried

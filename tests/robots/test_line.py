@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from custody.model.item import NewItem
-from custody.robots.orphans import orphans
-from custody.stores import Store, open_store
-from custody.stores.recount import recount
+from custody.kernel.model.item import NewItem
+from custody.kernel.stores import Store, open_store
+from custody.kernel.stores.fsck import recount
+from custody.robots.items.late_events import orphans
 from prove.plugin import Scaled, Tell
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ EVENTS = ["A", "B", "C", "D", "E"]
 
 LINE = """
 import time
-from custody.engine import Backoff
+from custody.kernel.engine import Backoff
 from custody.robots import robot
 
 SOON = Backoff(first=0.05, most=0.5)

@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from custody.engine import Backoff, Serving, Settings, Worker
-from custody.model.errors import Refused, Unavailable
-from custody.model.item import Item, NewItem
-from custody.ports import Leases
+from custody.errors import Refused, Unavailable
+from custody.kernel.engine import Backoff, Serving, Settings, Worker
+from custody.kernel.model.item import Item, NewItem
+from custody.kernel.ports import Leases
+from custody.kernel.stores import Store, open_store
+from custody.kernel.stores.zookeeper_leases import ZooKeeperLeases
 from custody.robots import Report, Robot, robot
-from custody.robots.cycle import kinds, subscribe
+from custody.robots.items.late_events import orphans
 from custody.robots.locks import Locks
-from custody.robots.orphans import orphans
-from custody.robots.sweeping import sweep
-from custody.robots.tally import Tally
-from custody.stores import Store, open_store
-from custody.stores.zookeeper import ZooKeeperLeases
+from custody.robots.runner import kinds, subscribe
+from custody.robots.summary import Tally
+from custody.robots.sweep import sweep
 from robots.conftest import Custody
 from robots.lines import PATIENCE, Said, make, run, types, wait_until, watched
 
@@ -230,8 +230,8 @@ def test_a_settle_that_comes_too_late_is_refused_and_kept_aside(store: Store) ->
 
 def _take_over(store: Store, job_id: int) -> None:
     """As if the lease had ended and another worker had done all of it."""
-    from custody.model.event import NewEvent
-    from custody.model.job import Change
+    from custody.kernel.model.event import NewEvent
+    from custody.kernel.model.job import Change
 
     job = store.queue.get(job_id)
     change = Change(

@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from custody.model.errors import BadInput
-from custody.model.event import NewEvent
-from custody.model.item import Item, NewItem
-from custody.model.job import Filter
-from custody.model.reserved import RECORDED
+from custody.errors import BadInput
+from custody.kernel.model.event import NewEvent
+from custody.kernel.model.item import Item, NewItem
+from custody.kernel.model.job import Filter
+from custody.kernel.model.names.reserved import RECORDED
+from custody.kernel.stores import Store, open_store
 from custody.robots import Report, Robot, robot
-from custody.robots.cycle import subscribe
-from custody.robots.deadlines import due_of, late
-from custody.robots.failures import alike, causes
-from custody.robots.restart import undo
-from custody.stores import Store, open_store
+from custody.robots.items.deadlines import due_of, late
+from custody.robots.items.failures import alike, causes
+from custody.robots.items.restart import undo
+from custody.robots.runner import subscribe
 from robots.conftest import Custody
 from robots.lines import run, types, watched
 

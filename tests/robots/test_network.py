@@ -11,17 +11,17 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from custody.border.egress import Rules
-from custody.cli import running
-from custody.cli.robot import app
-from custody.engine import Serving, Settings, Worker
-from custody.model.errors import BadInput
-from custody.model.item import NewItem
-from custody.robots.confined import Yard
-from custody.robots.cycle import kinds, subscribe
-from custody.robots.label import read_label
-from custody.robots.sweeping import sweep
-from custody.stores import Store, open_store
+from custody.border.egress.allowance import Rules
+from custody.cli import runtime
+from custody.errors import BadInput
+from custody.kernel.engine import Serving, Settings, Worker
+from custody.kernel.model.item import NewItem
+from custody.kernel.stores import Store, open_store
+from custody.robots.commands.robot import app
+from custody.robots.programs.label import read_label
+from custody.robots.programs.sandboxed import Yard
+from custody.robots.runner import kinds, subscribe
+from custody.robots.sweep import sweep
 from rig import elsewhere
 from rig.need import need
 from robots.test_confined import CONNECT, label
@@ -68,7 +68,7 @@ def test_a_robot_waits_until_what_it_asks_for_is_granted_and_says_so(home: Path,
     (row,) = json.loads(custody(home, "list", "--json"))
     assert f"{ASKED} data.example.org:443" in row["amiss"]
     said = custody(home, "grant", "pages", "network", "data.example.org", "--why", "the catalogue")
-    assert said == f"pages has network data.example.org:443, granted by {running.me()} (the catalogue)\n"
+    assert said == f"pages has network data.example.org:443, granted by {runtime.me()} (the catalogue)\n"
     assert json.loads(custody(home, "list", "--json"))[0]["amiss"] == ""
     assert "the catalogue" in custody(home, "grants", "pages")
     said = custody(home, "withdraw", "pages", "network", "data.example.org:443", "--why", "no more")

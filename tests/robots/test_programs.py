@@ -13,16 +13,16 @@ from pathlib import Path
 import pytest
 
 from custody.border import processes
-from custody.model.errors import BadInput, Unavailable
-from custody.model.item import NewItem
-from custody.model.reserved import NOTED
+from custody.errors import BadInput, Unavailable
+from custody.kernel.model.item import NewItem
+from custody.kernel.model.names.reserved import NOTED
+from custody.kernel.stores import Store, open_store
 from custody.robots import Item, Report, Robot
-from custody.robots.confined import Confinement, TimedOut, Turn
-from custody.robots.finding import find_robots
-from custody.robots.label import read_label
+from custody.robots.discovery import find_robots
 from custody.robots.lint import lint
-from custody.robots.program import MARK, Program, _judge, end_all
-from custody.stores import Store, open_store
+from custody.robots.programs.label import read_label
+from custody.robots.programs.program import MARK, Program, _judge, end_all
+from custody.robots.programs.sandboxed import Confinement, TimedOut, Turn
 from robots.lines import Said, types, wait_until, watched
 
 LABEL = """
@@ -127,12 +127,30 @@ def test_a_program_cannot_note_what_only_the_system_says(word: str) -> None:
     assert (raised.value.code, raised.value.where, report.detail()) == ("robot.reserved", "map-1", {})
 
 
-@pytest.mark.parametrize("word", ["item", "id", "collection", "Collection", "ＩＤ", "c\u043ellection", "it em"])
-def test_a_program_cannot_set_what_is_shown_of_every_item(word: str) -> None:
+@pytest.mark.parametrize("word", [
+    "item", "id", "collection", "Collection", "ＩＤ", "c\u043ellection", "it em", "Title", "7itle", "p14ce", "robot priority", "Vers1on", "FILE5",
+])  # fmt: skip
+def test_a_program_cannot_set_what_reads_as_a_word_of_the_systems(word: str) -> None:
     report = Report()
     with pytest.raises(BadInput, match="is not theirs to set") as raised:
         _judge(0, json.dumps({"changed": {"fingerprint": "f2", word: "it:b"}}).encode(), b"", report, MAP)
     assert (raised.value.code, report.edited) == ("robot.reserved", None)
+
+
+@pytest.mark.parametrize("word", ["Why", "wh-y", "BY_HAND", "f4cts", "0utcome", "finding5", "rea son", "ѕtate"])
+def test_a_program_cannot_note_what_reads_as_the_systems_word(word: str) -> None:
+    with pytest.raises(BadInput, match=r"is not theirs to set: it looks like") as raised:
+        _judge(0, json.dumps({"note": {word: "x"}}).encode(), b"", Report(), MAP)
+    assert raised.value.code == "robot.reserved"
+    with pytest.raises(BadInput):
+        Report().note(**{word: "x"})
+
+
+@pytest.mark.parametrize("word", ["finding", "warning"])
+def test_nothing_beside_a_finding_reads_as_another_code_of_it(word: str) -> None:
+    with pytest.raises(BadInput) as raised:
+        _judge(0, json.dumps({word: "R1", "C0de": "R2"}).encode(), b"", Report(), MAP)
+    assert raised.value.code == "robot.reserved"
 
 
 @pytest.mark.parametrize("need", ["/etc", "../custody.toml", "..", ".", "away", "gone.txt", "a\0b"])

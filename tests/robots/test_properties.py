@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from custody.model.errors import BadInput
-from custody.robots.label import read_label
-from custody.robots.properties import converted, labels_of, pairs
+from custody.errors import BadInput
+from custody.robots.programs.label import read_label
+from custody.robots.programs.properties import converted, labels_of, pairs
 from robots.conftest import Custody
 
 SAMPLE = """\

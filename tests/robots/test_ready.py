@@ -20,13 +20,13 @@ import ocfl
 import pytest
 
 from custody.border.roots import Root, roots
-from custody.model.errors import BadInput, CustodyError, Unavailable
-from custody.model.item import Item
+from custody.errors import BadInput, CustodyError, Unavailable
+from custody.kernel.model.item import Item
 from custody.robots import Report, Robot
-from custody.robots.confined import Turn, Yard
 from custody.robots.lint import lint
-from custody.robots.program import Program
-from custody.robots.question import located
+from custody.robots.programs.input import located
+from custody.robots.programs.program import Program
+from custody.robots.programs.sandboxed import Turn, Yard
 from custody.robots.ready import bags, fixity, formats, ocfl_objects
 from custody.robots.ready.text import text
 from custody.robots.ready.virus import VARIABLE, virus
@@ -267,9 +267,7 @@ def test_a_clamd_that_is_away_is_tried_again_and_one_that_was_not_named_is_asked
 
 @pytest.mark.parametrize(("variables", "expected"), [({}, False), ({VARIABLE: "unix:/x"}, True)])
 def test_the_virus_scan_is_on_the_line_where_it_is_configured(variables: dict[str, str], expected: bool) -> None:
-    code = (
-        "from custody.robots.finding import find_robots; print([r.name for r in find_robots(['custody.robots.ready'])])"
-    )
+    code = "from custody.robots.discovery import find_robots; print([r.name for r in find_robots(['custody.robots.ready'])])"
     environment = {name: value for name, value in os.environ.items() if name != VARIABLE} | variables
     said = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     assert ("virus" in said.stdout) is expected

@@ -14,18 +14,18 @@ from pathlib import Path
 import pytest
 
 from custody.border.roots import Root, roots
-from custody.engine import Backoff
-from custody.model.event import NewEvent
-from custody.model.item import NewItem
-from custody.model.job import Filter
+from custody.kernel.engine import Backoff
+from custody.kernel.model.event import NewEvent
+from custody.kernel.model.item import NewItem
+from custody.kernel.model.job import Filter
+from custody.kernel.stores import Store, open_store
+from custody.kernel.stores.fsck import recount
 from custody.robots import Item, Report, Robot, robot
-from custody.robots.confined import Yard
-from custody.robots.cycle import subscribe
+from custody.robots.items.restart import restart, undo
 from custody.robots.lint import lint
-from custody.robots.restart import restart, undo
-from custody.robots.sweeping import sweep
-from custody.stores import Store, open_store
-from custody.stores.recount import recount
+from custody.robots.programs.sandboxed import Yard
+from custody.robots.runner import subscribe
+from custody.robots.sweep import sweep
 from robots.lines import make, run, types, watched
 
 

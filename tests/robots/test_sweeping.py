@@ -6,16 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from custody.model.event import NewEvent
-from custody.model.item import NewItem
-from custody.model.trigger import Trigger
-from custody.robots import Robot, sweeping
-from custody.robots.cycle import subscribe
-from custody.robots.sweeping import REPAIR_SECONDS, ready_items, repair, repair_if_due, sweep
-from custody.stores import Store, open_store
+from custody.kernel.model.event import NewEvent
+from custody.kernel.model.item import NewItem
+from custody.kernel.model.trigger import Trigger
+from custody.kernel.stores import Store, open_store
+from custody.robots import Robot
+from custody.robots import sweep as sweeping
+from custody.robots.runner import subscribe
+from custody.robots.sweep import REPAIR_SECONDS, ready_items, repair, repair_if_due, sweep
+from kernel.stores.test_triggers import CASES, Step
 from robots.conftest import Custody
 from robots.lines import make
-from stores.test_triggers import CASES, Step
 
 
 @pytest.mark.parametrize(("trigger", "history", "ready"), CASES.values(), ids=CASES.keys())

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from custody.cli import main
-from custody.stores import open_store
+from custody.kernel.stores import open_store
 from robots.conftest import Custody
 
 PAGES = """
@@ -77,7 +77,7 @@ def test_an_item_is_told_with_its_folder_below_a_storage_root(
         assert words in capfd.readouterr().err
     assert told("item", "show", "map-1") == 0
     assert "shelf:map-1" in capfd.readouterr().out
-    for word in ("folder", "robot_priority", "mirrored", "place"):
+    for word in ("folder", "robot_priority", "mirrored", "place", "Folder", "robot priority", "m1rr0red"):
         assert told("item", "add", "map-1", "--detail", f'{{"{word}": "x"}}') == 2
         assert f"'{word}' is not theirs to set" in capfd.readouterr().err
     assert told("item", "add", "map-1", "--detail", '{"title": "Øresund"}') == 0

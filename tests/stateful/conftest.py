@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from stores.conftest import emptied, quick_folder, quick_postgres
+from kernel.stores.conftest import emptied, quick_folder, quick_postgres
 
 __all__ = ["emptied", "quick_folder", "quick_postgres"]

@@ -13,15 +13,15 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from custody.model.errors import Refused
-from custody.model.graph import Edge
-from custody.model.job import Answer, Change, Claim, NewJob, Onward
-from custody.model.suspicion import ALONE, CLEAN, NEAR, ONLY
-from custody.stores import Store
-from custody.stores.recount import recount
+from custody.errors import Refused
+from custody.kernel.model.graph import Edge
+from custody.kernel.model.job import Answer, Change, Claim, NewJob, Onward
+from custody.kernel.model.suspicion import ALONE, CLEAN, NEAR, ONLY
+from custody.kernel.stores import Store
+from custody.kernel.stores.fsck import recount
+from kernel.stores.acts import BATCH, PARCEL, moved, queue_of, take, worked
+from kernel.stores.clock import HandClock
 from stateful.model import Queue, Row, seen, stored
-from stores.acts import BATCH, PARCEL, moved, queue_of, take, worked
-from stores.clock import HandClock
 
 SECONDS = 30.0
 MOST = 8  # jobs at a time: few enough to meet each other often

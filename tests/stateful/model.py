@@ -10,10 +10,10 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from custody.model.graph import Edge, satisfied
-from custody.model.job import Job
-from custody.model.machine import WORK
-from custody.model.suspicion import after_death
+from custody.kernel.model.graph import Edge, satisfied
+from custody.kernel.model.job import Job
+from custody.kernel.model.machine import WORK
+from custody.kernel.model.suspicion import after_death
 
 STATE_OF_END = {"passed": "done"}  # others are called as they ended
 

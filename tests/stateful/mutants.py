@@ -13,12 +13,13 @@ from typing import Any
 
 import pytest
 
-from custody.model import trigger
-from custody.model.suspicion import ALONE, NEAR
-from custody.stores import Store, graph, moves, submit, timetable
-from custody.stores.sqlite import connection
-from custody.stores.statements import load
-from stores import (
+from custody.kernel.model import trigger
+from custody.kernel.model.suspicion import ALONE, NEAR
+from custody.kernel.stores import Store, schedules
+from custody.kernel.stores.rules import claim, graph, submit
+from custody.kernel.stores.sql.statements import load
+from custody.kernel.stores.sqlite import connection
+from kernel.stores import (
     test_another_history,
     test_claim,
     test_edges,
@@ -35,11 +36,11 @@ from stores import (
     test_tokens,
     test_triggers,
 )
-from stores.acts import execute
+from kernel.stores.acts import execute
 
 Patch = Callable[[pytest.MonkeyPatch], None]
 
-expired, due = moves.expired, timetable.due
+expired, due = claim.expired, schedules.due
 
 
 @dataclass(frozen=True)
@@ -286,7 +287,7 @@ MUTANTS: dict[str, Mutant] = {
     ),
     "a lost answer loses the next job": Mutant(
         "leased to somebody who was never told: it stands still until the lease ends",
-        function(moves, "_next_again", lambda tx, change: None),
+        function(claim, "_next_again", lambda tx, change: None),
         (by(test_onward.test_whose_answer_was_lost_and_asks_again_finds_the_next_one_his_for_a_whole_lease),),
     ),
     # vanished workers
@@ -316,7 +317,7 @@ MUTANTS: dict[str, Mutant] = {
     "others' lost jobs hide ours": Mutant(
         "nextcloud-mcp 1062: a sweep that looks at the first so many rows never reaches the rest",
         both(sql("expired", "and queue >= :prefix and queue < :before", ""), function(
-            moves, "expired", lambda tx, serves, place, limit: [
+            claim, "expired", lambda tx, serves, place, limit: [
                 (until, job, suspect) for until, job, suspect in tx.run("expired", prefix="", before="", place=place, limit=200)
                 if tx.run("job", id=job)[0][1] + "|" in serves
             ],
@@ -414,7 +415,7 @@ MUTANTS: dict[str, Mutant] = {
     ),
     "an accepted failure is counted twice": Mutant(
         "counters that drift below zero, and jobs that are reported early",
-        function(moves, "_was_open", lambda tx, job: True),
+        function(claim, "_was_open", lambda tx, job: True),
         (by(test_parents.test_accepting_a_failure_does_not_count_the_child_twice),),
     ),
     "a deleted child is never counted out": Mutant(
@@ -461,7 +462,7 @@ MUTANTS: dict[str, Mutant] = {
     ),
     "missed slots are dropped": Mutant(
         "schedulers that know only the next time: nobody hears of the nights that were left out",
-        function(timetable, "due", lambda schedule, now, most: due(schedule, now, 1)),
+        function(schedules, "due", lambda schedule, now, most: due(schedule, now, 1)),
         (by(test_schedules.test_slots_missed_while_nobody_looked_run_once_and_are_on_record),),
     ),
     "a restart forgets what was missed": Mutant(
@@ -488,12 +489,12 @@ MUTANTS: dict[str, Mutant] = {
     # history and disk
     "a handler's words are taken for the move": Mutant(
         "logs that cannot be told from records",
-        function(moves, "FOLDED", frozenset()),
+        function(claim, "FOLDED", frozenset()),
         (by(test_tokens.test_what_a_handler_tells_cannot_be_mistaken_for_the_move_itself),),
     ),
     "an administrator's move leaves no event": Mutant(
         "audit trails with holes where someone intervened",
-        function(moves, "write_event", lambda *given: 0),
+        function(claim, "write_event", lambda *given: 0),
         (by(test_claim.test_a_held_job_is_not_claimed_until_it_is_released),),
     ),
     "commits are not waited for": Mutant(

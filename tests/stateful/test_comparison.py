@@ -10,11 +10,11 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from custody.stores import Store, open_store
+from custody.kernel.stores import Store, open_store
+from kernel.stores.clock import HandClock
+from kernel.stores.conftest import Emptied
 from prove.plugin import Scaled, Tell
 from stateful.machine import Comparison
-from stores.clock import HandClock
-from stores.conftest import Emptied
 
 Chosen = Callable[[int, int, int, int], settings]
 pytestmark = pytest.mark.proves("G14")

@@ -12,12 +12,12 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from custody.stores import Store, open_store
-from custody.stores.recount import recount
+from custody.kernel.stores import Store, open_store
+from custody.kernel.stores.fsck import recount
+from kernel.stores.clock import HandClock
 from prove.plugin import Scaled, Tell
 from stateful.machine import Comparison
 from stateful.mutants import MUTANTS, Caught, Mutant
-from stores.clock import HandClock
 
 MUTANT_IS_BROKEN = (KeyboardInterrupt, apsw.SQLError, NameError, AttributeError, TypeError)
 """A mutant that does not run at all is noticed by everything, and shows nothing."""

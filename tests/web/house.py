@@ -16,41 +16,42 @@ from fastapi import FastAPI
 from starlette.testclient import TestClient
 
 from custody.border.roots import roots
-from custody.border.sandbox import Available, Sandboxes
-from custody.channels import snowflake, work
-from custody.channels.crawl import Coverage, Gap
-from custody.channels.files import Files
-from custody.channels.reader import readers
-from custody.channels.serving import ChannelConfig, settings_of
+from custody.border.sandbox.sandbox import Available, Sandboxes
+from custody.channels import jobs as work
+from custody.channels import snowflake
+from custody.channels.blobs.local import Files
+from custody.channels.crawl.coverage import Coverage, Gap
+from custody.channels.kinds import ChannelConfig, settings_of
+from custody.channels.messages.reader import readers
 from custody.channels.table import Table
-from custody.engine import Backoff, Serving, Settings, Worker
-from custody.history.keeping import Keeping
-from custody.history.keys import make_key
-from custody.ingest.manifest.form import Row
-from custody.ingest.serving import kinds
-from custody.ingest.setup import IngestConfig, node_roots
+from custody.formats.checkm.form import Row
+from custody.ingest.config import IngestConfig, node_roots
+from custody.ingest.kinds import kinds
 from custody.ingest.states import MACHINES
-from custody.model.acting import system
-from custody.model.event import NewEvent
-from custody.model.item import NewItem
-from custody.model.job import Filter, Job, NewJob
-from custody.model.machine import Machines
-from custody.model.schedule import Schedule
-from custody.robots import cycle
-from custody.robots.confined import Yard
+from custody.kernel.access.rights import ROLES
+from custody.kernel.access.tokens import Tokens
+from custody.kernel.engine import Backoff, Serving, Settings, Worker
+from custody.kernel.history.keys import make_key
+from custody.kernel.history.sealer import Sealer
+from custody.kernel.model.authority.acting import system
+from custody.kernel.model.event import NewEvent
+from custody.kernel.model.item import NewItem
+from custody.kernel.model.job import Filter, Job, NewJob
+from custody.kernel.model.machine import Machines
+from custody.kernel.model.schedule import Schedule
+from custody.robots import runner
+from custody.robots.programs.sandboxed import Yard
 from custody.robots.ready import fixity, formats
-from custody.web import bulk, verifying
+from custody.web.access.rate_limits import Rate
 from custody.web.app import Options, build_app
+from custody.web.operations import bulk, verification
 from custody.web.pages.all_sections import SECTIONS
-from custody.web.rates import Rate
-from custody.web.rights import ROLES
 from custody.web.site import Site
-from custody.web.tokens import Tokens
-from custody.workflows.archives import Archives
+from custody.workflows.archives.table import Archives
+from custody.workflows.kinds import kinds as workflow_kinds
+from custody.workflows.kinds import reconcile_all
 from custody.workflows.makers import TASK_KIND
-from custody.workflows.serving import kinds as workflow_kinds
-from custody.workflows.serving import reconcile_all
-from custody.workflows.shop import Shop
+from custody.workflows.tasks.runner import Runner
 from ingest.bench import Archive, archive
 
 SECRET = b"a secret of thirty-two bytes, no less"
@@ -122,9 +123,9 @@ class House:
 
     def worker(self) -> Worker:
         store, options = self.archive.store, self.site.options
-        own = (*bulk.kinds(store, TABLES), *verifying.kinds(store, options.keeping))
+        own = (*bulk.kinds(store, TABLES), *verification.kinds(store, options.keeping))
         commits = workflow_kinds(self.shop)[:1]
-        robots = cycle.kinds(store, ROBOTS, yard=Yard(self.archive.home / "yard", options.roots))
+        robots = runner.kinds(store, ROBOTS, yard=Yard(self.archive.home / "yard", options.roots))
         serving = Serving((*kinds(self.archive.world, Backoff(first=0.01)), *own, *commits, *robots))
         return Worker(self.archive.store, serving, Settings(threads=2), self.site.options.telling)
 
@@ -139,7 +140,7 @@ class House:
             time.sleep(max(0.0, (min(waiting) - store.now()) / 1e6))
 
     @property
-    def shop(self) -> Shop:
+    def shop(self) -> Runner:
         assert self.site.options.shop is not None
         return self.site.options.shop
 
@@ -252,7 +253,7 @@ def open_house(
     with archive(folder, f"zookeeper://{tree}?with={url}" if tree else url) as home:
         blobs, form = Files(folder / "channels"), settings_of(ChannelConfig())
         signer = make_key(folder / "history.key", "house")
-        shop = Shop(
+        shop = Runner(
             home.store, Sandboxes(folder / "sandboxes"), folder, folder / "tasks", Available(False),
             folder / "client", folder / "secrets",
         )  # fmt: skip
@@ -261,11 +262,11 @@ def open_house(
             "machines": TABLES, "world": home.world, "sections": SECTIONS, "shop": shop, "open_kinds": ("parcel",),
             "readers": readers(home.store, blobs, form, ChannelConfig()),
             "roots": roots(node_roots(IngestConfig(), folder)),
-            "keeping": Keeping((signer.public,), (folder / "witness.txt",), signer),
+            "keeping": Sealer((signer.public,), (folder / "witness.txt",), signer),
         } | options  # fmt: skip
         settings = Options(SECRET, demo=demo, **given)  # type: ignore[arg-type]
         house = House(home, build_app(home.store, settings))
-        cycle.subscribe(home.store, ROBOTS)
+        runner.subscribe(home.store, ROBOTS)
         if filled:
             fill(house)
         yield house

@@ -11,11 +11,11 @@ import pytest
 from fastapi import APIRouter
 from starlette.testclient import TestClient
 
-from custody.model.errors import Unsafe
-from custody.model.item import NewItem
-from custody.model.job import NewJob
+from custody.errors import Unsafe
+from custody.kernel.access.rules import Rule
+from custody.kernel.model.item import NewItem
+from custody.kernel.model.job import NewJob
 from custody.web.app import Options, build_app
-from custody.web.rules import Rule
 from custody.web.sections import Section
 from web.house import SECRET, House
 

@@ -15,19 +15,21 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
-from custody.border.output import Recorder
-from custody.channels import held, work
-from custody.channels.crawl import Coverage, Gap
-from custody.history.head import Head
-from custody.history.keeping import Keeping
-from custody.history.ledger import last_block
-from custody.model.event import NewEvent
-from custody.model.item import NewItem
-from custody.model.job import Filter, Job, NewJob
+from custody.border.sandbox.output import Recorder
+from custody.channels import jobs as work
+from custody.channels.crawl.coverage import Coverage, Gap
+from custody.channels.integrity import expected as held
+from custody.channels.pages import coverage_bar
+from custody.channels.pages.coverage_bar import ranges
+from custody.kernel.history.head import Head
+from custody.kernel.history.ledger import last_block
+from custody.kernel.history.sealer import Sealer
+from custody.kernel.model.event import NewEvent
+from custody.kernel.model.item import NewItem
+from custody.kernel.model.job import Filter, Job, NewJob
+from custody.kernel.stores.rows import Tx
 from custody.robots.ready import fixity
-from custody.stores.rows import Tx
-from custody.web import coverage, logs
-from custody.web.coverage import ranges
+from custody.web.queries import job_files
 from web.house import BEGAN, CHANNEL, EMPTY_CHANNEL, LOG, House, open_house, write_book
 
 HTML = {"Accept": "text/html"}
@@ -82,7 +84,7 @@ def test_a_channels_bar_has_every_gap_and_nothing_else(
 ) -> None:
     found = ranges(known, CHANNEL, first)
     assert [(each.kept, each.low, each.high) for each in found] == expected
-    assert all(each.width >= coverage.LEAST for each in found)
+    assert all(each.width >= coverage_bar.LEAST for each in found)
     if found:
         assert found[0].start == 0
         assert abs(found[-1].start + found[-1].width - 100) < 0.1
@@ -249,7 +251,7 @@ def test_an_archive_shows_what_waits_for_what_as_a_picture_and_in_words(changing
 
 @NO_GIT
 def test_more_tasks_than_anyone_could_see_are_not_drawn(changing: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("custody.web.pages.archives.MOST_DRAWN", 5)
+    monkeypatch.setattr("custody.workflows.pages.archives.MOST_DRAWN", 5)
     page = text(changing, "/archives/book")
     assert 'class="picture"' not in page
     assert "custody archive graph book" in page
@@ -348,10 +350,10 @@ def test_files_that_a_task_left_can_be_had_and_nothing_beside_them(changing: Hou
 
 def test_lines_are_counted_in_all_of_a_log_not_only_on_its_page() -> None:
     data = b"x\n" * 2000
-    page = logs.lines(data, 1, "X")
+    page = job_files.lines(data, 1, "X")
     assert (len(page.rows), page.total, page.matched, page.more) == (500, 2000, 2000, 501)
-    assert logs.lines(b"", 1, "") == logs.Lines([], 0, 0, 1, None)
-    assert logs.lines(b"\xff\xfe\x00 broken", 1, "").rows[0][1].endswith("broken")
+    assert job_files.lines(b"", 1, "") == job_files.Lines([], 0, 0, 1, None)
+    assert job_files.lines(b"\xff\xfe\x00 broken", 1, "").rows[0][1].endswith("broken")
 
 
 # Robots
@@ -410,7 +412,7 @@ def test_verification_runs_as_a_job_and_its_result_is_shown(own: House) -> None:
 
 
 def test_without_a_public_key_verification_says_what_is_missing(tmp_path: Path) -> None:
-    with open_house(tmp_path, filled=False, keeping=Keeping()) as bare:
+    with open_house(tmp_path, filled=False, keeping=Sealer()) as bare:
         assert "No public key is configured" in text(bare, "/history")
         assert status(bare, "/history/verify") == 303
         bare.work()
@@ -442,7 +444,7 @@ def test_the_proof_of_an_event_is_one_that_others_can_check(own: House, tmp_path
     own.seal()
     proof = client.get("/history/proof.json", params=asked).json()
     (tmp_path / "proof.json").write_text(json.dumps(proof))
-    verifier = resources.files("custody.history") / "standalone_verifier.py"
+    verifier = resources.files("custody.kernel.history.exchange") / "standalone_verifier.py"
     public = str(own.site.options.keeping.keys[0])
     done = subprocess.run(
         [sys.executable, str(verifier), str(tmp_path / "proof.json"), "--key", public],

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from custody.model.job import Filter, NewJob
-from custody.web.serving import Server
+from custody.kernel.model.job import Filter, NewJob
+from custody.web.server import Server
 from web.house import BEGAN, CHANNEL, House, open_house
 from web.test_pages import NAMES, addresses
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from custody.engine.work import Work
-from custody.model.job import Filter, NewJob
-from custody.model.outcome import Passed, Wait
-from custody.web import bulk
+from custody.kernel.engine.work import Work
+from custody.kernel.model.job import Filter, NewJob
+from custody.kernel.model.outcome import Passed, Wait
+from custody.web.operations import bulk
 from web.house import TABLES, House
 
 

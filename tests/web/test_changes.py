@@ -7,10 +7,10 @@ import http.client
 import json
 import time
 
-from custody.model.job import NewJob
-from custody.web import changes
-from custody.web.changes import Changes
-from custody.web.serving import Server
+from custody.kernel.model.job import NewJob
+from custody.web import live_updates
+from custody.web.live_updates import Changes
+from custody.web.server import Server
 from web.house import House
 
 
@@ -30,8 +30,8 @@ def test_a_change_is_told_within_a_second_and_many_are_told_together(own: House)
         line = answer.readline().decode()
         if line.startswith("data: "):
             messages.append(json.loads(line[6:]))
-    assert time.monotonic() - began < changes.BEAT_SECONDS + 10 * submitting, "long before the next beat"
-    assert len(messages) <= 3 + submitting / changes.PAUSE_SECONDS, "told together, not one by one"
+    assert time.monotonic() - began < live_updates.BEAT_SECONDS + 10 * submitting, "long before the next beat"
+    assert len(messages) <= 3 + submitting / live_updates.PAUSE_SECONDS, "told together, not one by one"
     assert f"job/{jobs[-1]}" in messages[-1]["subjects"]
     stopping = time.monotonic()
     server.stop()
@@ -77,8 +77,8 @@ def test_a_hundred_listeners_share_one_look(own: House) -> None:
 
     began = time.monotonic()
     assert asyncio.run(scene()) == [1] * 100
-    assert looks < 20 + (time.monotonic() - began) / changes.LOOK_SECONDS
-    assert changes.PAUSE_SECONDS >= 0.5
+    assert looks < 20 + (time.monotonic() - began) / live_updates.LOOK_SECONDS
+    assert live_updates.PAUSE_SECONDS >= 0.5
 
 
 def test_a_stream_begins_where_the_readers_page_stood_and_tells_nothing_twice(own: House) -> None:

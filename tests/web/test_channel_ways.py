@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from custody.channels.asking import Asking, asking_of
-from custody.channels.mirror import Request
-from custody.channels.serving import ChannelConfig
-from custody.model.acting import Acting, system
-from custody.model.job import Filter
+from custody.channels.context import Request
+from custody.channels.kinds import ChannelConfig
+from custody.channels.requests import Asking, asking_of
+from custody.kernel.model.authority.acting import Acting, system
+from custody.kernel.model.job import Filter
 from web.house import CHANNEL, House, open_house
 from web.test_applications import send, text
 

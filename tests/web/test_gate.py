@@ -9,16 +9,16 @@ import pytest
 from fastapi.routing import APIRoute
 from starlette.websockets import WebSocketDisconnect
 
-from custody.model.errors import Unsafe
-from custody.model.job import NewJob
-from custody.web import words
+from custody.errors import Unsafe
+from custody.kernel.access.granting import BY_NAME
+from custody.kernel.access.rights import holders
+from custody.kernel.access.rules import RULES, Rule
+from custody.kernel.model.job import NewJob
+from custody.web import formatting
+from custody.web.access.gate import key_of, without_rule
 from custody.web.app import Options, build_app, routers_of
-from custody.web.gate import key_of, without_rule
-from custody.web.granting import BY_NAME
 from custody.web.pages.all_sections import SECTIONS
-from custody.web.reading import Router
-from custody.web.rights import holders
-from custody.web.rules import RULES, Rule
+from custody.web.request_bodies import Router
 from custody.web.sections import Section
 from web.house import BEGAN, CHANNEL, EVERY_ROLE, SECRET, House, open_house
 
@@ -143,7 +143,7 @@ ODD: dict[str, Callable[[str], str]] = {
     "a dot": lambda path: f"/.{path}",
     "two dots": lambda path: f"/x/..{path}",
     "a semicolon": lambda path: f"{path};.json",
-    "a static prefix": lambda path: f"{words.static_address()}/..{path}",
+    "a static prefix": lambda path: f"{formatting.static_address()}/..{path}",
 }
 
 
@@ -172,7 +172,7 @@ def test_no_other_way_to_write_an_address_leads_past_its_rule(house: House, role
 
 @pytest.mark.parametrize("role", ["", "admin"])
 def test_there_is_nothing_at_a_websocket(house: House, role: str) -> None:
-    for path in ("/", "/stream", "/api/v1/stream", "/api/v1/jobs", f"{words.static_address()}/x"):
+    for path in ("/", "/stream", "/api/v1/stream", "/api/v1/jobs", f"{formatting.static_address()}/x"):
         with pytest.raises((WebSocketDisconnect, AssertionError)), house.client(role).websocket_connect(path):
             pass
 
@@ -371,7 +371,7 @@ def test_a_page_elsewhere_cannot_use_the_demos_api(demo: House) -> None:
 
 
 def test_a_server_without_login_refuses_an_address_that_others_can_reach(demo: House) -> None:
-    from custody.web.serving import Server
+    from custody.web.server import Server
 
     with pytest.raises(Unsafe):
         Server(demo.app, "0.0.0.0")

@@ -10,9 +10,9 @@ from contextlib import closing
 
 import pytest
 
-from custody.web import limits
-from custody.web.rates import MOST_CALLERS, Doorstep, Rate, Rates
-from custody.web.serving import Server
+from custody.web.access import request_limits
+from custody.web.access.rate_limits import MOST_CALLERS, Doorstep, Rate, Rates
+from custody.web.server import Server
 from web.house import House, open_house
 
 # How often
@@ -98,7 +98,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[House, Se
 def hurried(served: tuple[House, Server]) -> Iterator[Server]:
     """The same behind a server that waits for headers and bodies less than a second."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(limits, "SILENCE_SECONDS", 0.6)
+        patch.setattr(request_limits, "SILENCE_SECONDS", 0.6)
         server = Server(served[0].app, header_seconds=0.6).start()
         yield server
         server.stop()

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from custody.ingest.states import MACHINES
-from custody.model.job import Filter, NewJob
-from custody.model.machine import Machines
-from custody.stores import Store, open_store
-from custody.web import listing
-from custody.web.caller import Caller
-from custody.web.formats import as_csv
+from custody.kernel.access.caller import Caller
+from custody.kernel.model.job import Filter, NewJob
+from custody.kernel.model.machine import Machines
+from custody.kernel.stores import Store, open_store
+from custody.web.queries import lists
+from custody.web.representations import as_csv
 
 TABLES = Machines(MACHINES)
 EVERYONE = Caller("ada", frozenset({"admin"}), None)
@@ -34,8 +34,8 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
                 collection=chance.choice(["maps", "papers", ""]), parent=parent if chance.random() < 0.5 else None,
             )  # fmt: skip
             opened.queue.submit_one(job)
-        from custody.engine import Kind, Serving, Worker
-        from custody.model.outcome import Failed, Hold, Passed
+        from custody.kernel.engine import Kind, Serving, Worker
+        from custody.kernel.model.outcome import Failed, Hold, Passed
 
         ends = [Passed(), Passed(), Failed("c1"), Failed("c2"), Hold("look")]
 
@@ -67,9 +67,9 @@ FILTERS = [
 def test_pages_put_together_are_what_the_store_lists(store: Store, where: Filter, caller: Caller, size: int) -> None:
     wanted = [job.id for job in store.queue.every(where) if caller.sees(job.collection)]
     seen: list[int] = []
-    before = listing.NEWEST
+    before = lists.NEWEST
     while True:
-        page = listing.newest_jobs(store, TABLES, caller, where, before, size)
+        page = lists.newest_jobs(store, TABLES, caller, where, before, size)
         seen += [job.id for job in page.rows]
         if not page.next:
             break
@@ -84,7 +84,7 @@ def test_the_jobs_of_a_parent_come_in_their_own_order(store: Store, where: Filte
     seen: list[int] = []
     after = 0
     while True:
-        page = listing.children(store, EVERYONE, where, after, size)
+        page = lists.children(store, EVERYONE, where, after, size)
         seen += [job.id for job in page.rows]
         if not page.next:
             break
@@ -95,7 +95,7 @@ def test_the_jobs_of_a_parent_come_in_their_own_order(store: Store, where: Filte
 
 def test_a_filter_survives_its_address() -> None:
     for where in FILTERS:
-        assert listing.filter_of(listing.as_query(where)) == where
+        assert lists.filter_of(lists.as_query(where)) == where
 
 
 def test_a_cell_of_csv_is_no_formula() -> None:

@@ -14,11 +14,11 @@ from starlette.testclient import TestClient
 
 joserfc = pytest.importorskip("joserfc")
 
-from custody.cli import config as configuration  # noqa: E402
-from custody.model.errors import BadInput, Refused  # noqa: E402
-from custody.model.job import NewJob  # noqa: E402
-from custody.web.oidc import FLOW_SECONDS, Issuer, Leaving, LoginConfig, open_issuer  # noqa: E402
-from custody.web.serving import Server  # noqa: E402
+from custody import config as configuration  # noqa: E402
+from custody.errors import BadInput, Refused  # noqa: E402
+from custody.kernel.model.job import NewJob  # noqa: E402
+from custody.web.access.oidc import FLOW_SECONDS, Issuer, Leaving, LoginConfig, open_issuer  # noqa: E402
+from custody.web.server import Server  # noqa: E402
 from web.house import SECRET, House, open_house  # noqa: E402
 from web.issuer import StandIn  # noqa: E402
 

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from custody.web.rates import KNOWN
+from custody.web.access.rate_limits import KNOWN
 from prove.plugin import Scaled, Tell
 from web import abuser
 from web.test_serve import address_in, custody, program

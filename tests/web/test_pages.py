@@ -13,12 +13,12 @@ from importlib import resources
 import pytest
 from starlette.testclient import TestClient
 
-from custody.ingest.links import read_secret
-from custody.model.acting import system
-from custody.model.job import Filter
-from custody.stores import open_store
-from custody.web.glance import Glance
+from custody.ingest.batch.links import read_secret
+from custody.kernel.model.authority.acting import system
+from custody.kernel.model.job import Filter
+from custody.kernel.stores import open_store
 from custody.web.pages import overview
+from custody.web.queries.overview import Glance
 from web.house import BEGAN, CHANNEL, EMPTY_CHANNEL, TABLES, TITLES, House
 
 HTML = {"Accept": "text/html"}
@@ -141,7 +141,7 @@ def form(client: TestClient, house: House, who: str) -> dict[str, str]:
 
 
 def test_forms_move_jobs_and_say_so_on_the_next_page_once(own: House) -> None:
-    from custody.model.job import NewJob
+    from custody.kernel.model.job import NewJob
 
     job = own.archive.store.queue.submit_one(NewJob("parcel", {"title": "Teapot"})).id
     client = own.client("operator")
@@ -180,7 +180,7 @@ def test_holds_schedules_leases_and_batches_are_moved_by_forms(own: House) -> No
     assert store.queue.holds()[0].name == "a"
     assert client.post("/holds/lift", data=base | {"scope": "lane", "name": "a"}).status_code == 303
     assert store.queue.holds() == []
-    from custody.model.schedule import Schedule
+    from custody.kernel.model.schedule import Schedule
 
     store.schedules.put(Schedule("n", "every 5m", "parcel"), system("ada"))
     client.post("/schedules/pause", data=base | {"name": "n", "paused": "yes"})

@@ -15,16 +15,17 @@ import psycopg
 import pytest
 from fastapi.routing import APIRoute
 
-from custody.model.acting import system
-from custody.model.event import NewEvent
-from custody.model.item import NewItem
-from custody.model.job import Filter, NewJob
-from custody.model.machine import WORK, Machines
-from custody.stores import open_store, statements
-from custody.stores.sqlite.connection import SqliteTx
-from custody.web import listing
+from custody.kernel.access.caller import Caller
+from custody.kernel.model.authority.acting import system
+from custody.kernel.model.event import NewEvent
+from custody.kernel.model.item import NewItem
+from custody.kernel.model.job import Filter, NewJob
+from custody.kernel.model.machine import WORK, Machines
+from custody.kernel.stores import open_store
+from custody.kernel.stores.sql import statements
+from custody.kernel.stores.sqlite.connection import SqliteTx
 from custody.web.app import routers_of
-from custody.web.caller import Caller
+from custody.web.queries import lists as listing
 from web.house import CHANNEL, House
 
 Run = Mapping[str, Mapping[str, Any]]  # the values of each statement when it was last run
@@ -160,7 +161,7 @@ ASKED = [
 
 
 def test_postgresql_walks_too(filled: str) -> None:
-    from custody.stores.postgres.transaction import PostgresTx
+    from custody.kernel.stores.postgres.transaction import PostgresTx
 
     found: dict[str, str] = {}
     plain = PostgresTx.run

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from custody.web.rates import Rate
-from custody.workflows.archives import Archives
-from custody.workflows.folder import FolderArchive
+from custody.web.access.rate_limits import Rate
+from custody.workflows.archives.folder import FolderArchive
+from custody.workflows.archives.table import Archives
 from custody.workflows.makers import COMMIT_KIND, commit_key
 from web.house import House, open_house
 

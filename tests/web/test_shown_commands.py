@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import shlex
 from html import unescape
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ import pytest
 import typer
 
 import custody
-from custody.cli import NOUNS
+from custody.cli import NOUNS, app_of
 from web.house import House
 from web.test_pages import HTML, NAMES, addresses
 
@@ -22,7 +21,7 @@ NAMED = re.compile(r"custody (" + "|".join(NOUNS) + r") ([a-z][a-z-]+)\b(?! *[a-
 
 
 def command_of(noun: str) -> Any:
-    return typer.main.get_command(import_module(f"custody.cli.{noun}").app)
+    return typer.main.get_command(app_of(noun))
 
 
 def fault_of(line: str) -> str:

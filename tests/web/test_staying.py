@@ -9,14 +9,15 @@ from collections.abc import Callable
 
 import pytest
 
-from custody.model.event import NewEvent
-from custody.model.item import NewItem
-from custody.model.job import NewJob
-from custody.web import changes, gate
-from custody.web.granting import Granting
-from custody.web.serving import Server
-from custody.web.tokens import Tokens
-from stores.acts import execute
+from custody.kernel.access.granting import Granting
+from custody.kernel.access.tokens import Tokens
+from custody.kernel.model.event import NewEvent
+from custody.kernel.model.item import NewItem
+from custody.kernel.model.job import NewJob
+from custody.web import live_updates
+from custody.web.access import gate
+from custody.web.server import Server
+from kernel.stores.acts import execute
 from web.house import House
 
 PATIENCE = 60.0
@@ -76,7 +77,7 @@ def test_the_look_at_who_listens_is_one_for_all(own: House, monkeypatch: pytest.
         return callers(numbers)
 
     monkeypatch.setattr(tokens, "callers", counting)
-    monkeypatch.setattr(changes, "TRUST_SECONDS", 0.2)
+    monkeypatch.setattr(live_updates, "TRUST_SECONDS", 0.2)
     server = Server(own.app).start()
     readers = []
     for _ in range(5):

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from custody.model.job import Filter
+from custody.kernel.model.job import Filter
 from web.house import House, open_house
 
 WRONG: dict[str, tuple[Any, ...]] = {

@@ -7,14 +7,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from custody.model.errors import BadInput, NotFound, Refused
-from custody.stores import Store, open_store
-from custody.web.granting import Granting
-from custody.web.rights import ROLES, is_smaller
-from custody.web.secret import hashed, looks_right, new_secret
-from custody.web.tokens import DAY, SESSION_SECONDS, Tokens
-from stores.acts import execute
-from stores.clock import HandClock
+from custody.errors import BadInput, NotFound, Refused
+from custody.kernel.access.granting import Granting
+from custody.kernel.access.rights import ROLES, is_smaller
+from custody.kernel.access.secret import hashed, looks_right, new_secret
+from custody.kernel.access.tokens import DAY, SESSION_SECONDS, Tokens
+from custody.kernel.stores import Store, open_store
+from kernel.stores.acts import execute
+from kernel.stores.clock import HandClock
 
 
 @pytest.fixture

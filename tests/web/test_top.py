@@ -6,7 +6,7 @@ import io
 
 from rich.console import Console
 
-from custody.cli.top import picture
+from custody.cli.nouns.top import picture
 from web.house import House
 
 

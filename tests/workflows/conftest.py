@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from custody.stores import Store, open_store
+from custody.kernel.stores import Store, open_store
 from rig.need import need as need_service
 from rig.svn import Repository
 from workflows.desk import Desk, sitting_at

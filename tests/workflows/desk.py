@@ -11,16 +11,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from custody.engine import Serving, Settings, Worker
-from custody.engine.commands import Operator
-from custody.model.job import Job
-from custody.model.machine import PLAIN
-from custody.stores import Store, open_store
-from custody.workflows.archives import Archives
+from custody.kernel.engine import Serving, Settings, Worker
+from custody.kernel.model.job import Job
+from custody.kernel.model.machine import PLAIN
+from custody.kernel.operations.jobs import Operator
+from custody.kernel.stores import Store, open_store
+from custody.workflows.archives.notices import notify
+from custody.workflows.archives.table import Archives
+from custody.workflows.kinds import WorkflowConfig, kinds, open_shop
 from custody.workflows.makers import COMMIT_KIND, TASK_KIND, commit_key, task_key
-from custody.workflows.notify import notify
-from custody.workflows.serving import WorkflowConfig, kinds, open_shop
-from custody.workflows.shop import Shop
+from custody.workflows.tasks.runner import Runner
 from rig.svn import Repository
 
 PUBLISH = """
@@ -42,7 +42,7 @@ class Desk:
     store: Store
     repository: Repository
     home: Path
-    shop: Shop
+    shop: Runner
 
     def commit(self, files: dict[str, str], message: str = "more") -> int:
         return self.repository.commit(message, files)

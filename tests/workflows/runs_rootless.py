@@ -7,8 +7,8 @@ import os
 import sys
 from pathlib import Path
 
-from custody.border.containers import engine, has_image
-from custody.border.sandbox import Sandboxes, Spec
+from custody.border.sandbox.containers import engine, has_image
+from custody.border.sandbox.sandbox import Sandboxes, Spec
 
 
 def main(folder: Path, image: str) -> None:

@@ -8,13 +8,15 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from custody.cli import archive as verbs
-from custody.model.errors import BadInput, CustodyError, Refused, Unavailable
-from custody.stores import Store
-from custody.workflows import git_reader, hooks, network
-from custody.workflows.archives import Archives
-from custody.workflows.folder import NAME, FolderArchive
-from custody.workflows.notify import reconcile
+from custody.errors import BadInput, CustodyError, Refused, Unavailable
+from custody.kernel.stores import Store
+from custody.workflows.archives import hooks
+from custody.workflows.archives.folder import NAME, FolderArchive
+from custody.workflows.archives.git import git_reader
+from custody.workflows.archives.notices import reconcile
+from custody.workflows.archives.table import Archives
+from custody.workflows.commands import archive as verbs
+from custody.workflows.tasks import network
 from rig.need import need as need_service
 from workflows.desk import Desk
 from workflows.repositories import GitRepository, SvnRepository

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from custody.cli.archive import app
-from custody.engine import Serving, Settings, Worker
-from custody.model.errors import CustodyError, NotFound, Refused
+from custody.errors import CustodyError, NotFound, Refused
+from custody.kernel.engine import Serving, Settings, Worker
+from custody.workflows.commands.archive import app
+from custody.workflows.kinds import kinds
 from custody.workflows.makers import COMMIT_KIND
-from custody.workflows.serving import kinds
 from workflows.desk import Desk, until
 
 

@@ -12,16 +12,17 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from custody.cli.archive import app
-from custody.cli.doctor import examine
-from custody.engine import Serving, Settings, Worker
-from custody.model.errors import Unavailable
-from custody.stores import Store, open_store
-from custody.workflows import git_reader, planning
-from custody.workflows.archives import Archives
+from custody.cli.doctor.report import examine
+from custody.errors import Unavailable
+from custody.kernel.engine import Serving, Settings, Worker
+from custody.kernel.stores import Store, open_store
+from custody.workflows.archives.git import git_reader
+from custody.workflows.archives.notices import reconcile
+from custody.workflows.archives.table import Archives
+from custody.workflows.commands.archive import app
+from custody.workflows.kinds import reconcile_all
 from custody.workflows.makers import COMMIT_KIND, commit_key
-from custody.workflows.notify import reconcile
-from custody.workflows.serving import reconcile_all
+from custody.workflows.plan import job as planning
 from workflows.desk import until
 from workflows.repositories import GitRepository
 
@@ -55,7 +56,7 @@ def branch(repository: GitRepository, id_: str, name: str = "main") -> None:
 
 
 def plan(store: Store) -> None:
-    from custody.workflows.serving import planning as kind
+    from custody.workflows.kinds import planning as kind
 
     Worker(store, Serving((kind(store),)), Settings(lease=6.0)).run_until_quiet()
 

@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from custody.model.errors import Refused, Unavailable
-from custody.stores import Store
-from custody.workflows import writing_out
-from custody.workflows.archive import Archive
-from custody.workflows.folder import FolderArchive
-from custody.workflows.git import GitArchive
-from custody.workflows.limits import LIMITS, Limits
-from custody.workflows.serving import WorkflowConfig, open_shop
-from custody.workflows.svn import SvnArchive
-from custody.workflows.writing_out import Into
+from custody.errors import Refused, Unavailable
+from custody.kernel.stores import Store
+from custody.workflows.archives.folder import FolderArchive
+from custody.workflows.archives.git.git import GitArchive
+from custody.workflows.archives.port import Archive
+from custody.workflows.archives.svn.svn import SvnArchive
+from custody.workflows.archives.working_copy import write_out
+from custody.workflows.archives.working_copy.size_limits import LIMITS, Limits
+from custody.workflows.archives.working_copy.write_out import Into
+from custody.workflows.kinds import WorkflowConfig, open_shop
 from workflows.repositories import GitRepository, SvnRepository
 
 FILES = {f"a/b/{number}.txt": "x" * 100 for number in range(6)}
@@ -154,7 +154,7 @@ def test_a_disk_that_is_nearly_full_is_left_its_rest(
     request: pytest.FixtureRequest, own_store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: object
 ) -> None:
     archive = kind(request, own_store)  # type: ignore[operator]
-    monkeypatch.setattr(writing_out, "KEEP_FREE", 1 << 60)
+    monkeypatch.setattr(write_out, "KEEP_FREE", 1 << 60)
     with pytest.raises(Unavailable) as full:
         archive.export(1, tmp_path / "out")
     assert full.value.code == "disk.full"

@@ -16,24 +16,24 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from custody.cli.archive import app
-from custody.model.errors import BadInput, CustodyError, NotFound, Refused, Unavailable
-from custody.model.job import NewJob
-from custody.stores import open_store
-from custody.web import logs
-from custody.workflows import inside
-from custody.workflows.archive import COMMIT_KEY, LINEAGE, Archive
-from custody.workflows.archives import Archives
-from custody.workflows.calling import call
-from custody.workflows.draft import Draft, gather
-from custody.workflows.folder import FolderArchive
-from custody.workflows.git import GitArchive
+from custody.errors import BadInput, CustodyError, NotFound, Refused, Unavailable
+from custody.kernel.model.job import NewJob
+from custody.kernel.stores import open_store
+from custody.web.queries import job_files
+from custody.workflows.archives.folder import FolderArchive
+from custody.workflows.archives.git.git import GitArchive
+from custody.workflows.archives.notices import reconcile
+from custody.workflows.archives.port import COMMIT_KEY, LINEAGE, Archive
+from custody.workflows.archives.processes.vcs_process import call
+from custody.workflows.archives.svn.svn import SvnArchive
+from custody.workflows.archives.table import Archives
+from custody.workflows.archives.working_copy.draft import Draft, gather
+from custody.workflows.commands.archive import app
+from custody.workflows.kinds import WorkflowConfig, kinds, open_shop
 from custody.workflows.makers import TASK_KIND, task_key
-from custody.workflows.notify import reconcile
-from custody.workflows.planning import plan_revision
-from custody.workflows.serving import WorkflowConfig, kinds, open_shop
-from custody.workflows.svn import SvnArchive
-from custody.workflows.window import Window
+from custody.workflows.plan.job import plan_revision
+from custody.workflows.tasks import client
+from custody.workflows.tasks.socket import Window
 from rig.need import need
 from workflows.desk import Desk, until
 from workflows.repositories import GitRepository, SvnRepository
@@ -187,7 +187,7 @@ def test_a_task_in_git_commits_to_the_branch_it_ran_for(tmp_path: Path, proj_git
         kept = Archives(store).add("book", "git", str(proj_git.path), "ada")
         shop = open_shop(store, WorkflowConfig(), tmp_path)
         reconcile(store, kept)
-        from custody.engine import Serving, Settings, Worker
+        from custody.kernel.engine import Serving, Settings, Worker
 
         Worker(store, Serving(tuple(kinds(shop))), Settings(lease=30.0)).run_until_quiet()
         shop.sandboxes.__exit__(None, None, None)
@@ -422,14 +422,14 @@ def test_outside_a_task_nothing_is_committed_this_way(monkeypatch: pytest.Monkey
     monkeypatch.delenv("CUSTODY_SOCKET", raising=False)
     done = CliRunner().invoke(app, ["commit", "-m", "x", "a.txt"])
     assert done.exit_code == 3
-    assert inside.ask("x", ["a.txt"])["error"] == "only a task can commit this way"
+    assert client.ask("x", ["a.txt"])["error"] == "only a task can commit this way"
 
 
 @pytest.mark.parametrize(
     "words", ["archive commit", "archive commit -m", "archive commit a.txt", "archive commit -x a", "archive list", ""]
 )
 def test_what_is_not_a_commit_is_answered_with_how_to_make_one(words: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert inside.main(words.split()) == 2
+    assert client.main(words.split()) == 2
     assert "usage: custody archive commit" in capsys.readouterr().err
 
 
@@ -442,8 +442,8 @@ def test_a_task_that_is_retried_keeps_what_it_printed_before(one_desk: Desk) -> 
         one_desk.run()
         printed.append(one_desk.log(1, "a"))
     job = one_desk.task(1, "a")
-    assert [logs.read(one_desk.shop, job, number).decode() for number in (1, 2, 3)] == printed
-    assert [attempt.number for attempt in logs.attempts(one_desk.shop, job, one_desk.store.now())] == [1, 2, 3]
+    assert [job_files.read(one_desk.shop, job, number).decode() for number in (1, 2, 3)] == printed
+    assert [attempt.number for attempt in job_files.attempts(one_desk.shop, job, one_desk.store.now())] == [1, 2, 3]
 
 
 def test_a_retry_that_is_repeated_after_a_crash_makes_its_commit_once(one_desk: Desk) -> None:

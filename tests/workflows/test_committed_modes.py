@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from custody import modes
-from custody.model.errors import BadInput, Refused
-from custody.stores import Store
-from custody.workflows.archive import Archive
-from custody.workflows.calling import call
-from custody.workflows.draft import Draft, gather
-from custody.workflows.folder import FolderArchive
-from custody.workflows.git import GitArchive
-from custody.workflows.svn import SvnArchive
+from custody.border import modes
+from custody.errors import BadInput, Refused
+from custody.kernel.stores import Store
+from custody.workflows.archives.folder import FolderArchive
+from custody.workflows.archives.git.git import GitArchive
+from custody.workflows.archives.port import Archive
+from custody.workflows.archives.processes.vcs_process import call
+from custody.workflows.archives.svn.svn import SvnArchive
+from custody.workflows.archives.working_copy.draft import Draft, gather
 from workflows.repositories import GitRepository, SvnRepository
 
 

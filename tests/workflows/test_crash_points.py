@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from custody.stores import Store
-from custody.workflows.archives import Archives
+from custody.kernel.stores import Store
+from custody.workflows.archives.notices import notify
+from custody.workflows.archives.table import Archives
+from custody.workflows.kinds import WorkflowConfig, kinds, open_shop
 from custody.workflows.makers import COMMIT_KIND, TASK_KIND
-from custody.workflows.notify import notify
-from custody.workflows.serving import WorkflowConfig, kinds, open_shop
 from faults.audit import audit
 from faults.crash import Memory, Point, Stage, play, points
 from prove.plugin import Scaled, Tell

@@ -9,16 +9,16 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from custody.cli.archive import app
-from custody.engine import Serving, Settings, Worker
-from custody.model.errors import BadInput, CustodyError, NotFound, Unavailable, Unsafe
-from custody.stores import Store, open_store
-from custody.workflows.archive import LINEAGE
-from custody.workflows.archives import SYSTEMS, Archives
-from custody.workflows.credentials import read_credentials, with_credentials
+from custody.errors import BadInput, CustodyError, NotFound, Unavailable, Unsafe
+from custody.kernel.engine import Serving, Settings, Worker
+from custody.kernel.stores import Store, open_store
+from custody.workflows.archives.credentials import read_credentials, with_credentials
+from custody.workflows.archives.notices import reconcile
+from custody.workflows.archives.port import LINEAGE
+from custody.workflows.archives.table import SYSTEMS, Archives
+from custody.workflows.commands.archive import app
+from custody.workflows.kinds import WorkflowConfig, kinds, open_shop
 from custody.workflows.makers import TASK_KIND, task_key
-from custody.workflows.notify import reconcile
-from custody.workflows.serving import WorkflowConfig, kinds, open_shop
 from rig.apache import Apache
 from rig.need import need
 from rig.svn import Repository, Subversion

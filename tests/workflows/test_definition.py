@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from custody.workflows.definition import digest, is_workflow_file, lint, read
-from custody.workflows.task import Cancels, Depends, Schedule, Task, Workflow
+from custody.workflows.definition.definition import digest, is_workflow_file, lint, read
+from custody.workflows.definition.task import Cancels, Depends, Schedule, Task, Workflow
 
 YAML, JSON = "_workflows/main.yaml", "_workflows/main.json"
 

@@ -10,17 +10,17 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from custody.border.sandbox import Spec
-from custody.cli.archive import app
-from custody.engine import Serving, Settings, Worker
-from custody.engine.work import Work
-from custody.model.job import Job
-from custody.workflows import images
+from custody.border.sandbox.sandbox import Spec
+from custody.kernel.engine import Serving, Settings, Worker
+from custody.kernel.engine.work import Work
+from custody.kernel.model.job import Job
+from custody.workflows.commands.archive import app
+from custody.workflows.holds import pause
+from custody.workflows.kinds import WorkflowConfig, kinds
 from custody.workflows.makers import COMMIT_KIND
-from custody.workflows.pausing import pause
-from custody.workflows.serving import WorkflowConfig, kinds
-from custody.workflows.shop import attempt_name
-from custody.workflows.tasks import run_task
+from custody.workflows.tasks import images
+from custody.workflows.tasks.run import run_task
+from custody.workflows.tasks.runner import attempt_name
 from rig.need import need
 from rig.svn import Repository
 from workflows.desk import Desk, sitting_at, until

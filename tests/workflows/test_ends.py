@@ -8,11 +8,11 @@ from typing import Any, cast
 
 import pytest
 
-from custody.border.confinement import DISK, LEASE, LOST, MEMORY, TIMEOUT, End
-from custody.model.outcome import Failed
-from custody.workflows.definition import lint, read
-from custody.workflows.recipes import recipe
-from custody.workflows.tasks import _conclude, confirm_dead
+from custody.border.sandbox.spec import DISK, LEASE, LOST, MEMORY, TIMEOUT, End
+from custody.kernel.model.outcome import Failed
+from custody.workflows.definition.definition import lint, read
+from custody.workflows.tasks.recipes import recipe
+from custody.workflows.tasks.run import _conclude, confirm_dead
 from workflows.desk import Desk, until
 
 
@@ -80,7 +80,7 @@ def test_a_container_of_another_machine_is_not_said_to_be_dead_while_it_may_live
     monkeypatch: pytest.MonkeyPatch, home: str, revoked: str, waits: bool
 ) -> None:
     slept: list[float] = []
-    monkeypatch.setattr("custody.workflows.images.time.sleep", slept.append)
+    monkeypatch.setattr("custody.workflows.tasks.images.time.sleep", slept.append)
     job: Any = SimpleNamespace(id=7, revoked=revoked, facts={"container": {"home": home, "name": "task-7-1"}})
     shop: Any = SimpleNamespace(identity="here", adopt=60.0, sandboxes=SimpleNamespace(names=list))
     confirm_dead(job, shop)

@@ -11,15 +11,15 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from custody.cli.archive import app
-from custody.cli.doctor import examine
-from custody.model.errors import CustodyError, Refused
-from custody.stores import Store
-from custody.workflows.archives import Archives
-from custody.workflows.git import GitArchive
-from custody.workflows.git_format import Unreadable, settings, wrong_format
-from custody.workflows.serving import reconcile_all
-from custody.workflows.svn import SvnArchive
+from custody.cli.doctor.report import examine
+from custody.errors import CustodyError, Refused
+from custody.kernel.stores import Store
+from custody.workflows.archives.git.git import GitArchive
+from custody.workflows.archives.git.git_format import Unreadable, settings, wrong_format
+from custody.workflows.archives.svn.svn import SvnArchive
+from custody.workflows.archives.table import Archives
+from custody.workflows.commands.archive import app
+from custody.workflows.kinds import reconcile_all
 from workflows.repositories import GitRepository, SvnRepository
 
 

@@ -11,14 +11,14 @@ from pathlib import Path
 
 from typer.testing import CliRunner, Result
 
-from custody.cli.archive import app
-from custody.model.errors import Refused
-from custody.stores import open_store
-from custody.workflows import hooks, spool
-from custody.workflows.archives import Archives
-from custody.workflows.git import GitArchive
-from custody.workflows.notify import reconcile
-from custody.workflows.serving import reconcile_all
+from custody.errors import Refused
+from custody.kernel.stores import open_store
+from custody.workflows.archives import hook_spool, hooks
+from custody.workflows.archives.git.git import GitArchive
+from custody.workflows.archives.notices import reconcile
+from custody.workflows.archives.table import Archives
+from custody.workflows.commands.archive import app
+from custody.workflows.kinds import reconcile_all
 from rig.program import tool
 from rig.svn import Subversion, run
 from workflows.desk import Desk, until
@@ -108,12 +108,12 @@ def test_pushes_to_a_frozen_archive_are_counted_one_by_one_when_it_is_thawed(
             hooks.install(proj_git.path, ["/bin/false"])
             proj_git.commit("f", str(number))
             proj_git.push()
-        until(lambda: len(spool.spooled(proj_git.path)) == 3)
+        until(lambda: len(hook_spool.spooled(proj_git.path)) == 3)
         reconcile_all(store)
         archives.thaw("proj", kept.uuid, "ada")
         assert reconcile_all(store) == 3
         assert GitArchive(proj_git.path, store).youngest() == 3
-        assert spool.spooled(proj_git.path) == []
+        assert hook_spool.spooled(proj_git.path) == []
 
 
 def add_unasked(desk: Desk, name: str, system: str, location: str) -> None:

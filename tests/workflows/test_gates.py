@@ -13,18 +13,18 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from custody.border import outside
-from custody.cli.archive import app
-from custody.cli.doctor import app as doctor
-from custody.model.errors import CustodyError, Refused
-from custody.stores import Store
-from custody.workflows import hooks
-from custody.workflows.archive import Archive
-from custody.workflows.archives import Archives
-from custody.workflows.draft import Draft
-from custody.workflows.gates import git_unasked
-from custody.workflows.git import GitArchive
-from custody.workflows.svn import SvnArchive
+from custody.border.sandbox import host_tool
+from custody.cli.doctor.report import app as doctor
+from custody.errors import CustodyError, Refused
+from custody.kernel.stores import Store
+from custody.workflows.archives import hooks
+from custody.workflows.archives.git.git import GitArchive
+from custody.workflows.archives.ownership.commit_gates import git_unasked
+from custody.workflows.archives.port import Archive
+from custody.workflows.archives.svn.svn import SvnArchive
+from custody.workflows.archives.table import Archives
+from custody.workflows.archives.working_copy.draft import Draft
+from custody.workflows.commands.archive import app
 from rig.need import need as need_service
 from workflows.repositories import GitRepository, SvnRepository
 
@@ -216,7 +216,7 @@ def test_no_commit_of_a_task_passes_a_gate_of_a_subversion_repository(
 def test_where_nothing_can_be_confined_a_gate_is_not_left_out(
     git_archive: GitArchive, proj_git: GitRepository, tmp_path: Path, prepare: Prepare, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(outside, "works", lambda: False)
+    monkeypatch.setattr(host_tool, "works", lambda: False)
     assert put(git_archive, tmp_path) == 2, "there is no gate yet"
     prepare(proj_git.path, "pre-receive", tmp_path / "shared")
     with pytest.raises(Refused) as refused:

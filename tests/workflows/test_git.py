@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from custody.model.errors import NotFound, Unavailable
-from custody.stores import Store
-from custody.workflows import hooks, spool
-from custody.workflows.archive import Change, Entry, read_workflows
-from custody.workflows.git import GitArchive
-from custody.workflows.journal import Journal
+from custody.errors import NotFound, Unavailable
+from custody.kernel.stores import Store
+from custody.workflows.archives import hook_spool, hooks
+from custody.workflows.archives.git.git import GitArchive
+from custody.workflows.archives.git.git_journal import Journal
+from custody.workflows.archives.port import Change, Entry, read_workflows
 from workflows.repositories import GitRepository
 
 ZERO = "0" * 40
@@ -304,7 +304,7 @@ def test_every_push_is_a_revision_however_late_its_hook_is_heard(proj_git: GitRe
     }
     assert sorted(told.values()) == sorted([("main", one), ("main", two), ("side", one), ("main", one), ("main", two)])
     assert [tip for branch, tip in told.values() if branch == "main"] == [one, two, one, two]
-    assert spool.spooled(proj_git.path) == []
+    assert hook_spool.spooled(proj_git.path) == []
     assert archive.youngest() == 5
 
 
@@ -314,8 +314,8 @@ def test_notes_are_counted_in_the_order_of_pushes(proj_git: GitRepository, archi
     for number in range(4):
         tips.append(proj_git.commit("a", str(number)))
         proj_git.push()
-    for age, note in enumerate(spool.spooled(proj_git.path)):
-        os.utime(proj_git.path / spool.SPOOL / note.name, (1000 - age, 1000 - age))  # the clock went backwards
+    for age, note in enumerate(hook_spool.spooled(proj_git.path)):
+        os.utime(proj_git.path / hook_spool.SPOOL / note.name, (1000 - age, 1000 - age))  # the clock went backwards
     assert archive.youngest() == 4
     assert [archive.update(number).new for number in range(1, 5)] == tips
 
@@ -325,8 +325,8 @@ def test_a_commit_that_was_pushed_away_and_cleared_away_does_not_hold_up_the_oth
 ) -> None:
     tip = proj_git.commit("a", "1")
     proj_git.push()
-    (proj_git.path / spool.SPOOL).mkdir()
-    (proj_git.path / spool.SPOOL / "note").write_text(f"{ZERO}\n{'5' * 40}\nrefs/heads/main\n")
+    (proj_git.path / hook_spool.SPOOL).mkdir()
+    (proj_git.path / hook_spool.SPOOL / "note").write_text(f"{ZERO}\n{'5' * 40}\nrefs/heads/main\n")
     assert archive.youngest() == 1
     assert archive.update(1).new == tip
 

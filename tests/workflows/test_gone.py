@@ -8,15 +8,17 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from custody.cli.archive import app
-from custody.cli.doctor import examine
-from custody.engine import Serving, Settings, Worker
-from custody.stores import Store, open_store
-from custody.workflows import git_reader, planning, serving
-from custody.workflows.archives import Archives
+from custody.cli.doctor.report import examine
+from custody.kernel.engine import Serving, Settings, Worker
+from custody.kernel.stores import Store, open_store
+from custody.workflows import kinds as serving
+from custody.workflows.archives.git import git_reader
+from custody.workflows.archives.notices import reconcile
+from custody.workflows.archives.table import Archives
+from custody.workflows.commands.archive import app
+from custody.workflows.kinds import WorkflowConfig, kinds, open_shop
 from custody.workflows.makers import COMMIT_KIND, TASK_KIND, commit_key, task_key
-from custody.workflows.notify import reconcile
-from custody.workflows.serving import WorkflowConfig, kinds, open_shop
+from custody.workflows.plan import job as planning
 from rig.need import need as need_service
 from workflows.desk import until
 from workflows.repositories import GitRepository

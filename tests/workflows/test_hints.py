@@ -10,17 +10,17 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from custody.cli.archive import app
-from custody.engine import Serving, Settings, Worker
-from custody.model.errors import NotFound, Unavailable
-from custody.stores import Store, open_store
-from custody.stores.recount import recount
-from custody.workflows import notify as notices
-from custody.workflows.archives import Archives, Kept
+from custody.errors import NotFound, Unavailable
+from custody.kernel.engine import Serving, Settings, Worker
+from custody.kernel.stores import Store, open_store
+from custody.kernel.stores.fsck import recount
+from custody.workflows.archives import notices
+from custody.workflows.archives.notices import RECONCILER, notify, reconcile
+from custody.workflows.archives.table import Archives, Kept
+from custody.workflows.commands.archive import app
+from custody.workflows.kinds import planning, reconcile_all
 from custody.workflows.makers import COMMIT_KIND, commit_key
-from custody.workflows.notify import RECONCILER, notify, reconcile
 from custody.workflows.patience import FIRST, MOST, hurry, patiently
-from custody.workflows.serving import planning, reconcile_all
 from rig.postgres import Postgres
 from rig.svn import Repository
 from workflows.repositories import GitRepository

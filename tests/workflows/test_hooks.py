@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 import custody
-from custody.model.errors import BadInput, NotFound, Refused, Unavailable
-from custody.stores import open_store
-from custody.workflows import hooks, spool
-from custody.workflows.archives import Archives
+from custody.errors import BadInput, NotFound, Refused, Unavailable
+from custody.kernel.stores import open_store
+from custody.workflows.archives import hook_spool, hooks
+from custody.workflows.archives.table import Archives
 from workflows.repositories import GitRepository, SvnRepository
 
 
@@ -47,7 +47,7 @@ def test_a_commit_is_told_with_its_revision(proj_svn: SvnRepository, tmp_path: P
     proj_svn.mucc("one", "mkdir", "a")
     proj_svn.mucc("two", "mkdir", "b")
     assert sorted(listener.wait_for(2)) == ["proj 1", "proj 2"]
-    _until(lambda: spool.spooled(proj_svn.path) == [])
+    _until(lambda: hook_spool.spooled(proj_svn.path) == [])
 
 
 def test_the_hook_works_with_an_empty_environment(proj_svn: SvnRepository, tmp_path: Path) -> None:
@@ -73,20 +73,20 @@ def test_a_committer_never_waits_for_the_listener(proj_svn: SvnRepository, tmp_p
 def test_a_listener_that_fails_leaves_a_note_and_the_commit_stands(proj_svn: SvnRepository, tmp_path: Path) -> None:
     hooks.install(proj_svn.path, Listener(tmp_path, then="exit 1").command)
     assert proj_svn.mucc("one", "mkdir", "a") == 1
-    _until(lambda: [note.words for note in spool.spooled(proj_svn.path)] == [("1",)])
-    (note,) = spool.spooled(proj_svn.path)
+    _until(lambda: [note.words for note in hook_spool.spooled(proj_svn.path)] == [("1",)])
+    (note,) = hook_spool.spooled(proj_svn.path)
     note.forget()
-    assert spool.spooled(proj_svn.path) == []
+    assert hook_spool.spooled(proj_svn.path) == []
 
 
 def test_a_listener_that_is_gone_leaves_a_note_too(proj_svn: SvnRepository) -> None:
     hooks.install(proj_svn.path, ("/nonexistent/python", "-m", "custody"))
     assert proj_svn.mucc("one", "mkdir", "a") == 1
-    _until(lambda: [note.words for note in spool.spooled(proj_svn.path)] == [("1",)])
+    _until(lambda: [note.words for note in hook_spool.spooled(proj_svn.path)] == [("1",)])
 
 
 def test_a_full_disk_does_not_fail_a_commit(proj_svn: SvnRepository, tmp_path: Path) -> None:
-    (proj_svn.path / spool.SPOOL).write_text("a file where the folder should be")
+    (proj_svn.path / hook_spool.SPOOL).write_text("a file where the folder should be")
     listener = Listener(tmp_path)
     hooks.install(proj_svn.path, listener.command)
     assert proj_svn.mucc("one", "mkdir", "a") == 1
@@ -100,20 +100,20 @@ def test_half_a_note_is_never_left_where_the_disk_is_full(proj_svn: SvnRepositor
     full = 'trap "" XFSZ; ulimit -f 0; exec "$@"'
     done = subprocess.run(["/bin/sh", "-c", full, "sh", str(hook), str(proj_svn.path), "7", "7-1"], env={})
     assert done.returncode == 0
-    assert list((proj_svn.path / spool.SPOOL).iterdir()) == []
+    assert list((proj_svn.path / hook_spool.SPOOL).iterdir()) == []
 
 
 def test_notes_that_are_for_nobody_else_are_left_alone(
     proj_svn: SvnRepository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The server of a repository is often another user than the worker."""
-    (proj_svn.path / spool.SPOOL).mkdir()
+    (proj_svn.path / hook_spool.SPOOL).mkdir()
 
     def forbidden(_: Path) -> None:
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(Path, "iterdir", forbidden)
-    assert spool.spooled(proj_svn.path) == []
+    assert hook_spool.spooled(proj_svn.path) == []
 
 
 def test_a_hook_from_before_is_called_first_and_put_back(proj_svn: SvnRepository, tmp_path: Path) -> None:
@@ -183,7 +183,7 @@ def test_a_failed_push_notice_is_kept_word_by_word(proj_git: GitRepository, tmp_
     hooks.install(proj_git.path, Listener(tmp_path, then="exit 1").command)
     tip = proj_git.commit("a", "1")
     proj_git.push()
-    _until(lambda: [note.words for note in spool.spooled(proj_git.path)] == [("0" * 40, tip, "refs/heads/main")])
+    _until(lambda: [note.words for note in hook_spool.spooled(proj_git.path)] == [("0" * 40, tip, "refs/heads/main")])
 
 
 def test_a_path_with_awkward_characters_is_only_a_path(tmp_path: Path) -> None:

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from custody.engine import Serving, Settings, Worker
-from custody.model.errors import NotFound, Unavailable
-from custody.stores import Store, open_store
-from custody.workflows.archive import ADDED, LINEAGE
-from custody.workflows.archives import Archives
+from custody.errors import NotFound, Unavailable
+from custody.kernel.engine import Serving, Settings, Worker
+from custody.kernel.stores import Store, open_store
+from custody.workflows.archives.notices import reconcile
+from custody.workflows.archives.port import ADDED, LINEAGE
+from custody.workflows.archives.svn.svn import SvnArchive
+from custody.workflows.archives.table import Archives
+from custody.workflows.kinds import WorkflowConfig, kinds, open_shop
 from custody.workflows.makers import TASK_KIND, task_key
-from custody.workflows.notify import reconcile
-from custody.workflows.serving import WorkflowConfig, kinds, open_shop
-from custody.workflows.svn import SvnArchive
 from rig.apache import Apache
 from rig.need import need
 from rig.svn import Repository

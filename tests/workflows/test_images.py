@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from custody.engine import Serving, Settings, Worker
-from custody.workflows.archive import LINEAGE
-from custody.workflows.archives import Archives
+from custody.kernel.engine import Serving, Settings, Worker
+from custody.workflows.archives.port import LINEAGE
+from custody.workflows.archives.table import Archives
+from custody.workflows.kinds import WorkflowConfig, kinds
 from custody.workflows.makers import COMMIT_KIND
-from custody.workflows.serving import WorkflowConfig, kinds
 from rig.podman import IMAGE, Podman
 from rig.svn import Repository
 from workflows.desk import Desk, sitting_at, until

@@ -8,15 +8,15 @@ import shutil
 import pytest
 from typer.testing import CliRunner
 
-from custody.cli.archive import app
-from custody.model.errors import NotFound, Refused, Unavailable
-from custody.model.job import Filter
-from custody.workflows.archive import Archive, read_workflows
-from custody.workflows.archives import Archives
+from custody.errors import NotFound, Refused, Unavailable
+from custody.kernel.model.job import Filter
+from custody.workflows.archives.notices import notify
+from custody.workflows.archives.port import Archive, read_workflows
+from custody.workflows.archives.table import Archives
+from custody.workflows.commands.archive import app
+from custody.workflows.holds import pause
+from custody.workflows.kinds import reconcile_all
 from custody.workflows.makers import COMMIT_KIND, QUICK_KIND, TASK_KIND, commit_key, task_key
-from custody.workflows.notify import notify
-from custody.workflows.pausing import pause
-from custody.workflows.serving import reconcile_all
 from rig.svn import Subversion
 from workflows.desk import Desk, until
 
@@ -252,7 +252,7 @@ def test_an_archive_that_is_paused_while_a_revision_is_being_planned_starts_none
         pause(one_desk.store, "proj", "ada", "the disk is changed")
         return read_workflows(archive, revision)
 
-    monkeypatch.setattr("custody.workflows.planning.read_workflows", pause_meanwhile)
+    monkeypatch.setattr("custody.workflows.plan.job.read_workflows", pause_meanwhile)
     one_desk.run()
     slow = one_desk.task(1, "slow")
     assert slow.ended is None

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from custody.stores import Store
-from custody.workflows.archive import read_workflows
-from custody.workflows.definition import read
-from custody.workflows.git import GitArchive
-from custody.workflows.index import Index, index_file, open_index
+from custody.kernel.stores import Store
+from custody.workflows.archives.git.git import GitArchive
+from custody.workflows.archives.port import read_workflows
+from custody.workflows.archives.svn.svn import SvnArchive
+from custody.workflows.definition.definition import read
 from custody.workflows.makers import QUICK_KIND, task_key
-from custody.workflows.svn import SvnArchive
+from custody.workflows.tasks.index import Index, index_file, open_index
 from workflows.desk import Desk, until
 from workflows.repositories import GitRepository, SvnRepository
 

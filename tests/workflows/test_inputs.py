@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from custody.engine import Serving, Settings, Worker
-from custody.workflows.serving import WorkflowConfig, kinds, open_shop
+from custody.kernel.engine import Serving, Settings, Worker
+from custody.workflows.kinds import WorkflowConfig, kinds, open_shop
 from workflows.desk import Desk, until
 
 TEXT = """

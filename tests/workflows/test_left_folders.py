@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from custody.border import leftovers
-from custody.cli.config import read
-from custody.cli.doctor_files import left_findings
-from custody.workflows import rooms
-from custody.workflows.serving import WorkflowConfig, open_shop
+from custody.cli.doctor.files import left_findings
+from custody.config import read
+from custody.workflows.kinds import WorkflowConfig, open_shop
+from custody.workflows.tasks import leftover_folders
 from workflows.desk import Desk
 
 KEEPS = """
@@ -50,12 +50,14 @@ def test_what_was_left_of_tasks_that_have_ended_is_cleared_by_the_next_look(one_
     job, work = one_desk.task(1, "build"), one_desk.shop.work
     for name in (f"task-{job.id}-1", f".task-{job.id}-1", "task-999999-1", "not-a-task"):
         (work / name / "d").mkdir(parents=True)
-    assert {path.name for path in rooms.left(one_desk.shop)} == {
+    assert {path.name for path in leftover_folders.left(one_desk.shop)} == {
         f".task-{job.id}-1",
         f"task-{job.id}-1",
         "task-999999-1",
     }
-    assert rooms.sweep(one_desk.shop, older=600) == [], "a look in passing leaves alone what was just touched"
+    assert leftover_folders.sweep(one_desk.shop, older=600) == [], (
+        "a look in passing leaves alone what was just touched"
+    )
     assert (work / f"task-{job.id}-1").exists()
     open_shop(one_desk.store, WorkflowConfig(), one_desk.home).sandboxes.__exit__(None, None, None)
     found = {path.name for path in work.iterdir()}
@@ -74,6 +76,6 @@ def test_folders_of_a_job_that_somebody_works_on_are_his(one_desk: Desk) -> None
     with one_desk.working():
         while not (begun := list(one_desk.shop.work.glob("task-*"))):
             os.sched_yield()
-        assert rooms.left(one_desk.shop) == []
-        assert rooms.sweep(one_desk.shop) == []
+        assert leftover_folders.left(one_desk.shop) == []
+        assert leftover_folders.sweep(one_desk.shop) == []
         assert begun[0].exists()

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from custody.cli.archive import app
-from custody.model.errors import BadInput, NotFound, Unavailable
-from custody.stores import open_store
-from custody.workflows import hooks
-from custody.workflows.archives import Archives
-from custody.workflows.folder import FolderArchive
+from custody.errors import BadInput, NotFound, Unavailable
+from custody.kernel.stores import open_store
+from custody.workflows.archives import hooks
+from custody.workflows.archives.folder import FolderArchive
+from custody.workflows.archives.table import Archives
+from custody.workflows.commands.archive import app
 from workflows.repositories import SvnRepository
 
 

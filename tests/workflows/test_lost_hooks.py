@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from custody.stores import open_store
-from custody.workflows import hooks
-from custody.workflows.archives import Archives
-from custody.workflows.notify import reconcile
+from custody.kernel.stores import open_store
+from custody.workflows.archives import hooks
+from custody.workflows.archives.notices import reconcile
+from custody.workflows.archives.table import Archives
 from rig.program import tool
 from rig.svn import Repository, Subversion
 

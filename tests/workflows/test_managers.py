@@ -23,7 +23,7 @@ from pathlib import Path
 
 import pytest
 
-from custody.model.job import Filter
+from custody.kernel.model.job import Filter
 from custody.workflows.makers import COMMIT_KIND, TASK_KIND
 from prove.plugin import Scaled, Tell
 from rig import elsewhere

@@ -10,20 +10,20 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from custody.cli.archive import app
-from custody.cli.config import read as read_config
-from custody.cli.doctor import examine
-from custody.model.errors import BadInput, NotFound, Refused
-from custody.stores import Store, open_store
-from custody.workflows.archives import Archives
-from custody.workflows.following import BRANCHES, following, keep_limit, limit
-from custody.workflows.git import GitArchive
-from custody.workflows.git_folder import MOST_REFS, GitFolder
-from custody.workflows.journal import in_order
+from custody.cli.doctor.report import examine
+from custody.config import read as read_config
+from custody.errors import BadInput, NotFound, Refused
+from custody.kernel.stores import Store, open_store
+from custody.workflows.archives.git.git import GitArchive
+from custody.workflows.archives.git.git_branches import BRANCHES, following, keep_limit, limit
+from custody.workflows.archives.git.git_folder import MOST_REFS, GitFolder
+from custody.workflows.archives.git.git_journal import in_order
+from custody.workflows.archives.hook_spool import SPOOL, WHOLE, spooled
+from custody.workflows.archives.notices import reconcile
+from custody.workflows.archives.table import Archives
+from custody.workflows.commands.archive import app
+from custody.workflows.kinds import WorkflowConfig, open_shop, reconcile_all
 from custody.workflows.makers import COMMIT_KIND, commit_key
-from custody.workflows.notify import reconcile
-from custody.workflows.serving import WorkflowConfig, open_shop, reconcile_all
-from custody.workflows.spool import SPOOL, WHOLE, spooled
 from workflows.repositories import GitRepository
 
 NOTHING = "0" * 40
@@ -169,7 +169,7 @@ def test_more_than_anybody_looks_at_is_refused_in_words(
     own_store: Store, proj_git: GitRepository, tip: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert MOST_REFS == 200_000
-    monkeypatch.setattr("custody.workflows.git_folder.MOST_REFS", 10)
+    monkeypatch.setattr("custody.workflows.archives.git.git_folder.MOST_REFS", 10)
     branches(proj_git, tip, range(6))
     with (proj_git.path / "packed-refs").open("w") as packed:
         packed.writelines(f"{tip} refs/heads/p{number}\n" for number in range(5))

@@ -13,12 +13,13 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from custody.border.confinement import Engine
-from custody.border.egress import check_grant, command, lacking, read_named, read_place, waits_for
-from custody.cli.archive import app
-from custody.cli.doctor import examine
-from custody.model.errors import BadInput, Refused
-from custody.workflows import definition, network
+from custody.border.egress.allowance import check_grant, command, lacking, read_named, read_place, waits_for
+from custody.border.sandbox.spec import Engine
+from custody.cli.doctor.report import examine
+from custody.errors import BadInput, Refused
+from custody.workflows.commands.archive import app
+from custody.workflows.definition import definition
+from custody.workflows.tasks import network
 from rig import elsewhere
 from workflows.desk import Desk, until
 
@@ -222,7 +223,7 @@ def test_what_a_grant_covers(granted: str, asked: str, holds: bool) -> None:
 
 
 def test_the_rules_of_the_configuration_are_read_and_checked(tmp_path: Path) -> None:
-    from custody.cli.config import read
+    from custody.config import read
 
     file = tmp_path / "custody.toml"
     file.write_text('[network]\ninner = ["10.1.0.0/16"]\nconnections = 4\n')
@@ -244,7 +245,7 @@ INNERS = {
 
 @pytest.mark.parametrize("network", INNERS)
 def test_what_is_never_opened_cannot_be_configured(network: str, tmp_path: Path) -> None:
-    from custody.cli.config import read
+    from custody.config import read
 
     file = tmp_path / "custody.toml"
     file.write_text(f'[network]\ninner = ["{network}"]\n')
@@ -256,7 +257,7 @@ def test_what_is_never_opened_cannot_be_configured(network: str, tmp_path: Path)
 
 
 def test_inner_networks_are_a_list_and_that_is_said(tmp_path: Path) -> None:
-    from custody.cli.config import read
+    from custody.config import read
 
     file = tmp_path / "custody.toml"
     for wrong in ('"10.1.0.0/16"', "[5]", "[true]"):

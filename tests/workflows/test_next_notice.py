@@ -10,18 +10,18 @@ from typing import Any
 
 import pytest
 
-from custody.model.acting import system
-from custody.model.job import Job
-from custody.stores import Store, open_store
-from custody.stores.recount import recount
-from custody.workflows import notify as notices
-from custody.workflows.archives import Archives
-from custody.workflows.folder import FolderArchive
+from custody.kernel.model.authority.acting import system
+from custody.kernel.model.job import Job
+from custody.kernel.stores import Store, open_store
+from custody.kernel.stores.fsck import recount
+from custody.workflows.archives import notices
+from custody.workflows.archives.folder import FolderArchive
+from custody.workflows.archives.notices import notify
+from custody.workflows.archives.table import Archives
 from custody.workflows.makers import COMMIT_KIND, commit_key
-from custody.workflows.notify import notify
+from kernel.stores.acts import moved, take_one, worked
 from rig.postgres import Postgres
 from rig.proxy import Proxy
-from stores.acts import moved, take_one, worked
 
 
 @pytest.fixture

@@ -14,15 +14,15 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from custody.model.errors import BadInput
-from custody.model.machine import PLAIN
-from custody.stores import Store, open_store
+from custody.errors import BadInput
+from custody.kernel.access.tokens import Tokens
+from custody.kernel.model.machine import PLAIN
+from custody.kernel.stores import Store, open_store
 from custody.web.app import Options, build_app
-from custody.web.tokens import Tokens
-from custody.workflows import hooks, spool
-from custody.workflows.archives import Archives
-from custody.workflows.git import GitArchive
-from custody.workflows.notify import reconcile
+from custody.workflows.archives import hook_spool, hooks
+from custody.workflows.archives.git.git import GitArchive
+from custody.workflows.archives.notices import reconcile
+from custody.workflows.archives.table import Archives
 from rig.program import free_port
 from rig.svn import Repository
 from workflows.desk import until
@@ -99,7 +99,7 @@ def test_the_hook_tells_the_api_with_an_empty_environment_and_spools_while_it_is
     assert secret not in hook.read_text()
     assert (repository.path / hooks.API).stat().st_mode & 0o777 == 0o600
     assert repository.commit("nobody listens", {"a.txt": "a"}) == 1
-    until(lambda: [note.words for note in spool.spooled(repository.path)] == [("1",)])
+    until(lambda: [note.words for note in hook_spool.spooled(repository.path)] == [("1",)])
     environment = {**os.environ, "PYTHONUNBUFFERED": "1", "CUSTODY_STORE": store.url}
     command = [sys.executable, "-m", "custody", "serve", "--port", "0", "--no-workers", "--no-log"]
     server = subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, text=True)
@@ -113,7 +113,7 @@ def test_the_hook_tells_the_api_with_an_empty_environment_and_spools_while_it_is
         until(lambda: Archives(store).get("proj").last == 1)
         assert repository.commit("somebody listens", {"b.txt": "b"}) == 2
         until(lambda: Archives(store).get("proj").last == 2)
-        until(lambda: len(spool.spooled(repository.path)) == 1)
+        until(lambda: len(hook_spool.spooled(repository.path)) == 1)
     finally:
         server.terminate()
         server.communicate(timeout=60)
@@ -130,7 +130,7 @@ def test_a_hook_never_waits_for_an_api_that_does_not_answer(repository: Reposito
             [str(repository.path / "hooks/post-commit"), str(repository.path), "1", "0-0"], env={}, check=True
         )
         assert time.monotonic() - begun < 15, "the hook gives itself twenty seconds; the committer does not wait them"
-        until(lambda: spool.spooled(repository.path))
+        until(lambda: hook_spool.spooled(repository.path))
 
 
 @pytest.mark.parametrize(

@@ -9,19 +9,19 @@ from pathlib import Path
 
 import pytest
 
-from custody.engine import Serving, Settings, Worker
-from custody.model.job import Job
-from custody.stores import Store, open_store
-from custody.web import logs
-from custody.workflows.archive import read_workflows
-from custody.workflows.archives import Archives
-from custody.workflows.git import GitArchive
-from custody.workflows.index import index_file, open_index
+from custody.kernel.engine import Serving, Settings, Worker
+from custody.kernel.model.job import Job
+from custody.kernel.stores import Store, open_store
+from custody.web.queries import job_files
+from custody.workflows.archives.git.git import GitArchive
+from custody.workflows.archives.notices import reconcile
+from custody.workflows.archives.port import read_workflows
+from custody.workflows.archives.table import Archives
+from custody.workflows.kinds import WorkflowConfig, kinds, open_shop
 from custody.workflows.makers import COMMIT_KIND, QUICK_KIND, TASK_KIND, commit_key, task_key
-from custody.workflows.notify import reconcile
-from custody.workflows.plan_jobs import FAULTY
-from custody.workflows.serving import WorkflowConfig, kinds, open_shop
-from custody.workflows.shop import Shop
+from custody.workflows.plan.plan_jobs import FAULTY
+from custody.workflows.tasks.index import index_file, open_index
+from custody.workflows.tasks.runner import Runner
 from rig.need import need
 from workflows.repositories import GitRepository
 
@@ -34,7 +34,7 @@ def archive(proj_git: GitRepository, own_store: Store) -> GitArchive:
 
 
 @pytest.fixture
-def shop(tmp_path: Path) -> Iterator[Shop]:
+def shop(tmp_path: Path) -> Iterator[Runner]:
     need("bubblewrap")
     with open_store(f"sqlite:///{tmp_path / 'custody.db'}") as store:
         made = open_shop(store, WorkflowConfig(), tmp_path)
@@ -42,7 +42,7 @@ def shop(tmp_path: Path) -> Iterator[Shop]:
         made.sandboxes.__exit__(None, None, None)
 
 
-def run(shop: Shop, repository: Path) -> None:
+def run(shop: Runner, repository: Path) -> None:
     kept = Archives(shop.store).add("proj", "git", str(repository), "ada")
     reconcile(shop.store, kept)
     Worker(shop.store, Serving(tuple(kinds(shop))), Settings(threads=2)).run_until_quiet()
@@ -62,7 +62,7 @@ def add_submodule(repository: GitRepository, path: str) -> None:
 
 
 def test_a_workflow_file_whose_name_is_no_text_is_read_and_its_faults_are_told(
-    shop: Shop, proj_git: GitRepository
+    shop: Runner, proj_git: GitRepository
 ) -> None:
     proj_git.commit(f"_workflows/{LATIN}.yaml", "- nmae: wrong\n")
     proj_git.push()
@@ -81,7 +81,7 @@ def test_a_submodule_is_no_workflow_file_and_its_revision_is_planned(
 
 
 def test_submodules_and_names_that_are_no_text_are_indexed_as_far_as_they_can_be(
-    shop: Shop, proj_git: GitRepository
+    shop: Runner, proj_git: GitRepository
 ) -> None:
     proj_git.commit("_workflows/a.yaml", "- {name: index, ready: index}\n")
     proj_git.commit(f"menu/{LATIN}.txt", "coffee")
@@ -101,16 +101,18 @@ def test_submodules_and_names_that_are_no_text_are_indexed_as_far_as_they_can_be
         assert index.search(["coffee"]) == []
 
 
-def test_what_a_task_leaves_under_a_name_that_is_no_text_is_kept_and_shown(shop: Shop, proj_git: GitRepository) -> None:
+def test_what_a_task_leaves_under_a_name_that_is_no_text_is_kept_and_shown(
+    shop: Runner, proj_git: GitRepository
+) -> None:
     text = "- name: a\n  outputs: [dist]\n  script: |\n    mkdir dist; echo 1 > \"dist/$(printf 'caf\\351')\"\n"
     text += "- name: b\n  depends: [a]\n  script: cat \"/inputs/a/dist/$(printf 'caf\\351')\"\n"
     proj_git.commit("_workflows/a.yaml", text)
     proj_git.push()
     run(shop, proj_git.path)
     assert [job(shop.store, task).state for task in "ab"] == ["done", "done"]
-    (left,) = logs.outputs(shop, job(shop.store, "a"))
+    (left,) = job_files.outputs(shop, job(shop.store, "a"))
     assert left.name == r"dist/caf\xe9"
-    assert logs.output(shop, job(shop.store, "a"), left.name).read_text() == "1\n"
+    assert job_files.output(shop, job(shop.store, "a"), left.name).read_text() == "1\n"
 
 
 def test_a_branch_whose_name_is_no_text_is_counted_once(archive: GitArchive, proj_git: GitRepository) -> None:

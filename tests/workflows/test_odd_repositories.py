@@ -14,18 +14,18 @@ from pathlib import Path
 
 import pytest
 
-from custody.engine import Serving, Settings, Worker
-from custody.model.errors import Refused, Unavailable
-from custody.stores import Store, open_store
-from custody.workflows import suspects, talking
-from custody.workflows.archives import Archives
-from custody.workflows.folder import FolderArchive
-from custody.workflows.git import GitArchive
+from custody.errors import Refused, Unavailable
+from custody.kernel.engine import Serving, Settings, Worker
+from custody.kernel.stores import Store, open_store
+from custody.workflows.archives.folder import FolderArchive
+from custody.workflows.archives.git.git import GitArchive
+from custody.workflows.archives.notices import notify, reconcile
+from custody.workflows.archives.ownership.plain_files import opened
+from custody.workflows.archives.processes import conversation, silent_repositories
+from custody.workflows.archives.svn.svn import SvnArchive
+from custody.workflows.archives.table import Archives
+from custody.workflows.kinds import WorkflowConfig, kinds, open_shop, reconcile_all
 from custody.workflows.makers import COMMIT_KIND, TASK_KIND, commit_key, task_key
-from custody.workflows.notify import notify, reconcile
-from custody.workflows.plain import opened
-from custody.workflows.serving import WorkflowConfig, kinds, open_shop, reconcile_all
-from custody.workflows.svn import SvnArchive
 from rig.need import need as need_service
 from rig.svn import Subversion
 from workflows.desk import Desk, until
@@ -39,7 +39,7 @@ SOON = 20.0  # seconds; what waits for a pipe waits for ever
 @pytest.fixture(autouse=True)
 def nobody_is_suspected() -> Iterator[None]:
     yield
-    suspects._suspects.clear()
+    silent_repositories._suspects.clear()
 
 
 def pipe(file: Path) -> None:
@@ -170,7 +170,7 @@ def test_a_repository_that_says_nothing_keeps_a_thread_once_and_no_other_archive
     request: pytest.FixtureRequest, one_desk: Desk, monkeypatch: pytest.MonkeyPatch, system: str
 ) -> None:
     """Its readers are stopped, as a disk that hangs stops them: whatever was looked at before, no answer comes."""
-    monkeypatch.setattr(talking, "SILENCE", 2.0)
+    monkeypatch.setattr(conversation, "SILENCE", 2.0)
     repository = request.getfixturevalue(f"proj_{system}")
     if system == "git":
         repository.commit("_workflows/a.yaml", TASK)
@@ -206,32 +206,32 @@ def test_a_repository_that_says_nothing_keeps_a_thread_once_and_no_other_archive
         for process in stopped:
             with suppress(ProcessLookupError):
                 os.kill(process, signal.SIGKILL)
-    suspects._suspects[str(repository.path)].again = 0
+    silent_repositories._suspects[str(repository.path)].again = 0
     assert archive.read(last, "_workflows/a.yaml") == TASK.encode(), "and asked again later"
-    assert suspects._suspects == {}
+    assert silent_repositories._suspects == {}
 
 
 def test_one_that_was_silent_is_asked_by_one_at_a_time() -> None:
     def silent() -> None:
-        with suspects.asking("there"):
+        with silent_repositories.asking("there"):
             raise Unavailable("nothing", code="archive.silent")
 
     with pytest.raises(Unavailable, match="nothing"):
         silent()
     with pytest.raises(Unavailable, match="is asked again in"):
         silent()
-    suspects._suspects["there"].again = 0
-    with suspects.asking("there"), pytest.raises(Unavailable, match="is being asked again"):
+    silent_repositories._suspects["there"].again = 0
+    with silent_repositories.asking("there"), pytest.raises(Unavailable, match="is being asked again"):
         silent()
-    with suspects.asking("there"):
+    with silent_repositories.asking("there"):
         pass
     with pytest.raises(Unavailable, match="nothing"):
         silent()
-    first = suspects._suspects["there"].pause
-    suspects._suspects["there"].again = 0
+    first = silent_repositories._suspects["there"].pause
+    silent_repositories._suspects["there"].again = 0
     with pytest.raises(Unavailable, match="nothing"):
         silent()
-    assert suspects._suspects["there"].pause == 2 * first
+    assert silent_repositories._suspects["there"].pause == 2 * first
 
 
 def test_the_worker_goes_on_with_others_while_one_has_pipes_in_it(

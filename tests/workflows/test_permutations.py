@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from custody.stores import Store, open_store
-from custody.workflows.archives import Archives
-from custody.workflows.definition import read
-from custody.workflows.folder import FolderArchive
+from custody.kernel.stores import Store, open_store
+from custody.workflows.archives.folder import FolderArchive
+from custody.workflows.archives.notices import notify
+from custody.workflows.archives.table import Archives
+from custody.workflows.definition.definition import read
+from custody.workflows.definition.task import COMMIT
 from custody.workflows.makers import COMMIT_KIND, commit_key
-from custody.workflows.notify import notify
-from custody.workflows.plan import Known, Plan, Ref, plan
-from custody.workflows.task import COMMIT
+from custody.workflows.plan.plan import Known, Plan, Ref, plan
 from prove.plugin import Scaled, Tell
 
 REVISIONS = 200

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from custody.cli.archive import app
-from custody.model.errors import BadInput
-from custody.workflows.archives import Archives
-from custody.workflows.graph import as_text
-from custody.workflows.picture import drawn, picture
+from custody.errors import BadInput
+from custody.workflows.archives.table import Archives
+from custody.workflows.commands.archive import app
+from custody.workflows.plan.archive_graph import drawn, picture
+from custody.workflows.plan.graph import as_text
 from workflows.desk import Desk
 
 

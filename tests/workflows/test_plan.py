@@ -7,9 +7,9 @@ from itertools import pairwise
 
 import pytest
 
-from custody.workflows.definition import Definitions, read
-from custody.workflows.graph import CANCELS, Arrow, arrows, as_dot, as_svg, as_text, reduced
-from custody.workflows.plan import Known, Lineage, Plan, PlannedEdge, Ref, nearest, plan, run
+from custody.workflows.definition.definition import Definitions, read
+from custody.workflows.plan.graph import CANCELS, Arrow, arrows, as_dot, as_svg, as_text, reduced
+from custody.workflows.plan.plan import Known, Lineage, Plan, PlannedEdge, Ref, nearest, plan, run
 
 NONE = Definitions()
 

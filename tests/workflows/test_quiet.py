@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from custody.engine import Serving, Settings, Worker
-from custody.stores import open_store
-from custody.workflows.archives import Archives
-from custody.workflows.folder import FolderArchive
+from custody.kernel.engine import Serving, Settings, Worker
+from custody.kernel.stores import open_store
+from custody.workflows.archives.folder import FolderArchive
+from custody.workflows.archives.table import Archives
+from custody.workflows.kinds import WorkflowConfig, chores, kinds, open_shop
 from custody.workflows.makers import TASK_KIND, task_key
-from custody.workflows.serving import WorkflowConfig, chores, kinds, open_shop
 from rig.need import need as need_service
 from workflows.repositories import GitRepository, SvnRepository
 

@@ -7,18 +7,18 @@ from typing import Any
 
 import pytest
 
-from custody.engine import Serving, Settings, Worker
-from custody.model.acting import system
-from custody.model.errors import BadInput, KeyConflict, NotFound, Refused
-from custody.model.job import Filter, Job
-from custody.stores import open_store
-from custody.workflows.archives import Archives
+from custody.errors import BadInput, KeyConflict, NotFound, Refused
+from custody.kernel.engine import Serving, Settings, Worker
+from custody.kernel.model.authority.acting import system
+from custody.kernel.model.job import Filter, Job
+from custody.kernel.stores import open_store
+from custody.workflows.archives.notices import reconcile
+from custody.workflows.archives.table import Archives
+from custody.workflows.definition.task import Schedule
+from custody.workflows.kinds import WorkflowConfig, kinds, open_shop
 from custody.workflows.makers import RUN_KIND, TASK_KIND, task_key
-from custody.workflows.notify import reconcile
-from custody.workflows.runs import ask_for_run
+from custody.workflows.plan.requested import ask_for_run
 from custody.workflows.schedules import keep_time
-from custody.workflows.serving import WorkflowConfig, kinds, open_shop
-from custody.workflows.task import Schedule
 from rig.need import need
 from workflows.desk import Desk, until
 from workflows.repositories import GitRepository

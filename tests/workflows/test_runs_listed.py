@@ -8,16 +8,16 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from custody.cli.archive import app
-from custody.model.job import NewJob
-from custody.stores import Store, open_store
-from custody.stores.rows import Tx
-from custody.stores.statements import load
-from custody.workflows.archives import Archives
-from custody.workflows.folder import FolderArchive
+from custody.kernel.model.job import NewJob
+from custody.kernel.stores import Store, open_store
+from custody.kernel.stores.rows import Tx
+from custody.kernel.stores.sql.statements import load
+from custody.workflows.archives.folder import FolderArchive
+from custody.workflows.archives.table import Archives
+from custody.workflows.commands.archive import app
 from custody.workflows.makers import RUN_KIND
-from custody.workflows.runs import newest_runs
-from stores.acts import execute
+from custody.workflows.plan.requested import newest_runs
+from kernel.stores.acts import execute
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from custody.cli.archive import app
-from custody.model.errors import BadInput, CustodyError, Refused
-from custody.stores import open_store
-from custody.workflows.archives import Archives
-from custody.workflows.secrets import Secrets, check_grant
+from custody.errors import BadInput, CustodyError, Refused
+from custody.kernel.stores import open_store
+from custody.workflows.archives.table import Archives
+from custody.workflows.commands.archive import app
+from custody.workflows.tasks.secrets import Secrets, check_grant
 from workflows.desk import Desk, until
 from workflows.repositories import GitRepository
 

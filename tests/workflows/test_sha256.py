@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from custody.cli.archive import app
-from custody.engine import Serving, Settings, Worker
-from custody.stores import open_store
-from custody.workflows.archives import Archives
+from custody.kernel.engine import Serving, Settings, Worker
+from custody.kernel.stores import open_store
+from custody.workflows.archives.table import Archives
+from custody.workflows.commands.archive import app
+from custody.workflows.kinds import WorkflowConfig, chores, kinds, open_shop
 from custody.workflows.makers import TASK_KIND, task_key
-from custody.workflows.serving import WorkflowConfig, chores, kinds, open_shop
 from rig.need import need as need_service
 from workflows.repositories import GitRepository, need
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from custody.workflows.sparing import Instance, spared
-from custody.workflows.task import Cancels
+from custody.workflows.definition.task import Cancels
+from custody.workflows.plan.starvation import Instance, spared
 from workflows.desk import Desk, until
 
 SECOND = 1_000_000

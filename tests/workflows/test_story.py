@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from custody.cli.archive import app
-from custody.stores import open_store
-from custody.workflows.archives import Archives
-from custody.workflows.notify import reconcile
-from custody.workflows.plan_jobs import FAULTY
+from custody.kernel.stores import open_store
+from custody.workflows.archives.notices import reconcile
+from custody.workflows.archives.table import Archives
+from custody.workflows.commands.archive import app
+from custody.workflows.plan.plan_jobs import FAULTY
 from rig.svn import Repository
 from workflows.desk import PUBLISH, Desk, alive, until
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from custody.model.errors import BadInput, NotFound, Unavailable
-from custody.workflows.archive import Archive, Change, Entry, read_workflows
-from custody.workflows.svn import SvnArchive
+from custody.errors import BadInput, NotFound, Unavailable
+from custody.workflows.archives.port import Archive, Change, Entry, read_workflows
+from custody.workflows.archives.svn.svn import SvnArchive
 from workflows.repositories import SvnRepository
 
 
@@ -148,7 +148,7 @@ def test_the_password_is_not_on_the_command_line(
     tool = tmp_path / "svn"
     tool.write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" > {said}\nexec /usr/bin/svn "$@"\n')
     tool.chmod(0o755)
-    monkeypatch.setattr("custody.workflows.calling._PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setattr("custody.workflows.archives.processes.vcs_process._PATH", f"{tmp_path}:/usr/bin:/bin")
     assert SvnArchive(svn_server, username="ann", password="open sesame").youngest() == 0
     assert "ann" in said.read_text()
     assert "sesame" not in said.read_text()

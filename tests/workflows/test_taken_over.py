@@ -9,21 +9,21 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from custody.cli.archive import app
-from custody.engine import Serving, Settings, Worker
-from custody.model.job import Job
-from custody.stores import Store
-from custody.workflows import git_reader
-from custody.workflows.archives import Archives
-from custody.workflows.definition import read
-from custody.workflows.git_objects import Commit, Leaf
-from custody.workflows.git_reader import Memory
+from custody.formats.text.strict_yaml import MOST_FILES
+from custody.kernel.engine import Serving, Settings, Worker
+from custody.kernel.model.job import Job
+from custody.kernel.stores import Store
+from custody.workflows.archives.git import git_reader
+from custody.workflows.archives.git.git_objects import Commit, Leaf
+from custody.workflows.archives.git.git_reader import Memory
+from custody.workflows.archives.notices import reconcile
+from custody.workflows.archives.table import Archives
+from custody.workflows.commands.archive import app
+from custody.workflows.definition.definition import read
+from custody.workflows.kinds import planning
 from custody.workflows.makers import TASK_KIND, task_key
-from custody.workflows.notify import reconcile
-from custody.workflows.plan_jobs import FAULTY, MOST_TOLD
-from custody.workflows.planning import revision_item
-from custody.workflows.reading import MOST_FILES
-from custody.workflows.serving import planning
+from custody.workflows.plan.job import revision_item
+from custody.workflows.plan.plan_jobs import FAULTY, MOST_TOLD
 from workflows.repositories import GitRepository, SvnRepository
 
 TASK = "- {name: build, script: echo built}\n"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from custody.cli.archive_tasks import for_terminal
+from custody.workflows.commands.tasks import for_terminal
 
 
 @pytest.mark.parametrize(

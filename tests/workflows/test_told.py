@@ -13,16 +13,16 @@ from typing import Any
 
 import pytest
 
-from custody.cli.whose import whose_findings
-from custody.engine import Serving, Settings, Worker
-from custody.model.errors import Unavailable
-from custody.stores import Store, open_store
-from custody.workflows.amiss import all_amiss
-from custody.workflows.archives import Archives
+from custody.cli.doctor.ownership import whose_findings
+from custody.errors import Unavailable
+from custody.kernel.engine import Serving, Settings, Worker
+from custody.kernel.stores import Store, open_store
+from custody.workflows.archives.notices import reconcile
+from custody.workflows.archives.table import Archives
+from custody.workflows.findings import all_amiss
+from custody.workflows.kinds import planning, reconcile_all
 from custody.workflows.makers import COMMIT_KIND, commit_key
-from custody.workflows.notify import reconcile
 from custody.workflows.patience import hurry
-from custody.workflows.serving import planning, reconcile_all
 from rig.commands import Run, Said
 from workflows.repositories import GitRepository
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from custody.workflows.serving import WorkflowConfig
+from custody.workflows.kinds import WorkflowConfig
 from rig import elsewhere
 from rig.podman import Podman
 from rig.svn import Repository

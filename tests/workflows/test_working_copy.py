@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from custody.stores import Store
-from custody.workflows.git import GitArchive
-from custody.workflows.svn import SvnArchive
-from custody.workflows.task import SHELLS
+from custody.kernel.stores import Store
+from custody.workflows.archives.git.git import GitArchive
+from custody.workflows.archives.svn.svn import SvnArchive
+from custody.workflows.definition.task import SHELLS
 from workflows.repositories import GitRepository, SvnRepository
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "tasks.md"

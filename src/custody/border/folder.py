@@ -19,8 +19,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import TracebackType
 
-from custody.border.names import safe_parts, shown
-from custody.model.errors import CustodyError, NotFound, Refused, Unavailable
+from custody.errors import CustodyError, NotFound, Refused, Unavailable
+from custody.formats.names import safe_parts, shown
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_NOFOLLOW | os.O_CLOEXEC

@@ -15,12 +15,11 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from custody import modes
-from custody.border.gathering import Allowance, LeftOut, cannot_write, copy_file
-from custody.border.sorts import sort
+from custody.border import modes
+from custody.border.below import FOLDER, opened_at
+from custody.border.copy_out import Allowance, LeftOut, cannot_write, copy_file
+from custody.border.file_types import sort
 
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _WORDS = {
     errno.ENOENT: "it vanished while we looked",
     errno.ENOTDIR: "it changed while we looked",
@@ -76,11 +75,11 @@ def keep(folder: Path, names: Iterable[str], into: Path, allowance: Allowance) -
     """Copy these files; each that could not be, with the reason. What is kept has none of the rights that were given to
     it there: neither set-uid nor anybody's to write."""
     left_out: dict[str, str] = {}
-    top = os.open(folder, _FOLDER)
+    top = os.open(folder, FOLDER)
     try:
         for name in names:
             try:
-                source = _opened(top, name)
+                source = opened_at(top, name)
             except OSError as error:
                 left_out[name] = words(error)
                 continue
@@ -95,20 +94,6 @@ def keep(folder: Path, names: Iterable[str], into: Path, allowance: Allowance) -
     finally:
         os.close(top)
     return left_out
-
-
-def _opened(top: int, name: str) -> int:
-    """Step by step, so that no link is followed on the way either."""
-    *above, last = name.split("/")
-    here = os.dup(top)
-    try:
-        for part in above:
-            below = os.open(part, _FOLDER, dir_fd=here)
-            os.close(here)
-            here = below
-        return os.open(last, _FILE, dir_fd=here)
-    finally:
-        os.close(here)
 
 
 def _make_folders(into: Path, name: str) -> None:

@@ -6,7 +6,7 @@ the root, and other file systems. What was opened is handed on as a descriptor, 
 can change what a sandbox gets to see.
 
 A root is opened by its own path each time, not once at the start: mounts cannot be bound from another mount namespace
-(stage.py), and storage that was mounted anew is found again.
+(sandbox/mounts.py), and storage that was mounted anew is found again.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from custody.model.errors import BadInput, CustodyError, NotFound, Refused, Unavailable
+from custody.errors import BadInput, CustodyError, NotFound, Refused, Unavailable
 
 LONGEST = 255  # bytes in one part of a path: what file systems take
 _OPENAT2 = 437  # on every architecture: it is younger than the common table

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from custody.engine.makers import Maker
-from custody.model.job import Job
-from custody.model.shape import digits, record
+from custody.formats.shape import digits, record
+from custody.kernel.engine.makers import Maker
+from custody.kernel.model.job import Job
 
 ADD: Final = "channel/add"
 SYNC: Final = "channel/sync"

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from custody.stores import Store
-from custody.stores.rows import Tx
+from custody.kernel.stores import Store
+from custody.kernel.stores.rows import Tx
 
 LOOKED = "looked"  # when it was last looked at to its end, in microseconds
 TURN, CURSOR, BEGAN, DENIED, ENDED = "turn", "cursor", "began", "denied", "ended"  # of the round, some pages at a time

@@ -14,13 +14,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from custody.channels import due, notes, trust
-from custody.channels.crawl import Coverage
-from custody.channels.mirror import POSTS_ONLY, Mirror, described, kind_of, noted, number_of, parent_of
+from custody.channels import notes
+from custody.channels.context import POSTS_ONLY, Context, described, kind_of, noted, number_of, parent_of
+from custody.channels.crawl import due, trust
+from custody.channels.crawl.coverage import Coverage
 from custody.channels.snowflake import HIGHEST
-from custody.model.event import NewEvent
-from custody.model.item import Item, NewItem
-from custody.stores import Store
+from custody.kernel.model.event import NewEvent
+from custody.kernel.model.item import Item, NewItem
+from custody.kernel.stores import Store
 
 SURE: Final = "kind_sure"  # on an item: which two questions have said what it is; `true`: of an earlier version
 SAID_BY: Final = "kind_said"  # by which question, and when, it was first said
@@ -44,7 +45,7 @@ def may_be_without(item: Item) -> bool:
     return item.detail.get("kind") in POSTS_ONLY
 
 
-def goes_with_its_parent(mirror: Mirror, item: Item) -> bool:
+def goes_with_its_parent(mirror: Context, item: Item) -> bool:
     """Is it known, by two witnesses, to be a thread of a channel that is mirrored? Who is not sure asks the channel
     itself; of those that were found before anybody counted witnesses, their next round does."""
     parent = mirror.item(parent_of(item)) if parent_of(item) else None
@@ -82,12 +83,12 @@ def is_odd(about: Raw) -> bool:
     return kind in KINDS and (kind in THREADS) != thread
 
 
-def learn(mirror: Mirror, item: Item, about: Raw, by: str) -> Item:
+def learn(mirror: Context, item: Item, about: Raw, by: str) -> Item:
     """Write down what an answer says of a channel; answers the item."""
     return _written(mirror, item, learnt(mirror, item, about, by))
 
 
-def learnt(mirror: Mirror, item: Item, about: Raw, by: str) -> dict[str, Any]:
+def learnt(mirror: Context, item: Item, about: Raw, by: str) -> dict[str, Any]:
     """What an answer says otherwise than the item, and whether it is a second witness: facts for the item."""
     now, detail = mirror.store.now(), item.detail
     told = {name: value for name, value in described(about).detail.items() if name in (*PLACE, "title")}
@@ -112,7 +113,7 @@ def learnt(mirror: Mirror, item: Item, about: Raw, by: str) -> dict[str, Any]:
     return facts | server
 
 
-def _server(mirror: Mirror, item: Item, said: str, by: str) -> dict[str, Any]:
+def _server(mirror: Context, item: Item, said: str, by: str) -> dict[str, Any]:
     """What the channel's own answer says of its server: the same ten minutes later makes it sure, and so does another.
 
     That another was said is a note beside the item: whoever changes his word with each answer fills no history.
@@ -135,12 +136,12 @@ def _server(mirror: Mirror, item: Item, said: str, by: str) -> dict[str, Any]:
     return {"guild": said, GUILD_SURE: True} if due.is_over(since, now, trust.APART) else {}
 
 
-def refused(mirror: Mirror, item: Item) -> Item:
+def refused(mirror: Context, item: Item) -> Item:
     """Messages were asked of what was said to have none, and the service says the same: another question's answer."""
     return _written(mirror, item, _made_sure(mirror, item, MESSAGES))
 
 
-def new(mirror: Mirror, about: Raw, by: str) -> NewItem:
+def new(mirror: Context, about: Raw, by: str) -> NewItem:
     """The item of a channel that is new, by the first answer that tells of it."""
     item = described(about)
     aside = {"parent": ""} if is_odd(about) and "parent" in item.detail else {}
@@ -197,14 +198,14 @@ def _asks_less(item: Item, other: Mapping[str, Any]) -> bool:
     return less or not ({"kind", "parent"} & other.keys())
 
 
-def _made_sure(mirror: Mirror, item: Item, by: str) -> dict[str, Any]:
+def _made_sure(mirror: Context, item: Item, by: str) -> dict[str, Any]:
     if may_be_without(item) and Coverage.read(mirror.table(number_of(item)).mark).upto:
         return {}  # messages of it are kept: no answer makes them never written
     said = item.detail.get(SAID_BY)
     return {SURE: [said[0] if said else CHANNEL, by]}
 
 
-def _written(mirror: Mirror, item: Item, facts: Mapping[str, Any]) -> Item:
+def _written(mirror: Context, item: Item, facts: Mapping[str, Any]) -> Item:
     if not facts:
         return item
     mirror.store.records.put((noted(number_of(item), **facts),), events_of(item, facts), "channels")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from custody.model.errors import BadInput
+from custody.errors import BadInput
 
 EPOCH = datetime(2015, 1, 1, tzinfo=UTC)
 SHIFT = 22

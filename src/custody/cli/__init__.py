@@ -5,6 +5,10 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 
+TYPE_CHECKING = False  # `typing` alone takes longer than help
+if TYPE_CHECKING:
+    from typing import Any
+
 NOUNS = {
     "demo": "the main jobs of this program on this machine, with nothing else installed",
     "init": "a commented configuration to start from",
@@ -29,6 +33,31 @@ NOUNS = {
     "completion": "a script that lets your shell complete these commands",
 }
 
+MODULES = {
+    "demo": "custody.demo.command",
+    "init": "custody.cli.nouns.init",
+    "batch": "custody.ingest.commands.batch",
+    "job": "custody.cli.nouns.job",
+    "kind": "custody.cli.nouns.kind",
+    "hold": "custody.cli.nouns.hold",
+    "archive": "custody.workflows.commands.archive",
+    "robot": "custody.robots.commands.robot",
+    "channel": "custody.channels.commands.channel",
+    "item": "custody.cli.nouns.item",
+    "event": "custody.cli.nouns.event",
+    "history": "custody.cli.nouns.history",
+    "schedule": "custody.cli.nouns.schedule",
+    "lease": "custody.cli.nouns.lease",
+    "worker": "custody.cli.nouns.worker",
+    "store": "custody.cli.nouns.store",
+    "serve": "custody.cli.nouns.serve",
+    "token": "custody.cli.nouns.token",
+    "doctor": "custody.cli.doctor.report",
+    "top": "custody.cli.nouns.top",
+    "completion": "custody.cli.completion",
+}
+"""Where each noun's commands are: read when one is used, not before."""
+
 
 def main(arguments: list[str] | None = None) -> None:
     """The program's entry point; ends the process with 0, 1, 2 or 3."""
@@ -44,9 +73,9 @@ def main(arguments: list[str] | None = None) -> None:
     if given[0] not in available():
         print(f"custody: there is no noun {given[0]!r}{_perhaps(given[0])}\n\n{help_text()}", file=sys.stderr)
         raise SystemExit(2)
-    from custody.cli.running import run
+    from custody.cli.runtime import run
 
-    run(import_module(f"custody.cli.{given[0]}").app, given)
+    run(app_of(given[0]), given)
 
 
 def _perhaps(word: str) -> str:
@@ -57,9 +86,12 @@ def _perhaps(word: str) -> str:
 
 
 def available() -> list[str]:
-    from importlib.util import find_spec
+    return list(NOUNS)
 
-    return [noun for noun in NOUNS if find_spec(f"custody.cli.{noun}")]
+
+def app_of(noun: str) -> Any:
+    """The commands of a noun, which is imported for it."""
+    return import_module(MODULES[noun]).app
 
 
 def help_text() -> str:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from custody.model.errors import BadInput
+from custody.errors import BadInput
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 Words = Mapping[str, Sequence[str]]
@@ -16,7 +16,7 @@ Words = Mapping[str, Sequence[str]]
 @app.command()
 def completion(shell: Annotated[str, typer.Argument(help="bash, zsh or fish")]) -> None:
     """A script for your shell: custody completion bash > ~/.local/share/bash-completion/completions/custody"""
-    from custody.cli.describing import completions
+    from custody.cli.command_tree import completions
 
     if shell not in SHELLS:
         raise BadInput(f"{shell!r} is not a shell known here", code="completion.shell", hint=", ".join(SHELLS))

@@ -8,15 +8,15 @@ from typing import Annotated
 
 import typer
 
-from custody.border.egress import check_grant, read_place
-from custody.cli import running
-from custody.cli.when import ago
-from custody.model.errors import BadInput, NotFound
-from custody.model.grant import COLLECTION, NETWORK, REPOSITORY, SECRET, Grant
-from custody.stores import Store
-from custody.stores.collections import DEPOSITS
-from custody.workflows import secrets
-from custody.workflows.archives import check_owner
+from custody.border.egress.allowance import check_grant, read_place
+from custody.cli import runtime
+from custody.cli.times import ago
+from custody.errors import BadInput, NotFound
+from custody.kernel.model.authority.grant import COLLECTION, NETWORK, REPOSITORY, SECRET, Grant
+from custody.kernel.stores import Store
+from custody.kernel.stores.registers.collections import DEPOSITS
+from custody.workflows.archives.table import check_owner
+from custody.workflows.tasks import secrets
 
 What = Annotated[str, typer.Argument(help="network, secret, repository or collection")]
 Value = Annotated[
@@ -52,7 +52,7 @@ def give(store: Store, subject: str, what: str, value: str, why: str, *, anythin
     checks[what](store, name, value)
     if what == NETWORK:
         value = check_grant(value, anything)
-    grant = store.grants.grant(subject, what, value, running.me(), why)
+    grant = store.grants.grant(subject, what, value, runtime.me(), why)
     print(f"{name} has {what} {value}, granted by {grant.by} ({grant.why})")
 
 
@@ -61,7 +61,7 @@ def take_back(store: Store, subject: str, what: str, value: str, why: str) -> No
     name = subject.partition("/")[2]
     _checks(subject, what)
     value = str(read_place(value)) if what == NETWORK else value
-    done = store.grants.withdraw(subject, what, value, running.me(), why)
+    done = store.grants.withdraw(subject, what, value, runtime.me(), why)
     rest = store.grants.of(subject, what)
     still = ", ".join(each for each in rest if _gives(what, each, value))
     if not done:
@@ -91,7 +91,7 @@ def _gives(what: str, grant: str, value: str) -> bool:
 
 def tell(found: Sequence[Grant], now: int, as_json: bool, nothing: str) -> None:
     if as_json:
-        running.emit(found)
+        runtime.emit(found)
         return
     columns = {
         "what": lambda grant: grant.what, "value": lambda grant: grant.value, "by": lambda grant: grant.by,
@@ -99,4 +99,4 @@ def tell(found: Sequence[Grant], now: int, as_json: bool, nothing: str) -> None:
         "withdrawn": lambda grant: ago(grant.ended, now) + " ago" if grant.ended else "",
         "why": lambda grant: grant.why,
     }  # fmt: skip
-    running.table(columns, found, nothing)
+    runtime.table(columns, found, nothing)

@@ -11,8 +11,8 @@ from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
-from custody.model.errors import BadInput, Refused, Unavailable
-from custody.stores import Store
+from custody.errors import BadInput, Refused, Unavailable
+from custody.kernel.stores import Store
 
 PAGE = 500
 LONGEST = 10_000
@@ -64,7 +64,7 @@ def kept_in(file: Path | None, store: str) -> Iterator[Kept | None]:
 
 
 def _must_be_no_store(file: Path, store: str) -> None:
-    from custody.stores.sqlite.address import MEMORY, file_of
+    from custody.kernel.stores.sqlite.file_address import MEMORY, file_of
 
     first = b""
     if file.is_file():
@@ -80,14 +80,22 @@ def _must_be_no_store(file: Path, store: str) -> None:
 
 
 def read(file: Path) -> Iterator[tuple[int, str]]:
-    """Each receipt; refuses a line that is none, with its number."""
+    """Each receipt; refuses a line that is none, with its number, and a file without any: it proves nothing."""
+    count = 0
     for number, line, receipt in _lines(file):
         if receipt is None:
             raise BadInput(
                 f"this is no receipt: {line[:80]!r}", code="receipts.line", where=f"{file}, line {number}",
                 hint="look at that line: one that was torn when its disk was full or its machine stopped can go",
             )  # fmt: skip
+        count += 1
         yield receipt
+    if not count:
+        raise BadInput(
+            "there are no receipts in it: nothing is known by it", code="receipts.none", where=str(file),
+            hint="is it the right file? Who has no receipts says it without --receipts, with --beyond NUMBER as far as "
+            "numbers of jobs are known that were given out",
+        )  # fmt: skip
 
 
 def _lines(file: Path) -> Iterator[tuple[int, str, tuple[int, str] | None]]:
@@ -100,11 +108,13 @@ def _lines(file: Path) -> Iterator[tuple[int, str, tuple[int, str] | None]]:
 
 
 def _receipt(line: str) -> tuple[int, str] | None:
+    """Read it as strictly as it was written: what is nearly one names another job, or none."""
     try:
         one = json.loads(line)
-        return int(one["job"]), str(one["move"])
+        job, move = one["job"], one["move"]
     except (ValueError, TypeError, KeyError, RecursionError):
         return None
+    return (job, move) if type(job) is int and job > 0 and type(move) is str and move else None
 
 
 def judged(store: Store, file: Path) -> tuple[int, list[tuple[int, str]], list[int]]:
@@ -120,7 +130,7 @@ def judged(store: Store, file: Path) -> tuple[int, list[tuple[int, str]], list[i
 
 
 def _asked(store: Store, page: Sequence[tuple[int, str]]) -> list[tuple[int, str]]:
-    from custody.stores.queue import SqlQueue
+    from custody.kernel.stores.queue import SqlQueue
 
     queue = store.queue if isinstance(store.queue, SqlQueue) else SqlQueue(store.db)
     return queue.missing(page)

@@ -8,10 +8,10 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from custody.model.errors import NotFound, Unavailable
-from custody.stores import Store
-from custody.workflows.archives import Archives
-from custody.workflows.folder import FolderArchive
+from custody.errors import NotFound, Unavailable
+from custody.kernel.stores import Store
+from custody.workflows.archives.folder import FolderArchive
+from custody.workflows.archives.table import Archives
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from custody.demo.book import Book
-from custody.demo.chat import Chat
-from custody.demo.line import Line
-from custody.demo.stories import Deposits
-from custody.engine.kinds import Kind, Serving
-from custody.stores import Store
+from custody.demo.stories.book import Book
+from custody.demo.stories.chat import Chat
+from custody.demo.stories.deposits import Deposits
+from custody.demo.stories.robots import Line
+from custody.kernel.engine.kinds import Kind, Serving
+from custody.kernel.stores import Store
 
 LOOK_SECONDS = 0.5
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from custody.ingest.nodes import lane_of
+from custody.errors import BadInput
 from custody.ingest.states import QUEUE, QUEUE_KINDS
-from custody.model.errors import BadInput
+from custody.ingest.storage.nodes import lane_of
 
 SCOPES = ("node", "queue")
 """Besides those that every queue has."""

@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from custody.engine.makers import Maker
+from custody.errors import NotFound
+from custody.formats.shape import Check, Optional, digits, either, flag, list_of, map_of, part, record, text, whole
 from custody.ingest.states import BATCH_KIND, JOB_KIND
-from custody.model.errors import NotFound
-from custody.model.job import Job
-from custody.model.shape import Check, Optional, digits, either, flag, list_of, map_of, part, record, text, whole
+from custody.kernel.engine.makers import Maker
+from custody.kernel.model.job import Job
 
 DELIVER: Final = "deliver/mail"
 _DEPOSIT: Final = "`custody batch submit`, or POST /api/v1/batches"

@@ -41,10 +41,10 @@ from pathlib import Path
 from typing import Any, get_type_hints
 from urllib.parse import urlsplit
 
-from custody.ingest.mail import check_address, check_addresses
-from custody.ingest.noid import Noid
-from custody.model.errors import BadInput, CustodyError
-from custody.model.identifiers import ark
+from custody.errors import BadInput, CustodyError
+from custody.formats.identifiers import ark
+from custody.formats.noid import Noid
+from custody.ingest.batch.mail import check_address, check_addresses
 
 _NAME = re.compile("[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _HOST = re.compile(r"(\*\.)?[a-z0-9-]+(\.[a-z0-9-]+)*")

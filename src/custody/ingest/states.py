@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from custody.model.machine import AFTER_LAST_PASSED, Machine, Move
+from custody.kernel.model.machine import AFTER_LAST_PASSED, Machine, Move
 
 JOB_KIND: Final = "ingest/job"
 BATCH_KIND: Final = "ingest/batch"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from custody.model.errors import BadInput
-from custody.model.graph import cycle
-from custody.robots.confined import beside
-from custody.robots.program import Program
+from custody.errors import BadInput
+from custody.kernel.model.graph import cycle
+from custody.robots.programs.program import Program
+from custody.robots.programs.sandboxed import beside
 from custody.robots.robot import Robot
 
 BEGINNINGS = frozenset({"ingested", "changed", "planned", "approved"})

@@ -14,10 +14,10 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from custody.engine.work import Work
-from custody.model.errors import CustodyError, LeaseLost, Refused
-from custody.model.lease import Lease, Trust
-from custody.ports import Leases
+from custody.errors import CustodyError, LeaseLost, Refused
+from custody.kernel.engine.work import Work
+from custody.kernel.model.lease import Lease, Trust
+from custody.kernel.ports import Leases
 from custody.robots.robot import Robot
 
 LOOK_SECONDS = 0.05

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from custody.engine.makers import Maker
-from custody.model.job import Job
-from custody.model.shape import record, text
+from custody.formats.shape import record, text
+from custody.kernel.engine.makers import Maker
+from custody.kernel.model.job import Job
 
 
 def _is_true(store: Any, job: Job) -> str:

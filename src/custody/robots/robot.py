@@ -16,11 +16,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from custody.engine.kinds import Backoff
-from custody.model.errors import BadInput
-from custody.model.item import Item, NewItem
-from custody.model.reserved import check_detail, check_event, check_note
-from custody.model.trigger import Trigger
+from custody.errors import BadInput
+from custody.kernel.engine.kinds import Backoff
+from custody.kernel.model.item import Item, NewItem
+from custody.kernel.model.names.reserved import check_detail, check_event, check_finding, check_note
+from custody.kernel.model.trigger import Trigger
 
 RESERVED_CODE = "robot.reserved"
 LONGEST = 10 * 366 * 86_400.0
@@ -41,10 +41,12 @@ class Report:
 
     def add(self, code: str, reason: str = "", **more: Any) -> None:
         """Something is wrong: the event will be a failure."""
+        check_finding(more, "a finding", RESERVED_CODE)
         self.findings.append({"code": code, "reason": reason, **more})
 
     def warn(self, code: str, reason: str = "", **more: Any) -> None:
         """Someone should look, but the line moves on."""
+        check_finding(more, "a warning", RESERVED_CODE)
         self.warnings.append({"code": code, "reason": reason, **more})
 
     def note(self, **facts: Any) -> None:

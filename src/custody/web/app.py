@@ -12,14 +12,16 @@ from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
 
 from custody import __version__
-from custody.stores import Store
-from custody.web import api, pages, problems, words
-from custody.web.gate import must_be_complete, permit
-from custody.web.limits import Around
-from custody.web.reading import must_read_strictly
-from custody.web.rules import RULES, Rule
+from custody.kernel.access.rules import RULES, Rule
+from custody.kernel.stores import Store
+from custody.web import formatting, problems
+from custody.web.access.gate import must_be_complete, permit
+from custody.web.access.request_limits import Around
+from custody.web.api import routers as api
+from custody.web.fast_path import Shortcut
+from custody.web.pages import routers as pages
+from custody.web.request_bodies import must_read_strictly
 from custody.web.sections import FIRST, LAST
-from custody.web.shortcut import Shortcut
 from custody.web.site import Options, Site
 
 __all__ = ["Options", "build_app", "routers_of"]
@@ -54,7 +56,7 @@ def build_app(store: Store, options: Options) -> FastAPI:
     app.state.site = site
     for router in routers:
         app.include_router(router)
-    app.mount(words.static_address(), _Kept(directory=Path(__file__).parent / "static"), "static")
+    app.mount(formatting.static_address(), _Kept(directory=Path(__file__).parent / "static"), "static")
     problems.install(app)
     app.add_middleware(Shortcut, ways=api.SHORT)
     app.add_middleware(

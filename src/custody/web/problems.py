@@ -13,8 +13,8 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse, Response
 
-from custody.model.errors import BadInput, CustodyError, KeyConflict, NotFound, Refused, Unavailable, Unsafe
-from custody.web.oidc import Unbelieved
+from custody.errors import BadInput, CustodyError, KeyConflict, NotFound, Refused, Unavailable, Unsafe
+from custody.web.access.oidc import Unbelieved
 from custody.web.site import site_of
 
 LOG = logging.getLogger("custody.web")

@@ -12,7 +12,7 @@ from typing import Any, Final
 from fastapi import APIRouter
 
 from custody.ingest.states import BATCH_KIND, JOB_KIND, STEPS
-from custody.web.rules import Rule
+from custody.kernel.access.rules import Rule
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,36 +11,37 @@ from typing import Any
 from urllib.parse import unquote
 
 from fastapi import Request
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import ChoiceLoader, Environment, PackageLoader, PrefixLoader, StrictUndefined
 from starlette.responses import HTMLResponse, Response
 
 from custody import __version__
 from custody.border.roots import NO_ROOTS, Roots
-from custody.channels.asking import Asking, by_jobs
-from custody.channels.reader import Reader
-from custody.engine.commands import Operator
-from custody.engine.makers import OWN_KIND, is_among
-from custody.history.keeping import Keeping
-from custody.ingest.links import Links
-from custody.ingest.world import World
-from custody.model.errors import BadInput, Unavailable
-from custody.model.job import Job
-from custody.model.machine import PLAIN, Machines
-from custody.model.why import Reason
-from custody.stores import Store
-from custody.web import submitting, words
-from custody.web.caller import Caller
-from custody.web.changes import Changes
-from custody.web.glance import Glance
-from custody.web.makers import MAKERS
-from custody.web.oidc import Issuer
-from custody.web.rates import KNOWN, UNKNOWN, Doorstep, Rate, Rates
-from custody.web.reasons import why
-from custody.web.rules import Rule
+from custody.channels.messages.reader import Reader
+from custody.channels.requests import Asking, by_jobs
+from custody.errors import BadInput, Unavailable
+from custody.ingest.adapters import Adapters
+from custody.ingest.batch.links import Links
+from custody.kernel.access.caller import Caller
+from custody.kernel.access.rules import Rule
+from custody.kernel.access.tokens import Tokens
+from custody.kernel.engine.makers import OWN_KIND, is_among
+from custody.kernel.history.sealer import Sealer
+from custody.kernel.model.job import Job
+from custody.kernel.model.machine import PLAIN, Machines
+from custody.kernel.model.why import Reason
+from custody.kernel.operations.jobs import Operator
+from custody.kernel.stores import Store
+from custody.web import formatting
+from custody.web.access.oidc import Issuer
+from custody.web.access.rate_limits import KNOWN, UNKNOWN, Doorstep, Rate, Rates
+from custody.web.live_updates import Changes
+from custody.web.metrics import Telling
+from custody.web.operations import submission
+from custody.web.operations.makers import MAKERS
+from custody.web.operations.reasons import why
+from custody.web.queries.overview import Glance
 from custody.web.sections import INGEST, Section
-from custody.web.telling import Telling
-from custody.web.tokens import Tokens
-from custody.workflows.shop import Shop
+from custody.workflows.tasks.runner import Runner
 
 SAID = "custody_said"
 MEBIBYTE = 1 << 20
@@ -54,7 +55,7 @@ class Options:
     secret: bytes  # signs depositors' links; the same in all processes of an installation
     demo: bool = False  # loopback without login
     machines: Machines = PLAIN
-    world: World | None = None  # what ingest works in; without it nothing can be deposited here
+    world: Adapters | None = None  # what ingest works in; without it nothing can be deposited here
     sections: Sequence[Section] = (INGEST,)
     small_body: int = MEBIBYTE
     upload: int = 64 << 30
@@ -66,9 +67,9 @@ class Options:
     telling: Telling = field(default_factory=Telling)
     readers: Callable[[int], Reader] | None = None  # what is kept of a channel, by its number, as people may see it
     asking: Asking | None = None  # how something is asked about channels; None: by jobs of the engine
-    shop: Shop | None = None  # where tasks' logs and files are kept
+    shop: Runner | None = None  # where tasks' logs and files are kept
     roots: Roots = NO_ROOTS  # below which items are
-    keeping: Keeping = field(default_factory=Keeping)  # whose seals of the history are believed
+    keeping: Sealer = field(default_factory=Sealer)  # whose seals of the history are believed
     open_kinds: Sequence[str] = ()  # what may be asked for besides the kinds that workers have offered
 
 
@@ -87,7 +88,7 @@ class Site:
         return self.options.machines
 
     @property
-    def world(self) -> World:
+    def world(self) -> Adapters:
         if self.options.world is None:
             raise Unavailable(
                 "nothing can be deposited here: this process was started without a configuration of ingest",
@@ -107,7 +108,7 @@ class Site:
     def why(self, job: Job, caller: Caller) -> Sequence[Reason]:
         """Why it does not go on, with what only ingest can know, in words that are this caller's to hear."""
         reasons = why(self.store, job, self.options.world.disk if self.options.world else None)
-        return submitting.told_to(self.store, caller, reasons)
+        return submission.told_to(self.store, caller, reasons)
 
     def must_be_open(self, kind: str) -> None:
         """Refuse a kind that an application makes itself, and one that no worker has ever offered."""
@@ -140,11 +141,11 @@ class Site:
     @cached_property
     def templates(self) -> Environment:
         made = Environment(
-            loader=PackageLoader("custody.web"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
+            loader=_templates(), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
             lstrip_blocks=True,
         )  # fmt: skip
-        made.filters |= words.FILTERS
-        made.globals |= {"static": words.static_address(), "version": __version__, "look": words.look}
+        made.filters |= formatting.FILTERS
+        made.globals |= {"static": formatting.static_address(), "version": __version__, "look": formatting.look}
         return made
 
     def page(self, request: Request, template: str, values: Mapping[str, Any], status: int = 200) -> Response:
@@ -156,7 +157,7 @@ class Site:
             "sections": [each for each in shown if caller and (caller.where(each.right) is None or not each.whole)],
             "caller": caller, "form_token": self.form_token(caller), "now": self.store.now(), "path": request.url.path,
             "theme": theme if theme in ("light", "dark") else "auto", "query": dict(request.query_params),
-            "address": words.address(request.url.path, request.query_params), "demo": self.options.demo,
+            "address": formatting.address(request.url.path, request.query_params), "demo": self.options.demo,
             "backend": self.store.db.dialect, "data_address": "", "csv_address": "", "live": False,
             "since": getattr(request.state, "since", 0),
             "sees_all": bool(caller and caller.where("event:read") is None),
@@ -181,3 +182,11 @@ def site_of(request: Request) -> Site:
 def caller_of(request: Request) -> Caller:
     """Whom the gate let through; nobody in particular on public pages."""
     return getattr(request.state, "caller", None) or NOBODY
+
+
+def _templates() -> ChoiceLoader:
+    """The shell's own, and each application's by its name: `ingest/batch.html`, which may extend `base.html`."""
+    names = ("ingest", "workflows", "channels", "robots")
+    return ChoiceLoader(
+        [PackageLoader("custody.web"), PrefixLoader({name: PackageLoader(f"custody.{name}.pages") for name in names})]
+    )

@@ -1,1 +1,1 @@
-
+"""Workflows: versioned archives whose commits run their own files; `definition`, `plan`, `tasks`, `archives`."""

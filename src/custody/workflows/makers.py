@@ -1,7 +1,7 @@
 """Who may make the jobs of workflows: notices of revisions, planning, and runs that somebody asks for.
 
-What a task does is not believed from its payload at all: the recipe is read from the revision (tasks.py). Here it is
-looked whether the job can be one of its archive's, of a revision that was taken in, of a run that there is.
+What a task does is not believed from its payload at all: the recipe is read from the revision (tasks/run.py). Here it
+is looked whether the job can be one of its archive's, of a revision that was taken in, of a run that there is.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from custody.engine.makers import Maker
-from custody.model.errors import NotFound
-from custody.model.job import Job
-from custody.model.shape import Optional, either, flag, list_of, map_of, part, record, text, whole
+from custody.errors import NotFound
+from custody.formats.shape import Optional, either, flag, list_of, map_of, part, record, text, whole
+from custody.kernel.engine.makers import Maker
+from custody.kernel.model.job import Job
 
 COMMIT_KIND: Final = "workflow/commit"
 RUN_KIND: Final = "workflow/run"

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from custody.engine.work import Work
-from custody.model.outcome import Wait
-from custody.stores import Store
+from custody.kernel.engine.work import Work
+from custody.kernel.model.outcome import Wait
+from custody.kernel.stores import Store
 from custody.workflows.makers import runs_line
 
 FIRST, MOST = 10.0, 900.0  # seconds

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from custody.model.acting import SYSTEM, system
-from custody.model.schedule import Schedule as Timetable
-from custody.stores import Store
+from custody.kernel.model.authority.acting import SYSTEM, system
+from custody.kernel.model.schedule import Schedule as Timetable
+from custody.kernel.stores import Store
+from custody.workflows.definition.task import Schedule
 from custody.workflows.makers import RUN_KIND, schedule_name
-from custody.workflows.task import Schedule
 
 
 def keep_time(store: Store, archive: str, wanted: Sequence[tuple[str, Schedule]]) -> None:

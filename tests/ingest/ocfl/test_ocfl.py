@@ -15,13 +15,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from custody.ingest.ocfl import durable
-from custody.ingest.ocfl.durable import Durable
-from custody.ingest.ocfl.inventory import object_folder
-from custody.ingest.ocfl.opening import DECLARATION, open_root
-from custody.ingest.ocfl.root import Change, Given, OcflRoot
-from custody.ingest.ocfl.verify import verify
-from custody.model.errors import BadInput, CustodyError, KeyConflict, NotFound, Refused, Unavailable, Unsafe
+from custody.errors import BadInput, CustodyError, KeyConflict, NotFound, Refused, Unavailable, Unsafe
+from custody.formats.ocfl.inventory import object_folder
+from custody.ingest.storage.ocfl import durable
+from custody.ingest.storage.ocfl.durable import Durable
+from custody.ingest.storage.ocfl.fixity import verify
+from custody.ingest.storage.ocfl.open_root import DECLARATION, open_root
+from custody.ingest.storage.ocfl.root import Change, Given, OcflRoot
 
 ARK = "ark:/99999/fk4test"
 NOON = datetime(2024, 5, 31, 12, tzinfo=UTC)

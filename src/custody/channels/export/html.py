@@ -29,9 +29,9 @@ from custody.channels.export.fields import (
     text,
     thread,
 )
-from custody.channels.reader import Shown
+from custody.channels.messages.reader import Shown
 from custody.channels.snowflake import time_of
-from custody.model.errors import Refused
+from custody.errors import Refused
 
 PER_PAGE = 500
 

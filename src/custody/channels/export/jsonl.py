@@ -13,8 +13,8 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from custody.channels.copies import written
-from custody.channels.reader import Shown
+from custody.channels.messages.copies import written
+from custody.channels.messages.reader import Shown
 
 
 def write_jsonl(found: Iterable[Shown], path: Path) -> int:

@@ -16,10 +16,10 @@ from typing import Any
 
 import apsw
 
-from custody import modes
-from custody.channels.copies import written
+from custody.border import modes
 from custody.channels.export.fields import attachments, author, number, reactions, text
-from custody.channels.reader import Shown
+from custody.channels.messages.copies import written
+from custody.channels.messages.reader import Shown
 from custody.channels.snowflake import time_of
 
 BATCH = 1_000

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any
 
 from custody.channels import snowflake
-from custody.channels.blobs import Blobs
+from custody.channels.blobs.port import Blobs
 from custody.channels.snowflake import HIGHEST, block_id
 from custody.channels.table import commit, delete, fsck, search, sweep, upsert
 from custody.channels.table.fsck import Finding, Survey

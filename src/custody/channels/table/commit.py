@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 from itertools import accumulate, pairwise
 
-from custody.channels.blobs import Changed, NoBlob
+from custody.channels.blobs.port import Changed, NoBlob
 from custody.channels.table.node import Entry, Index, Leaf, owner
 from custody.channels.table.tree import Tree
 

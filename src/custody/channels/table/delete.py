@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
 
-from custody.channels.blobs import Broken, Facts, NoBlob
+from custody.channels.blobs.port import Broken, Facts, NoBlob
 from custody.channels.table import split
 from custody.channels.table.commit import commit_leaf
 from custody.channels.table.node import REMOVED, Removed

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
-from custody.channels.blobs import Broken, Foreign, NoBlob, Shut
+from custody.channels.blobs.port import Broken, Foreign, NoBlob, Shut
 from custody.channels.snowflake import HIGHEST, block_id
 from custody.channels.table import split
 from custody.channels.table.commit import commit_index, commit_leaf
@@ -37,7 +37,7 @@ from custody.channels.table.search import search
 from custody.channels.table.sweep import listed
 from custody.channels.table.tree import Place, Tree
 from custody.channels.table.upsert import upsert
-from custody.model.errors import BadInput, CustodyError
+from custody.errors import BadInput, CustodyError
 
 CODES = {
     "index.missing": "there are leaves but no index",

@@ -29,9 +29,9 @@ from hashlib import sha256
 from itertools import accumulate, groupby
 from typing import Any
 
-from custody.channels.blobs import Broken, Facts, Foreign, NoBlob, Tier
+from custody.channels.blobs.port import Broken, Facts, Foreign, NoBlob, Tier
 from custody.channels.snowflake import WIDTH, block_id, parse
-from custody.model.errors import BadInput
+from custody.errors import BadInput
 
 FIRST = block_id(0)
 REMOVED = "removed"

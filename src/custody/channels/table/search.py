@@ -10,7 +10,7 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import replace
 
-from custody.channels.blobs import Changed, Shut
+from custody.channels.blobs.port import Changed, Shut
 from custody.channels.snowflake import HIGHEST, block_id
 from custody.channels.table.node import Found, Leaf, found, is_damaged, is_foreign, key_in, records
 from custody.channels.table.tree import ATTEMPTS, Place, Torn, Tree, busy

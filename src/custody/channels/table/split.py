@@ -14,7 +14,7 @@ from dataclasses import replace
 from itertools import pairwise, zip_longest
 from typing import TypeVar
 
-from custody.channels.blobs import NoBlob
+from custody.channels.blobs.port import NoBlob
 from custody.channels.snowflake import block_id
 from custody.channels.table.commit import commit_index, commit_leaf
 from custody.channels.table.node import FIRST, Entry, Index, Leaf, key_in

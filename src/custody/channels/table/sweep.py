@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from datetime import datetime
 
-from custody.channels.blobs import Broken, Changed, NoBlob, Properties
+from custody.channels.blobs.port import Broken, Changed, NoBlob, Properties
 from custody.channels.table.tree import DAMAGED, Tree
 from custody.channels.table.upsert import settled
 

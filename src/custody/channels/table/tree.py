@@ -14,10 +14,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
-from custody.channels.blobs import MOST_BLOCKS, Blobs, Broken, Changed, Facts, Foreign, NoBlob, Shut
+from custody.channels.blobs.port import MOST_BLOCKS, Blobs, Broken, Changed, Facts, Foreign, NoBlob, Shut
 from custody.channels.snowflake import WIDTH
 from custody.channels.table.node import FIRST, Index, Leaf, Lines, Removed, both, is_foreign, named, route
-from custody.model.errors import CustodyError, Unavailable, Unsafe
+from custody.errors import CustodyError, Unavailable, Unsafe
 
 ATTEMPTS = 50  # somebody wins each round, so this many losses in a row mean something is wrong
 LEAVES_KEPT = 4096

@@ -13,14 +13,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Concatenate, ParamSpec, TypeVar
 
-from custody.channels.blobs import BlocksMissing, Changed, NoBlob
+from custody.channels.blobs.port import BlocksMissing, Changed, NoBlob
 from custody.channels.snowflake import HIGHEST, block_id
 from custody.channels.table import split
 from custody.channels.table.commit import commit_leaf
 from custody.channels.table.node import Leaf, Message, key_in
 from custody.channels.table.plan import merged
 from custody.channels.table.tree import ATTEMPTS, Place, Tree, busy
-from custody.model.errors import Unavailable
+from custody.errors import Unavailable
 
 LOST = (Changed, BlocksMissing, NoBlob)  # somebody else was here: look again
 P = ParamSpec("P")

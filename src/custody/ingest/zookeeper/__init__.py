@@ -4,6 +4,6 @@
 the SQL database named beside it.
 """
 
-from custody.ingest.zookeeper.opening import open_tree
+from custody.ingest.zookeeper.store import open_tree
 
 __all__ = ["open_tree"]

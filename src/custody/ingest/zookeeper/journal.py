@@ -1,6 +1,6 @@
 """What a `multi` leaves for the history: one node with everything that happened in it.
 
-It is made in the same `multi` as the move, so there is never one without the other. The follower (following.py) writes
+It is made in the same `multi` as the move, so there is never one without the other. The follower (follower.py) writes
 it into the database once, whoever of the fleet comes first, and then takes the node away.
 """
 
@@ -10,18 +10,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from custody.ingest import tree
-from custody.ingest.zookeeper.operations import Create
-from custody.model.acting import SYSTEM
-from custody.model.errors import BadInput
-from custody.model.event import NewEvent, job_subject
-from custody.model.item import NewItem
-from custody.model.job import Change, NewJob
-from custody.model.machine import WORK
-from custody.model.reserved import FOLDER
-from custody.stores.moves import detail
-from custody.stores.rows import event_text
-from custody.stores.submit import first_detail
+from custody.errors import BadInput
+from custody.ingest.zookeeper import tree
+from custody.ingest.zookeeper.client.multi import Create
+from custody.kernel.model.authority.acting import SYSTEM
+from custody.kernel.model.event import NewEvent, job_subject
+from custody.kernel.model.item import NewItem
+from custody.kernel.model.job import Change, NewJob
+from custody.kernel.model.machine import WORK
+from custody.kernel.model.names.reserved import FOLDER
+from custody.kernel.stores.rows import event_text
+from custody.kernel.stores.rules.claim import detail
+from custody.kernel.stores.rules.submit import first_detail
 
 _JOB = ("kind", "payload", "key", "priority", "lane", "place", "collection", "delay")
 

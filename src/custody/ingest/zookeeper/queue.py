@@ -12,21 +12,25 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
-from custody.ingest import tree
+from custody.errors import NotFound, Unavailable
 from custody.ingest.states import BATCH_KIND, JOB, JOB_KIND
-from custody.ingest.zookeeper import claiming, creating, holding, mending, moving, removing
-from custody.ingest.zookeeper.following import follow
-from custody.ingest.zookeeper.reading import Seen, Tree, as_job, read_one
-from custody.ingest.zookeeper.viewing import KINDS, TreeView
+from custody.ingest.zookeeper import holds as holding
+from custody.ingest.zookeeper import repair, tree
+from custody.ingest.zookeeper.follower import follow
+from custody.ingest.zookeeper.lists import KINDS, TreeView
+from custody.ingest.zookeeper.rows import Seen, Tree, as_job, read_one
+from custody.ingest.zookeeper.verbs import claim as claiming
+from custody.ingest.zookeeper.verbs import create
+from custody.ingest.zookeeper.verbs import delete as removing
+from custody.ingest.zookeeper.verbs import move as moving
 from custody.ingest.zookeeper.why import why as why_in_tree
-from custody.model.acting import PROGRAM, Acting
-from custody.model.errors import NotFound, Unavailable
-from custody.model.job import Answer, Change, Claim, Failures, FanOut, Filter, HeldBy, Job, NewJob
-from custody.model.keys import Asked, IsFree
-from custody.model.why import Reason
-from custody.stores.history import write_note
-from custody.stores.queue import SqlQueue
-from custody.stores.submit import Submitted
+from custody.kernel.model.authority.acting import PROGRAM, Acting
+from custody.kernel.model.job import Answer, Change, Claim, Failures, FanOut, Filter, HeldBy, Job, NewJob
+from custody.kernel.model.names.job_keys import Asked, IsFree
+from custody.kernel.model.why import Reason
+from custody.kernel.stores.queue import SqlQueue
+from custody.kernel.stores.rules.events import write_note
+from custody.kernel.stores.rules.submit import Submitted
 
 FOLLOW_SECONDS, MEND_SECONDS = 1.0, 30.0
 
@@ -38,7 +42,7 @@ class TreeQueue:
         self._at, self._sql, self.view = at, sql, TreeView(at)
         self._next_follow = self._next_mend = time.monotonic()
         self._news = False
-        self._suspected: list[mending.Orphan] = []
+        self._suspected: list[repair.Orphan] = []
         self.mend_seconds = MEND_SECONDS
 
     # submit
@@ -55,20 +59,21 @@ class TreeQueue:
     def _submit(self, job: NewJob, acting: Acting) -> Submitted:
         if job.kind == JOB_KIND:
             raise NotFound("a job of ingest is made by its batch", code="tree.job", hint="submit a batch")
-        return creating.submit_batch(self._at, job, acting)
+        return create.submit_batch(self._at, job, acting)
 
     def submit_one(self, job: NewJob, acting: Acting = PROGRAM) -> Submitted:
         return self.submit([job], acting)[0]
 
     def submit_once(self, job: NewJob, acting: Acting, request: Asked | None, is_free: IsFree) -> Submitted:
-        """What is asked for in this way is never a deposit: those have keys of their own (ingest/keys.py)."""
+        """What is asked for in this way is never a deposit: those have keys of their own
+        (ingest/submission/idempotency.py)."""
         return self._sql.submit_once(job, acting, request, is_free)
 
     def answered(self, request: Asked) -> int:
         return self._sql.answered(request)
 
     def full(self, batch: int) -> str:
-        return str(creating.too_full(self._at, tree.name_of(batch)) or "")
+        return str(create.too_full(self._at, tree.name_of(batch)) or "")
 
     # claim
 
@@ -161,7 +166,7 @@ class TreeQueue:
         """Save facts, and children, at once, under the claim's token."""
         if not tree.in_tree(claim.id):
             return self._sql.keep(claim, facts, new, children, agent)
-        made = creating.keep(self._at, claim, facts, new, children, agent)
+        made = create.keep(self._at, claim, facts, new, children, agent)
         if children:
             self._at.rest.wake()
             self._at.db.bell.ring()
@@ -295,9 +300,9 @@ class TreeQueue:
             self._next_mend = now + self.mend_seconds
             odd, external = set(self._at.odd), self._at.external
             self._at.odd.clear()
-            found = mending.find(self._at.session, closely=False, also=odd, queues=external)
-            found = [orphan for orphan in found if orphan.code in mending.HARMLESS]
-            mending.mend(self._at.session, [orphan for orphan in found if orphan in self._suspected])
+            found = repair.find(self._at.session, closely=False, also=odd, queues=external)
+            found = [orphan for orphan in found if orphan.code in repair.HARMLESS]
+            repair.mend(self._at.session, [orphan for orphan in found if orphan in self._suspected])
             self._suspected = found
             self._at.rest.wake(*(f"{state}/{name}" for name in odd for state in JOB.working))
 

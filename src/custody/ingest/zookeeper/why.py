@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
-from custody.ingest import tree
+from custody.errors import NotFound, Unavailable
 from custody.ingest.states import BATCH, BATCH_KIND, JOB, JOB_KIND
-from custody.ingest.zookeeper.holding import Holds, read_holds
-from custody.ingest.zookeeper.reading import Seen, Tree, as_job, read_one
-from custody.model.errors import NotFound, Unavailable
-from custody.model.event import job_subject
-from custody.model.job import HeldBy
-from custody.model.why import Reason
-from custody.stores.rows import Tx
-from custody.stores.why import who_and_why
+from custody.ingest.zookeeper import tree
+from custody.ingest.zookeeper.holds import Holds, read_holds
+from custody.ingest.zookeeper.rows import Seen, Tree, as_job, read_one
+from custody.kernel.model.event import job_subject
+from custody.kernel.model.job import HeldBy
+from custody.kernel.model.why import Reason
+from custody.kernel.stores.rows import Tx
+from custody.kernel.stores.why import who_and_why
 
 SIGN_OF_LIFE = 30_000_000
 

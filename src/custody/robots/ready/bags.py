@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from urllib.parse import unquote
 
-from custody.model.item import Item
-from custody.model.trigger import Trigger
+from custody.kernel.model.item import Item
+from custody.kernel.model.trigger import Trigger
 from custody.robots.ready.ocfl import current, folder_of
 from custody.robots.robot import Report, robot
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 
-from custody.model.item import Item
-from custody.model.trigger import Trigger
+from custody.kernel.model.item import Item
+from custody.kernel.model.trigger import Trigger
 from custody.robots.ready.ocfl import contents, folder_of
 from custody.robots.robot import Report, robot
 

@@ -14,8 +14,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from custody.model.item import Item
-from custody.model.trigger import Trigger
+from custody.kernel.model.item import Item
+from custody.kernel.model.trigger import Trigger
 from custody.robots.ready.ocfl import current, folder_of
 from custody.robots.robot import Report, robot
 

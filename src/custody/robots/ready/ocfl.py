@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from custody.border import below
 from custody.border.roots import Root
-from custody.model.errors import NotFound
-from custody.model.item import Item
-from custody.model.reserved import FOLDER
+from custody.errors import NotFound
+from custody.kernel.model.item import Item
+from custody.kernel.model.names.reserved import FOLDER
+
+INVENTORY = "inventory.json"
 
 
 def folder_of(item: Item) -> Path:
     """Where the object is, as whoever stored it told."""
     folder = Path(str(item.detail.get(FOLDER, "")))
-    if not item.detail.get(FOLDER) or not (folder / "inventory.json").is_file():
-        raise NotFound(
-            f"{item.id} has no OCFL object here", code="object.unknown", hint="does this machine see its storage?"
-        )
-    return folder
+    try:
+        if item.detail.get(FOLDER):
+            os.close(below.opened(folder, INVENTORY))
+            return folder
+    except NotFound:
+        pass
+    raise NotFound(
+        f"{item.id} has no OCFL object here", code="object.unknown", hint="does this machine see its storage?"
+    )
 
 
 def _file(folder: Path, path: str) -> Path:
@@ -29,7 +37,7 @@ def _file(folder: Path, path: str) -> Path:
 
 def contents(folder: Path) -> Iterator[tuple[str, Path]]:
     """Every stored file with the digest (SHA-512) that it must have."""
-    inventory = json.loads((folder / "inventory.json").read_bytes())
+    inventory = json.loads(below.read(folder, INVENTORY))
     for digest, paths in inventory["manifest"].items():
         for path in paths:
             yield digest, _file(folder, path)
@@ -37,7 +45,7 @@ def contents(folder: Path) -> Iterator[tuple[str, Path]]:
 
 def current(folder: Path) -> Iterator[tuple[str, Path]]:
     """The files of the newest version, by the names the depositor knows."""
-    inventory = json.loads((folder / "inventory.json").read_bytes())
+    inventory = json.loads(below.read(folder, INVENTORY))
     for digest, names in inventory["versions"][inventory["head"]]["state"].items():
         for name in names:
             yield name, _file(folder, inventory["manifest"][digest][0])

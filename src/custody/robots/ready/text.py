@@ -4,8 +4,8 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
-from custody.robots.label import read_label
-from custody.robots.program import Program
+from custody.robots.programs.label import read_label
+from custody.robots.programs.program import Program
 
 text = read_label(Path(__file__).with_name("text.robot.toml"))
 

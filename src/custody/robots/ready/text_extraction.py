@@ -1,6 +1,7 @@
 """The program of the robot `text`: plain text, HTML and XML of an object as plain text. It needs nothing of Custody.
 
-The item comes as JSON on standard input; what was found goes out as lines of JSON (see custody.robots.program).
+The item comes as JSON on standard input; what was found goes out as lines of JSON (see
+custody.robots.programs.program).
 """
 
 import html.parser

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from custody.model.item import Item
-from custody.model.trigger import Trigger
+from custody.kernel.model.item import Item
+from custody.kernel.model.trigger import Trigger
 from custody.robots.ready.ocfl import folder_of
 from custody.robots.robot import Report, robot
 

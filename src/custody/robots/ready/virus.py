@@ -13,9 +13,9 @@ import socket
 import struct
 from pathlib import Path
 
-from custody.model.errors import BadInput, Unavailable
-from custody.model.item import Item
-from custody.model.trigger import Trigger
+from custody.errors import BadInput, Unavailable
+from custody.kernel.model.item import Item
+from custody.kernel.model.trigger import Trigger
 from custody.robots.ready.ocfl import current, folder_of
 from custody.robots.robot import Report, robot
 

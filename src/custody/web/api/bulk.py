@@ -5,12 +5,13 @@ from __future__ import annotations
 from fastapi import Request
 from starlette.responses import Response
 
-from custody.model.errors import BadInput, NotFound
-from custody.model.job import Filter, NewJob
-from custody.web import bulk, formats, submitting
-from custody.web.acting import action_of
-from custody.web.api.asking import PROBLEM, BulkSubmission, IdempotencyKey, Number
-from custody.web.reading import Router
+from custody.errors import BadInput, NotFound
+from custody.kernel.model.job import Filter, NewJob
+from custody.kernel.operations.action import action_of
+from custody.web import representations
+from custody.web.api.parameters import PROBLEM, BulkSubmission, IdempotencyKey, Number
+from custody.web.operations import bulk, submission
+from custody.web.request_bodies import Router
 from custody.web.site import caller_of, site_of
 
 router = Router(responses=PROBLEM, tags=["bulk"])
@@ -23,17 +24,17 @@ def submit(request: Request, given: BulkSubmission, key: IdempotencyKey = "") ->
     where = Filter(**given.filter.model_dump())
     if given.dry_run:
         found = bulk.dry_run(site.store, site.machines, caller, action_of(given.action), where)
-        return formats.as_json({"eligible": found.eligible, "others": found.others, "matched": found.matched})
+        return representations.as_json({"eligible": found.eligible, "others": found.others, "matched": found.matched})
     if given.count is None:
         raise BadInput("say how many it must be", code="bulk.count", where="count", hint="`dry_run` first")
-    request_ = submitting.request_of(caller, key, "bulk", given.meant())
-    before = submitting.of_before(site.store, caller, NewJob(bulk.KIND, collection=where.collection), key)
-    with submitting.plainly():
+    request_ = submission.request_of(caller, key, "bulk", given.meant())
+    before = submission.of_before(site.store, caller, NewJob(bulk.KIND, collection=where.collection), key)
+    with submission.plainly():
         made = bulk.again(before, given.action, where) if before else bulk.submit(
             site.store, site.machines, caller, given.action, where, given.why, given.count, request_, given.priority
         )  # fmt: skip
     headers = {"Location": f"/api/v1/bulk/{made.id}"} | ({} if made.new else {"Idempotent-Replayed": "true"})
-    return formats.as_json({"job": made.id}, 202, headers)
+    return representations.as_json({"job": made.id}, 202, headers)
 
 
 @router.get("/api/v1/bulk/{job}")
@@ -42,4 +43,4 @@ def show(request: Request, job: Number) -> Response:
     found = caller_of(request).must_see(site_of(request).store.queue.get(job))
     if found.kind != bulk.KIND:
         raise NotFound(f"there is no bulk action {job}", code="bulk.unknown")
-    return formats.as_json({"job": found})
+    return representations.as_json({"job": found})

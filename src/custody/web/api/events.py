@@ -5,9 +5,10 @@ from __future__ import annotations
 from fastapi import Request
 from starlette.responses import Response
 
-from custody.web import formats, listing
-from custody.web.api.asking import PROBLEM, Before, Limit, Text
-from custody.web.reading import Router
+from custody.web import representations
+from custody.web.api.parameters import PROBLEM, Before, Limit, Text
+from custody.web.queries import lists
+from custody.web.request_bodies import Router
 from custody.web.site import site_of
 
 router = Router(responses=PROBLEM, tags=["events"])
@@ -20,5 +21,5 @@ def list_events(
 ) -> Response:  # fmt: skip
     """The newest events, of subjects that begin with `subject`."""
     query = {"subject": subject, "type": type, "outcome": outcome, "agent": agent, "limit": str(limit)}
-    page = listing.events(site_of(request).store, query | ({"before": str(before)} if before else {}))
-    return formats.as_json({"events": page.rows, "next": page.next})
+    page = lists.events(site_of(request).store, query | ({"before": str(before)} if before else {}))
+    return representations.as_json({"events": page.rows, "next": page.next})

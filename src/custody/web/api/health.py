@@ -9,10 +9,10 @@ from fastapi.openapi.utils import get_openapi
 from starlette.responses import Response, StreamingResponse
 
 from custody import __version__
-from custody.web import formats
-from custody.web.api.asking import PROBLEM, Digits
-from custody.web.gate import HIGHEST
-from custody.web.reading import Router
+from custody.web import representations
+from custody.web.access.gate import HIGHEST
+from custody.web.api.parameters import PROBLEM, Digits
+from custody.web.request_bodies import Router
 from custody.web.site import caller_of, site_of
 
 router = Router(responses=PROBLEM)
@@ -23,7 +23,7 @@ NOWHERE: frozenset[str] = frozenset()
 def health(request: Request) -> Response:
     """Does the store answer? 503 when it does not."""
     site = site_of(request)
-    return formats.as_json(
+    return representations.as_json(
         {"status": "ok", "version": __version__, "store": site.store.db.dialect, "at": _asked(request)}
     )
 
@@ -49,7 +49,7 @@ def openapi(request: Request) -> Response:
         made = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
         made.setdefault("components", {})["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
         app.openapi_schema = made | {"security": [{"token": []}]}
-    return formats.as_json(app.openapi_schema)
+    return representations.as_json(app.openapi_schema)
 
 
 @router.get("/api/v1/overview", tags=["health"])
@@ -57,7 +57,7 @@ def overview(request: Request) -> Response:
     """Where everything stands: lines, failures by cause, holds."""
     glance = site_of(request).glance
     counts = [{"kind": kind, "state": state, "count": n} for (kind, state), n in glance.counts().items()]
-    return formats.as_json(
+    return representations.as_json(
         {"lines": glance.lines(), "counts": counts, "failures": glance.failures(), "holds": glance.holds()}
     )
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from fastapi import Request
 from starlette.responses import Response
 
+from custody.errors import BadInput
 from custody.ingest.holds import known_as
-from custody.model.errors import BadInput
-from custody.model.job import is_text
-from custody.web import formats
-from custody.web.api.asking import PROBLEM, Text, Why
-from custody.web.reading import Router
+from custody.kernel.model.job import is_text
+from custody.web import representations
+from custody.web.api.parameters import PROBLEM, Text, Why
+from custody.web.request_bodies import Router
 from custody.web.site import caller_of, site_of
 
 router = Router(responses=PROBLEM, tags=["holds"])
@@ -18,7 +18,7 @@ router = Router(responses=PROBLEM, tags=["holds"])
 
 @router.get("/api/v1/holds")
 def list_holds(request: Request) -> Response:
-    return formats.as_json({"holds": site_of(request).store.queue.holds()})
+    return representations.as_json({"holds": site_of(request).store.queue.holds()})
 
 
 @router.put("/api/v1/holds/{scope}/{name:path}")
@@ -27,13 +27,13 @@ def hold(request: Request, scope: str, name: str, given: Why) -> Response:
 
     Work that is under way goes on; nothing new starts."""
     new = set_hold(request, scope, name, given.why)
-    return formats.as_json({"held": True, "new": new})
+    return representations.as_json({"held": True, "new": new})
 
 
 @router.delete("/api/v1/holds/{scope}/{name:path}")
 def lift(request: Request, scope: str, name: str, why: Text = "") -> Response:
     """End the pause. Jobs that became held stay so until they are released."""
-    return formats.as_json({"held": False, "lifted": lift_hold(request, scope, name, why)})
+    return representations.as_json({"held": False, "lifted": lift_hold(request, scope, name, why)})
 
 
 def set_hold(request: Request, scope: str, name: str, why: str) -> bool:

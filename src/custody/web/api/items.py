@@ -7,13 +7,14 @@ from typing import Any
 from fastapi import Request
 from starlette.responses import Response
 
-from custody.model.errors import NotFound
-from custody.model.item import Item
-from custody.web import formats, listing
-from custody.web.api.asking import PROBLEM, Limit, Text
-from custody.web.caller import Caller
-from custody.web.finding import find
-from custody.web.reading import Router
+from custody.errors import NotFound
+from custody.kernel.access.caller import Caller
+from custody.kernel.model.item import Item
+from custody.web import representations
+from custody.web.api.parameters import PROBLEM, Limit, Text
+from custody.web.queries import lists
+from custody.web.queries.search import find
+from custody.web.request_bodies import Router
 from custody.web.site import Site, caller_of, site_of
 
 router = Router(responses=PROBLEM, tags=["items"])
@@ -25,14 +26,14 @@ def list_items(
 ) -> Response:
     """Items, by id."""
     query = {"collection": collection, "type": type, "prefix": prefix, "after": after, "limit": str(limit)}
-    page = listing.items(site_of(request).store, caller_of(request), query)
-    return formats.as_json({"items": page.rows, "next": page.next})
+    page = lists.items(site_of(request).store, caller_of(request), query)
+    return representations.as_json({"items": page.rows, "next": page.next})
 
 
 @router.get("/api/v1/items/{item:path}")
 def show(request: Request, item: str) -> Response:
     """One item, and everything that happened to it, whichever application did it."""
-    return formats.as_json(facts(site_of(request), caller_of(request), item))
+    return representations.as_json(facts(site_of(request), caller_of(request), item))
 
 
 def get(site: Site, caller: Caller, item_id: str) -> Item:
@@ -54,4 +55,4 @@ def facts(site: Site, caller: Caller, item_id: str) -> dict[str, Any]:
 @router.get("/api/v1/search")
 def search(request: Request, q: Text = "") -> Response:
     """Jobs by number or key, items by id or its beginning, objects by local id."""
-    return formats.as_json({"found": find(site_of(request), caller_of(request), q)})
+    return representations.as_json({"found": find(site_of(request), caller_of(request), q)})

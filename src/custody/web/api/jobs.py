@@ -5,11 +5,12 @@ from __future__ import annotations
 from fastapi import Request
 from starlette.responses import Response
 
-from custody.model.errors import BadInput, NotFound
-from custody.model.graph import Edge
-from custody.model.job import Filter, Job, NewJob
-from custody.web import acting, formats, listing, submitting
-from custody.web.api.asking import (
+from custody.errors import BadInput, NotFound
+from custody.kernel.model.graph import Edge
+from custody.kernel.model.job import Filter, Job, NewJob
+from custody.kernel.operations import action as acting
+from custody.web import representations
+from custody.web.api.parameters import (
     PROBLEM,
     After,
     Before,
@@ -21,7 +22,9 @@ from custody.web.api.asking import (
     Number,
     Text,
 )
-from custody.web.reading import Router
+from custody.web.operations import submission
+from custody.web.queries import lists
+from custody.web.request_bodies import Router
 from custody.web.site import caller_of, site_of
 
 router = Router(responses=PROBLEM, tags=["jobs"])
@@ -36,10 +39,10 @@ def list_jobs(
     site, caller = site_of(request), caller_of(request)
     where = Filter(kind, state, ended, lane, collection, code, parent or 0)
     if where.parent:
-        page = listing.children(site.store, caller, where, after or 0, limit)
+        page = lists.children(site.store, caller, where, after or 0, limit)
     else:
-        page = listing.newest_jobs(site.store, site.machines, caller, where, before or listing.NEWEST, limit)
-    return formats.as_json({"jobs": page.rows, "next": page.next})
+        page = lists.newest_jobs(site.store, site.machines, caller, where, before or lists.NEWEST, limit)
+    return representations.as_json({"jobs": page.rows, "next": page.next})
 
 
 @router.post("/api/v1/jobs", status_code=201)
@@ -49,16 +52,16 @@ def submit(request: Request, given: JobSubmission, key: IdempotencyKey = "") -> 
     if not caller.sees(given.collection):
         raise BadInput("name one of your collections", code="job.collection", where="collection")
     new = NewJob(
-        given.kind, given.payload, key=submitting.key_of(caller, given.key, key), priority=given.priority,
+        given.kind, given.payload, key=submission.key_of(caller, given.key, key), priority=given.priority,
         lane=given.lane, collection=given.collection, delay=given.delay, needs=[Edge(on) for on in given.needs],
     )  # fmt: skip
-    made = submitting.submit(
+    made = submission.submit(
         site.store, caller, new, "" if given.key else key,
-        submitting.request_of(caller, key, "jobs", given.meant()), lambda: site.must_be_open(given.kind),
+        submission.request_of(caller, key, "jobs", given.meant()), lambda: site.must_be_open(given.kind),
     )  # fmt: skip
     site.glance.forget()
     headers = {"Location": f"/api/v1/jobs/{made.id}"} | ({} if made.new else {"Idempotent-Replayed": "true"})
-    return formats.as_json({"job": made.id}, 201, headers)
+    return representations.as_json({"job": made.id}, 201, headers)
 
 
 def get(request: Request, number: int) -> Job:
@@ -70,13 +73,13 @@ def show(request: Request, job: Number) -> Response:
     found = get(request, job)
     machine = site_of(request).machines.of(found.kind)
     actions = [action.name for action in acting.possible(found, machine)]
-    return formats.as_json({"job": found, "actions": actions})
+    return representations.as_json({"job": found, "actions": actions})
 
 
 @router.get("/api/v1/jobs/{job}/why")
 def why(request: Request, job: Number) -> Response:
     """Why it is not running, since when, and what would clear it."""
-    return formats.as_json({"reasons": site_of(request).why(get(request, job), caller_of(request))})
+    return representations.as_json({"reasons": site_of(request).why(get(request, job), caller_of(request))})
 
 
 @router.get("/api/v1/jobs/{job}/events")
@@ -91,7 +94,7 @@ def events(request: Request, job: Number, after: After = None, limit: Limit = 50
     found = site.store.records.events(f"job/{job}", after or 0, limit)
     if not found and not after:
         raise NotFound(f"there is no job {job}", code="job.unknown")
-    return formats.as_json({"events": found, "next": str(found[-1].seq) if len(found) == limit else ""})
+    return representations.as_json({"events": found, "next": str(found[-1].seq) if len(found) == limit else ""})
 
 
 @router.post("/api/v1/jobs/{job}/{action}")
@@ -105,7 +108,7 @@ def act(request: Request, job: Number, action: str, given: Move) -> Response:
     acting.act(operator, chosen.name, found.id, given.why, given.priority)
     site.glance.forget()
     now = None if chosen.name == "delete" else site.store.queue.get(found.id)
-    return formats.as_json({"job": now, "said": f"job {job} {chosen.told}"})
+    return representations.as_json({"job": now, "said": f"job {job} {chosen.told}"})
 
 
 @router.delete("/api/v1/jobs/{job}")
@@ -117,4 +120,4 @@ def delete(request: Request, job: Number, why: Text = "", force: Flag = False) -
 @router.get("/api/v1/failures")
 def failures(request: Request, limit: Limit = 100) -> Response:
     """Failed jobs grouped by cause, the largest group first: fix once, resume together."""
-    return formats.as_json({"failures": site_of(request).glance.failures()[:limit]})
+    return representations.as_json({"failures": site_of(request).glance.failures()[:limit]})

@@ -5,11 +5,11 @@ from __future__ import annotations
 from fastapi import Request
 from starlette.responses import Response
 
-from custody.model.errors import NotFound
-from custody.model.schedule import Wanted
-from custody.web import formats
-from custody.web.api.asking import PROBLEM, NewSchedule
-from custody.web.reading import Router
+from custody.errors import NotFound
+from custody.kernel.model.schedule import Wanted
+from custody.web import representations
+from custody.web.api.parameters import PROBLEM, NewSchedule
+from custody.web.request_bodies import Router
 from custody.web.site import caller_of, site_of
 
 router = Router(responses=PROBLEM, tags=["schedules"])
@@ -17,7 +17,7 @@ router = Router(responses=PROBLEM, tags=["schedules"])
 
 @router.get("/api/v1/schedules")
 def list_schedules(request: Request) -> Response:
-    return formats.as_json({"schedules": site_of(request).store.schedules.list()})
+    return representations.as_json({"schedules": site_of(request).store.schedules.list()})
 
 
 @router.get("/api/v1/schedules/{name:path}")
@@ -26,7 +26,7 @@ def show(request: Request, name: str) -> Response:
     schedules = site_of(request).store.schedules
     found = schedules.get(name)
     slots = [{"slot": slot, "job": job, "outcome": outcome} for slot, job, outcome in schedules.slots(name)]
-    return formats.as_json({"schedule": found, "slots": slots})
+    return representations.as_json({"schedule": found, "slots": slots})
 
 
 @router.put("/api/v1/schedules/{name:path}")
@@ -38,7 +38,7 @@ def put(request: Request, name: str, given: NewSchedule) -> Response:
     wanted = Wanted(**given.model_dump(exclude={"paused"}))
     if given.paused not in (None, schedules.change(name, wanted, acting).paused):
         schedules.pause(name, bool(given.paused), acting.agent)
-    return formats.as_json({"schedule": schedules.get(name)})
+    return representations.as_json({"schedule": schedules.get(name)})
 
 
 @router.delete("/api/v1/schedules/{name:path}")
@@ -46,4 +46,4 @@ def drop(request: Request, name: str) -> Response:
     """Forget one; its history stays."""
     if not site_of(request).store.schedules.drop(name, caller_of(request).agent):
         raise NotFound(f"there is no schedule {name}", code="schedule.unknown")
-    return formats.as_json({"name": name, "dropped": True})
+    return representations.as_json({"name": name, "dropped": True})

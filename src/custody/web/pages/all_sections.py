@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from custody.web.pages.archives import ARCHIVES
-from custody.web.pages.channels import CHANNELS
-from custody.web.pages.robots import ROBOTS
+from custody.channels.pages.channels import CHANNELS
+from custody.robots.pages.robots import ROBOTS
 from custody.web.sections import INGEST, Section
+from custody.workflows.pages.archives import ARCHIVES
 
 SECTIONS: Final[tuple[Section, ...]] = (INGEST, ARCHIVES, ROBOTS, CHANNELS)

@@ -7,13 +7,16 @@ from typing import Any
 from fastapi import Request
 from starlette.responses import Response
 
-from custody.model.errors import NotFound
-from custody.model.job import Filter
-from custody.web import acting, bulk, listing, words
-from custody.web.gate import form_of
-from custody.web.listing import whole_number
-from custody.web.reading import Router
-from custody.web.showing import Asked, View, back, show
+from custody.errors import NotFound
+from custody.kernel.model.job import Filter
+from custody.kernel.operations import action as acting
+from custody.web import formatting
+from custody.web.access.gate import form_of
+from custody.web.operations import bulk
+from custody.web.page import Asked, View, back, show
+from custody.web.queries import lists
+from custody.web.queries.lists import whole_number
+from custody.web.request_bodies import Router
 from custody.web.site import caller_of, site_of
 
 router = Router()
@@ -28,11 +31,11 @@ COLUMNS = {
 def read_list(asked: Asked) -> View:
     site, query = asked.site, asked.query
     where = Filter(kind=bulk.KIND)
-    page = listing.jobs(site.store, site.machines, asked.caller, where, query)
+    page = lists.jobs(site.store, site.machines, asked.caller, where, query)
     values = {
         "jobs": page.rows,
-        "next_address": words.address("/bulk", {**query, "before": page.next}) if page.next else "",
-        "first_address": words.address("/bulk", {**query, "before": ""}) if query.get("before") else "",
+        "next_address": formatting.address("/bulk", {**query, "before": page.next}) if page.next else "",
+        "first_address": formatting.address("/bulk", {**query, "before": ""}) if query.get("before") else "",
     }  # fmt: skip
     return View("Bulk actions", values, {"bulk": page.rows, "next": page.next}, lambda: page.rows)
 
@@ -40,14 +43,14 @@ def read_list(asked: Asked) -> View:
 def read_new(asked: Asked) -> View:
     """The dry run: nothing is done yet."""
     site, query = asked.site, asked.query
-    where = listing.filter_of(query)
+    where = lists.filter_of(query)
     action = acting.action_of(query.get("action", "resume"))
     found = bulk.dry_run(site.store, site.machines, asked.caller, action, where) if where != Filter() else None
     values = {
-        "where": listing.as_query(where), "action": action, "actions": acting.ACTIONS, "found": found, "live": False,
-        "list_address": words.address("/jobs", listing.as_query(where)),
+        "where": lists.as_query(where), "action": action, "actions": acting.ACTIONS, "found": found, "live": False,
+        "list_address": formatting.address("/jobs", lists.as_query(where)),
     }  # fmt: skip
-    data: dict[str, Any] = {"action": action.name, "filter": listing.as_query(where)}
+    data: dict[str, Any] = {"action": action.name, "filter": lists.as_query(where)}
     if found:
         data |= {"eligible": found.eligible, "others": found.others, "matched": found.matched}
     return View(f"{action.title}: all that match", values, data)
@@ -59,7 +62,7 @@ def read_one(asked: Asked) -> View:
         raise NotFound(f"there is no bulk action {job.id}", code="bulk.unknown")
     reasons = [] if job.ended else asked.site.store.queue.why(job.id)
     where = Filter(**job.payload["filter"])
-    values = {"job": job, "reasons": reasons, "list_address": words.address("/jobs", listing.as_query(where))}
+    values = {"job": job, "reasons": reasons, "list_address": formatting.address("/jobs", lists.as_query(where))}
     return View(f"Bulk action {job.id}", values, {"job": job})
 
 
@@ -74,7 +77,7 @@ def submit(request: Request) -> Response:
     count = whole_number(form, "count", -1)
     priority = whole_number(form, "priority", 50, 99)
     job = bulk.submit(
-        site.store, site.machines, caller, form.get("action", ""), listing.filter_of(form), form.get("why", ""), count,
+        site.store, site.machines, caller, form.get("action", ""), lists.filter_of(form), form.get("why", ""), count,
         priority=priority,
     )  # fmt: skip
     return back(request, f"/bulk/{job.id}", f"{count} jobs: begun. You may leave this page.")

@@ -10,19 +10,20 @@ from typing import Any
 from fastapi import Request
 from starlette.responses import Response
 
-from custody.history.block import Block
-from custody.history.head import Head
-from custody.history.ledger import block_from, last_block, leaf_from, prove
-from custody.history.witness import disagree, read_heads, trusted
-from custody.model.errors import BadInput, NotFound
-from custody.model.event import Event
-from custody.stores import Store
-from custody.stores.ledger import LEAF_COLUMNS
-from custody.stores.rows import event_from
-from custody.web import verifying, words
-from custody.web.listing import whole_number
-from custody.web.reading import Router
-from custody.web.showing import Asked, View, back, show
+from custody.errors import BadInput, NotFound
+from custody.kernel.history.block import Block
+from custody.kernel.history.head import Head
+from custody.kernel.history.ledger import block_from, last_block, leaf_from, prove
+from custody.kernel.history.witness import disagree, read_heads, trusted
+from custody.kernel.model.event import Event
+from custody.kernel.stores import Store
+from custody.kernel.stores.ledger import LEAF_COLUMNS
+from custody.kernel.stores.rows import event_from
+from custody.web import formatting
+from custody.web.operations import verification
+from custody.web.page import Asked, View, back, show
+from custody.web.queries.lists import whole_number
+from custody.web.request_bodies import Router
 from custody.web.site import Site, caller_of, site_of
 
 router = Router()
@@ -30,7 +31,7 @@ SHOWN = 30
 MOST_UNSEALED = 100
 COLUMNS = {
     "block": lambda block: block.number, "events": lambda block: block.count, "in all": lambda block: block.total,
-    "sealed": lambda block: words.iso(block.at), "root": lambda block: block.root.hex(),
+    "sealed": lambda block: formatting.iso(block.at), "root": lambda block: block.root.hex(),
     "previous": lambda block: block.previous.hex(),
 }  # fmt: skip
 
@@ -50,7 +51,7 @@ def read(asked: Asked) -> View:
     last = last_block(store.ledger)
     before = whole_number(asked.query, "before", (last.number if last else 0) + 1)
     blocks = _blocks(store, before)
-    runs = verifying.runs(store, site.machines, asked.caller)
+    runs = verification.runs(store, site.machines, asked.caller)
     unsealed = len(store.ledger.unsealed(MOST_UNSEALED + 1))
     keeping = site.options.keeping
     witnesses = [_witness(site, path, last) for path in keeping.witnesses]
@@ -59,7 +60,7 @@ def read(asked: Asked) -> View:
         "keys": [str(key) for key in keeping.keys],
         "witnesses": witnesses,
         "reasons": [] if not runs or runs[0].ended else store.queue.why(runs[0].id),
-        "next_address": words.address("/history", {"before": str(blocks[-1].number)})
+        "next_address": formatting.address("/history", {"before": str(blocks[-1].number)})
         if blocks and blocks[-1].number > 1
         else "",
         "first_address": "/history" if asked.query.get("before") else "",
@@ -106,7 +107,7 @@ def read_block(asked: Asked) -> View:
     here = f"/history/blocks/{number}"
     values = {
         "block": block, "leaves": leaves[:SHOWN], "head": str(block.head),
-        "next_address": words.address(here, {"after": str(following)}) if following else "",
+        "next_address": formatting.address(here, {"after": str(following)}) if following else "",
         "first_address": here if after else "",
     }  # fmt: skip
     data = {
@@ -147,5 +148,5 @@ show(router, "/history/proof", "proof.html", read_proof)
 @router.post("/history/verify", include_in_schema=False, response_model=None)
 def verify(request: Request) -> Response:
     site, caller = site_of(request), caller_of(request)
-    job = verifying.ask(site.store, site.machines, caller)
+    job = verification.ask(site.store, site.machines, caller)
     return back(request, "/history", f"Job {job} will verify the whole history.")

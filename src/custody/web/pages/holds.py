@@ -6,17 +6,17 @@ from fastapi import Request
 from starlette.responses import Response
 
 from custody.ingest.holds import SCOPES as OURS
-from custody.stores.queue import SCOPES
-from custody.web import words
+from custody.kernel.stores.queue import SCOPES
+from custody.web import formatting
+from custody.web.access.gate import form_of
 from custody.web.api.holds import lift_hold, named, set_hold
-from custody.web.gate import form_of
-from custody.web.reading import Router
-from custody.web.showing import Asked, View, back, show
+from custody.web.page import Asked, View, back, show
+from custody.web.request_bodies import Router
 
 router = Router()
 COLUMNS = {
     "scope": lambda hold: hold.scope, "name": lambda hold: hold.name, "by": lambda hold: hold.who,
-    "why": lambda hold: hold.why, "since": lambda hold: words.iso(hold.since),
+    "why": lambda hold: hold.why, "since": lambda hold: formatting.iso(hold.since),
 }  # fmt: skip
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from custody.model.errors import NotFound
-from custody.web import listing, logs, story, words
+from custody.errors import NotFound
+from custody.web import formatting
 from custody.web.api.items import get
-from custody.web.reading import Router
-from custody.web.showing import Asked, View, show
+from custody.web.page import Asked, View, show
+from custody.web.queries import item_history, job_files, lists
+from custody.web.request_bodies import Router
 
 router = Router()
 COLUMNS = {
@@ -18,15 +19,15 @@ COLUMNS = {
 
 def read_list(asked: Asked) -> View:
     site, query = asked.site, asked.query
-    page = listing.items(site.store, asked.caller, query)
+    page = lists.items(site.store, asked.caller, query)
     values = {
         "items": page.rows,
-        "next_address": words.address("/items", {**query, "after": page.next}) if page.next else "",
-        "first_address": words.address("/items", {**query, "after": ""}) if query.get("after") else "",
+        "next_address": formatting.address("/items", {**query, "after": page.next}) if page.next else "",
+        "first_address": formatting.address("/items", {**query, "after": ""}) if query.get("after") else "",
     }  # fmt: skip
 
     def every() -> object:
-        return listing.every(lambda q: listing.items(site.store, asked.caller, q), query, "after")
+        return lists.every(lambda q: lists.items(site.store, asked.caller, q), query, "after")
 
     return View("Items", values, {"items": page.rows, "next": page.next}, every)  # type: ignore[arg-type]
 
@@ -45,10 +46,10 @@ def read_one(asked: Asked) -> View:
         except NotFound:
             recorded = None  # other applications keep things that ingest has not recorded
     title = str(item.detail.get("title") or item.id)
-    chapters = story.chapters(site.store, asked.caller, item.id, events)
+    chapters = item_history.chapters(site.store, asked.caller, item.id, events)
     values = {
-        "item": item, "events": story.merged(chapters), "chapters": chapters,
-        "files": logs.stored(item, site.options.roots),
+        "item": item, "events": item_history.merged(chapters), "chapters": chapters,
+        "files": job_files.stored(item, site.options.roots),
         "latest": latest, "recorded": recorded, "versions": versions, "names": names,
     }  # fmt: skip
     data = {"item": item, "events": events, "versions": versions, "local_ids": names}

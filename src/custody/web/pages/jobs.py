@@ -7,27 +7,29 @@ from collections.abc import Sequence
 from fastapi import Request
 from starlette.responses import FileResponse, Response
 
+from custody.errors import NotFound
 from custody.ingest.states import BATCH_KIND
-from custody.model.errors import NotFound
-from custody.model.item import Item
-from custody.model.job import Job
-from custody.stores.rows import Row
-from custody.web import acting, formats, listing, logs, words
-from custody.web.gate import form_of
-from custody.web.listing import whole_number
-from custody.web.reading import Router
-from custody.web.showing import Asked, View, back, show
+from custody.kernel.model.item import Item
+from custody.kernel.model.job import Job
+from custody.kernel.operations import action as acting
+from custody.kernel.stores.rows import Row
+from custody.web import formatting, representations
+from custody.web.access.gate import form_of
+from custody.web.operations.submission import sees
+from custody.web.page import Asked, View, back, show
+from custody.web.queries import job_files, lists
+from custody.web.queries.lists import whole_number
+from custody.web.queries.timeline import lanes
+from custody.web.request_bodies import Router
 from custody.web.site import caller_of, site_of
-from custody.web.submitting import sees
-from custody.web.timeline import lanes
 
 router = Router()
 COLUMNS = {
-    "job": lambda job: job.id, "kind": lambda job: job.kind, "name": words.name, "state": lambda job: job.state,
+    "job": lambda job: job.id, "kind": lambda job: job.kind, "name": formatting.name, "state": lambda job: job.state,
     "ended": lambda job: job.ended, "code": lambda job: job.code, "collection": lambda job: job.collection,
     "priority": lambda job: job.priority, "attempts": lambda job: job.attempts, "parent": lambda job: job.parent,
-    "key": lambda job: job.key, "created": lambda job: words.iso(job.created),
-    "changed": lambda job: words.iso(job.changed),
+    "key": lambda job: job.key, "created": lambda job: formatting.iso(job.created),
+    "changed": lambda job: formatting.iso(job.changed),
 }  # fmt: skip
 TABS: tuple[tuple[str, dict[str, str]], ...] = (
     # title, filter
@@ -47,26 +49,26 @@ PARTS = (
 )
 FAILURE_COLUMNS = {
     "kind": lambda group: group.kind, "state": lambda group: group.state, "code": lambda group: group.code,
-    "count": lambda group: group.count, "newest": lambda group: words.iso(group.at),
+    "count": lambda group: group.count, "newest": lambda group: formatting.iso(group.at),
 }  # fmt: skip
 
 
 def read_list(asked: Asked) -> View:
     site, query = asked.site, asked.query
-    where = listing.filter_of(query)
-    page = listing.jobs(site.store, site.machines, asked.caller, where, query)
+    where = lists.filter_of(query)
+    page = lists.jobs(site.store, site.machines, asked.caller, where, query)
     cursor = "after" if where.parent else "before"
     values = {
-        "jobs": page.rows, "where": listing.as_query(where), "tabs": TABS, "actions": acting.ACTIONS,
-        "next_address": words.address("/jobs", {**query, cursor: page.next}) if page.next else "",
-        "first_address": words.address("/jobs", {**query, cursor: ""}) if query.get(cursor) else "",
+        "jobs": page.rows, "where": lists.as_query(where), "tabs": TABS, "actions": acting.ACTIONS,
+        "next_address": formatting.address("/jobs", {**query, cursor: page.next}) if page.next else "",
+        "first_address": formatting.address("/jobs", {**query, cursor: ""}) if query.get(cursor) else "",
         "states": sorted({state for _, state in site.glance.counts()}) if asked.caller.sees_all else [],
         "kinds": sorted({kind for kind, _ in site.glance.counts()}) if asked.caller.sees_all else [],
     }  # fmt: skip
 
     def every() -> object:
-        return listing.every(
-            lambda q: listing.jobs(site.store, site.machines, asked.caller, where, q), {**query, cursor: ""}, cursor
+        return lists.every(
+            lambda q: lists.jobs(site.store, site.machines, asked.caller, where, q), {**query, cursor: ""}, cursor
         )
 
     return View("Jobs", values, {"jobs": page.rows, "next": page.next}, every)  # type: ignore[arg-type]
@@ -89,8 +91,8 @@ def read_one(asked: Asked) -> View:
         "failure": events[-1].detail.get("reason", "") if job.ended == "failed" and events else "",
     }  # fmt: skip
     data = {"job": job, "events": events, "why": reasons}
-    mark = {"failed": "✕ ", "done": "✓ ", "held": "❚❚ "}.get(words.look(job, now), "")
-    return View(f"{mark}{words.name(job)} · job {words.shown(job.id)}", values, data)
+    mark = {"failed": "✕ ", "done": "✓ ", "held": "❚❚ "}.get(formatting.look(job, now), "")
+    return View(f"{mark}{formatting.name(job)} · job {formatting.shown(job.id)}", values, data)
 
 
 def _seen(asked: Asked, edges: Sequence[Row]) -> Sequence[Row]:
@@ -99,7 +101,7 @@ def _seen(asked: Asked, edges: Sequence[Row]) -> Sequence[Row]:
 
 
 def _common(asked: Asked, job: Job, tab: str) -> dict[str, object]:
-    return {"job": job, "tab": tab, "tabs": PARTS, "title_of": words.name(job)}
+    return {"job": job, "tab": tab, "tabs": PARTS, "title_of": formatting.name(job)}
 
 
 def _job(asked: Asked) -> Job:
@@ -109,31 +111,35 @@ def _job(asked: Asked) -> Job:
 def read_log(asked: Asked) -> View:
     """What its attempts printed; a running one's so far."""
     site, query, job = asked.site, asked.query, _job(asked)
-    tries = logs.attempts(site.options.shop, job, site.store.now())
+    tries = job_files.attempts(site.options.shop, job, site.store.now())
     number = whole_number(query, "attempt", tries[-1].number if tries else 0)
     first, find = max(1, whole_number(query, "from", 1)), query.get("find", "")[:200]
-    shown = logs.lines(logs.read(site.options.shop, job, number), first, find) if tries else None
+    shown = job_files.lines(job_files.read(site.options.shop, job, number), first, find) if tries else None
     here = f"/jobs/{job.id}/log"
     running = any(each.running and each.number == number for each in tries)
     values = _common(asked, job, "log") | {
         "attempts": tries, "attempt": number, "shown": shown, "find": find, "running": running,
-        "next_address": words.address(here, {**query, "from": str(shown.more)}) if shown and shown.more else "",
-        "first_address": words.address(here, {**query, "from": ""}) if first > 1 else "",
+        "next_address": formatting.address(here, {**query, "from": str(shown.more)}) if shown and shown.more else "",
+        "first_address": formatting.address(here, {**query, "from": ""}) if first > 1 else "",
     }  # fmt: skip
-    return View(f"Log of {words.name(job)} · job {words.shown(job.id)}", values, {"attempts": tries, "log": shown})
+    return View(
+        f"Log of {formatting.name(job)} · job {formatting.shown(job.id)}", values, {"attempts": tries, "log": shown}
+    )
 
 
 def read_files(asked: Asked) -> View:
     """What it left: a task's outputs, or the files of the object that it stored."""
     site, job = asked.site, _job(asked)
-    left, ark = logs.outputs(site.options.shop, job), str(job.facts.get("primary", ""))
+    left, ark = job_files.outputs(site.options.shop, job), str(job.facts.get("primary", ""))
     try:
         item = site.store.records.item(ark) if ark else None
-        stored = logs.stored(item, site.options.roots) if item and _sees_item(asked, item) else []
+        stored = job_files.stored(item, site.options.roots) if item and _sees_item(asked, item) else []
     except NotFound:
         stored = []  # it has a number already, and is not stored yet
     values = _common(asked, job, "files") | {"left": left, "stored": stored, "ark": ark}
-    return View(f"Files of {words.name(job)} · job {words.shown(job.id)}", values, {"outputs": left, "stored": stored})
+    return View(
+        f"Files of {formatting.name(job)} · job {formatting.shown(job.id)}", values, {"outputs": left, "stored": stored}
+    )
 
 
 def _sees_item(asked: Asked, item: Item) -> bool:
@@ -144,14 +150,16 @@ def _sees_item(asked: Asked, item: Item) -> bool:
 def read_events(asked: Asked) -> View:
     job = _job(asked)
     events = asked.site.store.records.events(job.subject, whole_number(asked.query, "after", 0), 200)
-    following = words.address(f"/jobs/{job.id}/events", {"after": str(events[-1].seq)}) if len(events) == 200 else ""
+    following = (
+        formatting.address(f"/jobs/{job.id}/events", {"after": str(events[-1].seq)}) if len(events) == 200 else ""
+    )
     values = _common(asked, job, "events") | {"events": events, "next_address": following}
-    return View(f"Events of {words.name(job)} · job {words.shown(job.id)}", values, {"events": events})
+    return View(f"Events of {formatting.name(job)} · job {formatting.shown(job.id)}", values, {"events": events})
 
 
 def read_raw(asked: Asked) -> View:
     job = _job(asked)
-    row = formats.plain(job)
+    row = representations.plain(job)
     return View(f"Row of job {job.id}", _common(asked, job, "raw") | {"row": row}, {"job": row})
 
 
@@ -188,7 +196,7 @@ def whole_log(request: Request, job: int, attempt: int) -> Response:
     """All that one attempt printed, as it printed it."""
     site = site_of(request)
     found = caller_of(request).must_see(site.store.queue.get(job))
-    return Response(logs.read(site.options.shop, found, attempt), media_type="text/plain; charset=utf-8")
+    return Response(job_files.read(site.options.shop, found, attempt), media_type="text/plain; charset=utf-8")
 
 
 @router.get("/jobs/{job:int}/file/{name:path}", include_in_schema=False, response_model=None)
@@ -196,7 +204,7 @@ def one_file(request: Request, job: int, name: str) -> Response:
     """Something that a task left; never shown by the browser as if it were ours."""
     site = site_of(request)
     found = caller_of(request).must_see(site.store.queue.get(job))
-    path = logs.output(site.options.shop, found, name)
+    path = job_files.output(site.options.shop, found, name)
     return FileResponse(path, media_type="application/octet-stream", filename=path.name)
 
 

@@ -6,13 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from custody.model.event import Event
-from custody.model.job import Failures, Filter, HeldBy, Job
-from custody.web import deposits, listing, words
-from custody.web.glance import StationNow
-from custody.web.reading import Router
+from custody.ingest.pages import views
+from custody.kernel.model.event import Event
+from custody.kernel.model.job import Failures, Filter, HeldBy, Job
+from custody.web import formatting
+from custody.web.page import Asked, View, show
+from custody.web.queries import lists
+from custody.web.queries.overview import StationNow
+from custody.web.request_bodies import Router
 from custody.web.sections import Section
-from custody.web.showing import Asked, View, show
 from custody.web.site import Site
 
 router = Router()
@@ -71,12 +73,12 @@ def _brief(site: Site, section: Section) -> str:
 
 def _newest(asked: Asked, kind: str) -> Sequence[Job]:
     site = asked.site
-    return listing.newest_jobs(site.store, site.machines, asked.caller, Filter(kind=kind), listing.NEWEST, 8).rows
+    return lists.newest_jobs(site.store, site.machines, asked.caller, Filter(kind=kind), lists.NEWEST, 8).rows
 
 
-def _group(site: Site, job: Job) -> tuple[Job, Sequence[deposits.Part], str]:
-    counts = deposits.brief(site, job.id)
-    return job, deposits.parts(counts), deposits.sentence(counts)
+def _group(site: Site, job: Job) -> tuple[Job, Sequence[views.Part], str]:
+    counts = views.brief(site, job.id)
+    return job, views.parts(counts), views.sentence(counts)
 
 
 def needs_you(site: Site) -> list[Need]:
@@ -91,37 +93,44 @@ def needs_you(site: Site) -> list[Need]:
             if station.late:
                 found.append(_late(station))
         if line.total and not any(station.workers for station in line.stations):
-            text = f"{words.many(line.total, 'job')} on the line {line.line.title} and no worker has been seen"
+            text = f"{formatting.many(line.total, 'job')} on the line {line.line.title} and no worker has been seen"
             found.append(Need("waiting", "No worker", text, "/workers", 0))
     return found
 
 
 def _late(now: StationNow) -> Need:
-    text = f"{words.many(now.waiting, 'job')} could have been claimed there, one of them long ago"
-    link = words.address("/jobs", {"kind": now.kind, "state": now.station.state})
+    text = f"{formatting.many(now.waiting, 'job')} could have been claimed there, one of them long ago"
+    link = formatting.address("/jobs", {"kind": now.kind, "state": now.station.state})
     return Need("waiting", f"{now.station.title} is late", text, link, now.oldest or 0)
 
 
 def _failed(group: Failures) -> Need:
     filters = {"kind": group.kind, "ended": "failed", "code": group.code or ""}
-    title = f"{words.number(group.count)} × {group.code or 'without a code'}"
+    title = f"{formatting.number(group.count)} × {group.code or 'without a code'}"
     return Need(
-        "failed", title, f"{group.kind}, {group.state}", words.address("/jobs", filters), group.at,
-        "Resume them…" if group.state == "failed" else "", words.address("/bulk/new", {**filters, "action": "resume"}),
-    )  # fmt: skip
+        "failed",
+        title,
+        f"{group.kind}, {group.state}",
+        formatting.address("/jobs", filters),
+        group.at,
+        "Resume them…" if group.state == "failed" else "",
+        formatting.address("/bulk/new", {**filters, "action": "resume"}),
+    )
 
 
 def _went_back(event: Event) -> Need:
     """Another server took over, or a copy was put back, and lacks what was acknowledged."""
     missing = event.detail["missing"]
     if event.detail.get("restored"):
-        lost = "what is missing is not known" if missing is None else f"{words.many(missing, 'event')} missing"
+        lost = "what is missing is not known" if missing is None else f"{formatting.many(missing, 'event')} missing"
         text = f"a copy was put in the store's place: {lost}"
     elif event.detail.get("noticed"):
         text = "an older state was played into the store while it was open: what is missing is not known"
     else:
-        text = f"{words.many(missing, 'acknowledged move')} unknown to the server that took over"
-    return Need("failed", "History went back", text, words.address("/events", {"subject": event.subject}), event.at)
+        text = f"{formatting.many(missing, 'acknowledged move')} unknown to the server that took over"
+    return Need(
+        "failed", "History went back", text, formatting.address("/events", {"subject": event.subject}), event.at
+    )
 
 
 def _held(hold: HeldBy, site: Site) -> Need:
@@ -132,7 +141,7 @@ def _held(hold: HeldBy, site: Site) -> Need:
         waiting = " · some jobs wait" if any(state == "held" for _, state in counts) else ""
     return Need(
         "held", f"{hold.scope} {hold.name} is held", f"by {hold.who}: {hold.why}{waiting}",
-        words.address("/jobs", filters), hold.since, "Lift it…", "/holds",
+        formatting.address("/jobs", filters), hold.since, "Lift it…", "/holds",
     )  # fmt: skip
 
 

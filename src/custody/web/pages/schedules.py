@@ -5,16 +5,16 @@ from __future__ import annotations
 from fastapi import Request
 from starlette.responses import Response
 
-from custody.web import words
-from custody.web.gate import form_of
-from custody.web.reading import Router
-from custody.web.showing import Asked, View, back, show
+from custody.web import formatting
+from custody.web.access.gate import form_of
+from custody.web.page import Asked, View, back, show
+from custody.web.request_bodies import Router
 from custody.web.site import caller_of, site_of
 
 router = Router()
 COLUMNS = {
     "schedule": lambda row: row.name, "when": lambda row: row.spec, "zone": lambda row: row.zone,
-    "kind": lambda row: row.kind, "paused": lambda row: row.paused, "next": lambda row: words.iso(row.next_slot),
+    "kind": lambda row: row.kind, "paused": lambda row: row.paused, "next": lambda row: formatting.iso(row.next_slot),
 }  # fmt: skip
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from custody.web.finding import find
-from custody.web.reading import Router
-from custody.web.showing import Asked, View, show
+from custody.web.page import Asked, View, show
+from custody.web.queries.search import find
+from custody.web.request_bodies import Router
 
 router = Router()
 COLUMNS = {

@@ -5,13 +5,13 @@ from __future__ import annotations
 from fastapi import Request
 from starlette.responses import RedirectResponse, Response
 
-from custody.model.errors import NotFound
-from custody.web.gate import COOKIE, form_of
-from custody.web.oidc import BACK, FLOW_SECONDS, Issuer, Leaving
-from custody.web.reading import Router
-from custody.web.showing import Asked, View, show
+from custody.errors import NotFound
+from custody.kernel.access.tokens import SESSION_SECONDS
+from custody.web.access.gate import COOKIE, form_of
+from custody.web.access.oidc import BACK, FLOW_SECONDS, Issuer, Leaving
+from custody.web.page import Asked, View, show
+from custody.web.request_bodies import Router
 from custody.web.site import Site, site_of
-from custody.web.tokens import SESSION_SECONDS
 
 router = Router()
 SECOND = 1_000_000

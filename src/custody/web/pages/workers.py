@@ -5,18 +5,19 @@ from __future__ import annotations
 from fastapi import Request
 from starlette.responses import Response
 
-from custody.model.errors import BadInput
-from custody.web import listing, words
-from custody.web.gate import form_of
-from custody.web.reading import Router
-from custody.web.showing import Asked, View, back, show
+from custody.errors import BadInput
+from custody.web import formatting
+from custody.web.access.gate import form_of
+from custody.web.page import Asked, View, back, show
+from custody.web.queries import lists
+from custody.web.request_bodies import Router
 from custody.web.site import caller_of, site_of
 
 router = Router()
 COLUMNS = {
     "worker": lambda worker: worker.id, "host": lambda worker: worker.host, "pid": lambda worker: worker.pid,
     "place": lambda worker: worker.place, "serves": lambda worker: serves(worker.serves),
-    "started": lambda worker: words.iso(worker.started), "seen": lambda worker: words.iso(worker.seen),
+    "started": lambda worker: formatting.iso(worker.started), "seen": lambda worker: formatting.iso(worker.seen),
 }  # fmt: skip
 
 
@@ -32,7 +33,7 @@ def serves(prefixes: str) -> str:
 def read(asked: Asked) -> View:
     store = asked.site.store
     workers, leases = store.workers(), store.leases.list()
-    jobs = listing.leased(store, 200)
+    jobs = lists.leased(store, 200)
     by_holder = {worker.id: [job for job in jobs if job.holder == worker.id] for worker in workers}
     silent = [job for job in jobs if job.holder not in by_holder]
     values = {

@@ -1,0 +1,1 @@
+"""Fetching from hosts that are not to be trusted."""

@@ -1,0 +1,1 @@
+"""Running programs that are not to be trusted."""

@@ -1,0 +1,1 @@
+"""Unpacking containers that are not to be trusted."""

@@ -1,0 +1,1 @@
+"""custody channel: one file per group of verbs; `channel` is the door."""

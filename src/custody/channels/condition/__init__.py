@@ -1,0 +1,1 @@
+"""How channels stand: states, refusals, numbers."""

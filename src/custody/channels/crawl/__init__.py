@@ -1,0 +1,1 @@
+"""Walking through a channel, and what one answer proves."""

@@ -1,0 +1,1 @@
+"""What an archive owes a channel, and how it is paid."""

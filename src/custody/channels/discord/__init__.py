@@ -1,0 +1,1 @@
+"""Discord: asked within its limits, and read without trusting it."""

@@ -1,0 +1,1 @@
+"""Whether what is kept is whole, and how it is mended."""

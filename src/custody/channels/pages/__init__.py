@@ -1,0 +1,1 @@
+"""Channels on the dashboard."""

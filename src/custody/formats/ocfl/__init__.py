@@ -1,0 +1,1 @@
+"""The Oxford Common File Layout, as text and values."""

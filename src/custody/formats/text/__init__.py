@@ -1,0 +1,1 @@
+"""JSON, XML and YAML from outside: read strictly, or refused in words."""

@@ -1,0 +1,1 @@
+"""A batch from beginning to end: what is reported, notified, linked and cleaned away."""

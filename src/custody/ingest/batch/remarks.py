@@ -1,0 +1,71 @@
+"""What a depositor is told of an object that was deposited all the same: bags in it that were not taken for the whole,
+and folders that are not kept.
+
+A bag that is all of a container is checked, and must be sound (`steps/download.py`). Any other is kept as plain files:
+it is checked too, and what is wrong with it is said; one whose declaration is misspelt, or that lies in another bag, is
+not checked by itself, and that is said.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path, PurePosixPath
+
+from custody.formats.bagit import DECLARATION, check_bag
+
+FACT = "remarks"
+MOST_CHECKED = 100
+NAMED = 5
+LONGEST = 500
+
+
+def remarks(producer: Path, names: Sequence[str], whole: Path | None = None) -> list[str]:
+    """Of the files of an object, by name; `whole` is the bag that was checked already."""
+    return [each[:LONGEST] for each in (*_bags(producer, names, whole), *_empty(producer))]
+
+
+def _bags(producer: Path, names: Sequence[str], whole: Path | None) -> Iterator[str]:
+    declared = [PurePosixPath(name) for name in names if PurePosixPath(name).name.lower() == DECLARATION]
+    done = [] if whole is None else [PurePosixPath(whole.relative_to(producer).as_posix())]
+    left, unsound = list[str](), list[str]()
+    for path in sorted(declared, key=lambda path: (len(path.parts), path)):
+        bag = path.parent
+        if bag in done and path.name == DECLARATION:
+            continue
+        is_inside = any(bag.is_relative_to(each) for each in done)
+        if path.name != DECLARATION or is_inside or len(done) >= MOST_CHECKED:
+            left.append(str(path))
+            continue
+        done.append(bag)
+        if faults := check_bag(producer / bag).faults:
+            more = f", and {len(faults) - 1} more" if len(faults) > 1 else ""
+            unsound.append(f"{_folder(bag)}: {faults[0]}{more}")
+    if unsound:
+        yield f"{_counted(unsound, 'bag')} not sound inside, and kept as plain files: {_some(unsound)}"
+    if left:
+        yield f"{_counted(left, 'bag')} kept inside as plain files and not checked: {_some(left)}"
+
+
+def _folder(bag: PurePosixPath) -> str:
+    return "the folder itself" if str(bag) == "." else str(bag)
+
+
+def _empty(producer: Path) -> Iterator[str]:
+    """An object is its files: a folder without any is nowhere afterwards."""
+    empty = [
+        Path(place).relative_to(producer).as_posix()
+        for place, folders, files in os.walk(producer)
+        if not folders and not files and Path(place) != producer
+    ]
+    if empty:
+        yield f"{_counted(empty, 'empty folder')} not kept: {_some(sorted(empty))}"
+
+
+def _counted(found: Sequence[str], what: str) -> str:
+    return f"1 {what} was" if len(found) == 1 else f"{len(found)} {what}s were"
+
+
+def _some(found: Sequence[str]) -> str:
+    more = f" and {len(found) - NAMED} more" if len(found) > NAMED else ""
+    return "; ".join(found[:NAMED]) + more

@@ -1,0 +1,1 @@
+"""Identifiers: minted elsewhere, and taken by one object each."""

@@ -1,0 +1,1 @@
+"""Deposits on the dashboard."""

@@ -1,0 +1,1 @@
+"""The steps of a deposit's job, in their order."""

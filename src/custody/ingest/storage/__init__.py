@@ -1,0 +1,1 @@
+"""Where objects lie: nodes, their inventory, the working disk."""

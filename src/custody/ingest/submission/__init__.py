@@ -1,0 +1,1 @@
+"""What a depositor hands in, until it is a batch."""

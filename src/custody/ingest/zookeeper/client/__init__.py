@@ -1,0 +1,1 @@
+"""Talking with ZooKeeper: a session, packets, several changes at once."""

@@ -1,0 +1,1 @@
+"""What is done to jobs of a tree, one file per verb."""

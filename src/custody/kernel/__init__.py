@@ -1,0 +1,1 @@
+"""What any application stands on: model, ports, stores, engine, history, access, operations. It names none of them."""

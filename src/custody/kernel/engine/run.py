@@ -1,0 +1,109 @@
+"""One claim through a pipeline: is it still wanted? → is anything of it still alive? → call → judge."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from asyncio import CancelledError
+from typing import Any
+
+from custody.errors import LeaseLost
+from custody.kernel.engine.judge import judge, poison, refused, revoked, surprise
+from custody.kernel.engine.kinds import Kind
+from custody.kernel.engine.recovery.strays import stay
+from custody.kernel.engine.work import Work
+from custody.kernel.model.job import Change
+from custody.kernel.model.outcome import Failed, Hold, Outcome
+from custody.kernel.ports import Store
+
+NOT_DEAD = "not confirmed dead"
+
+
+def run(kind: Kind, work: Work, chance: float, move: str, store: Store) -> Change | None:
+    """Work on one claim; the move to settle, or None when nothing may be said any more."""
+    if work.lost or not _is_dead(kind, work):
+        return None
+    if work.stopped:  # while it waited for its turn
+        return conclude(kind, work, Failed("stopped"), chance, move)
+    try:
+        if work.job.revoked:
+            return revoked(kind, work.claim, work.job.revoked, move)
+        if why := forged(kind, work, store):
+            return refused(kind, work.claim, why, move)
+        return conclude(kind, work, _before(kind, work) or _call(kind, work), chance, move)
+    except LeaseLost:
+        return None
+    except (Exception, SystemExit, CancelledError) as error:  # a handler that wants to end the process ends only itself
+        return conclude(kind, work, surprise(error), chance, move)
+
+
+def _is_dead(kind: Kind, work: Work) -> bool:
+    """Lease expiry is not death: is anything of an earlier attempt still alive?"""
+    if not (work.job.suspect or work.job.revoked):
+        return True
+    try:
+        try:
+            kind.confirm_dead(work.job)
+        finally:
+            stay(work.claim.pid, "asking whether job {} is dead", work.job.id)
+    except Exception as error:
+        work.stop(f"{NOT_DEAD}: {error}")  # whoever claims it next has to ask again
+        return False
+    work.confirmed = True
+    return True
+
+
+def conclude(kind: Kind, work: Work, outcome: Outcome, chance: float, move: str) -> Change | None:
+    """What may be said at the end, given that the work may have been told to stop meanwhile."""
+    if work.lost:
+        return None
+    if work.stop_reason in ("cancel", "supersede"):
+        keep = {} if isinstance(outcome, Hold) else outcome.keep
+        return revoked(kind, work.claim, work.stop_reason, move, work.facts, keep)
+    if work.stop_reason == "shutdown" and isinstance(outcome, Failed):
+        return None  # it was we who stopped it: that is no failure of the work
+    if not isinstance(outcome, Hold) and outcome.keep and not work.is_sure_of_its_facts():
+        return None
+    tried = work.tried(kind.tries) if isinstance(outcome, Failed) and outcome.transient else 0
+    return judge(kind, work.claim, outcome, work.facts, chance, move, tried)
+
+
+def forged(kind: Kind, work: Work, store: Store) -> str:
+    """Why an application cannot have made this job; empty when it can. Held against its shape before anything of it is
+    believed, then against what is true in the store."""
+    maker, job = kind.maker, work.job
+    if maker is None or maker.is_open:
+        return ""
+    if told := maker.fault(job.payload):
+        return f"its payload {told}"
+    if not job.by and job.created >= store.acting_since():
+        return "nobody is known to have made it"
+    try:
+        return maker.verify(store, job) if maker.verify else ""
+    finally:
+        stay(work.claim.pid, "asking who made job {}", job.id)
+
+
+def _before(kind: Kind, work: Work) -> Outcome | None:
+    """Outcomes that need no handler: put aside as poison, or held."""
+    job, hold = work.job, work.claim.hold
+    if job.crashes >= kind.crashes and kind.machine.allows(job.state, "fail"):
+        return poison(work.claim)
+    if hold is not None and kind.machine.allows(job.state, "hold"):
+        return Hold(f"{hold.scope} {hold.name} is held by {hold.who}: {hold.why}")
+    return None
+
+
+def _call(kind: Kind, work: Work) -> Outcome:
+    if kind.handler is None:
+        raise TypeError(f"{kind.kind} in state {kind.state} has a pass, not a handler")
+    try:
+        value: Any = kind.handler(work)
+        if inspect.iscoroutine(value):
+            value = asyncio.run(value)
+    finally:
+        stay(work.claim.pid, "the body of job {} ({})", work.job.id, kind.kind)
+    if not isinstance(value, Outcome):
+        returned = "nothing" if value is None else f"a {type(value).__name__}"
+        return Failed("surprise", f"the handler for {kind.kind} returned {returned}; it must return an outcome")
+    return value

@@ -1,0 +1,1 @@
+"""Who acts, and what an operator has granted: as values."""

@@ -1,0 +1,113 @@
+"""What may be done to a job from a page or the API: each one of the operator's moves, for one job.
+
+The table is all there is to it: pages draw their forms from it, the API its choices, bulk actions theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from custody.errors import BadInput, Refused
+from custody.kernel.model.job import Job
+from custody.kernel.model.machine import Machine
+from custody.kernel.operations.jobs import Operator, may_resume
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    name: str
+    title: str
+    told: str  # what the page says afterwards
+    consequence: str
+    act: Callable[[Operator, int, str, int], object]  # who, which job, why, priority
+    signal: str = ""  # what the job's table must allow
+    needs_why: bool = True
+
+    def fits(self, job: Job, machine: Machine) -> bool:
+        """Could it be done now, as far as the row tells?"""
+        if self.name == "cancel":
+            return machine.allows(job.state, "cancel")
+        if self.name == "resume":
+            return job.holder is None and may_resume(job, machine)
+        return job.holder is None and self.fits_state(job.state, job.ended, machine)
+
+    def fits_state(self, state: str, ended: str | None, machine: Machine) -> bool:
+        if self.signal:
+            return machine.allows(state, self.signal)
+        if self.name == "delete":
+            return (ended is not None or state == "held") and (state, "delete") not in machine.instead
+        return ended is None
+
+    def command(self, job: int) -> str:
+        """The same in a terminal."""
+        why = ' --why "…"' if self.needs_why else ""
+        return f"custody job {self.name} {job}{' 10' if self.name == 'prioritise' else ''}{why}"
+
+
+ACTIONS: Final[Mapping[str, Action]] = {
+    action.name: action
+    for action in (
+        Action(
+            "resume", "Resume", "will go on after the last state that passed",
+            "It goes on after the last state that passed; nothing that passed is done again.",
+            lambda operator, job, why, _: operator.resume(job, why), "resume", needs_why=False,
+        ),
+        Action(
+            "release", "Release", "is released", "It may be worked on again.",
+            lambda operator, job, why, _: operator.release(job, why), "release", needs_why=False,
+        ),
+        Action(
+            "hold", "Hold", "is held", "It will not start until somebody releases it.",
+            lambda operator, job, why, _: operator.hold(job, why), "hold",
+        ),
+        Action(
+            "accept", "Accept", "is accepted", "What waits for it goes on although it failed.",
+            lambda operator, job, why, _: operator.accept(job, why), "accept",
+        ),
+        Action(
+            "prioritise", "Change priority", "has another place in its queue", "Low numbers go first, from 0 to 99.",
+            lambda operator, job, why, priority: operator.prioritise(job, priority, why), needs_why=False,
+        ),
+        Action(
+            "cancel", "Cancel", "is cancelled, or its worker was asked to stop",
+            "It ends. A worker that has it is asked to stop and to confirm that it did.",
+            lambda operator, job, why, _: operator.cancel(job, why), "cancel",
+        ),
+        Action(
+            "delete", "Delete", "is deleted; its history stays",
+            "The job is removed, its history stays. A batch that is still open reports it; otherwise nobody is told.",
+            lambda operator, job, why, _: operator.delete(job, why),
+        ),
+    )
+}  # fmt: skip
+
+
+def action_of(name: str) -> Action:
+    try:
+        return ACTIONS[name]
+    except KeyError:
+        raise BadInput(f"there is no action {name!r}", code="action", hint=", ".join(ACTIONS)) from None
+
+
+def possible(job: Job, machine: Machine) -> Sequence[Action]:
+    return [action for action in ACTIONS.values() if action.fits(job, machine)]
+
+
+def must_be_meant(operator: Operator, action: Action, job: int, force: bool) -> None:
+    """Programs are asked back, as people are: an open batch tells its depositor what was deleted."""
+    batch = None if force or action.name != "delete" else operator.reported_by(job)
+    if batch:
+        raise Refused(
+            f"batch {batch.id} is still open, and will report job {job} as deleted", code="batch.open",
+            hint="repeat it with force=true if that is meant", job=job, batch=batch.id,
+        )  # fmt: skip
+
+
+def act(operator: Operator, name: str, job: int, why: str, priority: int = 50) -> Action:
+    action = action_of(name)
+    if action.needs_why and not why.strip():
+        raise BadInput("say why, for the history", code="action.why", where="why")
+    action.act(operator, job, why.strip()[:2000], priority)
+    return action

@@ -1,0 +1,1 @@
+"""The way to a PostgreSQL server: its address, which of several, and whether its word can be relied on."""

@@ -1,0 +1,1 @@
+"""Stores that were put back from a copy: what was lost, and how it is said."""

@@ -1,0 +1,1 @@
+"""Short lists that a store keeps: grants, open kinds, collections, places."""

@@ -1,0 +1,1 @@
+"""What every SQL database needs: statements by name, migrations, group commit."""

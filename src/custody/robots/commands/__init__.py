@@ -1,0 +1,1 @@
+"""custody robot: one file per group of verbs; `robot` is the door."""

@@ -1,0 +1,1 @@
+"""What becomes of single items on the line: failures, deadlines, what a person decides."""

@@ -1,0 +1,1 @@
+"""Robots on the dashboard."""

@@ -1,0 +1,1 @@
+"""Robots that are programs in a sandbox."""

@@ -1,0 +1,1 @@
+"""Versioned archives: a port, the rows, and what tells of new revisions."""

@@ -1,0 +1,1 @@
+"""Whose a repository is, and who else may write to it."""

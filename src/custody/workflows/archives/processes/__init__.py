@@ -1,0 +1,1 @@
+"""Processes that are asked about repositories, each answer within its time."""

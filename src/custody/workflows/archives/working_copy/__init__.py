@@ -1,0 +1,1 @@
+"""Files of a revision on disk, and what a task has made of them."""

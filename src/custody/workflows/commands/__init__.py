@@ -1,0 +1,1 @@
+"""custody archive: one file per group of verbs; `archive` is the door."""

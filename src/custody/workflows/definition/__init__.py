@@ -1,0 +1,1 @@
+"""Workflow files: what may be written in one, and what it means."""

@@ -1,0 +1,1 @@
+"""Which tasks a revision runs, and in which order."""

@@ -1,0 +1,1 @@
+"""Running a task: its sandbox, its image, its secrets, what it commits."""

@@ -8,6 +8,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from custody.errors import BadInput, Unavailable
 from custody.kernel.model.machine import Machines
 from custody.kernel.stores import Store
+from custody.kernel.stores.recovery.trial import Trial
 from custody.web.metrics import Telling
 from custody.web.queries.overview import Glance
 
@@ -27,7 +28,7 @@ class Scraped:
 
     def __init__(self, where: str, store: Store, machines: Machines, telling: Telling) -> None:
         host, port = place(where)
-        glance = Glance(store, machines, [])
+        glance, trial = Glance(store, machines, []), Trial(store)
 
         class Handler(BaseHTTPRequestHandler):
             timeout = 20  # for those who connect and say nothing
@@ -35,8 +36,11 @@ class Scraped:
             def do_GET(self) -> None:
                 if self.path == "/metrics":
                     self._answer(200, telling.text(glance))
+                elif self.path == "/health":
+                    refusal = trial.refusal()
+                    self._answer(*((503, b"the store takes no writes\n") if refusal else (200, b"ok\n")))
                 else:
-                    self._answer(*((200, b"ok\n") if self.path == "/health" else (404, b"not here\n")))
+                    self._answer(404, b"not here\n")
 
             def _answer(self, status: int, body: bytes) -> None:
                 self.send_response(status)

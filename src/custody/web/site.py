@@ -31,6 +31,7 @@ from custody.kernel.model.machine import PLAIN, Machines
 from custody.kernel.model.why import Reason
 from custody.kernel.operations.jobs import Operator
 from custody.kernel.stores import Store
+from custody.kernel.stores.recovery.trial import Trial
 from custody.web import formatting
 from custody.web.access.oidc import Issuer
 from custody.web.access.rate_limits import KNOWN, UNKNOWN, Doorstep, Rate, Rates
@@ -77,6 +78,7 @@ class Site:
     def __init__(self, store: Store, options: Options, sections: Sequence[Section], rules: Mapping[str, Rule]) -> None:
         self.store, self.options, self.sections, self.rules = store, options, tuple(sections), rules
         self.tokens = Tokens(store)
+        self.trial = Trial(store)
         self.rates, self.unknown_rates = Rates(options.rate), Rates(options.unknown_rate)
         self.doorstep = Doorstep()
         lines = [section.line for section in sections if section.line]

@@ -9,6 +9,7 @@ from fastapi.openapi.utils import get_openapi
 from starlette.responses import Response, StreamingResponse
 
 from custody import __version__
+from custody.errors import Unavailable
 from custody.web import representations
 from custody.web.access.gate import HIGHEST
 from custody.web.api.parameters import PROBLEM, Digits
@@ -21,8 +22,10 @@ NOWHERE: frozenset[str] = frozenset()
 
 @router.get("/api/v1/health", tags=["health"])
 def health(request: Request) -> Response:
-    """Does the store answer? 503 when it does not."""
+    """Does the store answer, and take writes? 503 when it does not. (Writing is tried every half a minute.)"""
     site = site_of(request)
+    if site.trial.refusal() is not None:
+        raise Unavailable("the store takes no writes", code="store.writes", hint="`custody doctor` says why")
     return representations.as_json(
         {"status": "ok", "version": __version__, "store": site.store.db.dialect, "at": _asked(request)}
     )

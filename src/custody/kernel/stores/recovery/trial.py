@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import secrets
+import threading
+import time
 
 from custody.errors import CustodyError
 from custody.kernel.stores.rows import Tx
@@ -10,6 +13,8 @@ from custody.kernel.stores.store import Store
 
 ROWS, LETTERS = 64, 16_384
 """A megabyte: less may find room in what the database has left over."""
+PAUSE = 1.0
+"""Seconds after a refusal: it is over as soon as somebody has mended it."""
 
 
 class _TakenBack(Exception):
@@ -31,3 +36,21 @@ def refusal(store: Store) -> CustodyError | None:
     except CustodyError as error:
         return error
     return None
+
+
+class Trial:
+    """Tries it when it is asked, at most every so often: whoever may ask is no reason to write all the time."""
+
+    def __init__(self, store: Store, every: float = 30.0) -> None:
+        self._store, self._every = store, every
+        self._lock = threading.Lock()
+        self._tried = -math.inf
+        self._refusal: CustodyError | None = None
+
+    def refusal(self) -> CustodyError | None:
+        with self._lock:
+            pause = self._every if self._refusal is None else PAUSE
+            if time.monotonic() - self._tried >= pause:
+                self._refusal = refusal(self._store)
+                self._tried = time.monotonic()
+            return self._refusal

@@ -1,0 +1,11 @@
+"""Channels, as the rest of the program knows them."""
+
+from custody.application import Application, Noun
+
+APPLICATION = Application(
+    name="channels",
+    nouns={
+        "channel": Noun("chat channels mirrored, searchable and incremental", "custody.channels.commands.channel:app")
+    },
+    kinds=("channel/",),
+)

@@ -1,0 +1,15 @@
+"""Workflows, as the rest of the program knows them."""
+
+from custody.application import Application, Noun
+
+APPLICATION = Application(
+    name="workflows",
+    nouns={
+        "archive": Noun(
+            "versioned archives whose commits run their own workflow files",
+            "custody.workflows.commands.archive:app",
+            after="hold",
+        )
+    },
+    kinds=("workflow/",),
+)

@@ -57,6 +57,32 @@ def test_what_an_application_says_is_read_without_its_machinery() -> None:
     assert not {"dataclasses", "typing", "importlib.metadata"} & set(told)
 
 
+@pytest.mark.parametrize("name", [each.name for each in installed() if each.config])
+def test_a_table_of_the_configuration_is_read_without_its_application(name: str) -> None:
+    """Every command reads custody.toml."""
+    program = f"import sys, json, custody.{name}.config\nprint(json.dumps(sorted(sys.modules)))"
+    told = json.loads(subprocess.run([sys.executable, "-c", program], capture_output=True, check=True).stdout)
+    ours = {each for each in told if each.partition(".")[0] == "custody"}
+    assert ours == {"custody", "custody.errors", f"custody.{name}", f"custody.{name}.config"}
+
+
+def test_a_command_imports_no_machinery_of_applications_that_it_does_not_ask(tmp_path: Path) -> None:
+    (tmp_path / "custody.toml").write_text("[ingest]\n[workflows]\n[channels]\n")
+    (tmp_path / "profiles").mkdir()
+    program = (
+        "import sys, json, atexit\natexit.register(lambda: print(json.dumps(sorted(sys.modules)), file=sys.stderr))\n"
+    )
+    program += "from custody.cli import main\nmain(sys.argv[1:])"
+    for words, most in ((["batch", "list"], 130), (["job", "list"], 115)):
+        done = subprocess.run([sys.executable, "-c", program, *words], capture_output=True, cwd=tmp_path, check=True)
+        ours = [each for each in json.loads(done.stderr) if each.partition(".")[0] == "custody"]
+        assert len(ours) <= most, words
+        others = [
+            each for each in ours if each.startswith(("custody.workflows.", "custody.channels.", "custody.robots."))
+        ]
+        assert {each.rpartition(".")[2] for each in others} <= {"app", "config", "makers"}, words
+
+
 def test_an_application_is_a_value() -> None:
     one, other = (Application(name="a", nouns={"x": Noun("a line", "m:app")}) for _ in range(2))
     assert one == other

@@ -69,12 +69,14 @@ class Application(_Frozen):
     """What an application brings. `app.py` of its package has one statement: `APPLICATION = Application(…)`."""
 
     __slots__ = (  # noqa: RUF023 in the order in which they are told
-        "name", "nouns", "kinds", "config", "machines", "makers", "open", "section", "stores", "scopes", "acts",
+        "name", "nouns", "kinds", "config", "folders", "machines", "makers", "open", "section", "stores", "scopes",
+        "acts",
     )  # fmt: skip
     name: str
     nouns: Mapping[str, Noun]
     kinds: tuple[str, ...]
     config: Ref
+    folders: Ref
     machines: Ref
     makers: Ref
     open: Ref
@@ -90,6 +92,7 @@ class Application(_Frozen):
         nouns: Mapping[str, Noun] | None = None,  # of the command line, each with its line of help
         kinds: tuple[str, ...] = (),  # prefixes of the kinds of jobs that only it makes: data, never renamed
         config: Ref = "",  # a frozen dataclass: its table; may say `place`, and have the methods of `opening.Table`
+        folders: Ref = "",  # (config, home) -> Iterable[opening.Folder]: who may write to what it names
         machines: Ref = "",  # Mapping[kind, Machine]
         makers: Ref = "",  # Sequence[Maker]: who may make its jobs, and what they look like
         open: Ref = "",  # (store, config or None, Here) -> Opened
@@ -99,8 +102,9 @@ class Application(_Frozen):
         acts: Mapping[str, str] | None = None,  # types of events that a command of its own records -> the command
     ) -> None:
         self._set(
-            name=name, nouns=nouns or {}, kinds=kinds, config=config, machines=machines, makers=makers, open=open,
-            section=section, stores=stores or {}, scopes=scopes or {}, acts=acts or {},
+            name=name, nouns=nouns or {}, kinds=kinds, config=config, folders=folders, machines=machines,
+            makers=makers, open=open, section=section, stores=stores or {}, scopes=scopes or {},
+            acts=acts or {},
         )  # fmt: skip
 
 

@@ -12,4 +12,8 @@ APPLICATION = Application(
         )
     },
     kinds=("ingest/", "deliver/"),
+    config="custody.ingest.config:IngestConfig",
+    folders="custody.ingest.config:folders",
+    machines="custody.ingest.states:MACHINES",
+    makers="custody.ingest.makers:MAKERS",
 )

@@ -8,4 +8,5 @@ APPLICATION = Application(
         "robot": Noun("functions that wake when an item has had the right events", "custody.robots.commands.robot:app")
     },
     kinds=("robot/",),
+    makers="custody.robots.makers:MAKERS",
 )

@@ -12,4 +12,7 @@ APPLICATION = Application(
         )
     },
     kinds=("workflow/",),
+    config="custody.workflows.config:WorkflowConfig",
+    folders="custody.workflows.config:folders",
+    makers="custody.workflows.makers:MAKERS",
 )

@@ -34,8 +34,9 @@ from custody.border.http.policy import Policy
 from custody.formats.checkm.form import BATCH_OF_MANIFESTS
 from custody.formats.checkm.form import Row as Line
 from custody.formats.checkm.writer import write
-from custody.ingest.config import IngestConfig, open_world
+from custody.ingest.config import IngestConfig
 from custody.ingest.kinds import kinds
+from custody.ingest.opening import open_world
 from custody.ingest.states import BATCH_KIND, JOB, JOB_KIND, STEPS
 from custody.ingest.submission.submission import Submission, submit
 from custody.kernel.engine import Kind, Serving, Settings, Worker

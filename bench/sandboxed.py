@@ -16,7 +16,8 @@ from pathlib import Path
 from custody.kernel.engine import Serving, Settings, Worker
 from custody.kernel.model.job import NewJob
 from custody.kernel.stores import Store
-from custody.workflows.kinds import WorkflowConfig, kinds, open_shop
+from custody.workflows.config import WorkflowConfig
+from custody.workflows.kinds import kinds, open_shop
 from custody.workflows.makers import TASK_KIND
 
 SAY_SO = "exec 3<>/dev/tcp/127.0.0.1/{port}"

@@ -21,8 +21,8 @@ from bench.server import zookeeper
 from custody.formats.checkm.form import Row as ManifestRow
 from custody.ingest.states import JOB
 from custody.ingest.submission.submission import batch_job, row_jobs
-from custody.ingest.zookeeper import open_tree
 from custody.ingest.zookeeper.client.multi import Check, Create, Delete, Op, Set
+from custody.ingest.zookeeper.store import open_tree
 from custody.ingest.zookeeper.verbs.move import after, ops_of
 from custody.kernel.model.job import Change, Claim
 from custody.kernel.ports import WholeQueue

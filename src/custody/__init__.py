@@ -8,6 +8,8 @@ __version__ = "0.1.0"
 
 TYPE_CHECKING = False  # `typing` alone would take six times as long as this file
 if TYPE_CHECKING:
+    from custody.application import Application as Application
+    from custody.application import Noun as Noun
     from custody.errors import BadInput as BadInput
     from custody.errors import CustodyError as CustodyError
     from custody.errors import KeyConflict as KeyConflict
@@ -40,11 +42,13 @@ if TYPE_CHECKING:
     from custody.kernel.model.trigger import Trigger as Trigger
     from custody.kernel.model.why import Reason as Reason
     from custody.kernel.stores import open_store as open_store
-    from custody.robots.robot import Report as Report
-    from custody.robots.robot import Robot as Robot
-    from custody.robots.robot import robot as robot
+    from custody.robots.declaration import Report as Report
+    from custody.robots.declaration import Robot as Robot
+    from custody.robots.declaration import robot as robot
 
 _WHERE = {
+    "Application": "custody.application",
+    "Noun": "custody.application",
     "open_store": "custody.kernel.stores",
     "Backoff": "custody.kernel.engine.kinds",
     "Chore": "custody.kernel.engine.kinds",
@@ -68,9 +72,9 @@ _WHERE = {
     "Event": "custody.kernel.model.event",
     "NewEvent": "custody.kernel.model.event",
     "Trigger": "custody.kernel.model.trigger",
-    "Report": "custody.robots.robot",
-    "Robot": "custody.robots.robot",
-    "robot": "custody.robots.robot",
+    "Report": "custody.robots.declaration",
+    "Robot": "custody.robots.declaration",
+    "robot": "custody.robots.declaration",
     "BadInput": "custody.errors",
     "CustodyError": "custody.errors",
     "KeyConflict": "custody.errors",
@@ -83,6 +87,7 @@ _WHERE = {
 }
 
 __all__ = [
+    "Application",
     "Backoff",
     "BadInput",
     "Chore",
@@ -100,6 +105,7 @@ __all__ = [
     "NewItem",
     "NewJob",
     "NotFound",
+    "Noun",
     "Outcome",
     "Passed",
     "Reason",

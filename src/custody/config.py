@@ -6,21 +6,14 @@ import builtins
 import tomllib
 import types
 from collections import abc
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
+from custody.application import broken, conflict, installed, load
 from custody.errors import BadInput
 from custody.kernel.stores.sqlite.file_address import MEMORY, must_stay
-
-if TYPE_CHECKING:  # a process without a configuration does without the applications, and their memory
-    from custody.border.egress.allowance import Rules
-    from custody.channels.kinds import ChannelConfig
-    from custody.ingest.config import IngestConfig
-    from custody.kernel.history.sealer import HistoryConfig
-    from custody.web.access.oidc import LoginConfig
-    from custody.workflows.kinds import WorkflowConfig
 
 NAME = "custody.toml"
 T = TypeVar("T")
@@ -42,25 +35,67 @@ class FilesConfig:
 
 
 @dataclass(frozen=True, slots=True)
-class Config:
-    home: Path  # the file's folder: paths in it are relative to this
-    store: str = field(repr=False)  # its address may hold a password
-    ingest: IngestConfig
-    workflows: WorkflowConfig
-    channels: ChannelConfig
-    history: HistoryConfig
-    login: LoginConfig
-    network: Rules
-    access: AccessConfig
-    storage: StorageConfig
-    files: FilesConfig
-
-
-@dataclass(frozen=True, slots=True)
 class AccessConfig:
     """The [access] part: what may be asked for from outside."""
 
     open_kinds: Sequence[str] = ()  # besides those that workers have offered (--exec, --load)
+
+
+TABLES: Mapping[str, str] = {
+    "history": "custody.kernel.history.config:HistoryConfig",
+    "login": "custody.kernel.access.login:LoginConfig",
+    "network": "custody.border.egress.allowance:Rules",
+    "access": "custody.config:AccessConfig",
+    "storage": "custody.config:StorageConfig",
+    "files": "custody.config:FilesConfig",
+}
+"""Those of no application; each is imported when the file has it, or when somebody asks for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """What the file says. Each table is an attribute: `config.history`; `config.ingest`, where ingest is installed."""
+
+    home: Path  # the file's folder: paths in it are relative to this
+    store: str = field(repr=False)  # its address may hold a password
+    tables: Mapping[str, Any] = field(default_factory=dict)  # those that the file has; of the others, what is usual
+
+    def __getattr__(self, name: str) -> Any:
+        if name in Config.__slots__ or name not in (forms := known_tables()):
+            raise AttributeError(f"there is no table {name}")
+        if name not in self.tables:
+            self.tables[name] = load(forms[name])()  # type: ignore[index]  # the same again the next time
+        return self.tables[name]
+
+    @property
+    def place(self) -> str:
+        """The name of this machine's working disk, whichever application has one."""
+        return next((place for _, table in self.of_applications() if (place := getattr(table, "place", ""))), "")
+
+    def of_applications(self) -> Iterator[tuple[str, Any]]:
+        """The table of each application that has one, by its name."""
+        return ((each.name, getattr(self, each.name)) for each in installed() if each.config)
+
+    def collections(self) -> Sequence[str]:
+        """Names in which rights can be given though nothing has come in: those that deposits can be handed in to."""
+        known = (table.collections(self.home) for _, table in self.of_applications() if hasattr(table, "collections"))
+        return sorted(name for names in known for name in names)
+
+    def roots(self) -> Mapping[str, tuple[str, Path]]:
+        """Folders below which applications keep items, by name; with the application that does."""
+        return {
+            name: (application, path)
+            for application, table in self.of_applications() if hasattr(table, "roots")
+            for name, path in table.roots(self.home).items()
+        }  # fmt: skip
+
+
+def known_tables() -> Mapping[str, str]:
+    """Every table that the file may have, and its form."""
+    for each in installed():
+        if each.name in TABLES or each.name in (*Config.__slots__, "place", "collections", "roots", "of_applications"):
+            raise conflict(f"the table [{each.name}]", each.name, "the program itself")
+    return {**{each.name: each.config for each in installed() if each.config}, **TABLES}
 
 
 def find(given: Path | None) -> Config | None:
@@ -72,22 +107,14 @@ def find(given: Path | None) -> Config | None:
 
 
 def read(path: Path) -> Config:
-    from custody.border.egress.allowance import Rules
-    from custody.channels.kinds import ChannelConfig
-    from custody.ingest.config import IngestConfig
-    from custody.kernel.history.sealer import HistoryConfig
-    from custody.web.access.oidc import LoginConfig
-
     try:
         values = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise BadInput(f"cannot read it: {error.strerror}", where=str(path), code="config.file") from error
     except (ValueError, RecursionError) as error:  # TOML, its encoding, or a number of thousands of digits
         raise BadInput(f"this is not TOML: {error}", where=str(path), code="config.toml") from error
-    known = {"store", "ingest", "workflows", "channels", "history", "login", "network", "access", "storage", "files"}
-    unknown = set(values) - known
-    if unknown:
-        raise BadInput(f"unknown key {', '.join(sorted(unknown))}", where=str(path), code="config.key")
+    forms = known_tables()
+    _must_be_known(values, forms, str(path))
     for key, value in values.items():
         if not isinstance(value, str if key == "store" else dict):
             raise BadInput(
@@ -97,38 +124,28 @@ def read(path: Path) -> Config:
             )
     must_stay(values.get("store", ""))
     home = path.resolve().parent
-    return Config(
-        home,
-        absolute(values.get("store", ""), home),
-        _part(IngestConfig, values.get("ingest", {}), "ingest", str(path)),
-        _workflows(values.get("workflows", {}), str(path)),
-        _part(ChannelConfig, values.get("channels", {}), "channels", str(path)),
-        _part(HistoryConfig, values.get("history", {}), "history", str(path)),
-        _part(LoginConfig, values.get("login", {}), "login", str(path)),
-        _part(Rules, values.get("network", {}), "network", str(path)),
-        _access(values.get("access", {}), str(path)),
-        _part(StorageConfig, values.get("storage", {}), "storage", str(path)),
-        _part(FilesConfig, values.get("files", {}), "files", str(path)),
-    )
+    read_ = {name: _part(load(forms[name]), values[name], name, str(path)) for name in forms if name in values}
+    if "access" in read_:
+        _check_access(read_["access"], str(path))
+    return Config(home, absolute(values.get("store", ""), home), read_)
 
 
-def _workflows(given: Mapping[str, Any], where: str) -> WorkflowConfig:
-    from custody.workflows.kinds import WorkflowConfig
+def _must_be_known(values: Mapping[str, Any], forms: Mapping[str, str], where: str) -> None:
+    """The table of an application that cannot be imported is not read; the doctor tells of it."""
+    unknown = set(values) - {"store", *forms, *(each.name for each in broken())}
+    if unknown:
+        applications = ", ".join(each.name for each in installed())
+        raise BadInput(
+            f"unknown key {', '.join(sorted(unknown))}", where=where, code="config.key",
+            hint=f"known: {', '.join(sorted({'store', *forms}))}; applications that are installed: {applications}",
+        )  # fmt: skip
 
-    found = _part(WorkflowConfig, given, "workflows", where)
-    for key in ("branches", "checkout_files", "checkout_bytes", "checkout_depth"):
-        if getattr(found, key) < 1:
-            raise BadInput(f"workflows.{key} must be 1 or more", where=where, code="config.value")
-    return found
 
+def _check_access(access: AccessConfig, where: str) -> None:
+    from custody.installation import makers
 
-def _access(given: Mapping[str, Any], where: str) -> AccessConfig:
-    from custody.web.operations.makers import MAKERS
-
-    access = _part(AccessConfig, given, "access", where)
     for kind in access.open_kinds:
-        MAKERS.must_be_free(kind, f"{where}: access.open_kinds")
-    return access
+        makers().must_be_free(kind, f"{where}: access.open_kinds")
 
 
 def absolute(url: str, home: Path) -> str:
@@ -155,7 +172,11 @@ def _part(form: type[T], given: Mapping[str, Any], name: str, where: str) -> T:
     values: dict[str, Any] = {key: Path(value) if known[key] is Path else value for key, value in given.items()}
     for key in {"nodes", "roots"} & values.keys():
         values[key] = {each: Path(path) for each, path in given[key].items()}
-    return form(**values)
+    try:
+        return form(**values)
+    except BadInput as error:
+        error.where = error.where or where
+        raise
 
 
 def _must_fit(key: str, value: Any, hint: Any, where: str) -> None:
@@ -198,8 +219,3 @@ _SORTS: dict[Any, tuple[tuple[type, ...], str]] = {
     Path: ((str,), "a path"), str: ((str,), "a text"), float: ((float, int), "a number"),
     bool: ((bool,), "true or false"), int: ((int,), "a whole number"),
 }  # fmt: skip
-
-
-def profile_names(found: Config | None) -> Sequence[str]:
-    """The collections that deposits can be handed in to."""
-    return sorted(path.stem for path in (found.home / found.ingest.profiles).glob("*.toml")) if found else ()

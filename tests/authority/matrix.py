@@ -14,6 +14,7 @@ from authority.rules import Somebody, word
 from custody.cli.nouns.job import submit as submit_by_command
 from custody.errors import BadInput
 from custody.ingest.states import MACHINES
+from custody.installation import makers
 from custody.kernel.access.rights import ROLES
 from custody.kernel.access.tokens import Tokens
 from custody.kernel.model.authority.acting import system
@@ -22,7 +23,6 @@ from custody.kernel.model.machine import Machines
 from custody.kernel.stores import Store, open_store
 from custody.web.access.rate_limits import Rate
 from custody.web.app import Options, build_app
-from custody.web.operations.makers import MAKERS
 from custody.web.server import Server
 
 OPEN, UNKNOWN = "parcel", "nobody/knows"
@@ -44,7 +44,7 @@ def kinds() -> list[str]:
     return [
         OPEN,
         UNKNOWN,
-        *sorted(f"{each.kind}fixity" if each.kind.endswith("/") else each.kind for each in MAKERS.entries),
+        *sorted(f"{each.kind}fixity" if each.kind.endswith("/") else each.kind for each in makers().entries),
     ]
 
 

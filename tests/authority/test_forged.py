@@ -16,6 +16,7 @@ from custody.errors import BadInput
 from custody.ingest.makers import BATCH_MAKER, DELIVER_MAKER, JOB_MAKER
 from custody.ingest.states import BATCH, JOB
 from custody.ingest.submission.submission import batch_job, single_job
+from custody.installation import makers
 from custody.kernel.engine import Serving, Settings, Worker
 from custody.kernel.engine.kinds import Kind
 from custody.kernel.engine.makers import Maker
@@ -24,10 +25,10 @@ from custody.kernel.model.authority.acting import Acting
 from custody.kernel.model.job import NewJob
 from custody.kernel.model.machine import WORK, Machine
 from custody.kernel.model.outcome import Outcome, Passed
+from custody.kernel.operations.makers import BULK_MAKER, VERIFY_MAKER
 from custody.kernel.stores import Store
 from custody.kernel.stores.rows import Tx
 from custody.robots.makers import ROBOT_MAKER
-from custody.web.operations.makers import BULK_MAKER, MAKERS, VERIFY_MAKER
 from custody.workflows.archives.notices import commit_job
 from custody.workflows.makers import COMMIT_MAKER, QUICK_MAKER, RUN_MAKER, TASK_MAKER, task_key
 from kernel.stores.acts import execute
@@ -95,9 +96,9 @@ _ALSO = {("update", "ingest/batch")}
 
 def test_every_entry_has_an_example_here() -> None:
     covered = {maker.kind for maker, _ in GOOD.values()}
-    channels = {maker.kind for maker in MAKERS.entries if maker.kind.startswith("channel/")}
-    assert {maker.kind for maker in MAKERS.entries} - channels == covered - channels
-    assert all(maker.shape is not None for maker in MAKERS.entries)
+    channels = {maker.kind for maker in makers().entries if maker.kind.startswith("channel/")}
+    assert {maker.kind for maker in makers().entries} - channels == covered - channels
+    assert all(maker.shape is not None for maker in makers().entries)
 
 
 @pytest.mark.parametrize("kind", GOOD)

@@ -11,13 +11,13 @@ import pytest
 from authority.conftest import Door, refused
 from custody.cli.composition import decided
 from custody.errors import BadInput, Unsafe
+from custody.installation import makers
 from custody.kernel.engine import Serving, Settings, Worker
 from custody.kernel.engine.kinds import Kind
 from custody.kernel.engine.makers import Maker, Makers, is_among, open_maker
 from custody.kernel.model.job import NewJob
 from custody.kernel.model.outcome import Passed
 from custody.kernel.stores import Store
-from custody.web.operations.makers import MAKERS
 from rig.commands import Run
 
 SRC = Path(__file__).parents[2] / "src" / "custody"
@@ -114,7 +114,7 @@ def test_only_what_is_open_is_offered(store: Store) -> None:
 
 def test_a_worker_does_not_start_with_a_kind_that_nobody_decided_about() -> None:
     parcel = Kind("parcel", maker=open_maker("parcel"))
-    bulk = next(maker for maker in MAKERS.entries if maker.kind == "bulk")
+    bulk = next(maker for maker in makers().entries if maker.kind == "bulk")
     assert decided(Serving((parcel, Kind("bulk", maker=bulk))))
     odd = [
         Kind("letter"),  # none

@@ -18,6 +18,7 @@ from custody.cli.doctor.finding import Finding
 from custody.cli.doctor.ownership import whose_findings
 from custody.errors import BadInput, StateConflict
 from custody.ingest.states import BATCH, BATCH_KIND, JOB, JOB_KIND
+from custody.installation import makers
 from custody.kernel.access.granting import Token
 from custody.kernel.access.rights import ROLES
 from custody.kernel.access.secret import hashed, new_secret
@@ -36,7 +37,6 @@ from custody.kernel.stores.rules.submit import first_detail
 from custody.kernel.stores.sql import migrations
 from custody.web.app import Options, build_app
 from custody.web.operations import bulk
-from custody.web.operations.makers import MAKERS
 from custody.web.operations.reasons import why
 from custody.web.operations.setters import Setters
 from custody.web.server import Server
@@ -321,8 +321,8 @@ def test_a_job_of_a_kind_that_is_no_more_says_so_and_is_told_with_what_ends_it(
 
 
 def test_work_of_a_kind_that_a_later_version_makes_is_not_called_gone() -> None:
-    assert MAKERS.is_gone("ingest/clean")
-    assert not any(MAKERS.is_gone(kind) for kind in ("greet", "robot/anything", "ingest/batch", "bulk"))
+    assert makers().is_gone("ingest/clean")
+    assert not any(makers().is_gone(kind) for kind in ("greet", "robot/anything", "ingest/batch", "bulk"))
 
 
 def test_who_submitted_before_sees_that_still_and_nobody_sees_more(upgraded: Callable[..., Store]) -> None:
@@ -433,7 +433,7 @@ def test_a_bulk_action_of_before_answers_to_its_key(
 def refuse(store: Store, kind: str, machine: Any, **more: Any) -> Job:
     """A job in a shape that its application does not make, worked on."""
     job = store.queue.submit_one(NewJob(kind, {"odd": 1}, machine=machine, **more), ADA).id
-    maker = MAKERS.of(kind)
+    maker = makers().of(kind)
     serving = Serving((Kind(kind, lambda work: Passed(), state="pending", machine=machine, maker=maker),))
     Worker(store, serving, Settings(threads=1, schedules=False)).run_until_idle()
     return store.queue.get(job)
@@ -512,7 +512,7 @@ def test_a_look_alike_of_an_applications_kind_is_refused_at_every_door(custody: 
         assert said.code == 2, (kind, said)
         assert custody("schedule", "set", "n", "every 1h", kind).code == 2
         with pytest.raises(BadInput):
-            MAKERS.must_be_free(kind)
+            makers().must_be_free(kind)
     assert custody("job", "submit", "größe").code == 0
 
 

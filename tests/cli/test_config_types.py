@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
@@ -10,13 +9,13 @@ import pytest
 
 from custody import config
 from custody.border.egress.allowance import Rules
-from custody.channels.kinds import ChannelConfig
-from custody.config import AccessConfig, Config, FilesConfig, StorageConfig
+from custody.channels.config import ChannelConfig
+from custody.config import AccessConfig, FilesConfig, StorageConfig, known_tables
 from custody.errors import BadInput
 from custody.ingest.config import IngestConfig
-from custody.kernel.history.sealer import HistoryConfig
-from custody.web.access.oidc import LoginConfig
-from custody.workflows.kinds import WorkflowConfig
+from custody.kernel.access.login import LoginConfig
+from custody.kernel.history.config import HistoryConfig
+from custody.workflows.config import WorkflowConfig
 
 WRITTEN: dict[str, Any] = {
     '"x"': str, "7": int, "7.5": float, "true": bool, "[1]": list, "[true]": list, '{a = 1}': dict, "{a = true}": dict
@@ -53,5 +52,22 @@ def test_a_value_of_another_type_is_refused_with_its_key(tmp_path: Path, table: 
 
 
 def test_all_tables_are_tried() -> None:
-    assert set(TABLES) | {"home", "store"} == {each.name for each in fields(Config)}
+    assert set(TABLES) == set(known_tables())
     assert len(keys()) > 60
+
+
+def test_an_unknown_table_is_told_with_the_applications_that_are_installed(tmp_path: Path) -> None:
+    (tmp_path / "custody.toml").write_text("[parcels]\n")
+    with pytest.raises(BadInput, match="unknown key parcels") as refusal:
+        config.read(tmp_path / "custody.toml")
+    assert refusal.value.code == "config.key"
+    assert refusal.value.hint.endswith("applications that are installed: ingest, workflows, robots, channels")
+
+
+def test_a_table_that_the_file_has_not_is_as_usual_and_one_that_nobody_has_is_no_attribute(tmp_path: Path) -> None:
+    (tmp_path / "custody.toml").write_text("")
+    found = config.read(tmp_path / "custody.toml")
+    assert found.channels == ChannelConfig()
+    assert found.channels is found.channels
+    with pytest.raises(AttributeError, match="there is no table parcels"):
+        found.parcels  # noqa: B018

@@ -45,10 +45,10 @@ def check(item: Item, report: Report) -> None:
 
 SHELL = """\
 import json, os, sys
-from importlib import import_module
-from custody.cli import MODULES, main
-for module in [*MODULES.values(), "custody.cli.composition"]:
-    import_module(module)
+from custody.cli import all_nouns, app_of, main
+import custody.cli.composition
+for noun in all_nouns():
+    app_of(noun)
 for line in sys.stdin:
     child = os.fork()
     if child == 0:

@@ -20,7 +20,7 @@ from custody.kernel.engine import Serving, Settings, Worker
 from custody.kernel.model.event import Event
 from custody.kernel.model.item import Item
 from custody.kernel.stores import Store
-from custody.robots.robot import Report
+from custody.robots.declaration import Report
 from custody.web.app import Options, build_app
 from custody.web.pages.all_sections import SECTIONS
 from custody.workflows.archives.table import Archives

@@ -51,10 +51,11 @@ def swift_commands() -> Iterator[Path]:
 
 
 def serve(path: str) -> None:
-    from custody.cli import MODULES
+    from custody.cli import all_nouns, app_of
 
-    for module in (*MODULES.values(), "custody.cli.composition"):
-        import_module(module)
+    import_module("custody.cli.composition")
+    for noun in all_nouns():
+        app_of(noun)
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(path)
     listener.listen(16)

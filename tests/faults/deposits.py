@@ -19,8 +19,9 @@ from custody.formats.checkm.form import BATCH_OF_FILES, Row
 from custody.formats.checkm.writer import write
 from custody.ingest.actions import ask_for_update
 from custody.ingest.adapters import Adapters
-from custody.ingest.config import IngestConfig, open_world, policy_of
+from custody.ingest.config import IngestConfig
 from custody.ingest.kinds import kinds
+from custody.ingest.opening import open_world, policy_of
 from custody.ingest.states import BATCH_KIND, JOB_KIND, MACHINES, STEPS
 from custody.ingest.storage.ocfl.fixity import verify
 from custody.ingest.storage.ocfl.root import OcflRoot

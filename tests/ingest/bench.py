@@ -19,12 +19,13 @@ from custody.demo.standins.web_server import FileServer
 from custody.formats.checkm.form import BATCH_OF_MANIFESTS, OBJECT, Row
 from custody.formats.checkm.writer import write
 from custody.ingest.adapters import Adapters
-from custody.ingest.config import IngestConfig, open_world, policy_of
+from custody.ingest.config import IngestConfig
 from custody.ingest.kinds import kinds
+from custody.ingest.opening import open_world, policy_of
 from custody.ingest.states import MACHINES
 from custody.ingest.submission.submission import Submission, submit
-from custody.ingest.zookeeper import open_tree
 from custody.ingest.zookeeper.rows import Limits
+from custody.ingest.zookeeper.store import open_tree
 from custody.kernel.engine import Backoff, Serving, Settings, Worker
 from custody.kernel.model.authority.acting import system
 from custody.kernel.model.job import Filter, Job

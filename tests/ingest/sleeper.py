@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 from custody.ingest.states import JOB, JOB_KIND
-from custody.ingest.zookeeper import open_tree
+from custody.ingest.zookeeper.store import open_tree
 from custody.kernel.engine import Kind, Serving, Settings, Work, Worker
 from custody.kernel.model.outcome import Outcome, Passed
 

@@ -8,8 +8,9 @@ from pathlib import Path
 from custody.formats.checkm.form import BATCH_OF_MANIFESTS, Row
 from custody.formats.checkm.writer import write
 from custody.ingest.adapters import Adapters
-from custody.ingest.config import IngestConfig, open_world
+from custody.ingest.config import IngestConfig
 from custody.ingest.kinds import kinds
+from custody.ingest.opening import open_world
 from custody.ingest.states import BATCH_KIND, JOB_KIND
 from custody.ingest.submission.submission import Submission, submit
 from custody.kernel.engine import Serving, Settings, Worker

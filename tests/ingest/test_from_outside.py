@@ -14,7 +14,8 @@ from custody.demo.standins.ezid import EzidStandIn
 from custody.errors import BadInput, StateConflict
 from custody.formats.checkm.form import OBJECT
 from custody.formats.checkm.reader import check
-from custody.ingest.config import IngestConfig, open_world
+from custody.ingest.config import IngestConfig
+from custody.ingest.opening import open_world
 from custody.ingest.states import BATCH, BATCH_KIND, JOB
 from custody.ingest.submission.idempotency import request_of
 from custody.ingest.submission.staging import name_in

@@ -20,8 +20,8 @@ from custody.ingest.actions import ask_for_update
 from custody.ingest.batch import cleanup
 from custody.ingest.states import BATCH, BATCH_KIND, JOB, JOB_KIND, MACHINES
 from custody.ingest.submission.submission import Submission, row_jobs, submit
-from custody.ingest.zookeeper import open_tree, repair
-from custody.ingest.zookeeper.store import open_session, read_address
+from custody.ingest.zookeeper import repair
+from custody.ingest.zookeeper.store import open_session, open_tree, read_address
 from custody.ingest.zookeeper.tree import id_of
 from custody.kernel.engine import Kind, Serving, Settings, Work, Worker
 from custody.kernel.model.authority.acting import system

@@ -25,7 +25,8 @@ from custody.ingest import why
 from custody.ingest.actions import ask_for_update
 from custody.ingest.batch.batch import TRIES_BEFORE_FINAL
 from custody.ingest.batch.cleanup import delete_batch
-from custody.ingest.config import IngestConfig, open_world
+from custody.ingest.config import IngestConfig
+from custody.ingest.opening import open_world
 from custody.ingest.states import BATCH_KIND, JOB_KIND
 from custody.ingest.states import STEPS as JOB_STEPS
 from custody.ingest.storage import nodes

@@ -25,8 +25,9 @@ from custody.channels.kinds import ChannelConfig, settings_of
 from custody.channels.messages.reader import readers
 from custody.channels.table import Table
 from custody.formats.checkm.form import Row
-from custody.ingest.config import IngestConfig, node_roots
+from custody.ingest.config import IngestConfig
 from custody.ingest.kinds import kinds
+from custody.ingest.opening import node_roots
 from custody.ingest.states import MACHINES
 from custody.kernel.access.rights import ROLES
 from custody.kernel.access.tokens import Tokens

@@ -12,12 +12,12 @@ import pytest
 import typer
 
 import custody
-from custody.cli import NOUNS, app_of
+from custody.cli import all_nouns, app_of
 from web.house import House
 from web.test_pages import HTML, NAMES, addresses
 
 SOURCES = sorted(Path(custody.__file__).parent.rglob("*.py")) + sorted(Path(custody.__file__).parent.rglob("*.html"))
-NAMED = re.compile(r"custody (" + "|".join(NOUNS) + r") ([a-z][a-z-]+)\b(?! *[a-z]*:)")
+NAMED = re.compile(r"custody (" + "|".join(all_nouns()) + r") ([a-z][a-z-]+)\b(?! *[a-z]*:)")
 
 
 def command_of(noun: str) -> Any:

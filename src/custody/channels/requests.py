@@ -10,9 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from custody.channels.config import ChannelConfig
 from custody.channels.context import Request
 from custody.channels.jobs import job_of
-from custody.channels.kinds import ChannelConfig
 from custody.errors import Refused
 from custody.kernel.model.authority.acting import Acting
 from custody.kernel.stores import Store

@@ -3,74 +3,66 @@
 from __future__ import annotations
 
 import sys
-from importlib import import_module
+
+from custody.application import Noun, conflict, installed, load
 
 TYPE_CHECKING = False  # `typing` alone takes longer than help
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Any
 
-NOUNS = {
-    "demo": "the main jobs of this program on this machine, with nothing else installed",
-    "init": "a commented configuration to start from",
-    "batch": "deposits: submit, check, list, show, report, hold, resume",
-    "job": "pieces of work: submit, list, show, why, hold, release, resume, cancel, delete",
-    "kind": "what sorts of work may be asked for from outside: list, forget",
-    "hold": "pause a collection, a batch, a kind or a lane, and say why",
-    "archive": "versioned archives whose commits run their own workflow files",
-    "robot": "functions that wake when an item has had the right events",
-    "channel": "chat channels mirrored, searchable and incremental",
-    "item": "the things the archive keeps, and their whole history",
-    "event": "what happened, to whom, when",
-    "history": "seal, prove and verify what was recorded",
-    "schedule": "what becomes due, and when",
-    "lease": "who may act, and until when",
-    "worker": "run the work; see who runs it",
-    "store": "where it is all kept: info, migrate, backup",
-    "serve": "API, dashboard and workers in one process",
-    "token": "who may use the API and the dashboard: create, list, narrow, revoke",
-    "doctor": "is everything as safe as it must be?",
-    "top": "a live view of the work, in the terminal",
-    "completion": "a script that lets your shell complete these commands",
+OWN = {
+    "demo": Noun(
+        "the main jobs of this program on this machine, with nothing else installed", "custody.demo.command:app"
+    ),
+    "init": Noun("a commented configuration to start from", "custody.cli.nouns.init:app"),
+    "job": Noun(
+        "pieces of work: submit, list, show, why, hold, release, resume, cancel, delete", "custody.cli.nouns.job:app"
+    ),
+    "kind": Noun("what sorts of work may be asked for from outside: list, forget", "custody.cli.nouns.kind:app"),
+    "hold": Noun("pause a collection, a batch, a kind or a lane, and say why", "custody.cli.nouns.hold:app"),
+    "item": Noun("the things the archive keeps, and their whole history", "custody.cli.nouns.item:app"),
+    "event": Noun("what happened, to whom, when", "custody.cli.nouns.event:app"),
+    "history": Noun("seal, prove and verify what was recorded", "custody.cli.nouns.history:app"),
+    "schedule": Noun("what becomes due, and when", "custody.cli.nouns.schedule:app"),
+    "lease": Noun("who may act, and until when", "custody.cli.nouns.lease:app"),
+    "worker": Noun("run the work; see who runs it", "custody.cli.nouns.worker:app"),
+    "store": Noun("where it is all kept: info, migrate, backup", "custody.cli.nouns.store:app"),
+    "serve": Noun("API, dashboard and workers in one process", "custody.cli.nouns.serve:app"),
+    "token": Noun("who may use the API and the dashboard: create, list, narrow, revoke", "custody.cli.nouns.token:app"),
+    "doctor": Noun("is everything as safe as it must be?", "custody.cli.doctor.report:app"),
+    "top": Noun("a live view of the work, in the terminal", "custody.cli.nouns.top:app"),
+    "completion": Noun("a script that lets your shell complete these commands", "custody.cli.completion:app"),
 }
+"""Those of no application; where the commands of each are is read when it is used, not before."""
 
-MODULES = {
-    "demo": "custody.demo.command",
-    "init": "custody.cli.nouns.init",
-    "batch": "custody.ingest.commands.batch",
-    "job": "custody.cli.nouns.job",
-    "kind": "custody.cli.nouns.kind",
-    "hold": "custody.cli.nouns.hold",
-    "archive": "custody.workflows.commands.archive",
-    "robot": "custody.robots.commands.robot",
-    "channel": "custody.channels.commands.channel",
-    "item": "custody.cli.nouns.item",
-    "event": "custody.cli.nouns.event",
-    "history": "custody.cli.nouns.history",
-    "schedule": "custody.cli.nouns.schedule",
-    "lease": "custody.cli.nouns.lease",
-    "worker": "custody.cli.nouns.worker",
-    "store": "custody.cli.nouns.store",
-    "serve": "custody.cli.nouns.serve",
-    "token": "custody.cli.nouns.token",
-    "doctor": "custody.cli.doctor.report",
-    "top": "custody.cli.nouns.top",
-    "completion": "custody.cli.completion",
-}
-"""Where each noun's commands are: read when one is used, not before."""
+
+def all_nouns() -> Mapping[str, Noun]:
+    """All of them, in the order of the help: an application's stand after the noun that it says."""
+    order, last = list(OWN), "hold"
+    known = dict(OWN)
+    for application in installed():
+        for name, noun in application.nouns.items():
+            if name in OWN:
+                raise conflict(f"the noun {name}", application.name, "the program itself")
+            order.insert(order.index(noun.after if noun.after in order else last) + 1, name)
+            known[name], last = noun, name
+    return {name: known[name] for name in order}
 
 
 def main(arguments: list[str] | None = None) -> None:
     """The program's entry point; ends the process with 0, 1, 2 or 3."""
     given = sys.argv[1:] if arguments is None else arguments
-    if not given or given[0] in ("-h", "--help", "help"):
-        print(help_text())
-        raise SystemExit(0)
-    if given[0] in ("-V", "--version"):
+    if given and given[0] in ("-V", "--version"):
         from custody import __version__
 
         print(f"custody {__version__}")
         raise SystemExit(0)
-    if given[0] not in available():
+    known = _nouns_or_end("--json" in given)
+    if not given or given[0] in ("-h", "--help", "help"):
+        print(help_text())
+        raise SystemExit(0)
+    if given[0] not in known:
         print(f"custody: there is no noun {given[0]!r}{_perhaps(given[0])}\n\n{help_text()}", file=sys.stderr)
         raise SystemExit(2)
     from custody.cli.runtime import run
@@ -78,24 +70,34 @@ def main(arguments: list[str] | None = None) -> None:
     run(app_of(given[0]), given)
 
 
+def _nouns_or_end(as_json: bool) -> Mapping[str, Noun]:
+    """Applications that cannot stand side by side are told of before anything is begun."""
+    try:
+        return all_nouns()
+    except Exception as error:
+        from custody.cli.runtime import tell_error
+        from custody.errors import CustodyError
+
+        if not isinstance(error, CustodyError):
+            raise
+        tell_error(error, as_json)
+        raise SystemExit(2) from None
+
+
 def _perhaps(word: str) -> str:
     from difflib import get_close_matches
 
-    meant = get_close_matches(word, available(), 1)
+    meant = get_close_matches(word, all_nouns(), 1)
     return f": did you mean `custody {meant[0]}`?" if meant else ""
-
-
-def available() -> list[str]:
-    return list(NOUNS)
 
 
 def app_of(noun: str) -> Any:
     """The commands of a noun, which is imported for it."""
-    return import_module(MODULES[noun]).app
+    return load(all_nouns()[noun].commands)
 
 
 def help_text() -> str:
-    rows = "\n".join(f"  {noun:<11}{NOUNS[noun]}" for noun in available())
+    rows = "\n".join(f"  {name:<11}{noun.line}" for name, noun in all_nouns().items())
     return (
         "usage: custody NOUN VERB …\n\n"
         "A durable work engine for archives: what has happened to everything you keep,\n"

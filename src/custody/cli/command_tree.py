@@ -8,7 +8,7 @@ from typing import Any
 
 import typer
 
-from custody.cli import NOUNS, app_of, available
+from custody.cli import all_nouns, app_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Verb:
 
 def verbs() -> Iterator[Verb]:
     """Every command there is, in the order of the help."""
-    for noun in available():
+    for noun in all_nouns():
         command: Any = typer.main.get_command(app_of(noun))
         if hasattr(command, "commands"):
             for name, verb in command.commands.items():
@@ -60,7 +60,7 @@ def verbs() -> Iterator[Verb]:
 
 
 def _verb(noun: str, name: str, command: Any) -> Verb:
-    text = (command.help or NOUNS[noun]).replace("\x0c", "").strip()
+    text = (command.help or all_nouns()[noun].line).replace("\x0c", "").strip()
     return Verb(noun, name, text, tuple(_parameter(each) for each in command.params if not getattr(each, "hidden", 0)))
 
 
@@ -90,7 +90,8 @@ def reference() -> str:
     for verb in verbs():
         if verb.noun != noun:
             noun = verb.noun
-            parts.append(f"\n## custody {noun}\n\n{NOUNS[noun][:1].upper()}{NOUNS[noun][1:]}.\n")
+            line = all_nouns()[noun].line
+            parts.append(f"\n## custody {noun}\n\n{line[:1].upper()}{line[1:]}.\n")
         parts.append(_section(verb))
     return "".join(parts)
 
@@ -130,7 +131,7 @@ def _row(parameter: Parameter) -> str:
 
 def completions() -> dict[str, Sequence[str]]:
     """What may follow: by the words so far ("", "job", "job list"), the words that fit."""
-    found: dict[str, list[str]] = {"": available()}
+    found: dict[str, list[str]] = {"": list(all_nouns())}
     for verb in verbs():
         options = [name for parameter in verb.parameters if parameter.is_option for name in parameter.names]
         if verb.name:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from custody.errors import BadInput
+from custody.installation import makers
 from custody.kernel.engine.executable import executable
 from custody.kernel.engine.kinds import Chore, Kind, Serving
 from custody.kernel.engine.makers import open_maker
@@ -17,7 +18,6 @@ from custody.kernel.model.machine import Machine, Machines, merged
 from custody.kernel.model.names.reserved import check_event
 from custody.kernel.model.outcome import Outcome
 from custody.kernel.stores import Store
-from custody.web.operations.makers import MAKERS
 from custody.web.operations.setters import Setters
 
 if TYPE_CHECKING:
@@ -51,13 +51,13 @@ def serving(
 
 def decided(serving: Serving) -> Serving:
     """What a worker of this program serves; refused when nobody decided who may make some of it."""
-    MAKERS.must_be_decided((kind.kind, kind.maker) for kind in serving.kinds)
+    makers().must_be_decided((kind.kind, kind.maker) for kind in serving.kinds)
     return serving
 
 
 def _opened(kind: Kind, where: str) -> Kind:
     """A kind of one's own may be asked for by whoever may submit; an application's cannot be taken over."""
-    MAKERS.must_be_free(kind.kind, where)
+    makers().must_be_free(kind.kind, where)
     return replace(kind, maker=open_maker(kind.kind))
 
 
@@ -73,7 +73,7 @@ def _applications(
         return own, ()
     from custody.channels import kinds as channels
     from custody.ingest import kinds as ingest
-    from custody.ingest.config import open_world
+    from custody.ingest.opening import open_world
     from custody.workflows import kinds as workflows
 
     here = replace(found.ingest, place=place or found.ingest.place)  # what is admitted here is claimed here

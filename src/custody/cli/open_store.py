@@ -57,8 +57,7 @@ def open_store(
             yield store
         return
     from custody.ingest.config import external_states
-    from custody.ingest.zookeeper import open_tree
-    from custody.ingest.zookeeper.store import read_address
+    from custody.ingest.zookeeper.store import open_tree, read_address
 
     if existing:
         stores.open_store(read_address(url).database, existing=True).close()
@@ -70,7 +69,7 @@ def open_store(
 
 def number(text: str) -> int:
     """A job's or a batch's number; on ZooKeeper also its name, such as jid0000000012."""
-    from custody.ingest.zookeeper.tree import id_of
+    from custody.kernel.model.names.job_numbers import id_of
 
     if re.fullmatch(r"[bj]id\d{10}", text):
         return id_of(text)
@@ -83,6 +82,6 @@ def number(text: str) -> int:
 
 def label(job: int) -> str:
     """As people know it."""
-    from custody.ingest.zookeeper.tree import shown
+    from custody.kernel.model.names.job_numbers import shown
 
     return shown(job)

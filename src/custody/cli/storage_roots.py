@@ -25,7 +25,7 @@ def open_roots(store: Store, found: Config | None) -> Roots:
 
 
 def _roots(found: Config) -> Iterator[Root]:
-    from custody.ingest.config import node_roots
+    from custody.ingest.opening import node_roots
 
     across = found.storage.across
     yield from node_roots(found.ingest, found.home, across)

@@ -16,7 +16,7 @@ from itertools import zip_longest
 from shlex import quote
 from typing import Any
 
-from custody.cli import NOUNS, app_of
+from custody.cli import all_nouns, app_of
 
 HIDDEN = "…"
 _COMMAND = re.compile(r"\bcustody ([a-z]+)(?: ([a-z][a-z-]*))?(?![\w-])")
@@ -82,4 +82,4 @@ def _command(noun: str) -> Any:
     """What the words stand for; nothing, where there is no such noun."""
     from typer.main import get_command
 
-    return get_command(app_of(noun)) if noun in NOUNS else None
+    return get_command(app_of(noun)) if noun in all_nouns() else None

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from custody.errors import Refused
 from custody.ingest.states import BATCH, JOB_KIND
-from custody.ingest.zookeeper.tree import shown
 from custody.kernel.model.job import Answer, Change, Filter, Job
+from custody.kernel.model.names.job_numbers import shown
 from custody.kernel.operations.jobs import Operator
 from custody.kernel.stores import Store
 

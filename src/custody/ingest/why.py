@@ -10,8 +10,8 @@ from custody.ingest.actions import had_jobs
 from custody.ingest.states import BATCH_KIND, JOB_KIND, MACHINES
 from custody.ingest.steps.provision import why_no_room
 from custody.ingest.storage.working_disk import WorkingDisk
-from custody.ingest.zookeeper.tree import shown
 from custody.kernel.model.job import Filter, Job
+from custody.kernel.model.names.job_numbers import shown
 from custody.kernel.model.why import Reason
 from custody.kernel.operations.jobs import may_resume
 from custody.kernel.stores import Store

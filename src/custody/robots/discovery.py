@@ -17,9 +17,9 @@ from itertools import pairwise
 from pathlib import Path
 
 from custody.errors import BadInput
+from custody.robots.declaration import Robot
 from custody.robots.programs.label import SUFFIX, read_label
 from custody.robots.programs.program import Program
-from custody.robots.robot import Robot
 
 GROUP = "custody.robots"
 """The group of entry points in which an installed package offers robots."""

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from custody.errors import BadInput
 from custody.kernel.model.graph import cycle
+from custody.robots.declaration import Robot
 from custody.robots.programs.program import Program
 from custody.robots.programs.sandboxed import beside
-from custody.robots.robot import Robot
 
 BEGINNINGS = frozenset({"ingested", "changed", "planned", "approved"})
 """Events that the applications themselves record, and the one that `custody robot approve` gives."""

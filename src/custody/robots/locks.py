@@ -18,7 +18,7 @@ from custody.errors import CustodyError, LeaseLost, Refused
 from custody.kernel.engine.work import Work
 from custody.kernel.model.lease import Lease, Trust
 from custody.kernel.ports import Leases
-from custody.robots.robot import Robot
+from custody.robots.declaration import Robot
 
 LOOK_SECONDS = 0.05
 

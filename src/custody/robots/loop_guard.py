@@ -12,7 +12,7 @@ from custody.kernel.model.event import Event, NewEvent
 from custody.kernel.model.item import Item
 from custody.kernel.model.trigger import STOPPED
 from custody.kernel.stores.rules.items import CHANGED
-from custody.robots.robot import Robot
+from custody.robots.declaration import Robot
 
 EDITED = "edited"
 """In the event of a run that changed the item: the fingerprint it left."""

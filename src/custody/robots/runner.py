@@ -29,13 +29,13 @@ from custody.kernel.stores import Store
 from custody.kernel.stores.rows import Tx, dumps
 from custody.kernel.stores.rules.items import Look
 from custody.robots import loop_guard
+from custody.robots.declaration import RESERVED_CODE, Report, Robot
 from custody.robots.items.late_events import keep_orphan
 from custody.robots.locks import Locks
 from custody.robots.makers import ROBOT_MAKER
 from custody.robots.programs.input import located
 from custody.robots.programs.program import Program, mark_of
 from custody.robots.programs.sandboxed import Interrupted, TimedOut, Turn, Yard
-from custody.robots.robot import RESERVED_CODE, Report, Robot
 
 PATIENCE = 30.0
 """Seconds between looks at whether what it asks for is granted."""

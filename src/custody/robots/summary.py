@@ -11,8 +11,8 @@ from custody.errors import CustodyError
 from custody.kernel.engine.listeners import NOTHING, Listener
 from custody.kernel.model.job import Answer, Change, Filter, Job
 from custody.kernel.stores import Store
+from custody.robots.declaration import Robot
 from custody.robots.items.late_events import keep_refused
-from custody.robots.robot import Robot
 from custody.robots.runner import BUSY
 
 WORDS = {

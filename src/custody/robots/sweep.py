@@ -19,7 +19,7 @@ from custody.kernel.model.trigger import STOPPED, Trigger, admits
 from custody.kernel.stores import Store
 from custody.kernel.stores.rows import Tx, item_from
 from custody.kernel.stores.rules.items import make_ready, ready_job
-from custody.robots.robot import Robot
+from custody.robots.declaration import Robot
 
 LOOKED_AT = 5_000
 """Items in one look: short enough to be in nobody's way."""

@@ -13,10 +13,10 @@ from urllib.parse import quote, urlencode
 
 from markupsafe import Markup, escape
 
-from custody.ingest.zookeeper import tree
 from custody.kernel.model.authority.acting import name_of
 from custody.kernel.model.event import Event
 from custody.kernel.model.job import Job
+from custody.kernel.model.names import job_numbers
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 LOOKS: Final = ("waiting", "running", "done", "failed", "held", "retrying", "cancelled")
@@ -61,7 +61,7 @@ def said(job: Job, now: int) -> str:
 
 def shown(number: int) -> str:
     """A job's or a batch's number; the name of one that is in a tree."""
-    return tree.shown(number)
+    return job_numbers.shown(number)
 
 
 def name(job: Job) -> str:

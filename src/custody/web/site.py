@@ -21,6 +21,7 @@ from custody.channels.requests import Asking, by_jobs
 from custody.errors import BadInput, Unavailable
 from custody.ingest.adapters import Adapters
 from custody.ingest.batch.links import Links
+from custody.installation import makers
 from custody.kernel.access.caller import Caller
 from custody.kernel.access.rules import Rule
 from custody.kernel.access.tokens import Tokens
@@ -38,7 +39,6 @@ from custody.web.access.rate_limits import KNOWN, UNKNOWN, Doorstep, Rate, Rates
 from custody.web.live_updates import Changes
 from custody.web.metrics import Telling
 from custody.web.operations import submission
-from custody.web.operations.makers import MAKERS
 from custody.web.operations.reasons import why
 from custody.web.queries.overview import Glance
 from custody.web.sections import INGEST, Section
@@ -114,7 +114,7 @@ class Site:
 
     def must_be_open(self, kind: str) -> None:
         """Refuse a kind that an application makes itself, and one that no worker has ever offered."""
-        MAKERS.must_be_free(kind)
+        makers().must_be_free(kind)
         if is_among(kind, self.options.open_kinds) or is_among(kind, [one.kind for one in self.store.kinds.list()]):
             return
         raise BadInput(

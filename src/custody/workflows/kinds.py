@@ -9,7 +9,7 @@ import uuid
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from custody.border import modes
@@ -22,12 +22,13 @@ from custody.kernel.engine.makers import Maker
 from custody.kernel.engine.work import Work
 from custody.kernel.model.outcome import Outcome
 from custody.kernel.stores import Store
-from custody.workflows.archives.git.git_branches import BRANCHES, keep_limit
+from custody.workflows.archives.git.git_branches import keep_limit
 from custody.workflows.archives.hook_spool import Note, spooled
 from custody.workflows.archives.notices import reconcile
 from custody.workflows.archives.processes.vcs_process import unless
 from custody.workflows.archives.table import Archives, Kept
-from custody.workflows.archives.working_copy.size_limits import LIMITS, Limits
+from custody.workflows.archives.working_copy.size_limits import Limits
+from custody.workflows.config import WorkflowConfig
 from custody.workflows.makers import COMMIT_MAKER, QUICK_MAKER, RUN_MAKER, TASK_MAKER
 from custody.workflows.patience import hurry
 from custody.workflows.plan.job import commit
@@ -40,24 +41,6 @@ from custody.workflows.tasks.runner import Runner
 RECONCILE_SECONDS = 5.0
 PATIENT = Backoff(first=1, most=60)
 ASKED_AT_ONCE = 8  # repositories, so that a server that says nothing keeps only some of them waiting
-
-
-@dataclass(frozen=True, slots=True)
-class WorkflowConfig:
-    """The [workflows] part of custody.toml. Paths are relative to the file."""
-
-    work: Path = Path("work-tasks")
-    kept: Path = Path("tasks")  # logs and artifacts
-    sandboxes: Path = Path("sandboxes")
-    secrets: Path = Path("secrets")  # one file for each, readable by the worker only
-    engine: str = "podman"  # or docker: runs tasks that name an image
-    images: Sequence[str] = ()  # patterns of the images that tasks may name, e.g. ["localhost/*"]
-    adopt: float = 120.0  # seconds that a container may live on after its worker was killed
-    outputs: int = 65_536  # MiB that one task may leave
-    checkout_files: int = LIMITS.files  # of one working copy, folders counted too
-    checkout_bytes: int = LIMITS.bytes
-    checkout_depth: int = LIMITS.depth  # of its folders
-    branches: int = BRANCHES  # of a git repository that are followed; more wait
 
 
 def open_shop(store: Store, config: WorkflowConfig, home: Path, network: Rules | None = None) -> Runner:

@@ -27,11 +27,11 @@ from custody.kernel.model.names.reserved import (
 )
 from custody.kernel.model.trigger import STOPPED, Trigger
 from custody.kernel.stores.rules.items import CHANGED, SEEN
+from custody.robots.declaration import Report, robot
 from custody.robots.items.actions import APPROVED
 from custody.robots.items.priority import PRIORITISED
 from custody.robots.items.restart import BY_PEOPLE, WITHDRAWN
 from custody.robots.loop_guard import EDITED, LEFT
-from custody.robots.robot import Report, robot
 from kernel.model.test_event_names import likenesses
 
 Check = Callable[[list[str], str, str], None]

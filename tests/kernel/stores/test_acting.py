@@ -15,7 +15,7 @@ from custody.kernel.model.job import Job, NewJob
 from custody.kernel.model.schedule import Schedule, Wanted
 from custody.kernel.model.trigger import Trigger
 from custody.kernel.stores import Store
-from custody.robots.robot import robot
+from custody.robots.declaration import robot
 from custody.robots.runner import subscribe
 from kernel.stores.acts import settle, take, worked
 from kernel.stores.clock import HandClock

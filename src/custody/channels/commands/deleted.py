@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from custody.channels.commands.parts import Channel, blobs_of, known
+from custody.channels.config import Policy
 from custody.channels.context import Context, checked, item_id, noted
 from custody.channels.crawl import trust
 from custody.channels.crawl.kept import Kept
@@ -16,7 +17,6 @@ from custody.channels.debts import emptied_texts
 from custody.channels.integrity import damage
 from custody.channels.kinds import open_mirror
 from custody.channels.messages import deletions, last_seen
-from custody.channels.messages.deletions import Policy
 from custody.channels.snowflake import HIGHEST
 from custody.cli import runtime
 from custody.cli.needs_config import ConfigFile, StoreUrl, opened

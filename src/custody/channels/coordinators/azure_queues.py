@@ -30,12 +30,13 @@ from azure.storage.queue import QueueMessage, QueueServiceClient
 from custody.channels import removal
 from custody.channels.condition import refusals
 from custody.channels.condition.refusals import REFUSALS
+from custody.channels.config import ChannelConfig
 from custody.channels.context import Context, Request, Told, item_id
 from custody.channels.crawl import crawler
 from custody.channels.crawl.crawler import Progress
 from custody.channels.discord.client import RateLimited
 from custody.channels.files import fetch
-from custody.channels.kinds import ChannelConfig, connection
+from custody.channels.kinds import connection
 from custody.channels.snowflake import parse
 from custody.errors import BadInput, CustodyError, Unavailable
 

@@ -22,10 +22,11 @@ from pathlib import Path
 from custody.channels import jobs as work
 from custody.channels import places, removal
 from custody.channels.blobs.port import Blobs, Changed, Facts, Leased
+from custody.channels.config import ChannelConfig
 from custody.channels.context import Context, Request, checked
 from custody.channels.crawl import look_around
 from custody.channels.discord.shared_rate_limit import PER_SECOND
-from custody.channels.kinds import ChannelConfig, kinds
+from custody.channels.kinds import kinds
 from custody.errors import BadInput, CustodyError, LeaseLost, Refused, Unavailable
 from custody.kernel.engine import Serving, Settings, Worker
 from custody.kernel.engine.listeners import NOTHING, Listener

@@ -35,6 +35,7 @@ from temporalio.worker import Worker
 from custody.channels import jobs, removal
 from custody.channels.condition import refusals
 from custody.channels.condition.refusals import REFUSALS
+from custody.channels.config import ChannelConfig
 from custody.channels.context import Context, Request, Told, checked, item_id
 from custody.channels.coordinators.temporal_workflows import (
     HEARTBEAT,
@@ -53,7 +54,6 @@ from custody.channels.crawl import look_around as looking
 from custody.channels.crawl.crawler import Progress
 from custody.channels.discord.client import RateLimited
 from custody.channels.files import fetch
-from custody.channels.kinds import ChannelConfig
 from custody.errors import Unavailable
 
 WATCH, TIERS = "custody-watch", "custody-tiers"

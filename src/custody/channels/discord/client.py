@@ -19,6 +19,7 @@ from urllib.parse import urljoin, urlsplit
 import httpx2
 
 from custody import __version__
+from custody.channels.config import API
 from custody.channels.discord.answers import (
     BAN_WITHOUT_A_TIME,
     OTHER_IDS,
@@ -34,7 +35,6 @@ from custody.channels.discord.rate_limits import Buckets, Budget, Route, Slots, 
 from custody.channels.plain_text import plainly
 from custody.errors import BadInput, CustodyError, NotFound, Refused, Unavailable, Unsafe
 
-API = "https://discord.com/api/v10"
 AGENT = f"DiscordBot (custody, {__version__})"  # without this form Discord's front door stays shut
 CDN = "https://cdn.discordapp.com"
 MEDIA_HOSTS = frozenset(

@@ -6,45 +6,21 @@ back, so it needs a policy that says so, its time, room under the brake, and thr
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from custody.channels import places
+from custody.channels.config import Policy
 from custody.channels.context import Context, channels, item_id, noted, number_of
 from custody.channels.crawl import rounds, trust, walk
 from custody.channels.crawl.kept import Kept, Live
-from custody.errors import BadInput
 from custody.kernel.model.event import NewEvent
 from custody.kernel.model.item import Item, NewItem
 
 DAY = 86_400 * 1_000_000
 AT_ONCE = 100  # messages that are erased in one sync
 EACH = 5  # and in one step of it: three looks at each
-
-
-@dataclass(frozen=True, slots=True)
-class Policy:
-    """What is done with a message that is gone there: nothing, or it is erased after so many days."""
-
-    erases: bool = False
-    days: float = 0.0
-
-    @classmethod
-    def read(cls, text: str, where: str = "") -> Policy:
-        if text == "keep":
-            return cls()
-        if text == "tombstone":
-            return cls(True)
-        found = re.fullmatch(r"honour after (\d{1,4}) days?", text)
-        if found is None:
-            hint = "keep, tombstone, or honour after N days"
-            raise BadInput(f"deleted is {text!r}", code="channel.deleted", where=where, hint=hint)
-        return cls(True, float(found[1]))
-
-    def __str__(self) -> str:
-        return ("tombstone" if not self.days else f"honour after {self.days:.0f} days") if self.erases else "keep"
 
 
 class Policies(Protocol):

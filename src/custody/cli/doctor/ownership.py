@@ -15,6 +15,7 @@ from custody.cli.open_store import label
 from custody.cli.times import moment
 from custody.errors import CustodyError
 from custody.formats.shell import command
+from custody.installation import makers
 from custody.kernel.access.narrowing import smaller
 from custody.kernel.access.tokens import Tokens
 from custody.kernel.engine.judge import FORGED
@@ -26,7 +27,6 @@ from custody.kernel.model.schedule import Schedule
 from custody.kernel.model.times import slots
 from custody.kernel.stores import Store
 from custody.kernel.stores.registers.collections import agreeing, is_agreed, others_in
-from custody.web.operations.makers import MAKERS
 from custody.web.operations.reasons import AGAIN, ending, is_refused_for_good
 from custody.web.operations.setters import Setters
 from custody.workflows.archives.hook_places import UNHEARD
@@ -129,7 +129,7 @@ def _tokens(store: Store) -> Iterator[Finding]:
 def _gone_kinds(store: Store) -> Iterator[Finding]:
     """Jobs that another version made, and for which nobody will ever come."""
     known = [kind for (kind,) in store.db.read(lambda tx: tx.run("web_kinds"))]
-    for kind in filter(MAKERS.is_gone, known):
+    for kind in filter(makers().is_gone, known):
         waiting = [job for job in store.queue.every(Filter(kind=kind)) if job.ended is None]
         for job in waiting[:SOME]:
             what = f"job {job.id} waits for nobody: nothing works on {kind} any more"

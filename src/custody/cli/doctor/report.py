@@ -22,7 +22,7 @@ from custody.cli.doctor.ownership import shared_findings, whose_findings
 from custody.cli.open_store import Progress, open_store
 from custody.cli.runtime import AsJson, counted
 from custody.cli.told_commands import HIDDEN, aimed, is_hidden
-from custody.config import Config, find, profile_names
+from custody.config import Config, find
 from custody.errors import CustodyError
 from custody.formats.shell import command
 from custody.kernel.stores import Store
@@ -68,7 +68,7 @@ def examine(url: str, config: Config | None, repair: bool = False, receipts: Pat
             yield from _history_findings(store, config)
             if receipts:
                 yield from _receipts(store, receipts)
-            yield from shared_findings(store, profile_names(config))
+            yield from shared_findings(store, config.collections() if config else ())
             yield from _place_findings(store, config)
             yield from left_findings(store, config)
         if url.startswith("zookeeper:"):
@@ -330,7 +330,7 @@ def _root_findings(config: Config) -> Iterator[Finding]:
 
 
 def _service_findings(config: Config) -> Iterator[Finding]:
-    from custody.ingest.config import open_services
+    from custody.ingest.opening import open_services
 
     try:
         services = open_services(config.ingest, config.home)

@@ -13,7 +13,7 @@ from custody.cli import runtime
 from custody.cli.open_store import label, number, open_store
 from custody.cli.runtime import AsJson, StoreUrl, Why
 from custody.cli.times import ago
-from custody.config import find, profile_names
+from custody.config import find
 from custody.kernel.model.job import Filter, HeldBy
 from custody.kernel.operations.jobs import Operator
 from custody.kernel.stores import Store
@@ -80,7 +80,7 @@ def _matches_nothing(store: Store, scope: Scope, name: str) -> str:
         return ""
     if scope is Scope.collection:
         known = [
-            *profile_names(find(None)),
+            *(found.collections() if (found := find(None)) else ()),
             *(archive.collection for archive in store.queue.list(Filter(collection=name), 0, 1)),
         ]
         return "" if name in known else f"nothing here is of this collection (profiles: {', '.join(known) or 'none'})"
@@ -91,7 +91,7 @@ def _matches_nothing(store: Store, scope: Scope, name: str) -> str:
 
 
 def _nodes() -> Sequence[str]:
-    from custody.ingest.config import read_profiles
+    from custody.ingest.opening import read_profiles
 
     found = find(None)
     folder = found.home / found.ingest.profiles if found else None

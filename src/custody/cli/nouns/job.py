@@ -14,11 +14,11 @@ from custody.cli.receipts import kept_in
 from custody.cli.runtime import AsJson, Limit, StoreUrl, Why
 from custody.cli.times import ago, moment
 from custody.errors import BadInput, Refused
+from custody.installation import makers
 from custody.kernel.model.graph import Edge
 from custody.kernel.model.job import HIGHEST, LOWEST, Filter, Job, NewJob
 from custody.kernel.operations.jobs import Operator
 from custody.kernel.stores import Store
-from custody.web.operations.makers import MAKERS
 
 app = runtime.noun("Pieces of work.")
 Id = Annotated[int, typer.Argument(help="the job's number", parser=number, metavar="JOB")]
@@ -42,13 +42,13 @@ def submit(
     json: AsJson = False,
 ) -> None:
     """Ask for a piece of work. Answered when it is safely on disk."""
-    MAKERS.must_be_free(kind)
+    makers().must_be_free(kind)
     job = NewJob(
         kind, runtime.read_json(payload, "payload"), key=key, priority=priority, delay=delay, lane=lane,
         needs=[Edge(on) for on in needs or []],
     )  # fmt: skip
     with kept_in(receipts, store) as kept, open_store(store) as opened:
-        made = opened.queue.submit_once(job, runtime.acting(), None, MAKERS.is_free)
+        made = opened.queue.submit_once(job, runtime.acting(), None, makers().is_free)
         if kept:
             kept.append(made.id, made.move)
     if json:

@@ -14,11 +14,11 @@ from custody.cli.runtime import AsJson, Limit, StoreUrl
 from custody.cli.times import moment
 from custody.formats.shell import command
 from custody.formats.text.compact_json import json_text
+from custody.installation import makers
 from custody.kernel.model.authority.acting import name_of
 from custody.kernel.model.schedule import Schedule, Wanted
 from custody.kernel.model.times import is_by_the_wall_clock, times_of, zone_of
 from custody.kernel.stores import Store
-from custody.web.operations.makers import MAKERS
 from custody.web.operations.setters import Setters
 
 app = runtime.noun("What becomes due, and when.")
@@ -45,7 +45,7 @@ def set_(
     store: StoreUrl = runtime.DEFAULT_STORE,
 ) -> None:
     """Make or change a schedule. Of one that is there, what is not said stays as it is."""
-    MAKERS.must_be_free(kind)
+    makers().must_be_free(kind)
     given = None if payload is None else runtime.read_json(payload, "payload")
     with open_store(store) as opened:
         schedule = opened.schedules.change(
@@ -180,7 +180,7 @@ def continue_(name: Name, store: StoreUrl = runtime.DEFAULT_STORE) -> None:
 def adopt(name: Name, store: StoreUrl = runtime.DEFAULT_STORE) -> None:
     """Let it go on in your name, whoever set it: their right to may have ended."""
     with open_store(store) as opened:
-        MAKERS.must_be_free(opened.schedules.get(name).kind)
+        makers().must_be_free(opened.schedules.get(name).kind)
         schedule = opened.schedules.adopt(name, runtime.acting())
         print(f"{name} is yours, next at {_both(schedule, schedule.next_slot)}")
 

@@ -41,7 +41,7 @@ def serve(
     from custody.cli.storage_roots import open_roots
     from custody.config import find
     from custody.ingest.batch.links import read_secret
-    from custody.ingest.config import open_world
+    from custody.ingest.opening import open_world
     from custody.kernel.engine import Settings, Worker
     from custody.kernel.engine.listeners import NOTHING
     from custody.web.access.oidc import open_issuer

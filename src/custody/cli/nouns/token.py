@@ -12,7 +12,7 @@ from custody.cli import runtime
 from custody.cli.runtime import AsJson, StoreUrl, Why
 from custody.cli.times import ago, moment
 from custody.cli.told_commands import aimed
-from custody.config import find, profile_names
+from custody.config import find
 from custody.kernel.access.caller import ALL, IN
 from custody.kernel.access.granting import Granting, Token
 from custody.kernel.access.rights import HOOK, ROLES
@@ -70,7 +70,7 @@ def _renewal(name: str, others: Sequence[str]) -> str:
 def _unknown(store: Store, token: Token, config: Path | None) -> list[str]:
     """What a token names and nobody has heard of: a slip, or something that is yet to be made."""
     found, archives = find(config), {kept.name for kept in Archives(store).list()}
-    profiles = {*profile_names(found)}
+    profiles = {*(found.collections() if found else ())}
     missing = [
         each
         for each in sorted(_named(token) - archives - profiles)
@@ -87,7 +87,8 @@ def _named(token: Token) -> set[str]:
 
 def _shared(store: Store, token: Token, config: Path | None) -> list[str]:
     """Collections of this token that are of two applications: it has its rights in both."""
-    profiles = profile_names(find(config))
+    found = find(config)
+    profiles = found.collections() if found else ()
     return [
         f"{each} is an archive and besides: {others}; this token counts in both"
         for each in sorted(_named(token))

@@ -13,7 +13,8 @@ from pathlib import Path
 from custody.demo.author import Author
 from custody.kernel.engine.kinds import Chore, Kind
 from custody.kernel.stores import Store
-from custody.workflows.kinds import WorkflowConfig, chores, kinds, open_shop, reconcile_all
+from custody.workflows.config import WorkflowConfig
+from custody.workflows.kinds import chores, kinds, open_shop, reconcile_all
 from custody.workflows.tasks.runner import Runner
 
 NAME = "My-Project"

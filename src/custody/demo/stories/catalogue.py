@@ -17,7 +17,7 @@ from custody.kernel.engine.kinds import Backoff
 from custody.kernel.model.item import Item
 from custody.kernel.model.trigger import Trigger
 from custody.kernel.stores import Store
-from custody.robots.robot import Report, Robot, robot
+from custody.robots.declaration import Report, Robot, robot
 from custody.workflows.archives.table import Archives
 from custody.workflows.archives.working_copy.draft import Draft
 

@@ -11,10 +11,11 @@ from pathlib import Path
 import httpx2
 
 from custody.channels.blobs.local import Files
+from custody.channels.config import ChannelConfig
 from custody.channels.discord.client import Discord
 from custody.channels.discord.shared_rate_limit import StoreSlots
 from custody.channels.jobs import Context, add_job, item_id
-from custody.channels.kinds import ChannelConfig, chores, kinds, settings_of
+from custody.channels.kinds import chores, kinds, settings_of
 from custody.demo.standins.discord import Standin
 from custody.demo.standins.discord_guild import World
 from custody.errors import NotFound

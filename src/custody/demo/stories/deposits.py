@@ -9,8 +9,9 @@ from pathlib import Path
 from custody.demo.depositor import misbehave, write_manifests, write_objects
 from custody.demo.standins.web_server import FileServer
 from custody.ingest.adapters import Adapters
-from custody.ingest.config import IngestConfig, open_world
+from custody.ingest.config import IngestConfig
 from custody.ingest.kinds import kinds
+from custody.ingest.opening import open_world
 from custody.ingest.states import BATCH_KIND
 from custody.ingest.submission.submission import Submission, submit
 from custody.kernel.engine.kinds import Kind

@@ -11,14 +11,15 @@ from pathlib import Path
 
 from custody.border.roots import Roots, roots
 from custody.demo.stories.catalogue import Catalogue
-from custody.ingest.config import IngestConfig, node_roots
+from custody.ingest.config import IngestConfig
+from custody.ingest.opening import node_roots
 from custody.kernel.engine.kinds import Chore, Kind
 from custody.kernel.history.keys import load_key, make_key
 from custody.kernel.history.sealer import Sealer
 from custody.kernel.stores import Store
+from custody.robots.declaration import Robot
 from custody.robots.programs.sandboxed import YARD, Yard
 from custody.robots.ready import fixity, formats
-from custody.robots.robot import Robot
 from custody.robots.runner import kinds, subscribe
 from custody.robots.sweep import chores
 

@@ -14,8 +14,8 @@ from custody.ingest.adapters import Adapters
 from custody.ingest.batch import notices
 from custody.ingest.states import BATCH_KIND
 from custody.ingest.submission import idempotency
-from custody.ingest.zookeeper.tree import shown
 from custody.kernel.model.job import Filter, Job
+from custody.kernel.model.names.job_numbers import shown
 from custody.kernel.stores import Store
 
 DAY = 86_400_000_000

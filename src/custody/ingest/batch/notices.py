@@ -25,12 +25,12 @@ from custody.ingest.description.system_files import moment
 from custody.ingest.makers import DELIVER, DELIVER_MAKER
 from custody.ingest.profile import Profile
 from custody.ingest.submission.idempotency import request_of
-from custody.ingest.zookeeper.tree import shown
 from custody.kernel.engine.judge import FORGED
 from custody.kernel.engine.work import Work
 from custody.kernel.history.ledger import last_block
 from custody.kernel.model.graph import Edge
 from custody.kernel.model.job import Filter, Job, NewJob
+from custody.kernel.model.names.job_numbers import shown
 from custody.kernel.model.outcome import Failed, Outcome, Passed, Wait
 
 OPEN_SECONDS = 1.0

@@ -16,7 +16,7 @@ from datetime import datetime
 from typing import Any
 
 from custody.errors import BadInput
-from custody.ingest.zookeeper.tree import shown
+from custody.kernel.model.names.job_numbers import shown
 
 COMPLETED, FAILED, DELETED = "completed", "failed", "deleted"
 ENDS = (COMPLETED, FAILED, DELETED)

@@ -92,7 +92,7 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 def _check_profile(settings: Config, name: str) -> None:
-    from custody.ingest.config import read_profiles
+    from custody.ingest.opening import read_profiles
 
     known = read_profiles(settings.home / settings.ingest.profiles)
     if name not in known:
@@ -341,7 +341,7 @@ def delete(
 ) -> None:
     """Remove a batch that has failed, completed or is held, with its jobs. The history stays."""
     from custody.ingest.batch.cleanup import delete_batch
-    from custody.ingest.config import open_world
+    from custody.ingest.opening import open_world
 
     with opened(config, store) as (handle, settings):
         try:

@@ -14,9 +14,9 @@ from typing import Any
 
 from custody.errors import KeyConflict
 from custody.ingest.submission.staging import name_in
-from custody.ingest.zookeeper.tree import shown
 from custody.kernel.model.job import Job
 from custody.kernel.model.names.job_keys import named
+from custody.kernel.model.names.job_numbers import shown
 from custody.kernel.stores import Store
 from custody.kernel.stores.rows import Tx
 

@@ -1,9 +1,5 @@
 """Ingest on ZooKeeper: the tree of the deployed services is the truth, worked on by them and by us in one fleet.
 
-`open_tree(url)` gives a store whose queue is the tree; inventory, items, history and every other kind of work are in
-the SQL database named beside it.
+`store.open_tree(url)` gives a store whose queue is the tree; inventory, items, history and every other kind of work are
+in the SQL database named beside it.
 """
-
-from custody.ingest.zookeeper.store import open_tree
-
-__all__ = ["open_tree"]

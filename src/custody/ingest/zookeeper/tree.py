@@ -26,9 +26,16 @@ from typing import Any, Final
 from urllib.parse import quote
 from uuid import UUID, uuid5
 
-from custody.errors import BadInput
 from custody.ingest.description.metadata import ELEMENTS
 from custody.ingest.states import JOB
+from custody.kernel.model.names.job_numbers import BATCH_FAMILY as BATCH_FAMILY
+from custody.kernel.model.names.job_numbers import JOB_FAMILY as JOB_FAMILY
+from custody.kernel.model.names.job_numbers import batch_name as batch_name
+from custody.kernel.model.names.job_numbers import id_of as id_of
+from custody.kernel.model.names.job_numbers import in_tree as in_tree
+from custody.kernel.model.names.job_numbers import job_name as job_name
+from custody.kernel.model.names.job_numbers import name_of as name_of
+from custody.kernel.model.names.job_numbers import shown as shown
 
 BATCHES, JOBS, QUEUES, UUIDS = "/batches", "/jobs", "/jobs/states", "/batch-uuids"
 LOCKS, QUEUE_LOCK, COLLECTION_LOCKS = "/locks", "/locks/queue/ingest", "/locks/collections"
@@ -45,41 +52,6 @@ MOST_BYTES = 512 << 10  # in one node; the server refuses a packet of twice that
 _COUNT = re.compile(r"[0-9]{1,9}")
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 NAMESPACE = UUID("6f1d8b0e-2f0c-4f0e-9d55-0c8d2f5f7a11")
-
-# Numbers. The engine knows jobs by number; a first digit says which family, the ten that follow are the node's own.
-
-BATCH_FAMILY, JOB_FAMILY = 10**10, 2 * 10**10
-
-
-def batch_name(number: int) -> str:
-    return f"bid{number:010d}"
-
-
-def job_name(number: int) -> str:
-    return f"jid{number:010d}"
-
-
-def id_of(name: str) -> int:
-    """The engine's number for bid… or jid…"""
-    families = {"bid": BATCH_FAMILY, "jid": JOB_FAMILY}
-    if name[:3] not in families or not name[3:].isdigit() or len(name) != 13:
-        raise BadInput(f"{name!r} is neither a batch nor a job", code="tree.name", hint="bid0000000001, jid0000000001")
-    return families[name[:3]] + int(name[3:])
-
-
-def name_of(number: int) -> str:
-    """The node's name for the engine's number."""
-    family, rest = divmod(number, BATCH_FAMILY)
-    return {1: batch_name, 2: job_name}[family](rest)
-
-
-def in_tree(number: int) -> bool:
-    return BATCH_FAMILY <= number < JOB_FAMILY + BATCH_FAMILY
-
-
-def shown(number: int) -> str:
-    """As people know it: by its name, if it is in the tree."""
-    return name_of(number) if in_tree(number) else str(number)
 
 
 def is_batch(name: str) -> bool:

@@ -6,21 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from custody.kernel.history.config import HistoryConfig
 from custody.kernel.history.head import Head
 from custody.kernel.history.keys import PublicKey, Signer, load_key, read_public_key
 from custody.kernel.history.ledger import Ledger, seal_once
 from custody.kernel.history.witness import read_heads
-
-
-@dataclass(frozen=True, slots=True)
-class HistoryConfig:
-    """The [history] part of custody.toml. Paths are relative to the file."""
-
-    key: Path = Path("history.key")  # workers that find it seal what was recorded
-    public: Path = Path("history.public")  # public keys, one in a line: whoever verifies believes these
-    name: str = "custody"
-    witnesses: tuple[str, ...] = ()  # files elsewhere that keep the heads
-    every: float = 10.0  # seconds between two blocks
 
 
 @dataclass(frozen=True, slots=True)

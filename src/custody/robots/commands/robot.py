@@ -29,6 +29,7 @@ from custody.kernel.stores import Store, open_store
 from custody.kernel.stores.rules.items import subscriptions
 from custody.robots.commands import grants
 from custody.robots.commands import items as robot_acts
+from custody.robots.declaration import Robot, sentence
 from custody.robots.discovery import INSTALLED, find_robots
 from custody.robots.items.deadlines import due_of, late
 from custody.robots.items.restart import by_hand
@@ -38,7 +39,6 @@ from custody.robots.locks import Locks
 from custody.robots.programs.program import Program
 from custody.robots.programs.properties import SUFFIX, converted, labels_of
 from custody.robots.programs.sandboxed import YARD, Yard, missing
-from custody.robots.robot import Robot, sentence
 from custody.robots.runner import facts_of, kinds, subscribe
 from custody.robots.summary import Tally
 from custody.robots.sweep import chores, ready_items, repair, repair_if_due, sweep

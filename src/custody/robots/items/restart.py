@@ -17,8 +17,8 @@ from custody.kernel.stores import Store
 from custody.kernel.stores.rows import Tx, item_from, loads
 from custody.kernel.stores.rules.events import events_of, write_event
 from custody.kernel.stores.rules.items import SEEN, subscriptions, wake_robots
+from custody.robots.declaration import Robot
 from custody.robots.items.priority import set_priority
-from custody.robots.robot import Robot
 
 WITHDRAWN = "withdrawn"
 BY_PEOPLE = "by hand"

@@ -29,10 +29,10 @@ from typing import Any
 
 from custody.errors import BadInput
 from custody.kernel.model.trigger import Trigger
+from custody.robots.declaration import Robot, robot
 from custody.robots.programs.outputs import place_beside
 from custody.robots.programs.program import program
 from custody.robots.programs.sandboxed import confinement
-from custody.robots.robot import Robot, robot
 
 SUFFIX = ".robot.toml"
 NEEDED: dict[str, type] = {"name": str, "version": str, "event": str, "command": list, "when": dict}

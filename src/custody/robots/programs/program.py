@@ -37,10 +37,10 @@ from custody.formats.text.readers import read_json
 from custody.kernel.model.item import Item
 from custody.kernel.model.job import Job
 from custody.kernel.model.names.reserved import check_detail, check_note
+from custody.robots.declaration import RESERVED_CODE, Report
 from custody.robots.programs.input import as_json, as_variables
 from custody.robots.programs.outputs import folder_name, keep
 from custody.robots.programs.sandboxed import Confinement, Said, TimedOut, Turn, Yard, run_confined
-from custody.robots.robot import RESERVED_CODE, Report
 
 MARK = "CUSTODY_RUN"
 NOT_NOW, SAYS_NO = 75, 1

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from custody.errors import BadInput
+from custody.robots.declaration import Robot
 from custody.robots.lint import Remark
 from custody.robots.programs.label import robot_of
-from custody.robots.robot import Robot
 
 SUFFIX = ".properties"
 OURS = "autonomous."

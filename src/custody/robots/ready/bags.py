@@ -10,8 +10,8 @@ from urllib.parse import unquote
 
 from custody.kernel.model.item import Item
 from custody.kernel.model.trigger import Trigger
+from custody.robots.declaration import Report, robot
 from custody.robots.ready.ocfl import current, folder_of
-from custody.robots.robot import Report, robot
 
 DECLARATION = "bagit.txt"
 ALGORITHMS = {

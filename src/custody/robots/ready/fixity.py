@@ -6,8 +6,8 @@ import hashlib
 
 from custody.kernel.model.item import Item
 from custody.kernel.model.trigger import Trigger
+from custody.robots.declaration import Report, robot
 from custody.robots.ready.ocfl import contents, folder_of
-from custody.robots.robot import Report, robot
 
 PIECE = 1 << 20
 

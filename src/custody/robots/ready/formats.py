@@ -16,8 +16,8 @@ from typing import Any
 
 from custody.kernel.model.item import Item
 from custody.kernel.model.trigger import Trigger
+from custody.robots.declaration import Report, robot
 from custody.robots.ready.ocfl import current, folder_of
-from custody.robots.robot import Report, robot
 
 SIGNATURES: tuple[tuple[int, bytes, str], ...] = (
     # at, bytes, media type

@@ -11,8 +11,8 @@ from typing import Any
 
 from custody.kernel.model.item import Item
 from custody.kernel.model.trigger import Trigger
+from custody.robots.declaration import Report, robot
 from custody.robots.ready.ocfl import folder_of
-from custody.robots.robot import Report, robot
 
 DECLARATIONS = ("0=ocfl_object_1.0", "0=ocfl_object_1.1")
 INVENTORY = "inventory.json"

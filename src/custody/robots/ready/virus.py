@@ -16,8 +16,8 @@ from pathlib import Path
 from custody.errors import BadInput, Unavailable
 from custody.kernel.model.item import Item
 from custody.kernel.model.trigger import Trigger
+from custody.robots.declaration import Report, robot
 from custody.robots.ready.ocfl import current, folder_of
-from custody.robots.robot import Report, robot
 
 VARIABLE = "CUSTODY_CLAMD"
 PIECE = 1 << 18

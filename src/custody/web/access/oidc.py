@@ -14,7 +14,7 @@ import re
 import secrets
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlencode, urlsplit
@@ -24,6 +24,7 @@ import httpx2
 from custody.errors import BadInput, Refused, Unavailable
 from custody.formats.text.readers import TextLimits, read_json
 from custody.kernel.access.granting import check_role
+from custody.kernel.access.login import LoginConfig
 
 PATIENCE_SECONDS: Final = 10.0
 FLOW_SECONDS: Final = 600  # between leaving for the issuer and coming back
@@ -31,19 +32,6 @@ SKEW_SECONDS: Final = 60
 ALGORITHMS: Final = ["RS256", "PS256", "ES256", "EdDSA"]  # never none, never one with a shared secret
 BACK: Final = "/login/oidc/back"
 SAID: Final = TextLimits(size=1 << 20, depth=20)
-
-
-@dataclass(frozen=True, slots=True)
-class LoginConfig:
-    """The [login] part of custody.toml. Paths are relative to the file."""
-
-    issuer: str = ""  # such as https://login.example.org/realms/archive; empty: tokens only
-    client: str = "custody"
-    secret_file: Path = Path("oidc.secret")  # what the issuer gave us to prove that we are that client
-    address: str = "http://127.0.0.1:7337"  # of this dashboard, as browsers reach it
-    name: str = "preferred_username"  # the claim that names somebody
-    claim: str = "groups"  # the claim with their groups
-    roles: Mapping[str, str | Sequence[str]] = field(default_factory=dict)  # of each group: "reader", ["operator@maps"]
 
 
 class Unbelieved(Refused):

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from custody.errors import BadInput, CustodyError, KeyConflict, NotFound, Refused
+from custody.installation import makers
 from custody.kernel.access.caller import Caller
 from custody.kernel.access.tokens import Tokens
 from custody.kernel.engine.kinds import Kind
@@ -23,11 +24,11 @@ from custody.kernel.model.names.job_keys import Asked
 from custody.kernel.model.outcome import Failed, Outcome, Passed, Wait
 from custody.kernel.operations.action import Action, action_of
 from custody.kernel.operations.jobs import Operator
+from custody.kernel.operations.makers import BULK_MAKER
 from custody.kernel.ports import SubmittedJob
 from custody.kernel.stores import Store
 from custody.kernel.stores.rows import Row, Tx
 from custody.kernel.stores.rules.submit import Submitted
-from custody.web.operations.makers import BULK_MAKER, MAKERS
 from custody.web.queries.lists import job_fits, pairs
 
 KIND: Final = BULK_MAKER.kind
@@ -107,7 +108,7 @@ def submit(
     }  # fmt: skip
     key = request.key if request else None
     job = BULK_MAKER.checked(NewJob(KIND, payload, key=key, priority=5, collection=where.collection))
-    return store.queue.submit_once(job, caller.acting, request, MAKERS.is_free)
+    return store.queue.submit_once(job, caller.acting, request, makers().is_free)
 
 
 def again(earlier: Job, name: str, where: Filter) -> SubmittedJob:

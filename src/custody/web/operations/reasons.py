@@ -9,12 +9,13 @@ from typing import Final
 from custody.formats.shell import command
 from custody.ingest import why as blockers
 from custody.ingest.storage.working_disk import WorkingDisk
+from custody.installation import makers
 from custody.kernel.engine.judge import FORGED
 from custody.kernel.model.job import Job
 from custody.kernel.model.why import Reason
+from custody.kernel.operations.makers import BULK_MAKER, VERIFY_MAKER
 from custody.kernel.stores import Store
 from custody.web.operations.bulk import RIGHT_ENDED, asker
-from custody.web.operations.makers import BULK_MAKER, MAKERS, VERIFY_MAKER
 
 AGAIN: Final = "ask for it again, with another key"
 
@@ -24,7 +25,7 @@ def why(store: Store, job: Job, disk: WorkingDisk | None = None, place: str = ""
     reasons = blockers.why(store, job, disk, place)
     if is_refused_for_good(store, job):
         return [replace(reason, clears=f"nothing: {AGAIN}") for reason in reasons]
-    if job.ended is not None or not MAKERS.is_gone(job.kind):
+    if job.ended is not None or not makers().is_gone(job.kind):
         return reasons
     text = f"nothing works on {job.kind} any more: another version of this program made it"
     gone = Reason("no-kind", text, f"somebody ends it: {ending(job)}", job.changed)
@@ -34,7 +35,7 @@ def why(store: Store, job: Job, disk: WorkingDisk | None = None, place: str = ""
 def is_refused_for_good(store: Store, job: Job) -> bool:
     """Would it be refused again, whatever anybody mends? What it says and who asked for it never change; whoever
     asks may ask again. An application's other jobs are held against the store too, which may be put right."""
-    maker = MAKERS.of(job.kind)
+    maker = makers().of(job.kind)
     if job.ended != "failed" or maker not in (BULK_MAKER, VERIFY_MAKER):
         return False
     if job.code == RIGHT_ENDED:  # an issuer may vouch for somebody again; a token never comes back

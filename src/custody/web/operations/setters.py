@@ -10,11 +10,11 @@ from __future__ import annotations
 from typing import Final
 
 from custody.formats.shell import command
+from custody.installation import makers
 from custody.kernel.access.tokens import DAY, Tokens
 from custody.kernel.model.authority.acting import SYSTEM, name_of
 from custody.kernel.model.schedule import Schedule
 from custody.kernel.stores import Store
-from custody.web.operations.makers import MAKERS
 from custody.workflows.makers import RUN_KIND, schedule_name
 
 LONG_AGO: Final = 90 * DAY * 1_000_000
@@ -29,14 +29,14 @@ class Setters:
         """Why a schedule makes nothing any more; empty while it may."""
         if schedule.by == SYSTEM:
             return ""
-        maker = MAKERS.owner(schedule.kind)
+        maker = makers().owner(schedule.kind)
         if maker and not _is_of_an_archive(schedule):
             return f"it would make {schedule.kind} jobs, which are made by their application alone"
         return self._tokens.right_ended(schedule.by)
 
     def remedy(self, schedule: Schedule) -> str:
         """The command that lets one go on that has been paused by itself, or ends it."""
-        if schedule.by != SYSTEM and MAKERS.owner(schedule.kind) and not _is_of_an_archive(schedule):
+        if schedule.by != SYSTEM and makers().owner(schedule.kind) and not _is_of_an_archive(schedule):
             return command("schedule drop", schedule.name)
         verb = "adopt" if not schedule.by or self.ended(schedule) else "continue"
         return command(f"schedule {verb}", schedule.name)

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from custody.errors import BadInput, KeyConflict, NotFound
+from custody.installation import makers
 from custody.kernel.access.caller import Caller
 from custody.kernel.model.authority.acting import identity_of
 from custody.kernel.model.job import Job, NewJob
@@ -21,7 +22,6 @@ from custody.kernel.ports import SubmittedJob
 from custody.kernel.stores import Store
 from custody.kernel.stores.rows import job_from
 from custody.kernel.stores.rules.submit import Submitted, the_earlier
-from custody.web.operations.makers import MAKERS
 
 UNSEEN: Final = ("needs", "blocked")
 LONGEST: Final = 200
@@ -96,7 +96,7 @@ def _made(
         raise BadInput(f"there is no job {unseen[0]} to wait for", code="job.needs", where="job needs")
     if before:
         return the_earlier(new, before, "")
-    return store.queue.submit_once(new, caller.acting, request, MAKERS.is_free)
+    return store.queue.submit_once(new, caller.acting, request, makers().is_free)
 
 
 def used_before() -> KeyConflict:

@@ -21,8 +21,8 @@ from custody.kernel.model.event import Event
 from custody.kernel.model.job import Filter, Job, NewJob
 from custody.kernel.model.machine import Machines
 from custody.kernel.model.outcome import Failed, Outcome, Passed, Wait
+from custody.kernel.operations.makers import VERIFY_MAKER
 from custody.kernel.stores import Store
-from custody.web.operations.makers import VERIFY_MAKER
 from custody.web.queries import lists
 
 KIND: Final = VERIFY_MAKER.kind

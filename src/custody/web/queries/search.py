@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from custody.errors import NotFound
 from custody.ingest.states import BATCH_KIND
 from custody.ingest.storage.inventory import ark_of
-from custody.ingest.zookeeper.tree import id_of
 from custody.kernel.access.caller import Caller
 from custody.kernel.model.item import Item
 from custody.kernel.model.job import Job, is_text
+from custody.kernel.model.names.job_numbers import id_of
 from custody.kernel.stores.rows import Tx, job_from
 from custody.web import formatting
 from custody.web.queries import lists

@@ -14,7 +14,7 @@ from custody.cli import grants, runtime
 from custody.cli.grants import Anything, Ended, Value, What
 from custody.cli.runtime import AsJson, Why, counted
 from custody.cli.times import ago
-from custody.config import find, profile_names
+from custody.config import find
 from custody.errors import BadInput, NotFound, Refused
 from custody.kernel.model.authority.grant import REPOSITORY
 from custody.workflows.archives import hooks
@@ -86,9 +86,10 @@ def add(
         if hook:
             adding.must_take_a_hook(handle, name, system, where, local)
         hook = hook is not False and local and system != "folder"  # nothing is pushed there: it is looked at
+        config = find(None)
         kept = Archives(handle).add(
             name, system, where, runtime.me(), since, foreign=why if foreign else "",
-            shares=why if share_collection else "", profiles=profile_names(find(None)),
+            shares=why if share_collection else "", profiles=config.collections() if config else (),
         )  # fmt: skip
         agreed = handle.grants.of(f"archive/{name}", REPOSITORY)
         whose = found.foreign if agreed and (found := Archives(handle).found(system, where)[1]) else ""

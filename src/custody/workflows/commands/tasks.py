@@ -27,6 +27,7 @@ from custody.kernel.stores import Store, open_store
 from custody.kernel.stores.rows import job_from
 from custody.workflows.archives.git.git_branches import keep_limit
 from custody.workflows.archives.table import Archives
+from custody.workflows.config import WorkflowConfig
 from custody.workflows.holds import go_on, pause
 from custody.workflows.makers import COMMIT_KIND, commit_key, task_key
 from custody.workflows.plan.plan_jobs import FAULTY, find_task
@@ -117,7 +118,8 @@ def _kept(found: Config | None) -> Path:
             "there is no custody.toml here, which says where they are kept", code="config.missing",
             hint="go to its folder, or name it: --config, CUSTODY_CONFIG",
         )  # fmt: skip
-    return found.home / found.workflows.kept
+    config: WorkflowConfig = found.workflows
+    return found.home / config.kept
 
 
 def for_terminal(printed: bytes) -> bytes:

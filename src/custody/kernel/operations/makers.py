@@ -1,16 +1,12 @@
-"""Every entry that says who may make which kind of job. What is not here is nobody's, and may be offered as open."""
+"""Who may make the jobs that belong to no application: bulk actions, and verifying the history."""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
-from custody.channels import makers as channels
 from custody.formats.shape import Optional, record, text, whole
-from custody.ingest import makers as ingest
-from custody.kernel.engine.makers import Maker, Makers
+from custody.kernel.engine.makers import Maker
 from custody.kernel.model.job import Job
-from custody.robots import makers as robots
-from custody.workflows import makers as workflows
 
 _WORD: Final = Optional(text(500))
 
@@ -37,5 +33,3 @@ VERIFY_MAKER: Final = Maker(
     shape=record(name=Optional(text(100))),
     instead="`custody history verify`, or /history on the dashboard",
 )
-
-MAKERS: Final = Makers((BULK_MAKER, VERIFY_MAKER, *ingest.MAKERS, *workflows.MAKERS, *channels.MAKERS, *robots.MAKERS))

@@ -1,0 +1,14 @@
+"""Channels, as the rest of the program knows them."""
+
+from custody.application import Application, Noun
+
+APPLICATION = Application(
+    name="channels",
+    nouns={
+        "channel": Noun("chat channels mirrored, searchable and incremental", "custody.channels.commands.channel:app")
+    },
+    kinds=("channel/",),
+    config="custody.channels.config:ChannelConfig",
+    folders="custody.channels.config:folders",
+    makers="custody.channels.makers:MAKERS",
+)

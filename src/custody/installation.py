@@ -1,0 +1,28 @@
+"""What all applications that are installed say together: who may make which jobs, and how each moves."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from custody.application import conflict, installed, load
+from custody.kernel.engine.makers import Maker, Makers
+from custody.kernel.model.machine import Machines, merged
+from custody.kernel.operations.makers import BULK_MAKER, VERIFY_MAKER
+
+
+@cache
+def makers() -> Makers:
+    """Who may make which kind of job. What is not here is nobody's, and may be offered as open."""
+    entries: list[Maker] = [BULK_MAKER, VERIFY_MAKER]
+    for application in installed():
+        for maker in load(application.makers) if application.makers else ():
+            if not maker.kind.startswith(application.kinds):
+                raise conflict(f"the kind {maker.kind}", application.name, "whoever has its prefix")
+            entries.append(maker)
+    return Makers(tuple(entries))
+
+
+@cache
+def machines() -> Machines:
+    """Every state table, by kind of job."""
+    return merged(*(load(application.machines) for application in installed() if application.machines))

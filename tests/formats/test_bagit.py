@@ -8,7 +8,7 @@ import os
 import bagit
 import pytest
 
-from custody.formats.bagit import Fetch, check_bag, find_bag
+from custody.formats.bagit import check_bag, find_bag, find_bags
 
 
 @pytest.fixture
@@ -90,6 +90,8 @@ REWRITES = {
     "an algorithm nobody knows": ("manifest-md7.txt", "0 data/a.txt\n", {"bag.algorithm"}),
     "a file that one manifest lacks": ("manifest-sha512.txt", "", {"bag.unlisted"}),
     "parts elsewhere": ("fetch.txt", "http://x.example/a 5 data/c.txt\n", {"bag.fetch"}),
+    "no address in fetch.txt": ("fetch.txt", "a 5 data/a.txt\n", {"bag.fetch"}),
+    "a way out in fetch.txt": ("fetch.txt", "http://x.example/a 5 ../a.txt\n", {"bag.path"}),
     "other totals": ("bag-info.txt", "Payload-Oxum: 8.2\n", {"bag.oxum"}),
     "a byte order mark": ("bagit.txt", "\ufeffBagIt-Version: 1.0\n", {"bag.declaration"}),
     "no such version": (
@@ -129,15 +131,30 @@ def test_a_bag_that_says_something_wrong_is_told_what(bag, name, text, codes):
     assert codes <= found <= codes | {"bag.missing", "bag.unlisted"}
 
 
-def test_parts_elsewhere_are_listed_when_the_caller_may_fetch(bag):
-    sha256 = hashlib.sha256(b"gamma").hexdigest()
-    _append(bag / "manifest-md5.txt", f"{hashlib.md5(b'gamma').hexdigest()}  data/c.txt\n")
-    _append(bag / "manifest-sha256.txt", f"{sha256}  data/c.txt\n")
-    (bag / "fetch.txt").write_text("https://x.example/c - data/c.txt\nhttps://x.example/d 7 ../d\n")
+def test_what_is_only_elsewhere_is_missing_and_its_address_is_told(bag):
+    (bag / "data/a.txt").unlink()
+    (bag / "fetch.txt").write_text(
+        "https://x.example/a - data/a.txt\nhttps://x.example/b 4 data/letters/100%25 b.txt\n"
+    )
     _retag(bag)
-    checked = check_bag(bag, allow_fetch=True)
-    assert checked.fetch == (Fetch("https://x.example/c", None, "data/c.txt"),)
-    assert {fault.code for fault in checked.faults} == {"bag.path", "bag.fetch"}
+    faults = {fault.code: str(fault) for fault in check_bag(bag).faults}
+    assert set(faults) == {"bag.fetch", "bag.oxum"}
+    assert faults["bag.fetch"].startswith("data/a.txt: not in the bag, only at https://x.example/a")
+
+
+@pytest.mark.parametrize("encoding", ["idna", "rot13", "base64", "unicode_escape", "undefined", "../utf_8", "x" * 99])
+def test_what_is_no_charset_is_read_by_nobody(bag, encoding):
+    (bag / "bagit.txt").write_text(f"BagIt-Version: 1.0\nTag-File-Character-Encoding: {encoding}\n")
+    _retag(bag)
+    assert {fault.code for fault in check_bag(bag).faults} == {"bag.encoding"}
+
+
+def test_folders_with_the_marks_of_a_bag_are_found_also_where_the_declaration_is_lost_or_misspelt():
+    names = [
+        "bagit.txt", "data/x", "a/BagIt.txt", "b/manifest-md5.txt", "b/data/deep/y", "b/data/c/manifest-md5.txt",
+        "b/data/c/data/z", "d/manifest-md5.txt", "d/date/x", "e/data/x", "f/tagmanifest-md5.txt", "f/data/x",
+    ]  # fmt: skip
+    assert find_bags(names) == ["", "a", "b", "b/data/c"]
 
 
 def test_an_accent_spelt_in_two_parts_is_the_same_name(tmp_path):

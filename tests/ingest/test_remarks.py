@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from custody.ingest.batch import remarks
+from formats.bag_family import FETCH, Made
 from ingest.bench import Archive
 from ingest.test_end_to_end import tar_of
 
@@ -39,6 +40,10 @@ INSIDE = {
     "two of them": bag("one/") | bag("two/"),
     "one folder deeper": bag("x/bag/"),
     "in another spelling": bag(declaration="BagIt.txt"),
+    "whose declaration got lost": {name: data for name, data in bag(damaged=False).items() if "bagit.txt" not in name},
+    "that is all there is, without its declaration": {
+        name: data for name, data in bag("", damaged=False).items() if name != "bagit.txt"
+    },
     "in a sound bag": bag(damaged=False) | bag("bag/metadata/inner/"),
 }
 
@@ -50,6 +55,23 @@ def test_what_systems_leave_beside_a_bag_does_not_hide_it(home: Archive) -> None
     ((broken,), (sound,)) = home.jobs(bad), home.jobs(good)
     assert (broken.state, broken.code) == ("failed", "bag.digest")
     assert (sound.state, sound.facts.get("remarks")) == ("completed", None)
+
+
+def test_sound_bags_of_every_form_are_taken(home: Archive) -> None:
+    about: list[dict[str, str]] = [
+        {"encoding": "UTF-16"}, {"encoding": "ISO-8859-1", "version": "0.93"}, {"version": "0.97"}
+    ]  # fmt: skip
+    batches = []
+    for number, each in enumerate(about):
+        made = Made(home.home / f"bag-{number}", algorithms=("sha224",), **each)  # type: ignore[arg-type]
+        made.make().write("fetch.txt", FETCH)
+        made.retag()
+        files = {path.relative_to(made.folder).as_posix(): path for path in made.folder.rglob("*") if path.is_file()}
+        packed = tar_of({name: path.read_bytes() for name, path in files.items()})
+        batches.append(home.submit(home.put(f"{number}.tar.gz", packed), filename=f"{number}.tar.gz"))
+    home.run()
+    found = [(job.state, job.code, job.facts.get("remarks")) for batch in batches for job in home.jobs(batch)]
+    assert found == [("completed", None, None)] * 3
 
 
 def test_the_depositor_is_told_of_every_bag_inside_that_is_not_sound_or_was_not_checked(home: Archive) -> None:

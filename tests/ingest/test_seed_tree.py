@@ -190,7 +190,18 @@ JOB_CASES = [
         moves("processing", "storing", job_status("Storing", "Processing")) | {
             f"/jobs/{JID}/identifiers": {"primary_id": ARK, "local_id": ["loc002"]},
             f"/jobs/{JID}/store": {"manifest_url": MANIFEST, "mode": "add/main/ark%3A%2F99999%2Ffk4555"},
-            f"/jobs/{JID}/inventory": {"manifest_url": MANIFEST, "mode": "add"},
+            f"/jobs/{JID}/inventory": {"manifest_url": MANIFEST, "mode": ""},
+        }),
+    JobCase("Processing --> Storing, of an update that takes files out", "Processing", "Downloading",
+        step("processing", Passed(keep={
+            "storage_manifest": MANIFEST, "storage_node": "main", "storage_delete": "producer/a.txt\n",
+            "inventory_manifest": "http://store.example/manifest/main/ark%3A%2F99999%2Ffk4555"}), {"primary": ARK}),
+        moves("processing", "storing", job_status("Storing", "Processing")) | {
+            f"/jobs/{JID}/identifiers": {"primary_id": ARK, "local_id": ["loc002"]},
+            f"/jobs/{JID}/store": {
+                "manifest_url": MANIFEST, "mode": "add/main/ark%3A%2F99999%2Ffk4555", "delete": "producer/a.txt\n"},
+            f"/jobs/{JID}/inventory": {
+                "manifest_url": "http://store.example/manifest/main/ark%3A%2F99999%2Ffk4555", "mode": ""},
         }),
     JobCase("Processing --> Failed", "Processing", "Downloading", step("processing", BROKEN),
         moves("processing", "failed", job_status("Failed", "Downloading", message="it did not work"), 10, FAIL)),

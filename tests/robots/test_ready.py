@@ -21,6 +21,7 @@ import pytest
 
 from custody.border.roots import Root, roots
 from custody.errors import BadInput, CustodyError, Unavailable
+from custody.formats.bagit import check_bag
 from custody.kernel.model.item import Item
 from custody.robots import Report, Robot
 from custody.robots.lint import lint
@@ -30,6 +31,7 @@ from custody.robots.programs.sandboxed import Turn, Yard
 from custody.robots.ready import bags, fixity, formats, ocfl_objects
 from custody.robots.ready.text import text
 from custody.robots.ready.virus import VARIABLE, virus
+from formats.bag_family import members
 from rig.need import need
 
 
@@ -181,6 +183,16 @@ def test_the_validation_of_bags_finds_each_planted_fault_as_others_do(case: str,
     with pytest.raises(bagit.BagError):
         bagit.Bag(str(bag)).validate()
     assert code in {finding["code"] for finding in tried(bags, as_object(bag, tmp_path / "object")).findings}
+
+
+def test_a_robot_and_a_deposit_ask_the_same_judge(tmp_path: Path) -> None:
+    (tmp_path / "bags").mkdir()
+    for number, (what, folder, is_sound) in enumerate(members(tmp_path / "bags")):
+        if not any(path.is_symlink() for path in folder.rglob("*")):
+            findings = tried(bags, as_object(folder, tmp_path / f"object-{number}")).findings
+            faults = [fault for fault in check_bag(folder).faults if fault.code != "bag.data"]
+            assert [finding["code"] for finding in findings] == [fault.code for fault in faults], what
+            assert is_sound == (not findings), what
 
 
 # A stand-in for clamd that speaks its protocol: INSTREAM, with the usual test file as its only virus

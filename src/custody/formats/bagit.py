@@ -1,8 +1,9 @@
-"""Recognises and checks BagIt bags (RFC 8493, and its older forms back to 0.93) among payloads.
+"""Recognises and checks BagIt bags (RFC 8493, and its older forms back to 0.93): the one judge of bags, for deposits,
+robots and whoever else asks.
 
 A bag brings its own digests, so they are checked: every file against every manifest, nothing missing,
-nothing unlisted, the totals as declared. A `fetch.txt` names files that are elsewhere; it is refused
-unless the caller says that it may fetch. Links and special files have no place in a bag.
+nothing unlisted, the totals as declared. A `fetch.txt` names where files may be had: it is read, nothing is
+fetched, and what is not in the bag is missing. Links and special files have no place in a bag.
 
 Written here rather than borrowed: paths must be safe by construction, and a depositor wants every fault,
 not the first.
@@ -14,12 +15,13 @@ import os
 import re
 import stat
 import unicodedata
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from custody.errors import BadInput
 from custody.formats.digest_table import ALGORITHMS, digest_file
+from custody.formats.tag_files import is_charset, labels_of, lines_of
 
 DECLARATION = "bagit.txt"
 LITTER = ("__macosx", ".ds_store", "thumbs.db", "desktop.ini")
@@ -29,18 +31,8 @@ _VERSION = re.compile(r"BagIt-Version: (?P<version>[0-9]+\.[0-9]+)")
 _ENCODING = re.compile(r"Tag-File-Character-Encoding: (?P<encoding>\S+)")
 _MANIFEST = re.compile(r"(?P<tag>tag)?manifest-(?P<algorithm>[a-z0-9]+)\.txt")
 _ENTRY = re.compile(r"(?P<digest>[0-9A-Fa-f]+)[ \t]+\*?(?P<path>.+)")
-_FETCH = re.compile(r"(?P<url>\S+)[ \t]+(?P<length>[0-9]+|-)[ \t]+(?P<path>.+)")
+_FETCH = re.compile(r"(?P<url>[A-Za-z][A-Za-z0-9+.-]*:\S+)[ \t]+(?P<length>[0-9]+|-)[ \t]+(?P<path>.+)")
 _ESCAPED = re.compile("%(0A|0D|25)", re.IGNORECASE)
-_LINE_MOST = 64 << 10
-
-
-@dataclass(frozen=True, slots=True)
-class Fetch:
-    """A file of the bag that is elsewhere."""
-
-    url: str
-    length: int | None
-    path: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,15 +47,14 @@ class BagFault:
 
 @dataclass(frozen=True, slots=True)
 class Bag:
-    """A bag and what is wrong with it; no faults means that it is complete and valid."""
+    """What a bag says of itself, and what is wrong with it; no faults means that it is complete and valid."""
 
-    folder: Path
     version: str = ""
+    encoding: str = "UTF-8"
     payload: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """path (`data/…`) -> algorithm -> digest, as the manifests say"""
     size: int = 0
     info: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    fetch: tuple[Fetch, ...] = ()
     faults: tuple[BagFault, ...] = ()
 
     @property
@@ -86,200 +77,212 @@ def _is_litter(name: str) -> bool:
     return name.lower() in LITTER or name.startswith("._")
 
 
-def check_bag(folder: Path, *, allow_fetch: bool = False) -> Bag:
+def find_bags(names: Iterable[str]) -> list[str]:
+    """The folders among these files that are bags or have all the marks of one, the outermost first: a declaration, in
+    any spelling; or, where it got lost, a payload manifest beside `data`. The empty name is the whole."""
+    declared, manifests, payloads = set[str](), set[str](), set[str]()
+    for name in names:
+        folders = name.split("/")
+        last = folders.pop()
+        where = "/".join(folders)
+        if last.lower() == DECLARATION:
+            declared.add(where)
+        elif (found := _MANIFEST.fullmatch(last)) and not found["tag"]:
+            manifests.add(where)
+        payloads.update("/".join(folders[:at]) for at, folder in enumerate(folders) if folder == "data")
+    return sorted(declared | (manifests & payloads), key=lambda bag: (bag.count("/") + bool(bag), bag))
+
+
+def check_bag(folder: Path) -> Bag:
     """Read every file of a bag and compare it with what the bag says."""
     faults: list[BagFault] = []
-    version = _declared(folder, faults)
-    files = dict(_files(folder, faults))
-    manifests = _manifests(folder, files, version, faults)
-    payload = _listed(manifests, "", faults)
-    tags = _listed(manifests, "tag", faults)
-    fetch = _fetch(folder, files, version, allow_fetch, faults)
-    if not any(not tag for tag, _ in manifests):
-        faults.append(BagFault("bag.manifest", "manifest-sha512.txt", "the bag has no payload manifest"))
-    _complete(files, payload, manifests, version, {each.path for each in fetch}, faults)
-    _compare(folder, files, payload, faults)
-    _compare(folder, files, tags, faults)
-    info = _info(folder, files, faults)
-    data = [path for path in files if path.startswith("data/")]
-    size = sum(files[path] for path in data)
-    _oxum(info, size, len(data), fetch, faults)
-    return Bag(folder, version, payload, size, info, fetch, tuple(faults))
+    if not (folder / "data").is_dir():
+        faults.append(BagFault("bag.data", "data", "the bag has no data folder"))
+    return check_files(dict(_files(folder, faults)), faults)
 
 
-def _declared(folder: Path, faults: list[BagFault]) -> str:
-    lines = list(_lines(folder / "bagit.txt", "bagit.txt", faults))
+def check_files(files: Mapping[str, Path], faults: Iterable[BagFault] = ()) -> Bag:
+    """The same, of files by their names in the bag, wherever each of them lies."""
+    reading = _Reading(files, *_declared(files, told := list(faults)), told)
+    manifests = reading.manifests()
+    payload = reading.listed(manifests, "")
+    reading.complete(payload, manifests, reading.elsewhere())
+    reading.compare(payload)
+    tags = reading.listed(manifests, "tag")
+    for path in sorted(set(tags) - set(files)):
+        reading.tell("bag.missing", path, "listed and not there")
+    reading.compare(tags)
+    size, info = reading.size(), reading.info()
+    return Bag(reading.version, reading.encoding, payload, size, info, tuple(told))
+
+
+def _declared(files: Mapping[str, Path], faults: list[BagFault]) -> tuple[str, str]:
+    """Version and encoding; where they cannot be had, those that the rest is read with."""
+    lost = VERSIONS[-1], "UTF-8"
+    if DECLARATION not in files:
+        faults.append(BagFault("bag.declaration", DECLARATION, "missing, so nobody takes it for a bag"))
+        return lost
+    try:
+        lines = list(lines_of(files[DECLARATION], bom=False))
+    except BadInput as error:
+        faults.append(BagFault("bag.unreadable", DECLARATION, f"cannot be read: {error.message}"))
+        return lost
     first = _VERSION.fullmatch(lines[0]) if lines else None
     second = _ENCODING.fullmatch(lines[1]) if len(lines) > 1 else None
     if not first or not second or len(lines) != 2:
-        faults.append(BagFault("bag.declaration", "bagit.txt", "not the two lines of a bag declaration"))
-        return VERSIONS[-1]
-    if first["version"] not in VERSIONS:
-        faults.append(BagFault("bag.version", "bagit.txt", f"BagIt {first['version']} is unknown"))
-    if second["encoding"].upper() != "UTF-8":
-        faults.append(BagFault("bag.encoding", "bagit.txt", f"tag files in {second['encoding']} are not read"))
-    return first["version"]
+        faults.append(BagFault("bag.declaration", DECLARATION, "not the two lines of a bag declaration"))
+        return lost
+    version, encoding = first["version"], second["encoding"]
+    if version not in VERSIONS:
+        faults.append(BagFault("bag.version", DECLARATION, f"BagIt {version} is unknown"))
+    if not is_charset(encoding):
+        faults.append(BagFault("bag.encoding", DECLARATION, f"nobody here reads tag files in {encoding[:40]}"))
+        encoding = "UTF-8"
+    return version, encoding
 
 
-def _files(folder: Path, faults: list[BagFault]) -> Iterator[tuple[str, int]]:
-    """Regular files and their sizes, by path. Whatever else there is, is a fault."""
-    if not (folder / "data").is_dir():
-        faults.append(BagFault("bag.data", "data", "the bag has no data folder"))
+def _files(folder: Path, faults: list[BagFault]) -> Iterator[tuple[str, Path]]:
+    """Regular files by their names. Whatever else there is, is a fault."""
     for place, folders, names in os.walk(folder):
         for name in [*names, *(each for each in folders if os.path.islink(os.path.join(place, each)))]:
             path = Path(place, name)
             shown = path.relative_to(folder).as_posix()
-            state = path.lstat()
-            if stat.S_ISREG(state.st_mode):
-                yield shown, state.st_size
+            if stat.S_ISREG(path.lstat().st_mode):
+                yield shown, path
             else:
                 faults.append(BagFault("bag.special", shown, "only regular files may be in a bag"))
 
 
+Listed = Mapping[str, Mapping[str, str]]
+"""path -> algorithm -> digest"""
 Manifests = dict[tuple[str, str], dict[str, str]]
 """("" or "tag", algorithm) -> path -> digest"""
 
 
-def _manifests(folder: Path, files: Mapping[str, int], version: str, faults: list[BagFault]) -> Manifests:
-    found: Manifests = {}
-    on_disk = {unicodedata.normalize("NFC", path): path for path in files}
-    for name in sorted(files):
-        named = _MANIFEST.fullmatch(name)
-        if not named:
-            continue
-        algorithm = ALGORITHMS.get(named["algorithm"])
-        if algorithm is None:
-            faults.append(BagFault("bag.algorithm", name, "an algorithm that cannot be checked here"))
-            continue
-        entries = found.setdefault((named["tag"] or "", algorithm.name), {})
-        for line in _lines(folder / name, name, faults):
-            entry = _ENTRY.fullmatch(line)
-            if not entry or len(entry["digest"]) != algorithm.length:
-                faults.append(BagFault("bag.manifest", name, f"not a digest and a path: {line[:80]!r}"))
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """A bag whose declaration was read; what is wrong with the rest is told as it is met."""
+
+    files: Mapping[str, Path]
+    version: str
+    encoding: str
+    faults: list[BagFault]
+
+    def tell(self, code: str, path: str, message: str) -> None:
+        self.faults.append(BagFault(code, path, message))
+
+    def lines(self, name: str) -> Iterator[str]:
+        try:
+            yield from lines_of(self.files[name], self.encoding)
+        except BadInput as error:
+            self.tell("bag.unreadable", name, f"cannot be read: {error.message}")
+
+    def manifests(self) -> Manifests:
+        found: Manifests = {}
+        on_disk = {unicodedata.normalize("NFC", path): path for path in self.files}
+        for name in sorted(self.files):
+            named = _MANIFEST.fullmatch(name)
+            if not named:
                 continue
-            path = _path(entry["path"], version, name, faults)
-            # Disks and tools disagree on how an accent is spelt; the file that is meant is beyond doubt.
-            path = path if path in files else on_disk.get(unicodedata.normalize("NFC", path), path)
-            if path in entries:
-                faults.append(BagFault("bag.duplicate", name, f"{path!r} is listed twice"))
-            elif path:
-                entries[path] = entry["digest"].lower()
-    return found
+            algorithm = ALGORITHMS.get(named["algorithm"])
+            if algorithm is None:
+                self.tell("bag.algorithm", name, "an algorithm that cannot be checked here")
+                continue
+            entries = found.setdefault((named["tag"] or "", algorithm.name), {})
+            written: dict[str, str] = {}
+            for path, digest, line in self._entries(name, algorithm.length, on_disk):
+                # Older forms let a file be listed twice, if it is twice the same.
+                if path in entries and (self.version == "1.0" or (entries[path], written[path]) != (digest, line)):
+                    self.tell("bag.duplicate", name, f"{path!r} is listed twice")
+                entries.setdefault(path, digest)
+                written[path] = line
+        if not any(not tag for tag, _ in found):
+            self.tell("bag.manifest", "manifest-sha512.txt", "the bag has no payload manifest")
+        return found
 
+    def _entries(self, name: str, length: int, on_disk: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
+        """Path, digest, and the path as it is written."""
+        for line in self.lines(name):
+            entry = _ENTRY.fullmatch(line)
+            if line.startswith("#"):  # some writers begin with a word about themselves
+                continue
+            if not entry or len(entry["digest"]) != length:
+                self.tell("bag.manifest", name, f"not a digest and a path: {line[:80]!r}")
+            elif path := self._path(entry["path"], name, on_disk):
+                yield path, entry["digest"].lower(), entry["path"]
 
-def _path(given: str, version: str, where: str, faults: list[BagFault]) -> str:
-    """A path below the bag, by construction; anything else is a fault, and empty."""
-    path = given.removeprefix("./")
-    if version == "1.0":
-        path = _ESCAPED.sub(lambda found: chr(int(found[1], 16)), path)
-    if any(part in {"", ".", ".."} for part in path.split("/")) or "\\" in path:
-        faults.append(BagFault("bag.path", where, f"{given!r} is not a path below the bag"))
-        return ""
-    return path
+    def _path(self, given: str, where: str, on_disk: Mapping[str, str]) -> str:
+        """A path below the bag, by construction; anything else is a fault, and empty."""
+        plain = given.removeprefix("./")
+        spelt = [_ESCAPED.sub(lambda found: chr(int(found[1], 16)), plain), plain]
+        if self.version != "1.0":
+            spelt.reverse()
+        if any(part in {"", ".", ".."} for each in spelt for part in each.split("/")) or "\\" in plain:
+            self.tell("bag.path", where, f"{given!r} is not a path below the bag")
+            return ""
+        # Disks and tools disagree on how an accent is spelt, and many writers escape nothing, or in forms that do not
+        # ask for it; if only one such file is there, it is beyond doubt which is meant.
+        there = (on_disk.get(unicodedata.normalize("NFC", each)) for each in spelt)
+        return next((each for each in spelt if each in self.files), None) or next(filter(None, there), spelt[0])
 
+    def listed(self, manifests: Manifests, tag: str) -> Listed:
+        listed: dict[str, dict[str, str]] = {}
+        for (kind, algorithm), entries in manifests.items():
+            for path, digest in entries.items() if kind == tag else ():
+                if not tag and not path.startswith("data/"):
+                    self.tell("bag.path", path, "a payload manifest lists only data/")
+                else:
+                    listed.setdefault(path, {})[algorithm] = digest
+        return listed
 
-def _listed(manifests: Manifests, tag: str, faults: list[BagFault]) -> dict[str, dict[str, str]]:
-    listed: dict[str, dict[str, str]] = {}
-    for (kind, algorithm), entries in manifests.items():
-        for path, digest in entries.items() if kind == tag else ():
-            if not tag and not path.startswith("data/"):
-                faults.append(BagFault("bag.path", path, "a payload manifest lists only data/"))
+    def elsewhere(self) -> Mapping[str, str]:
+        """Where the files that are not in the bag may be had, by path."""
+        found: dict[str, str] = {}
+        on_disk = {unicodedata.normalize("NFC", path): path for path in self.files}
+        for line in self.lines("fetch.txt") if "fetch.txt" in self.files else ():
+            entry = _FETCH.fullmatch(line)
+            path = self._path(entry["path"], "fetch.txt", on_disk) if entry else ""
+            if entry and not path:
+                continue
+            if not entry or not path.startswith("data/"):
+                self.tell("bag.fetch", "fetch.txt", f"not a URL, a length and a path below data: {line[:80]!r}")
+            elif path not in self.files:
+                found[path] = entry["url"]
+        return found
+
+    def complete(self, payload: Listed, manifests: Manifests, elsewhere: Mapping[str, str]) -> None:
+        for path in sorted((set(payload) | set(elsewhere)) - set(self.files)):
+            if url := elsewhere.get(path):
+                self.tell("bag.fetch", path, f"not in the bag, only at {url[:200]}: nothing is fetched for a bag here")
             else:
-                listed.setdefault(path, {})[algorithm] = digest
-    return listed
+                self.tell("bag.missing", path, "listed and not there")
+        for path in sorted(path for path in self.files if path.startswith("data/") and path not in payload):
+            self.tell("bag.unlisted", path, "in no manifest")
+        algorithms = {algorithm for tag, algorithm in manifests if not tag}
+        if self.version == "1.0":
+            for path in sorted(path for path, digests in payload.items() if set(digests) != algorithms):
+                self.tell("bag.unlisted", path, "not in every payload manifest")
 
+    def compare(self, listed: Listed) -> None:
+        for path, expected in sorted(listed.items()):
+            found = digest_file(self.files[path], expected) if path in self.files else expected
+            for name, digest in expected.items():
+                if found[name] != digest:
+                    self.tell("bag.digest", path, f"its {name} is {found[name]}, not {digest}")
 
-def _complete(
-    files: Mapping[str, int],
-    payload: Mapping[str, Mapping[str, str]],
-    manifests: Manifests,
-    version: str,
-    elsewhere: set[str],
-    faults: list[BagFault],
-) -> None:
-    for path in sorted(set(payload) - set(files) - elsewhere):
-        faults.append(BagFault("bag.missing", path, "listed and not there"))
-    for path in sorted(path for path in files if path.startswith("data/") and path not in payload):
-        faults.append(BagFault("bag.unlisted", path, "in no manifest"))
-    algorithms = {algorithm for tag, algorithm in manifests if not tag}
-    if version == "1.0":
-        for path in sorted(path for path, digests in payload.items() if set(digests) != algorithms):
-            faults.append(BagFault("bag.unlisted", path, "not in every payload manifest"))
+    def size(self) -> int:
+        return sum(path.stat().st_size for name, path in self.files.items() if name.startswith("data/"))
 
-
-def _compare(
-    folder: Path, files: Mapping[str, int], listed: Mapping[str, Mapping[str, str]], faults: list[BagFault]
-) -> None:
-    for path, expected in sorted(listed.items()):
-        if path not in files:
-            if not path.startswith("data/"):
-                faults.append(BagFault("bag.missing", path, "listed and not there"))
-            continue
-        found = digest_file(folder / path, expected)
-        for name, digest in expected.items():
-            if found[name] != digest:
-                faults.append(BagFault("bag.digest", path, f"its {name} is {found[name]}, not {digest}"))
-
-
-def _fetch(
-    folder: Path, files: Mapping[str, int], version: str, allowed: bool, faults: list[BagFault]
-) -> tuple[Fetch, ...]:
-    if "fetch.txt" not in files:
-        return ()
-    if not allowed:
-        faults.append(BagFault("bag.fetch", "fetch.txt", "a bag with parts elsewhere is not accepted here"))
-        return ()
-    found = []
-    for line in _lines(folder / "fetch.txt", "fetch.txt", faults):
-        entry = _FETCH.fullmatch(line)
-        path = _path(entry["path"], version, "fetch.txt", faults) if entry else ""
-        if not entry or not path.startswith("data/"):
-            faults.append(BagFault("bag.fetch", "fetch.txt", f"not a URL, a length and a path: {line[:80]!r}"))
-            continue
-        length = None if entry["length"] == "-" else int(entry["length"])
-        found.append(Fetch(entry["url"], length, path))
-    return tuple(found)
-
-
-def _info(folder: Path, files: Mapping[str, int], faults: list[BagFault]) -> dict[str, tuple[str, ...]]:
-    name = next((each for each in ("bag-info.txt", "package-info.txt") if each in files), "")
-    found: dict[str, list[str]] = {}
-    last = ""
-    for line in _lines(folder / name, name, faults) if name else ():
-        label, colon, value = line.partition(":")
-        if line[:1].isspace() and last:
-            found[last][-1] = f"{found[last][-1]} {line.strip()}"
-        elif colon and label.strip():
-            last = label.strip()
-            found.setdefault(last, []).append(value.strip())
-        else:
-            faults.append(BagFault("bag.info", name, f"not a label and a value: {line[:80]!r}"))
-    return {label: tuple(values) for label, values in found.items()}
-
-
-def _oxum(
-    info: Mapping[str, tuple[str, ...]],
-    size: int,
-    count: int,
-    fetch: tuple[Fetch, ...],
-    faults: list[BagFault],
-) -> None:
-    for label, values in info.items():
-        if label.lower() == "payload-oxum" and not fetch and values != (f"{size}.{count}",):
-            message = f"says {' '.join(values)}, found {size}.{count}"
-            faults.append(BagFault("bag.oxum", "bag-info.txt", f"Payload-Oxum {message}"))
-
-
-def _lines(path: Path, name: str, faults: list[BagFault]) -> Iterator[str]:
-    """Lines of a tag file, without their ends; blank ones left out."""
-    try:
-        with path.open("rb") as file:
-            while raw := file.readline(_LINE_MOST + 1):
-                if len(raw) > _LINE_MOST:
-                    raise BadInput("a line is too long")
-                line = raw.decode().rstrip("\r\n")
-                if line.strip():
-                    yield line
-    except (BadInput, UnicodeDecodeError, OSError) as error:
-        reason = "not UTF-8" if isinstance(error, UnicodeDecodeError) else str(error)
-        faults.append(BagFault("bag.unreadable", name, f"cannot be read: {reason}"))
+    def info(self) -> Mapping[str, tuple[str, ...]]:
+        name = next((each for each in ("bag-info.txt", "package-info.txt") if each in self.files), "")
+        found: dict[str, tuple[str, ...]] = {}
+        for label, value in labels_of(self.lines(name)) if name else ():
+            if label:
+                found[label] = (*found.get(label, ()), value)
+            else:
+                self.tell("bag.info", name, f"not a label and a value: {value[:80]!r}")
+        count = sum(path.startswith("data/") for path in self.files)
+        for label, values in found.items():
+            if label.lower() == "payload-oxum" and values != (total := f"{self.size()}.{count}",):
+                self.tell("bag.oxum", name, f"Payload-Oxum says {' '.join(values)}, found {total}")
+        return found

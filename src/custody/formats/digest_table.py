@@ -46,6 +46,7 @@ ALGORITHMS = {
     for algorithm in [
         _hashed("md5", "md5", 32),
         _hashed("sha1", "sha-1", 40),
+        _hashed("sha224", "sha-224", 56),
         _hashed("sha256", "sha-256", 64),
         _hashed("sha384", "sha-384", 96),
         _hashed("sha512", "sha-512", 128),

@@ -12,10 +12,11 @@ import re
 from collections.abc import Iterable, Mapping
 
 from custody.errors import BadInput
+from custody.formats.digest_table import ALGORITHMS
 from custody.formats.names import shown
 
 ALWAYS = "sha256"
-_LENGTHS = {"md5": 32, "sha1": 40, "sha224": 56, "sha256": 64, "sha384": 96, "sha512": 128}
+_LENGTHS = {name: algorithm.length for name, algorithm in ALGORITHMS.items()}
 
 
 def read_digests(digests: Mapping[str, str], where: str = "") -> dict[str, str]:

@@ -19,6 +19,7 @@ from custody.cli import runtime
 from custody.cli.doctor.files import file_findings, left_findings
 from custody.cli.doctor.finding import Finding
 from custody.cli.doctor.ownership import shared_findings, whose_findings
+from custody.cli.doctor.services import service_findings
 from custody.cli.open_store import Progress, open_store
 from custody.cli.runtime import AsJson, counted
 from custody.cli.told_commands import HIDDEN, aimed, is_hidden
@@ -80,7 +81,7 @@ def examine(url: str, config: Config | None, repair: bool = False, receipts: Pat
     if config is not None:
         yield from _disk_findings(config)
         yield from _root_findings(config)
-        yield from _service_findings(config)
+        yield from service_findings(config, url)
 
 
 def examine_tree(url: str, repair: bool) -> Iterator[Finding]:
@@ -327,22 +328,6 @@ def _root_findings(config: Config) -> Iterator[Finding]:
             continue
         left = f"{cleared} unfinished versions were cleared away" if cleared else "nothing was left unfinished"
         yield Finding("fine", f"storage node {name}: {left}")
-
-
-def _service_findings(config: Config) -> Iterator[Finding]:
-    from custody.ingest.opening import open_services
-
-    try:
-        services = open_services(config.ingest, config.home)
-    except CustodyError as error:
-        yield Finding("unsafe", f"profiles: {error.message}", error.hint)
-        return
-    for name, node in services.items():
-        try:
-            node.check()
-            yield Finding("fine", f"storage node {name}: {node.service} is well")
-        except CustodyError as error:
-            yield Finding("warning", error.message, "its jobs wait until it answers")
 
 
 def _nodes(config: Config) -> dict[str, Path]:

@@ -2,8 +2,8 @@
 and folders that are not kept.
 
 A bag that is all of a container is checked, and must be sound (`steps/download.py`). Any other is kept as plain files:
-it is checked too, and what is wrong with it is said; one whose declaration is misspelt, or that lies in another bag, is
-not checked by itself, and that is said.
+it is checked too, and what is wrong with it is said, also where its declaration got lost; one whose declaration is
+misspelt, or that lies in another bag, is not checked by itself, and that is said.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
-from custody.formats.bagit import DECLARATION, check_bag
+from custody.formats.bagit import DECLARATION, check_bag, find_bags
 
 FACT = "remarks"
 MOST_CHECKED = 100
@@ -26,16 +26,17 @@ def remarks(producer: Path, names: Sequence[str], whole: Path | None = None) -> 
 
 
 def _bags(producer: Path, names: Sequence[str], whole: Path | None) -> Iterator[str]:
-    declared = [PurePosixPath(name) for name in names if PurePosixPath(name).name.lower() == DECLARATION]
+    spelt = {str(PurePosixPath(name).parent): name for name in names if PurePosixPath(name).name.lower() == DECLARATION}
+    spelt |= {str(PurePosixPath(name).parent): name for name in names if PurePosixPath(name).name == DECLARATION}
     done = [] if whole is None else [PurePosixPath(whole.relative_to(producer).as_posix())]
     left, unsound = list[str](), list[str]()
-    for path in sorted(declared, key=lambda path: (len(path.parts), path)):
-        bag = path.parent
-        if bag in done and path.name == DECLARATION:
-            continue
+    for bag in map(PurePosixPath, find_bags(names)):
+        declared = spelt.get(str(bag), "")
         is_inside = any(bag.is_relative_to(each) for each in done)
-        if path.name != DECLARATION or is_inside or len(done) >= MOST_CHECKED:
-            left.append(str(path))
+        if bag in done or (is_inside and not declared):  # each of its files is in a manifest already
+            continue
+        if is_inside or len(done) >= MOST_CHECKED or (declared and PurePosixPath(declared).name != DECLARATION):
+            left.append(declared or str(bag))
             continue
         done.append(bag)
         if faults := check_bag(producer / bag).faults:

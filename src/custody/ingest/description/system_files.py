@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from urllib.parse import quote
 
@@ -60,7 +61,8 @@ def write_system_files(work: Work, world: Adapters, node: str, producer: str, sy
     _scratch(folder / system / MANIFEST).unlink(missing_ok=True)  # of an attempt that was killed, or had no room
     for name, text in metadata.system_files(about, _deposit(work, world, node)).items():
         _write(folder / system / name, text)
-    rows = [_row(number, path, folder, _address(world)) for number, path in enumerate(_files(folder), start=1)]
+    address = partial(address_of, world)
+    rows = [_row(number, path, folder, address) for number, path in enumerate(_files(folder), start=1)]
     _write(folder / system / MANIFEST, "".join(write_storage(rows)))
     mine = (f"{row.digest} {row.name}\n" for row in rows if row.name.startswith(f"{producer}/"))
     return hashlib.sha256("".join(mine).encode()).hexdigest()
@@ -122,9 +124,9 @@ def _here(path: Path) -> str:
     return f"file:{quote(str(path))}"
 
 
-def _address(world: Adapters) -> Callable[[Path], str]:
+def address_of(world: Adapters, path: Path) -> str:
     """Where whoever stores a file finds it: on this machine, or through the window that we leave open."""
-    return Window(world.disk.root, world.files).url_of if world.files else _here
+    return Window(world.disk.root, world.files).url_of(path) if world.files else _here(path)
 
 
 def _row(number: int, path: Path, folder: Path, address: Callable[[Path], str]) -> Row:

@@ -34,6 +34,7 @@ Step = Callable[[Work, Adapters], Outcome]
 
 TRIES = 5
 BUSY_SECONDS = 0.2
+MOST_DELETES = 128 << 10  # of names that are taken out: they stand twice in the tree, in nodes of half a megabyte
 MOST_BYTES = 2**53 - 1  # what a server or a manifest claims beyond that cannot be told in the history
 LATER = 10  # added to the priority of a job whose size nobody knows, or that is very large
 PRODUCER, SYSTEM = "producer", "system"
@@ -144,9 +145,29 @@ def processing(work: Work, world: Adapters) -> Outcome:
     if not isinstance(named, Named):
         return named
     files = system_files.write_system_files(work, world, named.node, PRODUCER, SYSTEM)
-    listed = (world.disk.folder(work.job) / SYSTEM / system_files.MANIFEST).resolve().as_uri()
-    told = {"storage_manifest": listed, "storage_node": named.node}  # for whoever does the storing
+    told = _handed_over(work, world, named)
+    if isinstance(told, Failed):
+        return told
     return Passed(keep={"digest_of_manifest": files, **told}, lane=nodes.lane_of(named.node))
+
+
+def _handed_over(work: Work, world: Adapters, named: Named) -> dict[str, str] | Failed:
+    """What whoever stores and records it needs to know, if others do that: they are on other machines."""
+    folder = world.disk.folder(work.job)
+    told = {
+        "storage_manifest": system_files.address_of(world, (folder / SYSTEM / system_files.MANIFEST).resolve()),
+        "storage_node": named.node,
+        "inventory_manifest": nodes.manifest_address(world.nodes.get(named.node), named.primary),
+    }
+    if "storing" not in world.external or not work.payload.get("update"):
+        return told
+    deletes = "".join(f"{name}\n" for name in system_files.deletes(folder))
+    if len(deletes.encode()) > MOST_DELETES:
+        return Failed(
+            "delete.too_large", f"mrt-delete.txt has more than {MOST_DELETES >> 10} KiB, and the service that stores it"
+            " is told of no more at once: take them out in several updates",
+        )  # fmt: skip
+    return {**told, "storage_delete": deletes}
 
 
 def storing(work: Work, world: Adapters) -> Outcome:

@@ -83,6 +83,9 @@ class HttpNode:
         self._compare(identifier, version, change)
         return Stored(version, None, bool(answer.get("new", True)))
 
+    def address(self, what: str, identifier: str) -> str:
+        return f"{self.service}/{what}/{quote(self.node, safe='')}/{quote(identifier, safe='')}"
+
     def relative(self, identifier: str) -> None:
         """Nowhere on this machine."""
 
@@ -147,7 +150,7 @@ class HttpNode:
     def _ask(
         self, method: str, what: str, identifier: str, body: Mapping[str, Any] | None = None, key: str = ""
     ) -> Mapping[str, Any]:
-        url = f"{self.service}/{what}/{quote(self.node, safe='')}/{quote(identifier, safe='')}"
+        url = self.address(what, identifier)
         for attempt in range(1, self._tries + 1):
             try:
                 return self._once(method, url, body, key)

@@ -26,6 +26,11 @@ def lane_of(node: str) -> str:
     return f"node/{node}"
 
 
+def manifest_address(node: object, identifier: str) -> str:
+    """Where a service says what it holds of an object; nowhere, for a root of this machine."""
+    return node.address("manifest", identifier) if isinstance(node, HttpNode) else ""
+
+
 def open_nodes(
     roots: Mapping[str, Path], profiles: Mapping[str, Profile], home: Path, window: Window, shared: Collection[str] = ()
 ) -> dict[str, OcflRoot | HttpNode]:

@@ -280,15 +280,17 @@ def write_space(bytes_: int | None) -> bytes:
 
 
 def handover(facts: Mapping[str, Any], update: bool) -> dict[str, bytes]:
-    """What storage and inventory, if others do that work, need to know: where the manifest is, and whose it is."""
+    """What others who store and record need to know. Storage: where our manifest is, whose it is, what to take out.
+    Inventory: where the storage service tells what it holds by then; our manifest, where there is no such service."""
     manifest = facts.get("storage_manifest")
     if not manifest:
         return {}
     mode = "update" if update else "add"
     about = f"{mode}/{facts.get('storage_node', '')}/{quote(str(facts.get('primary', '')), safe='')}"
+    delete = facts.get("storage_delete")
     return {
-        "inventory": dump({"manifest_url": manifest, "mode": mode}),
-        "store": dump({"manifest_url": manifest, "mode": about}),
+        "inventory": dump({"manifest_url": facts.get("inventory_manifest") or manifest, "mode": ""}),
+        "store": dump({"manifest_url": manifest, "mode": about, **({"delete": delete} if delete else {})}),
     }
 
 

@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 
 from custody.cli import main
+from custody.ingest.states import JOB_KIND
 from custody.ingest.zookeeper import repair, store
 from custody.ingest.zookeeper.tree import id_of
 from ingest.bench import CONFIG, archive
 from ingest.peer import Peer
-from ingest.test_mixed_fleet import peers, plant_job, tree_url
+from ingest.test_mixed_fleet import passed, peers, plant_job, tree_url
 
 Break = Callable[[Peer, str, str], None]
 
@@ -176,3 +177,68 @@ def test_the_command_tells_repairs_and_is_content(
         code, said = doctor("--repair")
         assert (code, "mended" in said) == (0, True)
         assert doctor() == (0, "fine     the tree has no orphans\n")
+
+
+def status_only(peer: Peer, job: str) -> None:
+    """Killed after the first of the calls of which a move is made."""
+    status = peer.get(f"/jobs/{job}/status") | {"status": "Notify", "last_successful_status": "Recording"}
+    peer.zk.set(f"/jobs/{job}/status", json.dumps(status).encode())
+
+
+def then_loaded_by_a_colleague(peer: Peer, job: str) -> None:
+    """The deployed library writes what it misses when it reads a job, and leaves what is too much."""
+    status_only(peer, job)
+    peer.zk.create(f"/jobs/states/notify/05-{job}", makepath=True)
+
+
+def in_no_queue_any_more(peer: Peer, job: str) -> None:
+    status_only(peer, job)
+    peer.zk.delete(f"/jobs/states/recording/05-{job}")
+
+
+@pytest.mark.parametrize("died", [status_only, then_loaded_by_a_colleague, in_no_queue_any_more])
+def test_what_a_dead_service_left_half_moved_goes_on_and_leaves_nothing(
+    zookeeper_hosts: str, tmp_path: Path, died: Callable[[Peer, str], None]
+) -> None:
+    """By a worker that ends as soon as there is nothing to do: it does not have to live for a minute."""
+    url = tree_url(zookeeper_hosts, tmp_path)
+    config = replace(CONFIG, external=("storing", "recording"))
+    with archive(tmp_path, url, config=config) as home, peers(zookeeper_hosts) as peer:
+        job = plant_job(peer)
+        died(peer, job)
+        home.worker(threads=2).run_until_quiet()
+        assert home.store.queue.get(id_of(job)).state == "completed"
+        assert [orphan.text for orphan in found_now(url) if job in orphan.text] == []
+
+
+def test_the_very_claim_of_a_half_moved_job_puts_it_right(zookeeper_hosts: str, tmp_path: Path) -> None:
+    url = tree_url(zookeeper_hosts, tmp_path)
+    with archive(tmp_path, url) as home, peers(zookeeper_hosts) as peer:
+        job = plant_job(peer)
+        then_loaded_by_a_colleague(peer, job)
+        (claim,) = home.store.queue.claim([f"{JOB_KIND}|notify||"], "us", 10)
+        assert not peer.zk.exists(f"/jobs/states/recording/05-{job}")
+        assert peer.zk.exists(f"/jobs/states/notify/05-{job}")
+        assert home.store.queue.settle([passed(home, claim)])[0].done
+        assert [orphan.text for orphan in found_now(url) if job in orphan.text] == []
+
+
+@pytest.mark.parametrize("act", ["resume", "delete"])
+def test_an_administrator_can_move_what_a_dead_service_left_between_two_lists(
+    zookeeper_hosts: str, tmp_path: Path, act: str
+) -> None:
+    """It failed the job, and died before the batch's list was written."""
+    url = tree_url(zookeeper_hosts, tmp_path)
+    with archive(tmp_path, url) as home, peers(zookeeper_hosts) as peer:
+        job = plant_job(peer)
+        peer.move(job, "Failed")
+        status = peer.get(f"/jobs/{job}/status") | {"last_successful_status": "Storing"}
+        peer.zk.set(f"/jobs/{job}/status", json.dumps(status).encode())
+        getattr(home.operator, act)(id_of(job), "look again")
+        assert home.store.queue.get(id_of(job)).state == {"resume": "recording", "delete": "deleted"}[act]
+        assert [orphan.text for orphan in found_now(url) if job in orphan.text] == []
+
+
+def found_now(url: str) -> list[repair.Orphan]:
+    with store.open_session(store.read_address(url)) as session:
+        return repair.find(session)

@@ -34,12 +34,13 @@ from custody.ingest.storage.http_node import HttpNode, Window
 from custody.ingest.storage.inventory import Inventory
 from custody.ingest.zookeeper import tree
 from custody.kernel.engine import Backoff, Serving, Settings, Worker
-from custody.kernel.model.job import Job
+from custody.kernel.model.job import Filter, Job
 from custody.kernel.model.suspicion import ALONE
 from custody.kernel.stores import Store
 from custody.kernel.stores.rows import Tx
 from ingest.bench import CONFIG, PROFILE, Archive, archive, opened, quick
 from ingest.test_end_to_end import objects, tar_of
+from ingest.test_remarks import zipped
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -541,3 +542,42 @@ def test_a_callback_that_could_never_be_sent_is_told_at_the_start(one: Archive, 
         again(one)
     assert refused.value.where == "papers: callback.url"
     assert "[fetch]" in refused.value.hint
+
+
+def test_a_file_that_cannot_be_had_fails_its_job_and_is_resumed_by_its_cause(home: Archive) -> None:
+    """Also where nobody has said what it is: its batch is not over for good."""
+    names = ["nope.txt", "nope.bin", "nope.zip", "nope.checkm"]
+    batches = [home.submit(f"{home.server.url}/{name}", filename=name) for name in names]
+    batches.append(home.submit(f"{home.server.url}/files.checkm", type="object-manifest", filename="files.checkm"))
+    home.run()
+    for batch in batches:
+        assert home.batch(batch).state == "failed", "it was told so"
+        (job,) = home.jobs(batch)
+        assert (job.state, job.code, job.last_passed) == ("failed", "http.404", "provisioning")
+    for name in ("nope.txt", "nope.bin"):
+        home.put(name, b"here it is")
+    home.put("nope.zip", zipped({"a.txt": b"a"}))
+    for name in ("nope.checkm", "files.checkm"):
+        home.object_manifest(name, [home.object_row("x.txt", b"x"), home.object_row("y.txt", b"y")])
+    waiting = Filter(ended="failed", code="http.404", kind=JOB_KIND)
+    done = list(home.operator.every(waiting, lambda job: home.operator.resume(job, "it is there now")))
+    assert [problem for _, problem in done] == [""] * 5
+    home.run()
+    listed = {"x.txt", "y.txt"}
+    for batch, files in zip(batches, ({"nope.txt"}, {"nope.bin"}, {"a.txt"}, listed, listed), strict=True):
+        (job,) = home.jobs(batch)
+        assert job.state == "completed"
+        stored = home.world.inventory.files(job.facts["primary"], 1)
+        assert {file.name for file in stored if file.name.startswith("producer/")} == {f"producer/{n}" for n in files}
+
+
+def test_a_list_of_several_objects_that_comes_too_late_is_not_kept_as_a_document(home: Archive) -> None:
+    batch = home.submit(f"{home.server.url}/late.txt", filename="late.txt")
+    home.run()
+    home.batch_manifest("late.txt", objects(home, 2))
+    (job,) = home.jobs(batch)
+    home.operator.resume(job.id, "it is there now")
+    home.run()
+    (job,) = home.jobs(batch)
+    assert (job.state, job.code) == ("failed", "manifest.late")
+    assert "hand it in again" in home.store.queue.reason(job)

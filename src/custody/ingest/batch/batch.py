@@ -13,10 +13,10 @@ from itertools import islice
 from custody.border.folder import Folder
 from custody.errors import BadInput, CustodyError, LeaseLost, Unavailable
 from custody.formats import checkm
-from custody.formats.checkm.form import BATCHES, KINDS, ManifestType
+from custody.formats.checkm.form import BATCHES, ManifestType
 from custody.ingest.adapters import Adapters
 from custody.ingest.batch import notices
-from custody.ingest.steps.download import check_digest, check_name
+from custody.ingest.steps.download import LISTS, check_digest, check_name, profile_named
 from custody.ingest.submission.staging import is_staged, name_in
 from custody.ingest.submission.submission import PROFILE_OF, first_priority, guess_type, parts_of, row_jobs, single_job
 from custody.kernel.engine.work import Work
@@ -28,7 +28,6 @@ TRIES_BEFORE_FINAL = 10
 is being restarted is no fault of what was handed in."""
 MOST_FAULTS = 50
 FULL_SECONDS = 1.0
-SNIFFED = 64 << 10
 
 
 def pending(work: Work, world: Adapters) -> Outcome:
@@ -53,7 +52,15 @@ def _fan_out(work: Work, world: Adapters) -> Outcome:
     profile = world.profile(str(submission.get("profile", "")))
     if not submission.get("payload"):  # made by another service: ours are checked when they are handed in
         raise BadInput("the submission names no payload", code="submission.payload", hint="payload_url is its address")
-    payload = work.facts.get("payload") or _fixed(work, world)
+    try:
+        payload = work.facts.get("payload") or _fixed(work, world)
+    except LeaseLost:
+        raise
+    except CustodyError as error:
+        if work.stopped or not _is_one_object_at_most(work, error):
+            raise
+        type_ = submission.get("type") or "file"  # what it is will be seen when it can be had
+        return _one_object(work, world, type_, str(submission["payload"]), profile.priority, unread=True)
     type_ = submission.get("type") or _guess(work, world, payload)
     if type_ not in PROFILE_OF or type_ == "object-manifest":
         return _one_object(work, world, type_, payload, profile.priority)
@@ -66,6 +73,12 @@ def _fan_out(work: Work, world: Adapters) -> Outcome:
     _spawn(work, world, payload, kind, priority, rows)
     told = {"jobs": len(rows)}
     return Passed(told, keep={"jobs": len(rows)}, then=notices.queued(work, world, len(rows)))
+
+
+def _is_one_object_at_most(work: Work, error: CustodyError) -> bool:
+    """Unless it was called a list of several objects, what cannot be had fails as one, which can be resumed."""
+    asked_long_enough = not isinstance(error, Unavailable) or work.job.attempts >= TRIES_BEFORE_FINAL
+    return asked_long_enough and work.payload.get("type", "") in ("", "object-manifest")
 
 
 def _counted(work: Work, world: Adapters, payload: str, kind: ManifestType) -> int | Failed:
@@ -92,10 +105,12 @@ def update_reporting(work: Work, world: Adapters) -> Outcome:
     return notices.report(work, world, update=True)
 
 
-def _one_object(work: Work, world: Adapters, type_: str, payload: str, priority: int | None) -> Outcome:
+def _one_object(
+    work: Work, world: Adapters, type_: str, payload: str, priority: int | None, unread: bool = False
+) -> Outcome:
     job = single_job(work.job.id, work.payload, type_, payload, 5 if priority is None else priority)
     if not work.facts.get("fanned"):
-        work.spawn([job], fanned=1)
+        work.spawn([job], fanned=1, **({"unread": True} if unread else {}))
     return Passed({"jobs": 1}, keep={"jobs": 1}, then=notices.queued(work, world, 1))
 
 
@@ -145,22 +160,9 @@ def _fixed(work: Work, world: Adapters) -> str:
 
 def _may_be_manifest(work: Work) -> bool:
     type_ = work.payload.get("type", "")
-    return type_ in PROFILE_OF or (not type_ and str(work.payload["payload"]).endswith((".checkm", ".txt")))
+    return type_ in PROFILE_OF or (not type_ and str(work.payload["payload"]).endswith(LISTS))
 
 
 def _guess(work: Work, world: Adapters, payload: str) -> str:
     name = work.payload.get("filename") or name_in(payload)
-    return guess_type(name, _profile_named(world, payload) if is_staged(payload) else "")
-
-
-def _profile_named(world: Adapters, payload: str) -> str:
-    """The manifest profile that the first lines name, if they do."""
-    with world.staging.open(payload) as source:
-        head = source.read(SNIFFED)
-    if not head.lstrip(b"\xef\xbb\xbf").startswith(b"#%checkm"):
-        return ""
-    for line in head.decode("utf-8", "replace").splitlines():
-        for kind in KINDS:
-            if line.startswith("#%profile") and line.rstrip().endswith(f"/{kind.profile}"):
-                return kind.profile
-    return ""
+    return guess_type(name, profile_named(world, payload) if is_staged(payload) else "")

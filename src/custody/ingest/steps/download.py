@@ -16,7 +16,7 @@ from custody.border.unpack.unpacker import unpack
 from custody.errors import BadInput, CustodyError, Unavailable
 from custody.formats import checkm
 from custody.formats.bagit import check_bag, find_bag
-from custody.formats.checkm.form import OBJECT, Row
+from custody.formats.checkm.form import KINDS, OBJECT, Row
 from custody.formats.digest_table import digest_file
 from custody.formats.names import safe_parts
 from custody.ingest.adapters import Adapters
@@ -28,6 +28,9 @@ from custody.kernel.engine.work import Work
 from custody.kernel.model.outcome import Failed, Outcome, Passed
 
 OURS = ("mrt-", "system/")
+LISTS = (".checkm", ".txt")
+"""What is called so may be a manifest, if nobody has said what it is."""
+SNIFFED = 64 << 10
 
 
 def check_name(name: str) -> None:
@@ -60,10 +63,32 @@ def check_digest(path: Path, work: Work) -> None:
         )
 
 
+def profile_named(world: Adapters, staged: str) -> str:
+    """The manifest profile that the first lines name, if they do."""
+    with world.staging.open(staged) as source:
+        head = source.read(SNIFFED)
+    if not head.lstrip(b"\xef\xbb\xbf").startswith(b"#%checkm"):
+        return ""
+    for line in head.decode("utf-8", "replace").splitlines():
+        for kind in KINDS:
+            if line.startswith("#%profile") and line.rstrip().endswith(f"/{kind.profile}"):
+                return kind.profile
+    return ""
+
+
+def may_be_list(work: Work, world: Adapters) -> bool:
+    """A single file that could not be had when it was to be seen what it is."""
+    payload = work.payload
+    alone = payload["type"] == "file" and payload.get("row") == 1 and "line" not in payload
+    if not alone or "manifest" in work.facts or not payload["payload"].endswith(LISTS) or not work.job.parent:
+        return False
+    return bool(world.store.queue.get(work.job.parent).facts.get("unread"))
+
+
 def wanted_rows(work: Work, world: Adapters) -> Iterator[Row]:
     """The files to fetch: the rows of an object manifest, or the payload itself."""
     payload = work.payload
-    if payload["type"] == "object-manifest":
+    if payload["type"] == "object-manifest" or "manifest" in work.facts:
         with world.staging.open(work.facts["manifest"]) as source:
             yield from checkm.read(source, check_name=check_name, kinds=(OBJECT,), where=where(work))
         return

@@ -124,17 +124,34 @@ def downloading(work: Work, world: Adapters) -> Outcome:
         if isinstance(read, Failed):
             return read
         work.keep(**read.keep)
+    if download.may_be_list(work, world) and (refused := _list_after_all(work, world)):
+        return refused
     profile, rows = world.profile(work.payload["profile"]), list(download.wanted_rows(work, world))
     if excess := download.too_much(rows, profile):
         return excess
     faults = download.fetch(rows, work, world, producer)
     if faults:
-        return download.failure(faults, listed_in_manifest=kind == "object-manifest")
+        return download.failure(faults, listed_in_manifest="manifest" in work.facts)
     size = download.size_below(folder)
     if size > profile.limits.object_size:  # of files whose size nobody had told
         return Failed("object.too_large", f"{size} bytes, and {profile.name} takes {profile.limits.object_size}")
     told = download.of_files(producer)
     return Passed(told, keep={"space_needed": size, **told})
+
+
+def _list_after_all(work: Work, world: Adapters) -> Failed | None:
+    """It was handed in without a word of what it is, and can be had now: the list of an object's files is read as one,
+    and one of several objects is not kept as if it were a document."""
+    staged = _stage_manifest(work, world)
+    profile = download.profile_named(world, staged)
+    if profile == OBJECT.profile:
+        read = _read_manifest(work, world, staged)
+        return read if isinstance(read, Failed) else work.keep(**read.keep)
+    if not profile:
+        return None
+    name = download.where(work)
+    return Failed("manifest.late", f"{name} is a list of several objects ({profile}), and could not be had before;"
+                  " nothing of it is deposited: hand it in again, and delete this")  # fmt: skip
 
 
 def processing(work: Work, world: Adapters) -> Outcome:

@@ -41,7 +41,7 @@ class TreeQueue:
     def __init__(self, at: Tree, sql: SqlQueue) -> None:
         self._at, self._sql, self.view = at, sql, TreeView(at)
         self._next_follow = self._next_mend = time.monotonic()
-        self._news = False
+        self._news = self._mends_soon = False
         self._suspected: list[repair.Orphan] = []
         self.mend_seconds = MEND_SECONDS
 
@@ -90,7 +90,8 @@ class TreeQueue:
         kind, _, state = prefix.strip("|").partition("|")
         if kind not in KINDS:
             return self._sql.coming_queues(prefix, seconds, limit)
-        return [f"{kind}|{state}||"] if claiming.is_coming(self._at, kind == BATCH_KIND, state, seconds) else []
+        comes = self._mends_soon or claiming.is_coming(self._at, kind == BATCH_KIND, state, seconds)
+        return [f"{kind}|{state}||"] if comes else []
 
     def claim(self, queues: Sequence[str], holder: str, seconds: float, limit: int = 1, place: str = "") -> list[Claim]:
         mine = [queue for queue in queues if queue.partition("|")[0] in KINDS]
@@ -303,6 +304,9 @@ class TreeQueue:
             found = repair.find(self._at.session, closely=False, also=odd, queues=external)
             found = [orphan for orphan in found if orphan.code in repair.HARMLESS]
             repair.mend(self._at.session, [orphan for orphan in found if orphan in self._suspected])
+            self._mends_soon = any(orphan not in self._suspected for orphan in found)
+            if self._mends_soon:  # seen once more in a moment, it is nobody's move that is under way
+                self._next_mend = now + min(self.mend_seconds, repair.PATIENCE)
             self._suspected = found
             self._at.rest.wake(*(f"{state}/{name}" for name in odd for state in JOB.working))
 

@@ -14,8 +14,8 @@ from dataclasses import replace
 from itertools import islice
 
 from custody.ingest.states import STEPS
-from custody.ingest.zookeeper import tree
-from custody.ingest.zookeeper.client.multi import Check, Create, Delete, Op, Set, lock, unlock
+from custody.ingest.zookeeper import places, tree
+from custody.ingest.zookeeper.client.multi import Check, Create, Delete, Op, Set, lock, moved, unlock
 from custody.ingest.zookeeper.follower import follow
 from custody.ingest.zookeeper.holds import Holds, read_holds
 from custody.ingest.zookeeper.rows import Listed, Seen, Tree, as_job, pages, read, read_one
@@ -101,7 +101,10 @@ def take(at: Tree, wanted: Sequence[Seen], holds: Holds, holder: str, move: str,
     """Ask for all of them at once; those that someone else was quicker with are simply not among the answers."""
     now, turn, session = at.now(), at.rest.turn, at.session.id
     asked = [(seen, _record(seen, holder, now, f"{move}-{seen.name}", vanished)) for seen in wanted]
-    verdicts = at.session.commit_many([_ops(seen, record, holds, vanished) for seen, record in asked])
+    mended = _mended(at, wanted)
+    verdicts = at.session.commit_many(
+        [[*_ops(seen, record, holds, vanished), *mended.get(seen.name, ())] for seen, record in asked]
+    )
     claims = []
     for (seen, record), verdict in zip(asked, verdicts, strict=True):
         token = 0 if seen.token is None else seen.token + 1
@@ -112,6 +115,14 @@ def take(at: Tree, wanted: Sequence[Seen], holds: Holds, holder: str, move: str,
         else:
             at.rest.put(_mark(seen.status.state, seen.name), SOON, turn)
     return claims
+
+
+def _mended(at: Tree, wanted: Sequence[Seen]) -> dict[str, list[Op]]:
+    """What a service that died in the middle of its move has left is put right with the claim."""
+    found = places.found(at, wanted)
+    ops = {seen.name: moved(found[seen.name], places.wanted(seen)) for seen in wanted if seen.name in found}
+    moving.ensure_lists(at, [op.path for each in ops.values() for op in each if isinstance(op, Create)])
+    return ops
 
 
 def _record(seen: Seen, holder: str, now: int, move: str, vanished: bool) -> Record:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from custody.errors import Refused, StateConflict, Unavailable
-from custody.ingest.zookeeper import tree
+from custody.ingest.zookeeper import places, tree
 from custody.ingest.zookeeper.client.multi import Check, Create, Delete, Op, Set, moved, nobody_has
 from custody.ingest.zookeeper.client.session import Session
 from custody.ingest.zookeeper.follower import follow
@@ -33,7 +33,7 @@ def delete(at: Tree, name: str, agent: str, why: str, state: str = "") -> bool:
     if seen.is_batch:
         _mark(at, seen, agent, why, [])
         return remove_batch(at, name)
-    before = tree.places(name, seen.batch, seen.status.state, seen.priority)
+    before = places.found(at, [seen]).get(name, places.wanted(seen))
     after = tree.places(name, seen.batch, "deleted", seen.priority)
     at.session.ensure(f"{tree.home(seen.batch)}/states/batch-deleted")
     _mark(at, seen, agent, why, moved(before, after))
@@ -83,8 +83,8 @@ def _remove_jobs(at: Tree, names: Sequence[str]) -> None:
     """So many at a time: whatever has to be asked is asked for all of them at once."""
     found = read(at.session, names)
     nodes = below(at.session, [path for name in names for path in (tree.home(name), tree.ours(name))])
-    places = [path for seen in found if seen for path in _places(seen)]
-    there = {path for path, node in zip(places, at.session.get_many(places), strict=True) if node}
+    listed = [path for seen in found if seen for path in _places(seen)]
+    there = {path for path, node in zip(listed, at.session.get_many(listed), strict=True) if node}
     moves = []
     for name, seen in zip(names, found, strict=True):
         ops = _deepest_first([*nodes[tree.home(name)], *nodes[tree.ours(name)]])
@@ -101,7 +101,7 @@ def _remove_jobs(at: Tree, names: Sequence[str]) -> None:
 
 
 def _places(seen: Seen) -> list[str]:
-    return sorted(tree.places(seen.name, seen.batch, seen.status.state, seen.priority))
+    return sorted(places.wanted(seen))
 
 
 def removal(session: Session, roots: Sequence[str]) -> list[Op]:

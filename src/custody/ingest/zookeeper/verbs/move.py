@@ -13,7 +13,7 @@ from typing import Any
 
 from custody.errors import BadInput, Refused, Unavailable
 from custody.ingest.states import JOB
-from custody.ingest.zookeeper import journal, tree
+from custody.ingest.zookeeper import journal, places, tree
 from custody.ingest.zookeeper.client.multi import Create, Delete, Op, Set, moved, nobody_has, unlock
 from custody.ingest.zookeeper.journal import Entry, Happened
 from custody.ingest.zookeeper.rows import Seen, Tree, as_job, read_one
@@ -146,8 +146,10 @@ def _message(seen: Seen, change: Change) -> str:
 
 def _job_ops(at: Tree, seen: Seen, new: Seen, change: Change) -> list[Op]:
     leaves = tree.places(seen.name, seen.batch, change.frm, seen.priority)
+    if change.token is None:  # what was claimed was put right then
+        leaves = places.found(at, [seen]).get(seen.name, leaves)
     comes_to = tree.places(seen.name, seen.batch, change.to, new.priority)
-    _ensure_lists(at, comes_to - leaves)
+    ensure_lists(at, comes_to - leaves)
     home, ops = tree.home(seen.name), moved(leaves, comes_to)
     if new.priority != seen.priority:
         ops.append(Set(f"{home}/priority", str(new.priority).encode()))
@@ -159,9 +161,9 @@ def _job_ops(at: Tree, seen: Seen, new: Seen, change: Change) -> list[Op]:
     return ops
 
 
-def _ensure_lists(at: Tree, places: Iterable[str]) -> None:
+def ensure_lists(at: Tree, paths: Iterable[str]) -> None:
     """Batches that another service made have only the lists that were needed so far."""
-    folders = sorted({path.rpartition("/")[0] for path in places if path.startswith(tree.BATCHES)} - at.known)
+    folders = sorted({path.rpartition("/")[0] for path in paths if path.startswith(tree.BATCHES)} - at.known)
     if not folders:
         return
     for folder, there in zip(folders, at.session.get_many(folders), strict=True):

@@ -146,7 +146,10 @@ def _list_after_all(work: Work, world: Adapters) -> Failed | None:
     profile = download.profile_named(world, staged)
     if profile == OBJECT.profile:
         read = _read_manifest(work, world, staged)
-        return read if isinstance(read, Failed) else work.keep(**read.keep)
+        if isinstance(read, Failed):
+            return read
+        work.keep(**read.keep)
+        return None
     if not profile:
         return None
     name = download.where(work)

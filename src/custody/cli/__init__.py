@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 
+from custody.cli import output
+
 TYPE_CHECKING = False  # `typing` alone takes longer than help
 if TYPE_CHECKING:
     from typing import Any
@@ -62,14 +64,15 @@ MODULES = {
 def main(arguments: list[str] | None = None) -> None:
     """The program's entry point; ends the process with 0, 1, 2 or 3."""
     given = sys.argv[1:] if arguments is None else arguments
+    output.open_streams()
     if not given or given[0] in ("-h", "--help", "help"):
         print(help_text())
-        raise SystemExit(0)
+        raise SystemExit(output.end(0, given))
     if given[0] in ("-V", "--version"):
         from custody import __version__
 
         print(f"custody {__version__}")
-        raise SystemExit(0)
+        raise SystemExit(output.end(0, given))
     if given[0] not in available():
         print(f"custody: there is no noun {given[0]!r}{_perhaps(given[0])}\n\n{help_text()}", file=sys.stderr)
         raise SystemExit(2)

@@ -51,7 +51,7 @@ class Alarm(TimeoutError):
     """An alarm, which looks like an error of the system."""
 
 
-class Refusal(ValueError):
+class Refusal(RuntimeError):
     """Any other that a handler may raise."""
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 from custody.application import Noun, conflict, installed, load
+from custody.cli import output
 
 TYPE_CHECKING = False  # `typing` alone takes longer than help
 if TYPE_CHECKING:
@@ -53,15 +54,16 @@ def all_nouns() -> Mapping[str, Noun]:
 def main(arguments: list[str] | None = None) -> None:
     """The program's entry point; ends the process with 0, 1, 2 or 3."""
     given = sys.argv[1:] if arguments is None else arguments
+    output.open_streams()
     if given and given[0] in ("-V", "--version"):
         from custody import __version__
 
         print(f"custody {__version__}")
-        raise SystemExit(0)
+        raise SystemExit(output.end(0, given))
     known = _nouns_or_end("--json" in given)
     if not given or given[0] in ("-h", "--help", "help"):
         print(help_text())
-        raise SystemExit(0)
+        raise SystemExit(output.end(0, given))
     if given[0] not in known:
         print(f"custody: there is no noun {given[0]!r}{_perhaps(given[0])}\n\n{help_text()}", file=sys.stderr)
         raise SystemExit(2)

@@ -20,6 +20,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from custody.border import modes
+from custody.cli import output
 from custody.cli.times import ago
 from custody.cli.told_commands import aimed, asked, option
 from custody.config import absolute
@@ -66,35 +67,31 @@ def run(app: typer.Typer, arguments: list[str]) -> NoReturn:
     """Run `app`, tell errors in words, and end the process."""
     _write_anything()
     try:
+        code = output.end(_run(app, arguments), arguments)
+    except output.Unsaid as lost:
+        code = output.could_not_tell(lost, arguments)
+    sys.exit(code)
+
+
+def _run(app: typer.Typer, arguments: list[str]) -> object:
+    try:
         with asked(arguments), modes.decided(_group_reads(arguments)), _store_of_configuration(arguments):
             must_stay(option(arguments, "--store") or os.environ.get("CUSTODY_STORE", ""))
-            try:
-                _built(app)(arguments[1:], prog_name=f"custody {arguments[0]}")
-            finally:
-                sys.stdout.flush()  # here it can still be told that nobody will read it
+            _built(app)(arguments[1:], prog_name=f"custody {arguments[0]}")
+    except SystemExit as end:
+        return end.code
     except CustodyError as error:
         with asked(arguments):
             tell_error(error, "--json" in arguments)
-        sys.exit(3 if isinstance(error, Refused) else 2)
+        return 3 if isinstance(error, Refused) else 2
     except OSError as error:
-        if isinstance(error, BrokenPipeError):
-            _say_no_more()  # the reader of our output has left
-            sys.exit(0)
         if error.filename is None and error.errno not in FULL:
             raise  # not about a file that somebody has named
-        if error.filename is None:
-            _say_no_more()
         tell_error(_about_file(error), "--json" in arguments)
-        sys.exit(2)
+        return 2
     except KeyboardInterrupt:
-        sys.exit(130)
-    sys.exit(0)
-
-
-def _say_no_more() -> None:
-    """What is still to be written would fail once more, at the very end."""
-    with suppress(OSError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 130
+    return 0
 
 
 def _write_anything() -> None:

@@ -360,17 +360,22 @@ def test_a_child_speaks_in_a_session_of_its_own_and_the_old_way_did_not(
 
 
 @pytest.mark.parametrize("url", ["memory", "file"], indirect=True)
-def test_a_store_whose_closing_met_a_fork_is_closed_after_it(url: str) -> None:
+def test_a_store_whose_closing_met_a_fork_is_closed_after_it(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     store = open_store(url)
     submit(store)
-    database = store.db
-    assert isinstance(database, SqliteDatabase)
-    database.before_fork()
     closing = threading.Thread(target=store.close, daemon=True)
-    closing.start()
-    closing.join(0.2)
-    assert closing.is_alive(), "it waits for the fork"
-    database.after_fork()
+    before, waits = SqliteDatabase.before_fork, list[bool]()
+
+    def closes_meanwhile(self: SqliteDatabase) -> None:
+        before(self)
+        if self is store.db:
+            closing.start()
+            closing.join(0.2)
+            waits.append(closing.is_alive())
+
+    monkeypatch.setattr(SqliteDatabase, "before_fork", closes_meanwhile)
+    assert Child(lambda: 1).answer() == ["done", 1]
+    assert waits == [True], "it waits for the fork"
     closing.join(LONGEST)
     assert not closing.is_alive()
 

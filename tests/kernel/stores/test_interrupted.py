@@ -6,23 +6,37 @@ and when a call has ended), and raises there, while other threads submit too.
 
 from __future__ import annotations
 
+import os
+import random
+import signal
 import sys
 import threading
 import time
+import traceback
+from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 import pytest
 
+from custody.errors import CustodyError
+from custody.kernel.engine.kinds import Kind, Serving
+from custody.kernel.engine.listeners import NOTHING, Unharmed
+from custody.kernel.engine.settings import Settings
+from custody.kernel.engine.work import Work
+from custody.kernel.engine.worker import Worker
 from custody.kernel.model.job import NewJob
+from custody.kernel.model.outcome import Outcome, Passed
 from custody.kernel.stores import Store, open_store
 from custody.kernel.stores.fsck import recount
-from custody.kernel.stores.sql import group_commit
+from custody.kernel.stores.sql import forks, group_commit
 from kernel.stores.clock import HandClock
+from kernel.stores.test_forks import Child, submits, wrong
 
 SOON = 60.0
 OURS = ("/sql/group_commit.py", "/sql/future.py", "/stores/wakeups.py", "/sqlite/writer.py", "/sqlite/readers.py",
@@ -30,14 +44,27 @@ OURS = ("/sql/group_commit.py", "/sql/future.py", "/stores/wakeups.py", "/sqlite
 
 
 class Interrupt(BaseException):
-    """What a program's own handler raises: an alarm, Ctrl-C."""
+    """What a program's own handler raises: Ctrl-C."""
+
+
+class Alarm(TimeoutError):
+    """An alarm, which looks like an error of the system."""
+
+
+class Refusal(RuntimeError):
+    """Any other that a handler may raise."""
+
+
+RAISED = pytest.mark.parametrize("raised", [Interrupt, Alarm, Refusal])
+LINED = pytest.mark.parametrize("url", ["file", "postgres"], indirect=True)
+"""One in memory has no line, and is not used after a fork."""
 
 
 class At:
     """Raises at the so-manieth place."""
 
-    def __init__(self, number: int) -> None:
-        self.left, self.where = number, ""
+    def __init__(self, number: int, raised: type[BaseException] = Interrupt) -> None:
+        self.left, self.where, self._raised = number, "", raised
 
     def __enter__(self) -> At:
         sys.setprofile(self._step)
@@ -54,7 +81,7 @@ class At:
         self.left -= 1
         if self.left < 0:
             self.where = f"{event} {frame.f_code.co_qualname}:{frame.f_lineno}"
-            raise Interrupt(self.where)
+            raise self._raised(self.where)
 
 
 @contextmanager
@@ -99,11 +126,11 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(group_commit, "RETURN_SECONDS", 0.0)
 
 
-def everywhere(act: Callable[[], object], after: Callable[[str], None]) -> int:
+def everywhere(act: Callable[[], object], after: Callable[[str], None], raised: type[BaseException] = Interrupt) -> int:
     """Interrupt `act` at each of its places in turn; how many there are."""
     number = 0
     while True:
-        with suppress(Interrupt), At(number) as at:
+        with suppress(raised), At(number, raised) as at:
             act()
         if not at.where:
             return number
@@ -111,7 +138,10 @@ def everywhere(act: Callable[[], object], after: Callable[[str], None]) -> int:
         number += 1
 
 
-def test_one_who_is_interrupted_anywhere_in_a_submit_goes_on_and_so_do_the_others(store: Store) -> None:
+@RAISED
+def test_one_who_is_interrupted_anywhere_in_a_submit_goes_on_and_the_others_never_hear_of_it(
+    store: Store, raised: type[BaseException]
+) -> None:
     told: list[tuple[str, int]] = []
     refused: list[BaseException] = []
     keys = iter(range(10_000))
@@ -125,16 +155,81 @@ def test_one_who_is_interrupted_anywhere_in_a_submit_goes_on_and_so_do_the_other
         told.append((key, store.queue.submit_one(NewJob("parcel", key=key)).id))
 
     with company(store, told, refused):
-        assert everywhere(act, after) > 10
-    assert {getattr(error, "code", error) for error in refused} <= {"store.interrupted"}
+        assert everywhere(act, after, raised) > 10
+    assert refused == []
     kept = {job.key: job.id for job in store.queue.every()}
     assert {key: kept.get(key) for key, _ in told} == dict(told)
 
 
-def test_nobody_waits_for_a_leader_who_was_interrupted_before_he_could_tell(url: str, clock: HandClock) -> None:
-    """No newcomer helps here: those who wait find out by themselves."""
-    if url.startswith("sqlite://:"):
-        pytest.skip("in memory there is no line")
+@RAISED
+def test_a_worker_beside_an_interrupted_thread_works_on_everything_once(
+    store: Store, raised: type[BaseException]
+) -> None:
+    """What the worker's threads are told is their own: nothing is recorded as a failure, or claimed and not begun."""
+    begun: Counter[int] = Counter()
+    troubles: list[CustodyError] = []
+
+    class Watching(Unharmed):
+        def trouble(self, error: CustodyError) -> None:
+            troubles.append(error)
+
+    def body(work: Work) -> Outcome:
+        begun[work.job.id] += 1
+        return Passed()
+
+    worker = Worker(store, Serving((Kind("parcel", body),)), Settings(threads=2, poll=0.01), Watching(NOTHING))
+    running = threading.Thread(target=worker.run_forever)
+    running.start()
+    everywhere(
+        lambda: store.queue.submit_one(NewJob("parcel")), lambda where: store.queue.submit_one(NewJob("parcel")), raised
+    )
+    jobs = [job.id for job in store.queue.every()]
+    stop_at = time.monotonic() + SOON
+    while time.monotonic() < stop_at and not all(job.ended for job in store.queue.every()):
+        time.sleep(0.02)
+    worker.stop()
+    running.join(SOON)
+    assert troubles == []
+    assert {job: begun[job] for job in jobs} == dict.fromkeys(jobs, 1)
+    assert {job.ended for job in store.queue.every()} == {"passed"}
+
+
+@RAISED
+def test_what_a_handler_raises_within_a_call_of_the_system_is_no_word_of_the_system(
+    quick_folder: Path, raised: type[BaseException]
+) -> None:
+    """The store's file is there: nobody is told that it is gone, now or later."""
+
+    def handle(number: int, frame: object) -> None:
+        raise raised("too late")
+
+    def interrupted(real: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*given: Any, **named: Any) -> Any:
+            os.kill(os.getpid(), signal.SIGUSR1)  # heard before this ends, in a frame below the one that calls
+            return real(*given, **named)
+
+        return call
+
+    before = signal.signal(signal.SIGUSR1, handle)
+    try:
+        with open_store(f"sqlite:///{quick_folder / 'custody.db'}") as store:
+            for name in ("stat", "fstat", "pread"):
+                with pytest.MonkeyPatch.context() as patch:
+                    patch.setattr(os, name, interrupted(getattr(os, name)))
+                    with pytest.raises(raised, match="too late"):
+                        store.queue.submit_one(NewJob("parcel"))
+                store.queue.submit_one(NewJob("parcel"))
+            assert recount(store) == []
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+
+
+@LINED
+@RAISED
+def test_the_main_thread_leads_for_itself_and_is_taken_along_by_the_others(
+    url: str, clock: HandClock, raised: type[BaseException]
+) -> None:
+    """Also when all wait for it, and it is interrupted before it could pass its turn on: they find out by themselves."""
     with open_store(url, clock) as store, ThreadPoolExecutor(3) as threads:
         ours = store.db._writer._line if hasattr(store.db, "_writer") else store.db._life.submits._line  # type: ignore
         lead = ours._lead
@@ -150,11 +245,10 @@ def test_nobody_waits_for_a_leader_who_was_interrupted_before_he_could_tell(url:
         number, is_over = 0, False
         while not is_over:
             waiting: list[Any] = []
-            with suppress(Interrupt), At(number) as at:
+            with suppress(raised), At(number, raised) as at:
                 store.queue.submit_one(NewJob("parcel"))
             is_over, number = not at.where, number + 1
-            told = [one.exception(SOON) for one in waiting]
-            assert {getattr(error, "code", error) for error in told} <= {None, "store.interrupted"}, at.where
+            assert [one.exception(SOON) for one in waiting] == [None] * len(waiting), at.where
         ours._lead = lead
         assert number > 10
         assert recount(store) == []
@@ -178,3 +272,79 @@ def test_one_who_is_interrupted_while_ringing_leaves_the_bell_to_the_others(stor
 
     assert everywhere(store.db.bell.ring, after)
     assert everywhere(lambda: store.db.bell.wait(store.db.bell.heard(), 0.0), after)
+
+
+@LINED
+@pytest.mark.parametrize("raised", [Interrupt, Alarm])
+@pytest.mark.parametrize("hook", ["before_fork", "after_fork", "in_child", "_tell", "_tell_child"])
+@pytest.mark.parametrize("late", [False, True], ids=["at first", "at last"])
+def test_a_fork_that_is_interrupted_keeps_nobody_waiting(
+    url: str, raised: type[BaseException], hook: str, late: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python prints what is raised in the middle of a hook, and goes on: neither side may rest on the hook's end."""
+    monkeypatch.setattr(sys, "unraisablehook", lambda told: None)
+    monkeypatch.setattr(traceback, "print_exc", lambda: None)
+    monkeypatch.setattr("custody.kernel.stores.sqlite.database.FORK_SECONDS", 2.0)
+    with open_store(url) as store, ThreadPoolExecutor(1) as other:
+        owner: Any = forks if hook.startswith("_") else type(store.db)
+        real, left, here = getattr(owner, hook), [True], os.getpid()
+
+        def interrupted(*given: Any) -> None:
+            if late:
+                real(*given)
+            if left and (hook != "_tell" or os.getpid() == here):
+                left[:] = left[1:] if hook != "_tell" else left  # "_tell": nobody is told anything, on this side
+                raise raised("in the middle of a fork")
+            if not late:
+                real(*given)
+
+        answered = submits(store, "before", 1)
+        with monkeypatch.context() as patch:
+            patch.setattr(owner, hook, interrupted)
+            how, theirs = Child(partial(submits, store, "child", 2)).answer()
+        answered |= other.submit(submits, store, "thread", 1).result(SOON) | submits(store, "main", 1)
+        assert how == "done" or (hook, theirs) == ("_tell", "fork.foreign"), theirs
+        answered |= theirs if how == "done" else {}
+        how, theirs = other.submit(Child, partial(submits, store, "later", 1)).result(SOON).answer()
+        assert how == "done", theirs
+        assert wrong(store, answered | theirs) == []
+        assert recount(store) == []
+
+
+@RAISED
+def test_alarms_that_go_off_all_the_time_cost_nobody_else_anything(url: str, raised: type[BaseException]) -> None:
+    """With real signals, wherever they come."""
+    told: list[tuple[str, int]] = []
+    refused: list[BaseException] = []
+    alarms = 0
+
+    def handle(number: int, frame: object) -> None:
+        nonlocal alarms
+        alarms += 1
+        raise raised("too late")
+
+    def once(number: int) -> None:
+        key = f"mine-{number}"
+        try:
+            signal.setitimer(signal.ITIMER_REAL, random.uniform(0.00005, 0.004))
+            told.append((key, store.queue.submit_one(NewJob("parcel", key=key)).id))
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+
+    before = signal.signal(signal.SIGALRM, handle)
+    try:
+        with open_store(url) as store, company(store, told, refused):
+            stop_at, number = time.monotonic() + 2.0, 0
+            while time.monotonic() < stop_at:
+                number += 1
+                with suppress(raised):
+                    once(number)
+            store.queue.submit_one(NewJob("parcel"))
+            seen = list(told)
+            kept = {job.key: job.id for job in store.queue.every()}
+            assert {key: kept.get(key) for key, _ in seen} == dict(seen)
+        assert alarms > 20
+        assert refused == []
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)

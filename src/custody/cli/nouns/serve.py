@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from custody.cli import runtime
+from custody.cli.output import Unsaid, say_no_more
 from custody.cli.signals import stop_on_signals
 
 if TYPE_CHECKING:
@@ -96,12 +98,16 @@ def _workers(here: bool, configured: bool) -> str:
 
 
 def _greet(url: str, demo: bool, has_tokens: bool, workers: str, store: str) -> None:
-    print(f"dashboard  {url}/\nAPI        {url}/api/v1/openapi.json", flush=True)
-    print(f"workers    {workers}", flush=True)
+    said = f"dashboard  {url}/\nAPI        {url}/api/v1/openapi.json\nworkers    {workers}"
     if demo:
-        print("login      none: only this machine is served", flush=True)
+        said += "\nlogin      none: only this machine is served"
     elif not has_tokens:
-        print(f"login      needs a token: custody token create NAME --role admin --store {_shown(store)}", flush=True)
+        said += f"\nlogin      needs a token: custody token create NAME --role admin --store {_shown(store)}"
+    try:
+        print(said, flush=True)
+    except Unsaid:  # a service is often started without; whom it serves does not mind
+        say_no_more()
+        print(said, file=sys.stderr, flush=True)
 
 
 def _shown(store: str) -> str:

@@ -63,6 +63,16 @@ class Threads:
             pass  # all the others were begun meanwhile
         return works
 
+    def take_back_if(self, unwanted: Callable[[Work], bool]) -> list[Work]:
+        """All of those that are ready which are not to be begun."""
+        with self.change:
+            taken = [*iter(self._next_ready, None)]
+            left = [work for work in taken if not unwanted(work)]
+            self.ready.extendleft(reversed(left))
+            self.change.notify_all()
+        kept = {id(work) for work in left}
+        return [work for work in taken if id(work) not in kept]
+
     # One by itself
 
     def pause(self) -> None:
@@ -92,6 +102,12 @@ class Threads:
     def next_one(self) -> Work | None:
         try:  # needs no lock: two never get the same
             return (self._alone if self._paused else self.ready).popleft()
+        except IndexError:
+            return None
+
+    def _next_ready(self) -> Work | None:
+        try:
+            return self.ready.popleft()
         except IndexError:
             return None
 

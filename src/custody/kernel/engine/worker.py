@@ -281,6 +281,9 @@ class Worker:
             self._settler.put(work, change) if change else self._lost(work)
 
     def _work(self, work: Work, inline: bool = False) -> None:
+        if self._is_late(work):
+            self._lay_down([work, *self._hands.take_back_if(self._is_late)])
+            return
         started = time.monotonic()
         self.watch.started(work.job)
         change = self._to_say(work)
@@ -291,6 +294,11 @@ class Worker:
             self._settler.settle([Finished(work, change)])
         else:
             self._settler.put(work, change)
+
+    def _is_late(self, work: Work) -> bool:
+        """Is its lease over, or nearly? This process stood still, or was renewing in vain: somebody else may have begun
+        it, so it is given back unbegun. (Of one that was stopped nothing is begun anyway.)"""
+        return not work.stopped and work.trusted_until <= self._clock()
 
     def _to_say(self, work: Work) -> Change | None:
         """What is to be settled; its end may make the next one ready, which is then ours. Not for ever: others, and

@@ -48,6 +48,7 @@ class RandomMoves:
         forks.follow(self)
 
     def __call__(self) -> str:
+        forks.catch_up()
         while True:
             try:
                 return self._drawn.popleft()  # needs no lock: two never get the same

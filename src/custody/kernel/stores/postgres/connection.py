@@ -121,6 +121,13 @@ def check_encoding(db: Connection) -> None:
             code="postgres.encoding",
             hint="make one in UTF8: createdb --encoding UTF8 --template template0 --locale C custody",
         )
+    spoken = db.info.parameter_status("client_encoding")
+    if spoken != "UTF8":  # we asked for it: somebody in between does not hand that on
+        raise Unsafe(
+            f"this connection speaks {spoken}, which cannot hold every name, though UTF8 was asked for",
+            code="postgres.encoding",
+            hint="let the pooler before PostgreSQL hand on client_encoding, or give a direct address",
+        )
 
 
 FORGETFUL = {

@@ -56,7 +56,7 @@ class PostgresDatabase:
     ) -> None:  # fmt: skip
         self.address, self.clock, self.new_move = Address.of(url), clock, new_move
         self.went_back: list[WentBack] = []
-        self._life = self._new_life()
+        self._now = self._new_life()
         waits = self.address.waits if self.address.patience is not None else max(patience, self.address.waits)
         db = self._pool.wait_for_one(waits, told)
         try:
@@ -72,6 +72,11 @@ class PostgresDatabase:
         return Life(
             self.address, self.clock, self.new_move, self._submit, self.went_back.append, seen=seen, condition=condition
         )
+
+    @property
+    def _life(self) -> Life:
+        forks.catch_up()
+        return self._now
 
     @property
     def bell(self) -> Bell:
@@ -96,7 +101,8 @@ class PostgresDatabase:
     def in_child(self) -> None:
         silence_inherited()
         self.went_back = []
-        self._life = self._new_life(self._pool.way.seen, self._pool.condition)
+        before = self._now.pool
+        self._now = self._new_life(before.way.seen, before.condition)
 
     def write(self, work: Callable[[Tx], T]) -> T:
         return self._transactions.write(work)

@@ -105,6 +105,7 @@ def path(usual: str) -> str:
 def for_any_session(path: str, durable: str, watches: bool) -> Words:
     """For a session that may have been anybody's a moment ago: `durable` is what a commit has to wait for."""
     common = [f"{name} to default" for name in AS_THE_SERVER_HAS_THEM] + [f"search_path to {path}"]
+    common += ["client_encoding to 'UTF8'"]
     common += [
         f"{name} to '{value}'"
         for name, value in SETTINGS.items()

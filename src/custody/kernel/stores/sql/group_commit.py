@@ -7,6 +7,9 @@ What a signal's handler raises (Ctrl-C, an alarm) appears anywhere in the main t
 turn on or of answering. So nothing here rests on that being done. Each wish has a lock of its own that is held as long
 as its thread is here, by a `with` that no signal can come between: a leader that is not here any more leads no more,
 and whoever comes next, or has waited a moment, takes the turn; whom it took along and did not answer is told so.
+
+And the main thread leads for itself alone: what a handler raises there looks like any other error, and would be handed
+to the others as the end of their own work. Whoever else leads takes it along.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from custody.errors import Refused, Unavailable
 from custody.kernel.stores.sql.future import Reply
@@ -31,14 +34,27 @@ LOOK_SECONDS = 0.05
 """After which whoever waits looks whether the leader is still there."""
 
 
+def in_main_thread() -> bool:
+    """Is it here that Python runs the handlers of signals?"""
+    return threading.get_ident() == threading.main_thread().ident
+
+
+class Held(Protocol):
+    """A lock, or what is as good as one."""
+
+    def locked(self) -> bool: ...
+
+
 @dataclass(eq=False, slots=True)
 class Request(Generic[T, R]):
     """What one of them wants done."""
 
     thing: T
     reply: Reply[R | None] = field(default_factory=Reply)  # None: it is your turn to lead
-    here: threading.Lock = field(default_factory=threading.Lock)  # held as long as its thread is in line
+    here: Held = field(default_factory=threading.Lock)  # as long as its thread is in line
     by: Request[T, R] | None = None  # the leader who has taken it along
+    leads_alone: bool = field(default_factory=in_main_thread)
+    was_passed_over: bool = False
 
 
 class GroupCommit(Generic[T, R]):
@@ -59,7 +75,7 @@ class GroupCommit(Generic[T, R]):
     def do(self, thing: T) -> R:
         mine: Request[T, R] = Request(thing)
         trouble: BaseException | None = None
-        with mine.here:  # however we go
+        with mine.here:  # type: ignore[attr-defined]  # however we go
             try:
                 self._enter(mine)
                 if self._leader is not mine and not self._comes_to_lead(mine, None):
@@ -71,31 +87,30 @@ class GroupCommit(Generic[T, R]):
             finally:
                 self._leave(mine, trouble)
 
-    def hold(self, thing: T, seconds: float) -> Request[T, R] | None:
-        """Take the turn, and keep it: nobody writes until it is let go. None if it does not come in that time."""
-        mine: Request[T, R] = Request(thing)
-        mine.here.acquire()
+    def hold(self, mine: Request[T, R], seconds: float) -> bool:
+        """Take the turn, and keep it: nobody writes until it is let go, or `here` is held no longer. False if it does
+        not come in that time."""
         try:
             self._enter(mine)
             if self._leader is not mine:
                 self._comes_to_lead(mine, time.monotonic() + seconds)
-        except BaseException as error:
+        except _TooLate:
             self.let_go(mine)
-            if isinstance(error, TimeoutError):
-                return None
-            raise
-        return mine
+            return False
+        return True
 
     def let_go(self, mine: Request[T, R]) -> None:
-        try:
-            self._leave(mine, None)
-        finally:
-            if mine.here.locked():
-                mine.here.release()
+        self._leave(mine, None)
+        with self._lock:
+            self._inside = {thread: one for thread, one in self._inside.items() if one is not mine}
+
+    def is_held_by(self, mine: Request[T, R] | None) -> bool:
+        """Is it nobody's turn, or that of the one who holds it?"""
+        return self._leader is None or self._leader is mine
 
     def let_the_crowd_return(self) -> None:
         """Those just served together are about to ask again: without them we would commit for one, then for all."""
-        if not self._crowd:
+        if not self._crowd or self._leads_alone():
             return
         until = time.monotonic() + RETURN_SECONDS
         while len(self._waiting) * 2 < self._crowd and time.monotonic() < until:
@@ -103,7 +118,7 @@ class GroupCommit(Generic[T, R]):
 
     def take(self, fits: Callable[[T], bool] = lambda _: True) -> Request[T, R] | None:
         """The next in line, if there is one and it fits. For the leader alone."""
-        if not self._waiting:
+        if not self._waiting or self._leads_alone():
             return None
         with self._lock:
             self._drop_those_gone()
@@ -150,7 +165,7 @@ class GroupCommit(Generic[T, R]):
             if self._leader is mine:
                 break
             if until is not None and time.monotonic() > until:
-                raise TimeoutError
+                raise _TooLate
         if self._leader is not mine:
             return False
         with self._lock, suppress(ValueError):  # where whoever passed it on was interrupted before he crossed it out
@@ -182,11 +197,29 @@ class GroupCommit(Generic[T, R]):
 
     def _pass_on(self) -> None:
         self._drop_those_gone()
-        following = self._waiting[0] if self._waiting else None
+        following = self._next_leader()
         self._leader = following
         if following is not None:
-            self._waiting.popleft()
+            self._waiting.remove(following)
             following.reply.give(None)
+
+    def _next_leader(self) -> Request[T, R] | None:
+        """The first; or if that leads for itself alone the one behind it, which will take it along: once."""
+        if not self._waiting:
+            return None
+        first = self._waiting[0]
+        if not first.leads_alone or first.was_passed_over or len(self._waiting) == 1:
+            return first
+        first.was_passed_over = True
+        second = self._waiting[1]
+        return second if second.here.locked() and not second.reply.given else first
+
+    def _leads_alone(self) -> bool:
+        return self._leader is None or self._leader.leads_alone
+
+
+class _TooLate(Exception):
+    """It is not yet one's turn. No TimeoutError, which a program's own alarm raises."""
 
 
 def is_inside() -> Refused:

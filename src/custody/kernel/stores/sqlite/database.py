@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
@@ -27,7 +28,7 @@ from custody.kernel.stores.sqlite.file_guard import must_have_one_name, robbed
 from custody.kernel.stores.sqlite.foreign_wal import must_belong
 from custody.kernel.stores.sqlite.readers import Readers
 from custody.kernel.stores.sqlite.settle import SqliteMany
-from custody.kernel.stores.sqlite.writer import Foreign, InlineWriter, Writer
+from custody.kernel.stores.sqlite.writer import LOOK_SECONDS, Foreign, InlineWriter, Writer
 from custody.kernel.stores.wakeups import Bell
 
 T = TypeVar("T")
@@ -44,7 +45,7 @@ class SqliteDatabase:
         self.path = path if self.in_memory else os.path.abspath(path)  # wherever the program goes meanwhile
         self.clock, self.new_move = clock, new_move
         self._watch: apsw.Connection | None = None
-        self._closed = self._is_quiet = self._stopped_watching = False
+        self._closed = self._stopped_watching = False
         self._writer: Writer | InlineWriter | Foreign = Foreign(self.in_memory)
         self._opened, self._over = threading.Event(), threading.Event()
         forks.follow(self)  # first: what is open while another thread forks is known to the fork
@@ -91,33 +92,35 @@ class SqliteDatabase:
     # its parent. So nothing is open while one is made.
 
     def before_fork(self) -> None:
-        self._is_quiet = self._stopped_watching = False
         if not self._opened.wait(FORK_SECONDS) or (self._closed and not self._over.wait(FORK_SECONDS)) or self._closed:
             return
         if isinstance(self._writer, InlineWriter):
             self._writer.pause(FORK_SECONDS)  # nobody is inside of SQLite, whose own locks a child could never open
         if not isinstance(self._writer, Writer):
             return
-        self._stopped_watching = self._watching.acquire(timeout=FORK_SECONDS)
-        if self._stopped_watching and self._watch is not None:
+        self._stopped_watching = True
+        until = time.monotonic() + FORK_SECONDS
+        while self._watching.locked():  # not taken here: one who is interrupted just then would keep it
+            if time.monotonic() > until:
+                return
+            time.sleep(LOOK_SECONDS)
+        if self._watch is not None:
             self._watch.close()
             self._watch = None
-        self._is_quiet = (
-            self._stopped_watching and self._readers.pause(FORK_SECONDS) and self._writer.pause(FORK_SECONDS)
-        )
+        if self._readers.pause(FORK_SECONDS):
+            self._writer.pause(FORK_SECONDS)
 
     def after_fork(self) -> None:
         if isinstance(self._writer, Writer | InlineWriter):  # also where another thread has begun to close it
             self._writer.go_on()
         if isinstance(self._writer, Writer):
             self._readers.go_on()
-        if self._stopped_watching:
-            self._watching.release()
+        self._stopped_watching = False
 
     def in_child(self) -> None:
         if self._closed and self._over.is_set():
             return
-        if self._is_quiet:
+        if not self._closed and self._rests():
             self._begin(None)
             return
         leave_alone(self.path, dict(vars(self)), foreign(self.in_memory))
@@ -125,11 +128,25 @@ class SqliteDatabase:
         self._opened = self._over = _happened()  # the next fork has nothing to wait for
         self._writer = Foreign(self.in_memory)
 
+    def _rests(self) -> bool:
+        """Is nothing open, as a fork must find it? Seen from what is there: whoever was to put it down may have been
+        interrupted."""
+        return (
+            isinstance(self._writer, Writer)
+            and self._opened.is_set()
+            and self._watch is None
+            and not self._watching.locked()
+            and self._readers.rest()
+            and self._writer.rests()
+        )
+
     def write(self, work: Callable[[Tx], T]) -> T:
+        forks.catch_up()
         return self._writer.write(work)
 
     def read(self, work: Callable[[Tx], T]) -> T:
         """One consistent look. In memory there is one connection; on a file, readers never wait for the writer."""
+        forks.catch_up()
         if not isinstance(self._writer, Writer):
             return self._writer.write(work)
 
@@ -204,9 +221,18 @@ class SqliteDatabase:
         """A number that moves when another process has committed: a cheap wake-up between processes."""
         if self.in_memory:
             return 0
+        forks.catch_up()
+        while (number := self._data_version()) is None:
+            time.sleep(LOOK_SECONDS)
+        return number
+
+    def _data_version(self) -> int | None:
+        """None while another thread forks."""
         with self._watching:  # one connection for all who ask: its numbers mean nothing to another
             if self._closed:
                 raise closed()
+            if self._stopped_watching and forks.is_under_way():
+                return None
             if self._watch is None:
                 self._watch = connect(self.path, read_only=True)
             try:
@@ -221,6 +247,7 @@ class SqliteDatabase:
 
     def close(self) -> None:
         """Looks and writes that are under way are finished first; whoever comes later is told that it is closed."""
+        forks.catch_up()
         if isinstance(self._writer, Foreign):
             return
         if isinstance(self._writer, Writer) and self._writer.is_robbed():

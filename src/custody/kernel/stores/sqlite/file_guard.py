@@ -26,6 +26,7 @@ from typing import Any
 import apsw
 
 from custody.errors import CustodyError, Unsafe
+from custody.kernel.stores.sqlite.system_calls import its_own_errors, must_be_its_own
 from custody.kernel.stores.sqlite.wal import Log
 
 IN_USE = (0x40000002, 510)
@@ -60,7 +61,7 @@ class Guard:
         if len(self._open) == 2 and self._open[1][2] != identity(index):
             os.close(self._open.pop()[0])  # whoever held it before us was the last, and has deleted it meanwhile
         for name, span in ((self.path, IN_USE), (index, INDEX_IN_USE))[len(self._open) :]:
-            with suppress(OSError):  # one that may only be read
+            with its_own_errors:  # one that may only be read
                 descriptor = os.open(name, os.O_RDONLY | os.O_CLOEXEC)
                 self._open.append((descriptor, span, _of(os.fstat(descriptor))))
         self._lock(fcntl.F_RDLCK)
@@ -91,7 +92,7 @@ class Guard:
     def _lock(self, how: int) -> None:
         for descriptor, (start, length), identity in self._open:
             if _is(descriptor, identity):
-                with suppress(OSError):  # a file system without such locks: what is amiss is still noticed
+                with its_own_errors:  # a file system without such locks: what is amiss is still noticed
                     fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, struct.pack("hhqqi", how, os.SEEK_SET, start, length, 0))
 
 
@@ -108,6 +109,7 @@ class InPlace:
         with _REGISTRY:
             self._guard = _GUARDS.setdefault(self._file or (0, 0), Guard(path, self._file or (0, 0)))
             self._guard.take()
+            self._holds = True
             found = self._guard.descriptors()
         self._log = Log(self._log_path, *found) if found else None
         if self._log is not None:
@@ -141,7 +143,8 @@ class InPlace:
         """After the commit, refuse if what is there is not what we write to: nobody would ever find it."""
         try:
             seen = os.stat(self._path)
-        except OSError:
+        except OSError as error:
+            must_be_its_own(error)
             raise self._spoil(self._replaced("the file is gone")) from None
         if _of(seen) != self._file or identity(self._log_path) != self._log_file:
             raise self._spoil(self._replaced("the file or its log was deleted, or another is in its place"))
@@ -191,7 +194,9 @@ class InPlace:
     def let_go(self) -> None:
         """Before the connections are closed."""
         with _REGISTRY:
-            self._guard.let_go()
+            if self._holds:
+                self._holds = False
+                self._guard.let_go()
 
     def close(self) -> None:
         """After the connections were closed."""
@@ -213,7 +218,8 @@ def must_have_one_name(path: str) -> None:
     """Refuse a file with a second name: each name has a log of its own, and neither knows what is in the other's."""
     try:
         names = os.stat(path).st_nlink
-    except OSError:
+    except OSError as error:
+        must_be_its_own(error)
         return
     if names > 1:
         raise linked(path)
@@ -268,7 +274,8 @@ def robbed(path: str) -> Unsafe:
 def _is(descriptor: int, identity: Identity) -> bool:
     try:
         return _of(os.fstat(descriptor)) == identity
-    except OSError:
+    except OSError as error:
+        must_be_its_own(error)
         return False
 
 
@@ -279,7 +286,8 @@ def _of(found: os.stat_result) -> Identity:
 def identity(path: str) -> Identity | None:
     try:
         found = os.stat(path)
-    except OSError:
+    except OSError as error:
+        must_be_its_own(error)
         return None
     return _of(found)
 
@@ -287,12 +295,7 @@ def identity(path: str) -> Identity | None:
 _GUARDS: dict[Identity, Guard] = {}
 _REGISTRY = threading.Lock()
 
-
-def _in_child() -> None:
-    """Forget those of the parent, and close nothing: what is still open here was open at the fork."""
-    global _REGISTRY
-    _REGISTRY = threading.Lock()
-    _GUARDS.clear()
-
-
-os.register_at_fork(after_in_child=_in_child)
+# A child forgets those of its parent, and closes nothing: what is still open there was open at the fork. By calls of C,
+# in which no signal's handler runs (kernel/stores/sql/forks.py).
+os.register_at_fork(after_in_child=_REGISTRY._at_fork_reinit)  # type: ignore[attr-defined]
+os.register_at_fork(after_in_child=_GUARDS.clear)

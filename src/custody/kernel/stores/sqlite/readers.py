@@ -15,6 +15,7 @@ from typing import TypeVar
 
 import apsw
 
+from custody.kernel.stores.sql import forks
 from custody.kernel.stores.sqlite.connection import closed, connect
 
 T = TypeVar("T")
@@ -63,6 +64,10 @@ class Readers:
     def go_on(self) -> None:
         self._paused = False
 
+    def rest(self) -> bool:
+        """Nothing is open, and nobody is about to open anything."""
+        return not self._spare and not self._loans
+
     def _put_down(self, seconds: float) -> bool:
         until = time.monotonic() + seconds
         while True:
@@ -98,7 +103,7 @@ class Readers:
         with self._lock:
             if self._closed:
                 raise closed()
-            if self._paused:
+            if self._paused and forks.is_under_way():
                 return False
             self._loans.append(loan)
             if self._spare:

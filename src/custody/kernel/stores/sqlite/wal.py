@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import os
 import struct
-from contextlib import suppress
 from dataclasses import dataclass
+
+from custody.kernel.stores.sqlite.system_calls import its_own_errors
 
 _INDEX = struct.Struct(
     "=8xI2xHIIII8s"
@@ -60,7 +61,7 @@ class Log:
         self._after, self._ours = b"", False
 
     def close(self) -> None:
-        with suppress(OSError):
+        with its_own_errors:
             now = os.fstat(self._log)
             if (now.st_dev, now.st_ino) == (self._identity.st_dev, self._identity.st_ino):
                 os.close(self._log)

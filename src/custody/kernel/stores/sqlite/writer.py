@@ -19,6 +19,7 @@ from custody.errors import CustodyError, Unsafe
 from custody.kernel.stores.clock import Clock
 from custody.kernel.stores.recovery.losses import STORE, WENT_BACK
 from custody.kernel.stores.rules.events import write_note
+from custody.kernel.stores.sql import forks
 from custody.kernel.stores.sql.group_commit import GroupCommit, Request, is_inside
 from custody.kernel.stores.sqlite.connection import VALUES, SqliteTx, closed, connect, foreign, leave_alone, translate
 from custody.kernel.stores.sqlite.file_guard import TAKEN_BACK, InPlace, robbed
@@ -29,6 +30,7 @@ Done = tuple[Any, Exception | None]
 
 MOST_MOVES = 256
 MOST_SECONDS = 0.005  # then other processes get their turn
+LOOK_SECONDS = 0.001  # between looks whether a fork is over
 
 
 class Writer:
@@ -53,19 +55,20 @@ class Writer:
         return self._opened
 
     def _put_down(self) -> None:
-        """Close the connection, between the two halves of letting its files go."""
-        opened, self._opened = self._opened, None
-        guard, self._guard = self._guard, None
+        """Close the connection, between the two halves of letting its files go. One who was interrupted may do it
+        again."""
+        opened, guard = self._opened, self._guard
         self._before = guard or self._before
         if guard is not None and guard.is_robbed():
             leave_alone(self._path, opened, robbed(self._path))
-            return
-        if guard is not None:
-            guard.let_go()
-        if opened is not None:
-            opened.close()
-        if guard is not None:
-            guard.close()
+        else:
+            if guard is not None:
+                guard.let_go()
+            if opened is not None:
+                opened.close()
+            if guard is not None:
+                guard.close()
+        self._opened = self._guard = None
 
     def __del__(self) -> None:
         """Leave nothing open of a store that nobody has closed."""
@@ -74,15 +77,21 @@ class Writer:
 
     def pause(self, seconds: float) -> bool:
         """Close the connection, and write nothing until `go_on`. False if others did not end in that time."""
-        self._pause = self._line.hold(_PAUSE, seconds)
-        if self._pause is not None:
+        self.go_on()  # where an earlier fork was interrupted and could not tell
+        self._pause = Request(_PAUSE, here=forks.UnderWay())
+        held = self._line.hold(self._pause, seconds)
+        if held:
             self._put_down()
-        return self._pause is not None
+        return held
 
     def go_on(self) -> None:
         if self._pause is not None:
-            pause, self._pause = self._pause, None
-            self._line.let_go(pause)
+            self._line.let_go(self._pause)
+            self._pause = None
+
+    def rests(self) -> bool:
+        """Nothing is open, and nobody is about to open it."""
+        return self._opened is None and self._line.is_held_by(self._pause)
 
     def write(self, work: Callable[[SqliteTx], T]) -> T:
         """Run `work` in a transaction and return its value once that is on disk."""
@@ -123,7 +132,7 @@ class Writer:
         except Exception as error:
             self._roll_back()
             raise translate(error) from error
-        except BaseException:  # an interrupt, which is nothing to the others
+        except BaseException:  # put into this thread by the program, and nothing to the others
             if is_done:
                 _give(company, answers)
             elif self._roll_back():
@@ -211,18 +220,28 @@ class InlineWriter:
         self._db, self._clock, self._new_move = db, clock, new_move
         self._lock = threading.RLock()
         self._here = threading.Lock()  # held as long as somebody writes
-        self._closed = self._is_paused = False
+        self._closed = False
+        self._by = self._paused_by = 0  # the thread that writes, and the one that forks
 
     def write(self, work: Callable[[SqliteTx], T]) -> T:
-        with self._lock:
-            if self._closed:
-                raise closed()
-            if self._here.locked():
-                raise is_inside()
-            with self._here:
-                return self._write(work)
+        return self._serve(lambda: self._write(work))
+
+    def _serve(self, act: Callable[[], T]) -> T:
+        """Not while another thread forks."""
+        me = threading.get_ident()
+        while True:
+            with self._lock:
+                if self._here.locked():
+                    raise is_inside()
+                with self._here:
+                    self._by = me
+                    if self._paused_by in (0, me) or not forks.is_under_way():
+                        return act()
+            time.sleep(LOOK_SECONDS)
 
     def _write(self, work: Callable[[SqliteTx], T]) -> T:
+        if self._closed:
+            raise closed()
         try:
             if self._db.in_transaction:  # one who was interrupted has left it open
                 self._db.execute("rollback")
@@ -238,18 +257,18 @@ class InlineWriter:
         return value
 
     def close(self) -> None:
-        with self._lock:
-            self._closed = True
-            self._db.close()
+        self._closed = True
+        self._serve(self._db.close)
 
     def pause(self, seconds: float) -> None:
-        """Let nobody in until `go_on`."""
-        self._is_paused = self._lock.acquire(timeout=seconds)
+        """Let nobody in until `go_on`, and wait for whoever is."""
+        self._paused_by = threading.get_ident()
+        until = time.monotonic() + seconds
+        while self._here.locked() and self._by != self._paused_by and time.monotonic() < until:
+            time.sleep(LOOK_SECONDS)
 
     def go_on(self) -> None:
-        if self._is_paused:
-            self._is_paused = False
-            self._lock.release()
+        self._paused_by = 0
 
 
 class Foreign:

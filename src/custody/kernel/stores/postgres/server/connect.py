@@ -33,6 +33,9 @@ from custody.kernel.stores.postgres.server.causes import refused_to_open
 
 PACKET = re.compile(r"startup parameter|configuration parameter|options")
 """Somebody does not take the settings that we bring: a pooler, or a server that is too old for one of them."""
+UTF8 = {"client_encoding": "UTF8"}
+"""Whatever the address, the environment, the role or the database say: what we send and read is this. (Poolers keep
+it apart for each of their clients.)"""
 NAME = 40  # characters of the address's own application_name
 
 
@@ -85,12 +88,12 @@ class Opening:
                         self.address.schema, given, name, "" if self.address.unsafe else durable
                     )
                     own = {what: value for what, value in host.items() if what != "application_name"}
-                    return Connection.connect(**own | {"options": brought}, autocommit=True)
+                    return Connection.connect(**own | UTF8 | {"options": brought}, autocommit=True)
                 except psycopg.OperationalError as error:
                     if not PACKET.search(str(error)):
                         raise
                     self._brings_settings = False
-            return Connection.connect(**host, autocommit=True, prepare_threshold=None)
+            return Connection.connect(**host | UTF8, autocommit=True, prepare_threshold=None)
         except psycopg.OperationalError as error:
             raise refused_to_open(error) from error
         except psycopg.ProgrammingError as error:

@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from custody.errors import Refused
+from custody.cli.doctor.ownership import shared_findings
+from custody.errors import BadInput, Refused
 from custody.kernel.model.item import NewItem
 from custody.kernel.model.job import NewJob
 from custody.kernel.stores import Store, open_store
 from custody.kernel.stores.registers.collections import must_be_free, must_not_be_an_archive
+from custody.workflows.archives.table import Archives
 from rig.commands import Run
 
 
@@ -85,3 +87,33 @@ def test_it_is_refused_and_told_on_the_command_line(custody: Run, tmp_path: Path
     assert custody("archive", "grant", "book", "collection", "all", "--why", "x").code != 0
     sure("archive", "grant", "book", "collection", "deposits", "--why", "one team")
     sure("batch", "submit", str(home / "a.txt"), "--profile", "book")
+
+
+def test_an_archive_that_looks_like_a_collection_of_others_is_refused_whatever_is_agreed(
+    either: str, tmp_path: Path
+) -> None:
+    subprocess.run(["git", "init", "-q", "--bare", str(tmp_path / "l.git")], check=True)
+    with open_store(either) as store:
+        store.queue.submit([NewJob("ingest/batch", collection="handed")])
+        store.records.put([NewItem("it:1", frozenset({"map"}), "place")])
+        for name in ("Handed", "h\u0430nded", "pIace", "rnaps"):
+            for shares in ("", "both are ours"):
+                with pytest.raises(BadInput) as refused:
+                    Archives(store).add(name, "git", str(tmp_path / "l.git"), "ada", shares=shares, profiles=["maps"])
+                assert (refused.value.code, "looks like" in refused.value.message) == ("archive.name", True)
+        for name in ("hand\u200bed", "boo\u0301k".replace("\u0301", "\u2060")):
+            with pytest.raises(BadInput):
+                Archives(store).add(name, "git", str(tmp_path / "l.git"), "ada")
+        assert Archives(store).list() == ()
+
+
+def test_the_first_deposit_to_a_profile_that_looks_like_an_archive_is_refused(either: str) -> None:
+    with open_store(either) as store:
+        add(store, "maps")
+        for name in ("Maps", "rnaps", "m\u0430ps"):
+            with pytest.raises(Refused) as refused:
+                must_not_be_an_archive(store, name)
+            assert refused.value.code == "collection.alike"
+        must_not_be_an_archive(store, "papers")
+        told = [finding.what for finding in shared_findings(store, ["rnaps", "papers"])]
+        assert any("look alike: maps, rnaps" in text for text in told)

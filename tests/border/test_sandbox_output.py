@@ -21,6 +21,7 @@ from custody.border.sandbox import output
 from custody.border.sandbox.masking import MASK, Masker, patterns
 from custody.border.sandbox.output import ERR, OUT, Follower, Gatherer, Recorder
 from custody.border.sandbox.sandbox import Limits
+from custody.border.sandbox.spec import EXITED, NOT_STARTED
 
 UNTIL = 'until_there() { until [ -e "$1" ]; do sleep 0.02; done; }'
 
@@ -41,6 +42,18 @@ def test_output_comes_live_in_numbered_chunks_with_its_stream(here: Box) -> None
         (1, OUT, b"one\n"), (2, ERR, b"two\n"), (3, OUT, b"three\n"),
     ]  # fmt: skip
     assert [chunk.offset for chunk in came] == [0, 4, 8]
+
+
+def test_in_one_pipe_both_streams_are_kept_in_the_order_of_writing(here: Box) -> None:
+    both = "for i in $(seq 200); do echo out $i; echo err $i >&2; done"
+    end, said = here.run(both, one_pipe=True)
+    assert said.splitlines() == [f"{stream} {number}" for number in range(1, 201) for stream in ("out", "err")]
+    assert (end.reason, end.output_bytes) == (EXITED, len(said))
+    secret = {"key": b"correct horse battery"}
+    _, said = here.run("cat /run/secrets/key; cat /run/secrets/key >&2", one_pipe=True, secrets=secret)
+    assert (said.count(MASK.decode()), "horse" in said) == (2, False)
+    end, _ = here.run(argv=("no-such-program",), one_pipe=True)
+    assert (end.reason, "no-such-program" in end.detail) == (NOT_STARTED, True)
 
 
 def test_following_can_go_on_after_a_known_chunk(here: Box) -> None:

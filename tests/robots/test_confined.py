@@ -28,9 +28,10 @@ from custody.kernel.model.item import NewItem
 from custody.kernel.stores import Store, open_store
 from custody.robots import Item, Report, Robot
 from custody.robots.commands.robot import app as robot_app
+from custody.robots.programs import sandboxed
 from custody.robots.programs.label import read_label
 from custody.robots.programs.outputs import folder_name
-from custody.robots.programs.sandboxed import Interrupted, TimedOut, Turn, Yard
+from custody.robots.programs.sandboxed import Interrupted, TimedOut, Turn, Yard, confinement
 from custody.robots.runner import kinds, subscribe
 from custody.robots.sweep import sweep
 from rig import elsewhere
@@ -180,6 +181,21 @@ def test_it_is_given_what_its_label_names(home: Path, monkeypatch: pytest.Monkey
         with closing(Yard(home / "yard", roots([Root("maps", home)]))) as yard:
             report = tried(home, yard, f"echo $LANGUAGE_OF_PAGES; {ask}", sandbox=given, permit=permit)
     assert report.ours == {"output": "dan\nHTTP/1.1 200 Connection established\n"}
+
+
+@pytest.mark.parametrize("name", ["CUSTODY_STORE", "CUSTODY_SECRET", "CUSTODY_ANYTHING", "PGPASSWORD"])
+def test_no_label_gets_a_variable_that_opens_the_store(name: str, monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
+    monkeypatch.setenv(name, "the-way-in")
+    with pytest.raises(BadInput, match=f"{name} is not handed on") as refused:
+        confinement({"variables": ["LANGUAGE_OF_PAGES", name]}, "pages.robot.toml")
+    assert refused.value.code == "robot.label"
+    room = sandboxed.Room("n", home / "room")
+    room.made.mkdir(parents=True)
+    turn, item = Turn(timeout=30.0), Item("map-1", frozenset({"object"}), 1, 0, "maps")
+    with closing(Yard(home / "yard", roots([Root("maps", home)]))) as yard:
+        asked = sandboxed.Confinement(variables=(name,))
+        said = sandboxed.run_confined(("sh", "-c", "env"), home, asked, item, turn, yard, room)
+    assert b"the-way-in" not in b"".join(said[1:])
 
 
 CONNECT = """use Socket; socket(S,2,1,6); connect(S,pack("SnC4x8",2,3128,127,0,0,1)) or die $!;

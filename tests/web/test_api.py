@@ -109,13 +109,53 @@ def test_a_key_that_was_used_is_refused_without_what_the_caller_did_not_give(own
             assert "~" not in answer.text
 
 
+def test_equal_spellings_of_an_identifier_are_one_request_under_one_key(own: House) -> None:
+    api = own.client("admin")
+    given = {"profile": "papers", "payload": "http://127.0.0.1/a.txt"}
+    spellings = {
+        "doi": ("doi:10.5072/ABC", "https://doi.org/10.5072/abc", "http://dx.doi.org/10.5072/aBc"),
+        "handle": ("hdl:ABC/x", "https://hdl.handle.net/abc/x"),
+        "ark": ("ark:/12345/x-y", "ark:12345/xy", "https://n2t.net/ark:/12345/xy"),
+        "urn": ("urn:NBN:de:x-1", "URN:nbn:DE:x-1"),
+    }
+    for name, equal in spellings.items():
+        headers = {"Idempotency-Key": name}
+        wishes = [given | {"local_id": f"{each}; b", "dc": {"identifier": each}} for each in equal]
+        made = [api.post("/api/v1/batches", json=wish, headers=headers) for wish in wishes]
+        assert {answer.status_code for answer in made} == {201}, [answer.text for answer in made]
+        assert len({answer.json()["batch"] for answer in made}) == 1
+        rows = [
+            given | {"payload": "", "manifest": [{"url": "http://127.0.0.1/a", "local_id": each}]} for each in equal
+        ]
+        made = [api.post("/api/v1/batches", json=row, headers={"Idempotency-Key": f"{name}-rows"}) for row in rows]
+        assert len({answer.json().get("batch", answer.text) for answer in made}) == 1
+        other = api.post("/api/v1/batches", json=given | {"local_id": f"{equal[0]}z; b"}, headers=headers)
+        assert other.json()["code"] == "key.conflict"
+
+
+@pytest.mark.parametrize("name", ["DC.colour", "localidentifier", "titel", "form_token"])
+def test_an_upload_with_an_unknown_field_is_refused_by_its_name(own: House, api: TestClient, name: str) -> None:
+    fields = {"profile": "maps", name: "x"}
+    refused = api.post("/api/v1/batches/upload", data=fields, files={"file": ("plan.tif", b"x")})
+    assert (refused.status_code, refused.json()["code"], refused.json()["where"]) == (400, "form.field", name)
+    another = api.post(
+        "/api/v1/batches/upload", data={"profile": "maps"}, files={"file": ("a", b"x"), "second": ("b", b"y")}
+    )
+    assert another.status_code in (400, 422)
+    answer = api.post(
+        "/api/v1/batches/upload", data={"profile": "maps", "responseForm": "xml"}, files={"file": ("a", b"x")}
+    )
+    assert answer.json()["where"] == "responseForm"
+    assert own.archive.store.queue.list() == []
+
+
 def test_an_upload_takes_the_field_names_of_the_deployed_form(own: House, api: TestClient) -> None:
     data = b"the bytes of a plan"
     fields = {
         "profile": "maps", "submitter": "t.jensen", "type": "file", "title": "Plan 1", "creator": "A surveyor",
         "date": "1871", "localIdentifier": "p1;p2", "digestType": "sha-256",
         "digestValue": hashlib.sha256(data).hexdigest(), "note": "fragile", "responseForm": "json",
-        "DC.rights": "Public domain", "DC.colour": "red",
+        "DC.rights": "Public domain", "update": "no",
     }  # fmt: skip
     made = api.post("/api/v1/batches/upload", data=fields, files={"file": ("plan.tif", data)})
     assert made.status_code == 201, made.text

@@ -12,18 +12,20 @@ from custody.border.egress.allowance import check_grant, read_place
 from custody.cli import runtime
 from custody.cli.times import ago
 from custody.errors import BadInput, NotFound
-from custody.kernel.model.authority.grant import COLLECTION, NETWORK, REPOSITORY, SECRET, Grant
+from custody.kernel.model.authority.grant import COLLECTION, HOOKS, NETWORK, REPOSITORY, SECRET, Grant
 from custody.kernel.stores import Store
 from custody.kernel.stores.registers.collections import DEPOSITS
+from custody.workflows.archives.ownership.hook_sight import check_shown
 from custody.workflows.archives.table import check_owner
 from custody.workflows.tasks import secrets
 
-What = Annotated[str, typer.Argument(help="network, secret, repository or collection")]
+What = Annotated[str, typer.Argument(help="network, secret, repository, collection or hooks")]
 Value = Annotated[
     str,
     typer.Argument(
         help="HOST or HOST:PORT; the secret's NAME, or NAME@BRANCH; uid:N, gid:N, anyone: whose the repository is; "
-        "deposits: they may have the archive's name, and be seen and changed by the same people"
+        "deposits: they may have the archive's name, and be seen and changed by the same people; a FOLDER or file that "
+        "the repository's hooks may read when a task commits"
     ),
 ]
 Ended = Annotated[bool, typer.Option("--ended", help="also those that were withdrawn")]
@@ -36,6 +38,7 @@ OF_ARCHIVES: Mapping[str, Check] = {
     NETWORK: lambda *_: None,
     REPOSITORY: check_owner,
     COLLECTION: lambda _, name, value: _check_collection(name, value),
+    HOOKS: lambda _, name, value: check_shown(name, value),
 }
 OF_ROBOTS: Mapping[str, Check] = {NETWORK: lambda *_: None}
 

@@ -14,24 +14,22 @@ from starlette.responses import Response
 from custody.errors import BadInput, NotFound
 from custody.ingest.actions import ask_for_update, release_batch
 from custody.ingest.batch.cleanup import delete_batch
-from custody.ingest.description.metadata import ELEMENTS
 from custody.ingest.pages import views
 from custody.ingest.states import BATCH_KIND
 from custody.ingest.submission.submission import Submission
 from custody.kernel.model.job import Filter
 from custody.web import representations
-from custody.web.access.gate import read_form
+from custody.web.access.gate import must_know, read_form
 from custody.web.api.parameters import PROBLEM, Before, IdempotencyKey, Limit, NewDeposit, Number, Text, Why
 from custody.web.queries import lists
 from custody.web.request_bodies import Router
 from custody.web.site import Site, caller_of, site_of
 
 router = Router(responses=PROBLEM, tags=["batches"])
-FIELDS = (*views.FORM, *(f"DC.{element}" for element in ELEMENTS))
 FORM_SCHEMA = {
     "type": "object",
     "required": ["file", "profile"],
-    "properties": {"file": {"type": "string", "format": "binary"}, **{n: {"type": "string"} for n in FIELDS}},
+    "properties": {"file": {"type": "string", "format": "binary"}, **{n: {"type": "string"} for n in views.FIELDS}},
 }
 
 
@@ -76,6 +74,7 @@ async def upload(request: Request, key: IdempotencyKey = "") -> Response:
     if not request.headers.get("content-type", "").startswith("multipart/form-data"):
         raise BadInput("a multipart form is needed", code="form.type", where="Content-Type")
     form = await read_form(request)
+    must_know(form, ("file", *views.FIELDS))
     file = form.get("file")
     if not isinstance(file, UploadFile):
         raise BadInput("a form needs a file", code="submission.payload", where="file")

@@ -46,7 +46,9 @@ _ACCOUNTS = {
 def command(spec: Spec) -> tuple[str, ...]:
     """Behind the second door (launch.py): a shell that waits for one line and then becomes the command."""
     wanted = spec.argv or (*spec.shell, "/run/script")
-    return ("sh", "-c", 'read -r go && exec "$@" </dev/null', STARTER, *wanted)
+    # Not the other way round: why it could not be started is told, and looked for, on the standard error.
+    together = " >&2" if spec.one_pipe else ""
+    return ("sh", "-c", f'read -r go && exec "$@" </dev/null{together}', STARTER, *wanted)
 
 
 def arguments(spec: Spec, sources: Sequence[str | int], give: Callable[[bytes], int]) -> list[str]:

@@ -100,6 +100,7 @@ class Spec:
     grace: float = 10.0  # between TERM and KILL
     limits: Limits = field(default_factory=Limits)
     output_limit: int = 64 * MIB
+    one_pipe: bool = False  # for both streams: what is printed is kept in the order of writing, as a terminal has it
     image: str = ""  # run in this image, by `engine`, instead of with this machine's own programs
     engine: Engine | None = None
 

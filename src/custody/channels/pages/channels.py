@@ -119,7 +119,7 @@ show(router, "/channels/{channel}", "channels/channel.html", read_one)
 
 @router.post("/channels", include_in_schema=False, response_model=None)
 def add(request: Request) -> Response:
-    number = _number(form_of(request).get("channel", "").strip(), "channel")
+    number = _number(form_of(request, "channel").get("channel", "").strip(), "channel")
     return _asked_for(request, Wish("add", number), f"/channels/{number}", f"Channel {number} will be mirrored")
 
 
@@ -146,6 +146,7 @@ def _remove(channel: int, form: Mapping[str, str]) -> tuple[Wish, str]:
 
 
 ACTIONS: Final[Mapping[str, Make]] = {"sync": _sync, "review": _review, "remove": _remove}
+FIELDS: Final = {"sync": ("why",), "review": ("message", "why"), "remove": ("sure", "why", "along")}
 
 
 @router.post("/channels/{channel}/{action}", include_in_schema=False, response_model=None)
@@ -157,12 +158,12 @@ def act(request: Request, channel: str, action: str) -> Response:
         return _pause(request, number, action == "hold")
     if action not in ACTIONS:
         raise BadInput(f"there is no action {action!r}", code="action", hint=", ".join(("hold", "lift", *ACTIONS)))
-    wish, said = ACTIONS[action](number, form_of(request))
+    wish, said = ACTIONS[action](number, form_of(request, *FIELDS[action]))
     return _asked_for(request, wish, f"/channels/{number}", said)
 
 
 def _pause(request: Request, channel: int, hold: bool) -> Response:
-    site, who, why = site_of(request), caller_of(request).agent, form_of(request).get("why", "").strip()[:2000]
+    site, who, why = site_of(request), caller_of(request).agent, form_of(request, "why").get("why", "").strip()[:2000]
     if not site.asking.holds:
         raise Unavailable(
             "channels cannot be held here: it is not the engine that coordinates them", code="channels.holds",

@@ -171,6 +171,9 @@ def _repositories(store: Store) -> Iterator[Finding]:
         if unasked := archives.unasked(kept):
             what = f"archive {kept.name}: commits of its tasks are refused: {unasked}"
             yield Finding("warning", what, commit_gates.hint(unasked))
+        elif unseen := archives.unseen(kept):
+            what, _, do = unseen.partition("; ")
+            yield Finding("warning", f"archive {kept.name}: {what}", do)
         if unheard := archives.unheard(kept):
             what = f"archive {kept.name}: its hook is not run, so commits are found by looking only: {unheard}"
             yield Finding("warning", what, UNHEARD)
@@ -185,7 +188,13 @@ def _repositories(store: Store) -> Iterator[Finding]:
 
 
 def shared_findings(store: Store, profiles: Collection[str]) -> Iterator[Finding]:
-    """Archives whose name is a collection of others too: rights count in both."""
+    """Archives whose name is a collection of others too, or looks like one: rights count in both."""
+    archives = {kept.name for kept in Archives(store).list()}
+    for those in clashes({*archives, *profiles}):
+        if archives.issuperset(those):
+            continue  # told with other names
+        what = f"these collections of archives and deposits look alike: {', '.join(those)}"
+        yield Finding("warning", what, "give one of them another name: what is granted for one is read as the other's")
     for kept in Archives(store).list():
         if others := others_in(store, kept.name, profiles):
             what = f"archive {kept.name} shares its collection ({others}): who has rights in one has them in the other"

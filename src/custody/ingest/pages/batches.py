@@ -111,7 +111,8 @@ async def submit(request: Request) -> Response:
 
 def _submit(request: Request) -> Response:
     """An upload or an address; a mistake is shown beside what was filled in."""
-    site, caller, form = site_of(request), caller_of(request), form_of(request)
+    site, caller = site_of(request), caller_of(request)
+    form = form_of(request, *views.FIELDS, "file", "payload", "key")
     file = request.state.form.get("file")
     try:
         views.check_profile(site, caller, form.get("profile", ""))
@@ -155,7 +156,7 @@ def told(request: Request, batch: int, number: int) -> Response:
 
 @router.post("/batches/{batch:int}/{action}", include_in_schema=False, response_model=None)
 def act(request: Request, batch: int, action: str) -> Response:
-    site, caller, why = site_of(request), caller_of(request), form_of(request).get("why", "").strip()
+    site, caller, why = site_of(request), caller_of(request), form_of(request, "why").get("why", "").strip()
     found = views.get(site, caller, batch)
     here = f"/batches/{batch}"
     if action == "update-report":

@@ -36,6 +36,7 @@ FORM: Final[Mapping[str, str]] = {
     "localIdentifier": "local_id", "primaryIdentifier": "primary_id", "object": "primary_id",
     "notification": "notification", "note": "note",
 }  # fmt: skip
+FIELDS: Final = (*FORM, *(f"DC.{element}" for element in ELEMENTS), "update", "responseForm")
 ROWS_SHOWN = 12
 MOST_LOOKED_AT = 200
 PIECE = 1 << 20
@@ -76,7 +77,9 @@ class Letter:
 
 
 def from_form(fields: Mapping[str, str], payload: str, caller: Caller, agent: str) -> Submission:
-    """The deployed form's fields as a submission; unknown ones are left alone, as there."""
+    """The deployed form's fields as a submission. Others are refused where the form is read."""
+    if fields.get("responseForm", "json").lower() not in ("", "json"):
+        raise BadInput("answers are JSON", code="form.field", where="responseForm", hint="leave it out, or say json")
     given: dict[str, Any] = {FORM[name]: value for name, value in fields.items() if name in FORM and value}
     given["submitter"] = submitter(caller, given.get("profile", ""), given.get("submitter", ""))
     given["dc"] = {name: fields[f"DC.{name}"] for name in ELEMENTS if fields.get(f"DC.{name}")}

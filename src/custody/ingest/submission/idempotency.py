@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from custody.errors import KeyConflict
+from custody.formats.identifiers import one_form
 from custody.ingest.submission.staging import name_in
 from custody.kernel.model.job import Job
 from custody.kernel.model.names.job_keys import named
@@ -30,7 +31,7 @@ def request_of(job: Job) -> str:
 def number_of(store: Store, key: str, facts: Mapping[str, Any]) -> int | None:
     """The batch that this key stands for; None when it is yet to be made. Refuses another deposit under an old key."""
     fingerprint = _fingerprint(facts)
-    as_said = _of(facts)  # which is what was kept before
+    before_that = (_of(facts), _fingerprint(facts, str))  # what was kept before
 
     def take(tx: Tx) -> tuple[int, str]:
         tx.run("hand_in", key=key, fingerprint=fingerprint)
@@ -38,7 +39,7 @@ def number_of(store: Store, key: str, facts: Mapping[str, Any]) -> int | None:
         return int(number), str(before)
 
     number, before = store.db.write(take)
-    if before not in (fingerprint, as_said):
+    if before not in (fingerprint, *before_that):
         which = f" ({shown(number)})" if number else ""
         raise KeyConflict(
             f"{named(key)} was used before, for another request{which}",
@@ -56,13 +57,17 @@ def remember(store: Store, key: str, batch: int, facts: Mapping[str, Any]) -> No
     store.db.write(lambda tx: tx.run("handed_in_as", key=key, batch=batch, fingerprint=_fingerprint(facts)))
 
 
-def _fingerprint(facts: Mapping[str, Any]) -> str:
-    """Of what was handed in: the same for all that mean the same, however it was said."""
-    names = "; ".join(part.strip() for part in str(facts.get("local_id", "")).split(";") if part.strip())
+def _fingerprint(facts: Mapping[str, Any], form: Callable[[str], str] = one_form) -> str:
+    """Of what was handed in: the same for all that mean the same, however it was said. Equal spellings of an identifier
+    are one."""
+    names = "; ".join(form(part.strip()) for part in str(facts.get("local_id", "")).split(";") if part.strip())
     meant = {
         "local_id": names,
         "filename": "" if facts.get("filename") == name_in(str(facts["payload"])) else facts.get("filename"),
-        "dc": {name: text for name, text in facts.get("dc", {}).items() if text},
+        "primary_id": form(str(facts.get("primary_id", ""))),
+        "dc": {
+            name: form(text) if name == "identifier" else text for name, text in facts.get("dc", {}).items() if text
+        },
     }
     return _of({name: value for name, value in {**facts, **meant}.items() if value})
 

@@ -64,7 +64,7 @@ def _row(number: int, given: Mapping[str, Any] | str, base: str) -> Row:
     return Row(
         number, url, str(given.get("name") or name_in(urlsplit(url).path)), which.name if which else "", digest,
         given.get("size"), mime=str(given.get("mime", "")), primary=one_form(str(given.get("primary_id", ""))),
-        local_ids=local_ids(str(given.get("local_id", ""))), creator=str(given.get("creator", "")),
+        local_ids=_names(str(given.get("local_id", ""))), creator=str(given.get("creator", "")),
         title=str(given.get("title", "")), date=str(given.get("date", "")),
     )  # fmt: skip
 
@@ -83,7 +83,12 @@ def _short(number: int, line: str, base: str) -> Row:
             hint="short rows are below the submission's payload URL",
         )  # fmt: skip
     url = f"{base.rstrip('/')}/{quote(name.lstrip('/'))}"
-    return Row(number, url, name_in(name), primary=one_form(primary), local_ids=local_ids(local))
+    return Row(number, url, name_in(name), primary=one_form(primary), local_ids=_names(local))
+
+
+def _names(text: str) -> tuple[str, ...]:
+    """In the form in which they are kept, so that rows that mean the same are the same."""
+    return tuple(dict.fromkeys(map(one_form, local_ids(text))))
 
 
 def _type_of(rows: Sequence[Row]) -> str:

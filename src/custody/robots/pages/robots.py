@@ -194,7 +194,7 @@ show(router, "/robots/{robot}", "robots/robot.html", read_one)
 @router.post("/robots/{robot}/{action}", include_in_schema=False, response_model=None)
 def act(request: Request, robot: str, action: str) -> Response:
     """Let a robot sleep, or wake it again."""
-    site, who, why = site_of(request), caller_of(request).agent, form_of(request).get("why", "").strip()[:2000]
+    site, who, why = site_of(request), caller_of(request).agent, form_of(request, "why").get("why", "").strip()[:2000]
     found = _robot(site, robot)
     if action not in ("hold", "lift"):
         raise BadInput(f"there is no action {action!r}", code="action", hint="hold, lift")

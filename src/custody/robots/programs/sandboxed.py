@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from custody.border import leftovers, modes
 from custody.border.egress.allowance import Permit, Rules, read_named
@@ -58,6 +58,10 @@ REASONS = {
     MEMORY: ("robot.memory", "it used more memory than it may"),
     DISK: ("robot.disk", "it wrote more than it may"),
 }
+
+
+_OPENING: Final = frozenset({"PGPASSWORD", "PGPASSFILE", "PGSERVICEFILE", "PGSERVICE", "PGSSLKEY"})
+"""By which PostgreSQL's library finds the way in without being told."""
 
 
 class TimedOut(Exception):
@@ -210,7 +214,7 @@ def run_confined(
     question.write_text(as_json(item))
     question.chmod(0o644)  # inside, it is read by somebody who is nobody here
     words, own = _inside(command, folder, asked)
-    given = {name: os.environ[name] for name in asked.variables if name in os.environ}
+    given = {name: os.environ[name] for name in asked.variables if name in os.environ and not is_ours(name)}
     if asked.network and turn.permit is None:
         raise BadInput(
             "it asks for the network, which is granted to robots that run from a store", code="robot.network"
@@ -292,6 +296,11 @@ def _printed(running: Running, stream: str) -> bytes:
     return b"".join(chunk.data for chunk in running.follow() if chunk.stream == stream)
 
 
+def is_ours(variable: str) -> bool:
+    """Whether a variable of the worker's says where the store is, or opens it."""
+    return variable.startswith("CUSTODY_") or variable in _OPENING
+
+
 def confinement(given: Mapping[str, Any] | bool, where: str) -> Confinement | None:
     """What a label says: a table, or `false` for a program of one's own, which runs as the worker does."""
     if isinstance(given, bool):
@@ -301,6 +310,11 @@ def confinement(given: Mapping[str, Any] | bool, where: str) -> Confinement | No
         if key in ("variables", "needs"):
             fits = isinstance(value, list) and all(isinstance(word, str) for word in value)
             asked[key] = tuple(value) if fits else ()
+            if key == "variables" and (ours_ := next(filter(is_ours, asked[key]), "")):
+                raise BadInput(
+                    f"sandbox.variables: {ours_} is not handed on", code="robot.label", where=where,
+                    hint="CUSTODY_… and what opens the database are the worker's own; the item's are given anyway",
+                )  # fmt: skip
         elif key == "network":
             fits = isinstance(value, bool | list)
             asked[key] = _places(value, where) if isinstance(value, list) else value

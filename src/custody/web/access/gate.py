@@ -240,7 +240,19 @@ async def _check_form(request: Request, caller: Caller | None) -> None:
     request.state.form = form
 
 
-def form_of(request: Request) -> dict[str, str]:
-    """The text fields of a form that the gate has let through."""
+def must_know(form: FormData, known: Iterable[str]) -> None:
+    """Refuse a field that would not be heeded, by its name, as bodies of JSON are: whoever sent it meant something."""
+    expected = sorted(known)
+    for name in form:
+        if name not in expected:
+            raise BadInput(
+                f"unknown field {name[:100]!r}", code="form.field", where=name[:100],
+                hint=f"known: {', '.join(expected)}",
+            )  # fmt: skip
+
+
+def form_of(request: Request, *known: str) -> dict[str, str]:
+    """The text fields of a form that the gate has let through; the page that it is of knows no others."""
     form: FormData = request.state.form
+    must_know(form, ("form_token", *known))
     return {name: value for name, value in form.items() if isinstance(value, str)}

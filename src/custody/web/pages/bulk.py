@@ -73,7 +73,8 @@ show(router, "/bulk/{job:int}", "bulk.html", read_one)
 
 @router.post("/bulk/new", include_in_schema=False, response_model=None)
 def submit(request: Request) -> Response:
-    site, caller, form = site_of(request), caller_of(request), form_of(request)
+    site, caller = site_of(request), caller_of(request)
+    form = form_of(request, *lists.FIELDS, "parent", "action", "count", "why", "priority")
     count = whole_number(form, "count", -1)
     priority = whole_number(form, "priority", 50, 99)
     job = bulk.submit(

@@ -30,7 +30,7 @@ show(router, "/holds", "holds.html", read, COLUMNS)
 
 @router.post("/holds", include_in_schema=False, response_model=None)
 def hold(request: Request) -> Response:
-    form = form_of(request)
+    form = form_of(request, "scope", "name", "why")
     scope, name = form.get("scope", ""), form.get("name", "").strip()
     new = set_hold(request, scope, name, form.get("why", ""))
     return back(request, "/holds", f"{scope} {name} is held." if new else f"{scope} {name} was held already.")
@@ -38,7 +38,7 @@ def hold(request: Request) -> Response:
 
 @router.post("/holds/lift", include_in_schema=False, response_model=None)
 def lift(request: Request) -> Response:
-    form = form_of(request)
+    form = form_of(request, "scope", "name", "why")
     scope, name = form.get("scope", ""), named(form.get("name", ""))
     lift_hold(request, scope, name, form.get("why", ""))
     return back(request, "/holds", f"{scope} {name} is no longer held. Jobs that became held can now be released.")

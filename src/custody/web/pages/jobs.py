@@ -211,7 +211,7 @@ def one_file(request: Request, job: int, name: str) -> Response:
 @router.post("/jobs/{job:int}/{action}", include_in_schema=False, response_model=None)
 def act(request: Request, job: int, action: str) -> Response:
     """One of the operator's moves, from a form."""
-    site, caller, form = site_of(request), caller_of(request), form_of(request)
+    site, caller, form = site_of(request), caller_of(request), form_of(request, "why", "priority")
     found: Job = caller.must_see(site.store.queue.get(job))
     priority = whole_number(form, "priority", 50, 99)
     done = acting.act(site.operator(caller), action, found.id, form.get("why", ""), priority)

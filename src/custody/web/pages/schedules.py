@@ -37,7 +37,7 @@ show(router, "/schedules/{name:path}", "schedule.html", read_one)
 
 @router.post("/schedules/pause", include_in_schema=False, response_model=None)
 def pause(request: Request) -> Response:
-    form = form_of(request)
+    form = form_of(request, "name", "paused")
     name, paused = form.get("name", ""), form.get("paused") == "yes"
     site_of(request).store.schedules.pause(name, paused, caller_of(request).agent)
     return back(request, "/schedules", f"{name} is paused." if paused else f"{name} goes on from now.")

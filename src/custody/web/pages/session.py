@@ -32,7 +32,7 @@ def login_page(request: Request) -> Response:
 
 @router.post("/login", include_in_schema=False, response_model=None)
 def login(request: Request) -> Response:
-    site, form = site_of(request), form_of(request)
+    site, form = site_of(request), form_of(request, "next", "token")
     next_ = own_path(form.get("next", "/"))
     session = site.tokens.open_session(form.get("token", "").strip())
     if session is None:
@@ -98,7 +98,7 @@ def logout(request: Request) -> Response:
 
 @router.post("/theme", include_in_schema=False, response_model=None)
 def theme(request: Request) -> Response:
-    form = form_of(request)
+    form = form_of(request, "next", "theme")
     chosen = form.get("theme", "auto")
     response = RedirectResponse(own_path(form.get("next", "/")), 303)
     if chosen in THEMES:

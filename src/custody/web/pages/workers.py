@@ -48,7 +48,7 @@ show(router, "/workers", "workers.html", read, COLUMNS)
 
 @router.post("/leases/break", include_in_schema=False, response_model=None)
 def take_away(request: Request) -> Response:
-    form = form_of(request)
+    form = form_of(request, "name", "why")
     name, why = form.get("name", ""), form.get("why", "").strip()
     if not why:
         raise BadInput("say why, for the history", code="action.why", where="why")

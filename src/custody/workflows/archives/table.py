@@ -9,11 +9,12 @@ from operator import itemgetter
 from pathlib import Path
 
 from custody.errors import BadInput, NotFound, Refused
+from custody.formats.names import shown
 from custody.formats.shell import BLANK, command
-from custody.kernel.model.authority.grant import COLLECTION, REPOSITORY
-from custody.kernel.model.names.names import alike
+from custody.kernel.model.authority.grant import COLLECTION, HOOKS, REPOSITORY
+from custody.kernel.model.names.names import alike, fault
 from custody.kernel.stores import Store
-from custody.kernel.stores.registers.collections import DEPOSITS, must_be_free
+from custody.kernel.stores.registers.collections import DEPOSITS, must_be_free, must_look_like_none
 from custody.kernel.stores.registers.grants import grant_in, withdraw_all
 from custody.kernel.stores.rows import Tx, loads
 from custody.kernel.stores.rules.events import write_note
@@ -22,7 +23,9 @@ from custody.workflows.archives.credentials import split
 from custody.workflows.archives.folder import NAME as FOLDER_NAME
 from custody.workflows.archives.folder import FolderArchive
 from custody.workflows.archives.git.git import GitArchive
+from custody.workflows.archives.ownership import commit_gates
 from custody.workflows.archives.ownership.commit_gates import git_unasked, svn_unasked
+from custody.workflows.archives.ownership.hook_sight import UNSEEN, HookSight
 from custody.workflows.archives.ownership.standing import Standing, named_in, not_granted
 from custody.workflows.archives.port import Archive
 from custody.workflows.archives.svn.svn import SvnArchive
@@ -72,7 +75,23 @@ class Archives:
         archive, found = self.found(kept.system, kept.location)
         if found and (waits := self._waits(kept, found)):
             raise not_granted(waits, kept.name, kept.location)
+        if isinstance(archive, GitArchive | SvnArchive):
+            archive.hook_sight = self._hook_sight(kept)
         return archive
+
+    def _hook_sight(self, kept: Kept) -> HookSight:
+        return HookSight(kept.name, self._store.grants.of(f"archive/{kept.name}", HOOKS))
+
+    def unseen(self, kept: Kept) -> str:
+        """What a hook that can refuse names and does not see when a task commits; empty: nothing that can be read."""
+        if not _has_hooks(kept):
+            return ""
+        gates = commit_gates.GIT if kept.system == "git" else commit_gates.SUBVERSION
+        sight = self._hook_sight(kept)
+        for gate, path in sight.names_unseen(Path(kept.location), gates):
+            told = f"its hook {gate} names {shown(path)}, {UNSEEN}: if it looks there, the commit is refused"
+            return f"{told}; {sight.hint(path)}"
+        return ""
 
     def waits_for_a_grant(self, kept: Kept) -> Standing | None:
         """Whose its repository is besides, if nobody has agreed to them."""
@@ -113,7 +132,9 @@ class Archives:
         repository that is not ours: from then on, that is granted for its owner. `shares` is why he agrees to a name
         that others have for a collection, `profiles` those that are configured."""
         _must_be_a_name(name)
-        if not shares:
+        if shares:
+            must_look_like_none(self._store, name, profiles, location)
+        else:
             must_be_free(self._store, name, profiles, location)
         archive, found = self.found(system, location)
         granted = found is not None and bool(found.foreign)
@@ -257,6 +278,8 @@ def _must_be_a_name(name: str) -> None:
         raise BadInput(
             f"{name!r} is not a name for an archive", code="archive.name", hint="no spaces, colons or slashes"
         )
+    if wrong := fault(name):
+        raise BadInput(f"a name for an archive {wrong}", code="archive.name", where=repr(name))
 
 
 def _must_be_there(since: int, youngest: int, location: str) -> None:

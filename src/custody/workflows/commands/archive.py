@@ -100,7 +100,7 @@ def add(
                 adding.install(handle, name, path)
             new = reconcile(handle, kept)
         hurry(handle, name)  # what is left of it from before
-        unasked = Archives(handle).unasked(kept)
+        unasked, unseen = Archives(handle).unasked(kept), Archives(handle).unseen(kept)
     print(
         f"archive {name} ({system}): {counted(new, 'revision')} taken in"
         + ("; the hook is installed" if hook else "")
@@ -109,6 +109,8 @@ def add(
     )
     if unasked:
         print(f"commits of its tasks will be refused: {unasked}; {commit_gates.hint(unasked)}")
+    elif unseen:
+        print(unseen)
     if find(None) is None:
         print("its tasks are run by `custody worker run` where there is a custody.toml: `custody init` writes one")
 

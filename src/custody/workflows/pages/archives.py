@@ -100,7 +100,7 @@ show(router, "/archives/{archive}", "workflows/archive.html", read_one)
 @router.post("/archives/{archive}/{action}", include_in_schema=False, response_model=None)
 def act(request: Request, archive: str, action: str) -> Response:
     """Ask the repository now, or hold what is to be done for it."""
-    site, who, why = site_of(request), caller_of(request).agent, form_of(request).get("why", "").strip()[:2000]
+    site, who, why = site_of(request), caller_of(request).agent, form_of(request, "why").get("why", "").strip()[:2000]
     kept, here = Archives(site.store).get(archive), f"/archives/{archive}"
     if action == "ask":
         new = reconcile(site.store, kept)

@@ -142,7 +142,7 @@ def prepare(
         mounts=tuple(mounts), network=permit(shop, str(work.payload["archive"])).egress(recipe.get("network", False)),
         lease=trusted, timeout=recipe.get("timeout"),
         grace=float(recipe.get("grace", 10)), output_limit=int(recipe.get("output_limit", 64 << 20)),
-        secrets=secrets, image=image, engine=shop.engine if image else None,
+        secrets=secrets, one_pipe=True, image=image, engine=shop.engine if image else None,
     )  # fmt: skip
 
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-NETWORK, SECRET, REPOSITORY, COLLECTION = "network", "secret", "repository", "collection"
-WHAT = (NETWORK, SECRET, REPOSITORY, COLLECTION)
+NETWORK, SECRET, REPOSITORY, COLLECTION, HOOKS = "network", "secret", "repository", "collection", "hooks"
+WHAT = (NETWORK, SECRET, REPOSITORY, COLLECTION, HOOKS)
 """What can be granted: a way to a host, a secret, the reading of a repository that somebody else owns, one collection
-with deposits of the same name."""
+with deposits of the same name, a folder that the repository's hooks may read."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from custody.errors import Refused
+from custody.errors import BadInput, Refused
 from custody.formats.shell import BLANK, command
 from custody.kernel.model.authority.grant import COLLECTION
 from custody.kernel.model.job import Filter
+from custody.kernel.model.names.names import alike
 from custody.kernel.stores import Store
 
 DEPOSITS = "deposits"
@@ -56,6 +57,7 @@ def others_in(store: Store, name: str, profiles: Collection[str] = ()) -> str:
 
 def must_be_free(store: Store, name: str, profiles: Collection[str], location: str) -> None:
     """Before an archive gets this name."""
+    must_look_like_none(store, name, profiles, location)
     if others := others_in(store, name, profiles):
         add = f"custody archive add {name} {location} --share-collection --why …"
         raise Refused(
@@ -65,9 +67,26 @@ def must_be_free(store: Store, name: str, profiles: Collection[str], location: s
         )  # fmt: skip
 
 
+def must_look_like_none(store: Store, name: str, profiles: Collection[str], location: str) -> None:
+    """Before an archive gets this name, whatever an operator agrees to: one that reads as another collection's gets
+    rights that were meant for that."""
+    used = [str(row[0]) for row in store.db.read(lambda tx: tx.run("collections_in_use"))]
+    if other := alike(name, (*profiles, *used)):
+        raise BadInput(
+            f"{name!r} looks like the collection {other}, which is another", code="archive.name", where=location,
+            hint="choose a name that nobody takes for that one",
+        )  # fmt: skip
+
+
 def must_not_be_an_archive(store: Store, name: str) -> None:
-    """Before the first deposit to a profile of this name; where there were deposits before it goes on, and the doctor
-    tells."""
+    """Before the first deposit to a profile of this name, or of one that looks like it; where there were deposits
+    before it goes on, and the doctor tells."""
+    archives = [str(row[0]) for row in store.db.glance(lambda tx: tx.run("wf_archives"))]
+    if (other := alike(name, archives)) and not deposited(store, name):
+        raise Refused(
+            f"the profile {name!r} looks like the archive {other}, which is another: their collections would be taken "
+            "for one another", code="collection.alike", where="profile", hint="give the profile another name",
+        )  # fmt: skip
     if is_archive(store, name) and not is_agreed(store, name) and not deposited(store, name):
         raise Refused(
             f"there is an archive {name}, whose collection this would be: whoever may look at, change or delete one "

@@ -652,6 +652,22 @@ select applied from schema_version where version = 15
 insert into open_kind (kind, since, seen) values (:kind, :now, :now)
 on conflict (kind) do update set seen = excluded.seen
 
+-- name: collections_in_use
+-- All names that jobs and items have for a collection: a new one must not look like one of them. One step for each.
+with recursive of_jobs (collection) as (
+    select min(collection) from job where collection > '' and collection <> ''
+    union all
+    select (select min(job.collection) from job where job.collection > of_jobs.collection and job.collection <> '') from of_jobs
+    where of_jobs.collection is not null
+), of_items (collection) as (
+    select min(collection) from item where collection > ''
+    union all
+    select (select min(item.collection) from item where item.collection > of_items.collection) from of_items
+    where of_items.collection is not null
+)
+select collection from of_jobs where collection is not null
+union select collection from of_items where collection is not null
+
 -- name: open_kinds
 select kind, since, seen from open_kind order by kind
 

@@ -30,6 +30,7 @@ from custody.workflows.archives.git.git_known import known
 from custody.workflows.archives.git.git_objects import CORRUPT, FOLDER, LINK, PROGRAM, SUBMODULE, Leaf, a, is_id
 from custody.workflows.archives.git.git_reader import Reader, is_file, is_shown, reading
 from custody.workflows.archives.hook_spool import spooled
+from custody.workflows.archives.ownership.hook_sight import HookSight
 from custody.workflows.archives.ownership.standing import Standing
 from custody.workflows.archives.port import ADDED, CHANGED, COMMIT_KEY, DELETED, GONE, Change, Entry, Meta, as_text
 from custody.workflows.archives.processes.vcs_process import Seconds
@@ -47,6 +48,7 @@ class GitArchive:
 
     def __init__(self, repository: Path, store: Store) -> None:
         self.repository = repository.absolute()
+        self.hook_sight = HookSight()
         self._store = store
         self._known: Journal | None = None
         self._odd: dict[str, str] = {}  # branches that name something else than a commit, when last looked at

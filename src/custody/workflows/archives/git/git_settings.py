@@ -71,7 +71,7 @@ def _conditions(repository: Path) -> Conditions:
     def head() -> bytes:
         return text_of(repository / "HEAD", os.O_NOFOLLOW, None).encode("utf-8", "surrogateescape")
 
-    conditions = Conditions(repository, _home(repository), head, addresses)
+    conditions = Conditions(repository, home_of(repository), head, addresses)
     return conditions
 
 
@@ -88,7 +88,7 @@ def _own(repository: Path, conditions: Conditions) -> Iterator[Setting]:
 
 
 def _beside(repository: Path, conditions: Conditions) -> Iterator[Setting]:
-    home, env = _home(repository), os.environ if _owner(repository) == os.geteuid() else {}
+    home, env = home_of(repository), os.environ if _owner(repository) == os.geteuid() else {}
     reading = _Reading(conditions, reader=_owner(repository))
     if env.get("GIT_CONFIG_NOSYSTEM", "").lower() in _OFF:
         for file in [env["GIT_CONFIG_SYSTEM"]] if env.get("GIT_CONFIG_SYSTEM") else MACHINE:
@@ -108,7 +108,8 @@ def _owner(repository: Path) -> int:
         return os.geteuid()
 
 
-def _home(repository: Path) -> str:
+def home_of(repository: Path) -> str:
+    """Of its owner."""
     uid = _owner(repository)
     if uid == os.geteuid() and os.environ.get("HOME"):
         return os.environ["HOME"]

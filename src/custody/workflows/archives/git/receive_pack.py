@@ -13,14 +13,18 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from pathlib import Path
 
 from custody.border import modes
+from custody.border.lookups.watch import Watch, works
 from custody.border.sandbox import host_tool
-from custody.border.sandbox.host_tool import Owner, Sight
+from custody.border.sandbox.host_tool import Sight
 from custody.errors import Refused, Unavailable
 from custody.formats.names import shown
 from custody.workflows.archives.git.git_objects import Part, pack
 from custody.workflows.archives.git.git_reader import Reader
+from custody.workflows.archives.ownership.commit_gates import GIT
+from custody.workflows.archives.ownership.hook_sight import HookSight
 from custody.workflows.archives.processes.vcs_process import BEAT_SECONDS, Seconds
 
 AFTERWARDS = 10.0  # seconds for hooks that run when the commit is made
@@ -36,12 +40,18 @@ class Stale(Exception):
 
 
 def hand_over(
-    reader: Reader, ref: str, old: str, new: str, objects: Sequence[tuple[str, Part]], seconds: Seconds
+    reader: Reader,
+    ref: str,
+    old: str,
+    new: str,
+    objects: Sequence[tuple[str, Part]],
+    seconds: Seconds,
+    sight: HookSight,
 ) -> None:
-    """`Stale` if the branch has moved; `Refused` with the words of a hook that does not want it."""
-    owner = reader.folder.owner
-    with tempfile.TemporaryFile() as said:
-        process = _started(reader, owner, said.fileno())
+    """`Stale` if the branch has moved; `Refused` with the words of a hook that does not want it, or that asks for what
+    it is not shown."""
+    with tempfile.TemporaryFile() as said, sight.watch(Path(reader.where), GIT) as watch:
+        process = _started(reader, said.fileno(), sight, watch)
         try:
             with _limited(process, seconds):
                 told = _asked(process, ref, old, new, objects)
@@ -57,16 +67,19 @@ def hand_over(
             process.wait()
         said.seek(0)
         words = shown(said.read(TOLD).decode("utf-8", "replace").strip(), TOLD)
+    sight.must_have_seen(watch.missed, reader.where)
     _judge(told, ref, words, reader.where)
 
 
-def _started(reader: Reader, owner: Owner, said: int) -> subprocess.Popen[bytes]:
-    path, given = reader.where, tuple[int, ...]()
+def _started(reader: Reader, said: int, shown_: HookSight, watch: Watch) -> subprocess.Popen[bytes]:
+    path, given, owner = reader.where, tuple[int, ...](), reader.folder.owner
     if host_tool.works():
         # At its own path: its hooks may name it.
-        sight = Sight(written={path: reader.folder.fd})
+        sight = Sight(shown_.read(), {path: reader.folder.fd}, env=shown_.env(Path(path)))
         given = sight.descriptors
         argv = host_tool.command(["git", "receive-pack", path], owner, sight)
+        if works():  # else there is no gate: `commit_gates.py`
+            argv = watch.argv(argv)
         env = {"PATH": host_tool.PATH}
     elif owner.uid == os.geteuid():
         argv = ["git", *_BARE, "receive-pack", path]  # where nothing can be confined, no hook runs at all

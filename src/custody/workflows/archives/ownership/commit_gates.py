@@ -17,6 +17,7 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
+from custody.border.lookups import watch
 from custody.border.sandbox import host_tool
 from custody.border.sandbox.host_tool import Sight
 from custody.errors import Refused
@@ -45,7 +46,12 @@ _HERE_TOO = (
     "tasks leave outputs, not commits"
 )
 _OFF = ("", "0", "false", "no", "off")
+_TELLS = (
+    "its worker needs Linux 5.6 or newer on x86_64 or aarch64, and may not be forbidden to look at its own processes "
+    "(kernel.yama.ptrace_scope up to 1, a container's seccomp rules); or let its tasks leave outputs, not commits"
+)
 _HINTS = (
+    ("is not shown cannot be seen", _TELLS),
     (_CLOSED, _OPEN_IT),
     ("variables of its hooks", _HERE_TOO),
     (ELSEWHERE, _HERE_TOO),
@@ -124,6 +130,8 @@ def _unasked(repository: Path, place: Place, gates: Sequence[str], *, is_git: bo
             return f"its hook {name} is a link to {shown(os.readlink(hook))}, out of the repository's own folder"
         if is_git and not host_tool.works():
             return f"its hook {name} runs in a sandbox only, and none works on this machine (`custody doctor`)"
+        if host_tool.works() and not watch.works():
+            return f"what its hook {name} looks for and is not shown cannot be seen on this machine"
         if mode & 0o111:
             asked.append(hook)
     return _closed(repository, asked) if asked and host_tool.works() else ""

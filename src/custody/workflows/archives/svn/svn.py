@@ -17,11 +17,14 @@ import tempfile
 import urllib.parse
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TypeVar
 
-from custody.errors import BadInput, NotFound
+from custody.border.lookups.watch import Watch, works
+from custody.errors import BadInput, CustodyError, NotFound
+from custody.workflows.archives.ownership.commit_gates import SUBVERSION
+from custody.workflows.archives.ownership.hook_sight import HookSight
 from custody.workflows.archives.ownership.standing import Standing, must_be_readable
 from custody.workflows.archives.port import ADDED, CHANGED, COMMIT_KEY, DELETED, REPLACED, Change, Entry, Meta
 from custody.workflows.archives.processes.silent_repositories import asking
@@ -37,8 +40,6 @@ from custody.workflows.archives.working_copy.size_limits import LIMITS, Limits, 
 _SCHEMES = ("file", "svn", "http", "https")
 _ACTIONS = {"A": ADDED, "M": CHANGED, "D": DELETED, "R": REPLACED}
 ANSWER_WITHIN = 30.0  # seconds for the two questions that are asked again and again
-
-
 T = TypeVar("T")
 
 
@@ -52,6 +53,7 @@ class SvnArchive:
         self.url = self.local.url if self.local else _address(location)
         self.where = self.local.where if self.local else self.url
         self._username, self._password = username, password
+        self.hook_sight = HookSight()
 
     def __repr__(self) -> str:
         return f"SvnArchive({self.where!r})"
@@ -280,14 +282,24 @@ class SvnArchive:
         self, program: Sequence[str], words: Sequence[str], seconds: Seconds = 120, *, writing: bool = False
     ) -> bytes:
         """Run one of Subversion's clients as whoever we are to the server."""
-        with self._as_ourselves(program, writing=writing) as argv:
-            return self._call([*argv, *words], seconds=seconds, given=self._password.encode())
+        with ExitStack() as until:
+            watch = None
+            if writing and self.local and works():  # else there is no gate of ours to ask
+                watch = until.enter_context(self.hook_sight.watch(self.local.path, SUBVERSION))
+            argv = until.enter_context(self._as_ourselves(program, writing=writing, watch=watch))
+            try:
+                return self._call([*argv, *words], seconds=seconds, given=self._password.encode())
+            except CustodyError:
+                self.hook_sight.must_have_seen(watch.missed if watch else None, self.where)
+                raise
 
     @contextmanager
-    def _as_ourselves(self, program: Sequence[str], *, writing: bool = False) -> Iterator[Sequence[str]]:
+    def _as_ourselves(
+        self, program: Sequence[str], *, writing: bool = False, watch: Watch | None = None
+    ) -> Iterator[Sequence[str]]:
         with tempfile.TemporaryDirectory(prefix="custody-svn-") as settings:  # nobody's own configuration
             if self.local:
-                way = self.local.tunnel(Path(settings), writing=writing)
+                way = self.local.tunnel(Path(settings), self.hook_sight if writing else None, watch)
                 Path(settings, "config").write_text(f"[tunnels]\n{SCHEME.partition('+')[2]} = {way}\n")
             argv = [*program, "--non-interactive", "--no-auth-cache", "--config-dir", settings]
             if self._username:

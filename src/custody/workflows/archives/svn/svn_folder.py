@@ -14,11 +14,13 @@ import stat
 import urllib.parse
 from pathlib import Path
 
+from custody.border.lookups.watch import Watch
 from custody.border.sandbox import host_tool
 from custody.border.sandbox.host_tool import Sight
 from custody.errors import Refused, Unavailable
 from custody.workflows.archives.git.git_settings import Unseen
 from custody.workflows.archives.ownership.commit_gates import must_be_asked, svn_unasked
+from custody.workflows.archives.ownership.hook_sight import HookSight
 from custody.workflows.archives.ownership.owned import FOLDER, SVN
 from custody.workflows.archives.ownership.plain_files import FILE, must_be_files, must_be_plain
 from custody.workflows.archives.ownership.standing import Standing, must_be_readable, must_be_writable, opened, standing
@@ -30,7 +32,7 @@ FORMATS = (3, 5)  # of a repository
 NEWEST = 8  # of the formats of db/: Subversion 1.9 and later
 _OPTION = re.compile(r"(?:layout (?:linear|sharded [1-9]\d{0,8})|addressing (?:physical|logical))\Z")
 _CONF = "/etc/custody-svnserve.conf"
-_HOOKS = "/run/custody-hooks"
+_AGAIN = "/run/custody-repository"  # all of it: what a hook finds beside itself, or above, it finds there too
 HOOKS = frozenset(
     ("start-commit", "pre-commit", "post-commit", "pre-revprop-change", "post-revprop-change", "pre-lock", "post-lock",
      "pre-unlock", "post-unlock")
@@ -81,8 +83,10 @@ class SvnFolder:
             raise self._odd("its youngest revision cannot be read")
         return int(word)
 
-    def tunnel(self, folder: Path, *, writing: bool) -> str:
-        """What a client starts instead of ssh; written into a folder that is ours alone."""
+    def tunnel(self, folder: Path, sight: HookSight | None = None, watch: Watch | None = None) -> str:
+        """What a client starts instead of ssh; written into a folder that is ours alone. Only with what its hooks see
+        it may write."""
+        writing = sight is not None
         self._must_be_readable()
         found = self.standing()
         (must_be_writable if writing else must_be_readable)(found, self.where)
@@ -100,12 +104,13 @@ class SvnFolder:
         serve = ["svnserve", "--tunnel", f"--tunnel-user={AUTHOR}"]
         if host_tool.works():
             repo = {self.where: self.where}  # at its own path: its hooks may name it
-            if writing:
-                over = self._hooks_apart(folder)
-                sight = Sight({_CONF: str(settings), **over[0]}, repo, over=over[1])
-            else:
-                sight = Sight({_CONF: str(settings), **repo})
-            argv = host_tool.command([*serve, "--root=/", f"--config-file={_CONF}"], found.owner, sight)
+            seen = Sight({_CONF: str(settings), **repo})
+            if sight is not None:
+                again, over = self._hooks_apart(folder)
+                read = {_CONF: str(settings), **again, **sight.read()}
+                seen = Sight(read, repo, over=over, env=sight.env(self.path))
+            argv = host_tool.command([*serve, "--root=/", f"--config-file={_CONF}"], found.owner, seen)
+            argv = watch.argv(argv) if watch else argv
         elif found.foreign:
             message = "the repository of somebody else is read in a sandbox only, and none works here"
             raise Unavailable(
@@ -138,9 +143,9 @@ class SvnFolder:
                 script = ours / hook.name
                 real = Path(os.path.realpath(hook))  # another name of one that is there
                 meant = real.name if real.parent == Path(os.path.realpath(theirs)) else hook.name
-                script.write_text(f'#!/bin/sh\nexec {shlex.quote(f"{_HOOKS}/{meant}")} "$@" </dev/null\n')
+                script.write_text(f'#!/bin/sh\nexec {shlex.quote(f"{_AGAIN}/hooks/{meant}")} "$@" </dev/null\n')
                 script.chmod(0o755 if os.access(hook, os.X_OK) else 0o644)
-        return {_HOOKS: str(theirs)}, {str(theirs): str(ours)}
+        return {_AGAIN: self.where}, {str(theirs): str(ours)}
 
     def _must_be_readable(self) -> None:
         kind = self._lines("fs-type")[0]

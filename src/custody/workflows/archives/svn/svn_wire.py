@@ -35,7 +35,7 @@ class Wire:
         self.where, self.used = folder.where, time.monotonic()
         self._settings = tempfile.TemporaryDirectory(prefix="custody-svn-")
         try:
-            argv = [folder.tunnel(Path(self._settings.name), writing=False)]
+            argv = [folder.tunnel(Path(self._settings.name))]
             pipe = subprocess.PIPE
             process = subprocess.Popen(
                 argv, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, cwd="/", bufsize=0, umask=modes.given()

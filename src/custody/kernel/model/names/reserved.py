@@ -120,8 +120,8 @@ RECORDED: dict[str, str] = {
     **dict.fromkeys(
         (
             "added", "not added", "removal ordered", "removed", "swept", "synced", "verified", "tiered", "mended",
-            "policy", "brake", "erased", "believed", "disbelieved", "set aside", "counts again", "came back", "seen again",
-            "readable again", "unreadable", "gone", "hidden", "token", "failing", "unreadable element",
+            "policy", "brake", "erased", "believed", "disbelieved", "set aside", "counts again", "came back",
+            "seen again", "readable again", "unreadable", "gone", "hidden", "token", "failing", "unreadable element",
             "message reviewed", "message not shown", "files lost", "files refused", "damaged", "parts lost",
             "loss accepted", "blank believed", "blank disbelieved", "described otherwise", "unknown kind",
         ),

@@ -16,6 +16,7 @@ from channels.desk import Desk, opened
 from channels.office import office
 from custody.channels.context import Request, What
 from custody.channels.crawl.kept import Kept
+from custody.channels.orders import ordered
 from custody.demo.standins.discord_guild import World
 from custody.demo.standins.discord_traffic import Switches
 from rig.azurite import Azurite
@@ -28,12 +29,10 @@ from custody.channels.coordinators import azure_queues as queues_module
 from custody.channels.coordinators.azure_queues import (
     CONSUMERS,
     MOST_TRIES,
-    OF_REQUESTS,
-    Letter,
     Post,
     Queues,
-    letter_of,
 )
+from custody.channels.coordinators.letters import OF_REQUESTS, Letter, letter_of
 
 QUICK = Switches(bucket_limit=10_000, global_limit=100_000)
 
@@ -65,7 +64,7 @@ def deliver(post: Post) -> int:
 
 
 def ask(post: Post, what: What, message: int = 0, channel: int = 0) -> None:
-    post.queues.send(Request(what, channel, message, why="test"))
+    post.queues.send(ordered(post.mirror.store, Request(what, channel, message, why="test"), "me"))
 
 
 def test_a_channel_comes_and_goes_by_letters_alone(post: Post, desk: Desk) -> None:
@@ -85,7 +84,7 @@ def test_a_channel_comes_and_goes_by_letters_alone(post: Post, desk: Desk) -> No
     assert gone in desk.ids(), "kept here, and marked"
     assert Kept(desk.mirror, desk.channel.id).doubt(gone).marks
     desk.channel.unreadable = thread.unreadable = True  # we were kicked
-    post.queues.send(Request("remove", number, why="test", along=(thread.id,)))
+    post.queues.send(ordered(desk.store, Request("remove", number, why="test", along=(thread.id,)), "me"))
     deliver(post)
     assert list(desk.mirror.blobs.list("")) == []
     assert (desk.state(), desk.state(thread.id)) == ("removed", "removed")

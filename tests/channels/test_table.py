@@ -21,7 +21,7 @@ from custody.channels import snowflake
 from custody.channels.blobs.local import Files
 from custody.channels.blobs.port import Blobs, Facts, NoBlob, Properties
 from custody.channels.table import Settings, Table
-from custody.channels.table.node import Lines, route
+from custody.channels.table.node import Lines, listed, route
 from custody.errors import Unavailable, Unsafe
 
 SMALL = Settings(capacity=4, fanout=4)
@@ -519,12 +519,14 @@ def put_astray(store: Memory) -> None:
     other = leaves(strays)[0].name
     found, data = strays.blocks(other), strays.read(other).data
     store.stage(name, [(found.ids[0], data[: found.sizes[0]]), (found.ids[1], data[found.sizes[0] :])])
-    store.commit(name, [*store.blocks(name).ids, *found.ids], Facts({"kind": "leaf"}))
+    ids = (*store.blocks(name).ids, *found.ids)
+    store.commit(name, ids, Facts({"kind": "leaf", "turn": "99", "blocks": listed(ids)}))
 
 
 def seal(store: Memory) -> None:
     name = leaves(store)[3].name
-    store.commit(name, store.blocks(name).ids, Facts({"kind": "leaf", "moved": "1"}))
+    ids = store.blocks(name).ids
+    store.commit(name, ids, Facts({"kind": "leaf", "moved": "1", "turn": "99", "blocks": listed(ids)}))
 
 
 DAMAGES = {
@@ -573,7 +575,7 @@ def test_a_block_whose_bytes_have_changed_is_reported(clock: Clock) -> None:
     store, table = planted(clock, 10)
     leaf = leaves(store)[1].name
     store.stage(leaf, [(store.blocks(leaf).ids[2], b'{"id":"%d","content":"forged"}\n' % message_id(6))])
-    store.commit(leaf, store.blocks(leaf).ids, Facts({"kind": "leaf"}))
+    store.commit(leaf, store.blocks(leaf).ids, leaves(store)[1].facts)
     [finding] = table.check()
     assert (finding.code, finding.where, finding.detail[:20]) == (
         "block.damaged",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import signal
 import subprocess
 import sys
 import threading
@@ -238,3 +239,40 @@ def test_nothing_of_temporal_or_azure_is_loaded_unless_it_is_wanted() -> None:
     code = "import sys, custody.channels.commands.channel; print([name for name in sys.modules if name in ('temporalio', 'azure')])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("how", ["killed", "killed beside another", "vanished"])
+def test_the_work_of_a_worker_that_is_gone_goes_on_soon_after_its_last_sign_of_life(
+    tmp_path: Path, temporal: Temporal, how: str
+) -> None:
+    """Not after a minute: a server hands work also to the waiting questions of a machine that is no longer there."""
+    with opened(tmp_path, temporal, pages=500) as here:
+        channel = here.world.add(0, "gone", 900, id=90_000_000_000_900 + len(how))
+        reached, gate = threading.Event(), threading.Event()
+
+        def hold(_: int, page: int) -> None:
+            if page == 4:
+                reached.set()
+                gate.wait(60)
+
+        here.standin.switches.between_pages = hold
+        first = worker(here, watch="600")
+        here.run("channel", "add", str(channel.id))
+        assert reached.wait(60)
+        second = worker(here, watch="600") if how != "killed" else None
+        if second:
+            time.sleep(8)  # until it asks for work
+        asked = here.standin.pages.get(channel.id, 0)
+        if how == "vanished":  # its connections stay open, as those of a machine without power
+            first.send_signal(signal.SIGSTOP)
+        else:
+            assert kill(first)
+        gone = time.monotonic()
+        gate.set()
+        second = second or worker(here, watch="600")
+        until(lambda: here.standin.pages.get(channel.id, 0) > asked, here.log())
+        took = time.monotonic() - gone
+        kill(first)
+        here.until_same(channel)
+        kill(second)
+        assert took < 30, "a few times three seconds of silence, on a busy machine"

@@ -45,6 +45,7 @@ class Request:
     newest_first: bool = False
     why: str = ""
     along: tuple[int, ...] = ()  # of a removal: the threads that its operator was shown
+    order: str = ""  # of a removal: which one in the store it belongs to
 
 
 @dataclass(frozen=True, slots=True)

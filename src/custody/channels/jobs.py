@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from custody.channels import removal
+from custody.channels import orders, removal
 from custody.channels.blobs import tier_moves
 from custody.channels.blobs.port import Broken
 from custody.channels.condition import refusals
@@ -72,9 +72,9 @@ def files_job(channel: int) -> NewJob:
     return _job(FILES, channel)
 
 
-def remove_job(channel: int, why: str = "", along: Iterable[int] = ()) -> NewJob:
+def remove_job(channel: int, why: str = "", along: Iterable[int] = (), order: str = "") -> NewJob:
     """With the threads that were shown to whoever said it: none that is heard of later is taken along."""
-    told = {"why": why, "along": [str(one) for one in along]}
+    told = {"why": why, "along": [str(one) for one in along], "order": order}
     return _job(REMOVE, channel, **{name: value for name, value in told.items() if value})
 
 
@@ -84,7 +84,7 @@ def job_of(request: Request) -> NewJob:
         "sync": lambda: sync_job(request.channel, request.why, request.newest_first),
         "review": lambda: review_job(request.channel, request.message),
         "files": lambda: files_job(request.channel),
-        "remove": lambda: remove_job(request.channel, request.why, request.along),
+        "remove": lambda: remove_job(request.channel, request.why, request.along, request.order),
     }
     return made[request.what]()
 
@@ -107,8 +107,12 @@ def channel_of(work: Work) -> int:
 
 def add(work: Work, mirror: Context) -> Outcome:
     """Make the channel known. What a service refuses is written down on its item, and the job is over."""
+    channel = channel_of(work)
+    item = mirror.item(channel)
+    if orders.removal_of(item) and not _is_asked(mirror, channel, REMOVE):  # its job was taken back
+        mirror.store.records.put((orders.over(channel),), agent=work.claim.holder)
     try:
-        return _passed(crawler.add(mirror, channel_of(work), bool(work.facts.get("newest_first"))))
+        return _passed(crawler.add(mirror, channel, bool(work.facts.get("newest_first")), ordered=True))
     except RateLimited as limit:
         return _wait(limit)
 
@@ -186,9 +190,12 @@ def files(work: Work, mirror: Context) -> Outcome:
 
 def remove(work: Work, mirror: Context) -> Outcome:
     """Delete everything we keep of a channel, once nobody writes to it any more."""
-    channel = channel_of(work)
-    if mirror.item(channel) is None:
+    channel, order = channel_of(work), str(work.facts.get("order", ""))
+    item = mirror.item(channel)
+    if item is None:
         return Failed("channel.unknown", f"channel {channel} was never mirrored here")
+    if order and (why := orders.objection(item, order)):
+        return _passed(Told({"why": why}))
     along = [parse(str(one)) for one in work.facts.get("along") or ()]
     begun = removal.begin_removal(mirror, channel, along)
     mirror.store.records.put(begun.items, agent=work.claim.holder)
@@ -198,8 +205,13 @@ def remove(work: Work, mirror: Context) -> Outcome:
         if work.stopped:
             return Wait(0, "stopped between two pages; the next worker goes on")
     told = removal.removed(mirror, channel, str(work.facts.get("why", "")))
-    then = [job_of(request) for request in begun.requests]
+    then = [job_of(request) for request in (*begun.requests, *told.requests)]
     return Passed(items=told.items, events=told.events, then=then, forget=True)
+
+
+def _is_asked(mirror: Context, channel: int, kind: str) -> bool:
+    jobs = mirror.store.queue.every(Filter(kind="channel/*", lane=str(channel)))
+    return any(job.kind == kind and job.ended is None for job in jobs)
 
 
 def _somebody_writes(mirror: Context, channel: int) -> bool:

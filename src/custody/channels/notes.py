@@ -14,9 +14,10 @@ from custody.kernel.stores.rows import Tx
 LOOKED = "looked"  # when it was last looked at to its end, in microseconds
 TURN, CURSOR, BEGAN, DENIED, ENDED = "turn", "cursor", "began", "denied", "ended"  # of the round, some pages at a time
 HELD = {folder: f"held_{folder}" for folder in ("ch", "seen", "files", "assets")}  # what its tables ought to hold
+TURNED = {folder: f"turn_{folder}" for folder in HELD}  # how often the last part of each was written, at the least
 GUILD, GUILD_SINCE = "guild", "guild_since"  # another server that it was said to belong to, and since when
 SIGNED = "signed"  # its tables say whose they are
-NAMES = (LOOKED, TURN, CURSOR, BEGAN, DENIED, ENDED, GUILD, GUILD_SINCE, SIGNED, *HELD.values())
+NAMES = (LOOKED, TURN, CURSOR, BEGAN, DENIED, ENDED, GUILD, GUILD_SINCE, SIGNED, *HELD.values(), *TURNED.values())
 FOLDER = "channel-notes/"
 
 

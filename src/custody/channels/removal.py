@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from itertools import islice
 
-from custody.channels import places
+from custody.channels import orders, places
 from custody.channels.blobs.port import NoBlob
 from custody.channels.context import HELD, Context, Request, Told, channels, item_id, noted, number_of, parent_of
 from custody.channels.discord import attachments
@@ -17,7 +17,9 @@ from custody.kernel.model.event import NewEvent
 from custody.kernel.stores import Store
 
 PER_PAGE_OF_REMOVAL = 100
-TORN = frozenset({"table.foreign", "index.missing", "child.missing", "mark.damaged", "shut"})  # found by the daily look
+TORN = frozenset(
+    {"table.foreign", "index.missing", "child.missing", "leaf.older", "mark.damaged", "shut"}
+)  # found by the daily look
 ORPHANED = timedelta(days=1)  # before a blob that nothing names is taken for one that nobody wants
 
 
@@ -50,11 +52,26 @@ def goes_along(store: Store, channel: int) -> Under:
 
 def begin_removal(mirror: Context, channel: int, along: Collection[int] = ()) -> Told:
     """From now on nobody writes to it. Its threads go as well: those that were shown when it was said, as far as
-    nothing has changed about them since; what was heard later deletes nothing."""
+    nothing has changed about them since; what was heard later deletes nothing. Each is ordered for itself."""
     threads = [one for one in goes_along(mirror.store, channel).along if one in set(along)]
-    marked = (noted(thread, removed_with=str(channel)) for thread in threads)
-    requests = tuple(Request("remove", thread, why=f"its channel {channel} was removed") for thread in threads)
+    order, why = mirror.store.new_move(), f"its channel {channel} was removed"
+    told = {orders.REMOVAL: orders.facts(order, why), orders.AGAIN: {}}
+    marked = (noted(thread, removed_with=str(channel), **told) for thread in threads)
+    requests = tuple(Request("remove", thread, why=why, order=order) for thread in threads)
     return Told({}, (noted(channel, mirrored="removing"), *marked), (), requests)
+
+
+def begin_ordered(mirror: Context, channel: int) -> Told:
+    """Begin the removal that is ordered, with the threads that its order names; begun before, its threads are asked for
+    again, as they were ordered then."""
+    item = mirror.item(channel)
+    if item is None or item.detail.get("mirrored") != "removing":
+        return begin_removal(mirror, channel, orders.along_of(orders.removal_of(item)))
+    left = [one for one in channels(mirror.store) if one.detail.get("removed_with") == str(channel)]
+    known = {number_of(one): orders.removal_of(one) for one in left if orders.removal_of(one)}
+    return Told(
+        {}, requests=tuple(Request("remove", one, why=told["why"], order=told["id"]) for one, told in known.items())
+    )
 
 
 def remove_page(mirror: Context, channel: int) -> bool:
@@ -69,13 +86,18 @@ def remove_page(mirror: Context, channel: int) -> bool:
 
 
 def removed(mirror: Context, channel: int, why: str = "") -> Told:
+    """It is over. Who has asked for the channel since is not forgotten: it begins anew."""
     mirror.notes.forget(channel)
+    item = mirror.item(channel)
+    again = item.detail.get(orders.AGAIN) if item else None
+    then = (Request("add", channel, newest_first=bool(again.get("newest_first"))),) if again else ()
+    why = why or str(orders.removal_of(item).get("why", ""))
     under = [item for item in channels(mirror.store) if parent_of(item) == channel]
     left = [item for item in under if item.detail.get("mirrored") != "removed" and not item.detail.get("removed_with")]
     told: dict[str, object] = {"why": why} if why else {}
     told |= {"stays": sorted(str(number_of(item)) for item in left)} if left else {}
     event = NewEvent(item_id(channel), "removed", detail=told)
-    return Told({}, (noted(channel, mirrored="removed"),), (event,))
+    return Told({}, (noted(channel, mirrored="removed", **{orders.REMOVAL: {}}),), (event,), then)
 
 
 # --- Clearing away ---

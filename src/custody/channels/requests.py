@@ -12,9 +12,11 @@ from pathlib import Path
 
 from custody.channels.config import ChannelConfig
 from custody.channels.context import Request
-from custody.channels.jobs import job_of
+from custody.channels.jobs import REMOVE, job_of
+from custody.channels.orders import ordered
 from custody.errors import Refused
 from custody.kernel.model.authority.acting import Acting
+from custody.kernel.model.job import Filter
 from custody.kernel.stores import Store
 
 Ask = Callable[[Request, Acting], str]  # what is asked and by whom; answers what became of it, in words
@@ -30,6 +32,12 @@ class Asking:
 
 def by_jobs(store: Store) -> Asking:
     def ask(request: Request, acting: Acting) -> str:
+        pending = any(
+            job.kind == REMOVE and job.ended is None
+            for job in store.queue.every(Filter(kind="channel/*", lane=str(request.channel)))
+        )
+        if request.what == "remove" or pending:  # an order whose job was taken back is none
+            request = ordered(store, request, acting.agent, anew=not pending)
         made = store.queue.submit_one(job_of(request), acting)
         if not made.new and store.queue.get(made.id).ended == "failed":
             raise Refused(
@@ -48,10 +56,15 @@ def by_jobs(store: Store) -> Asking:
 
 def asking_of(store: Store, config: ChannelConfig, home: Path) -> Asking:
     if config.queues == "azure":
-        return Asking(lambda request, acting: _by_letter(config, home, request), holds=False)
+        return Asking(lambda request, acting: _by_letter(config, home, _ordered(store, request, acting)), holds=False)
     if config.queues == "temporal":
-        return Asking(lambda request, acting: _by_signal(config, request), holds=False)
+        return Asking(lambda request, acting: _by_signal(config, _ordered(store, request, acting)), holds=False)
     return by_jobs(store)
+
+
+def _ordered(store: Store, request: Request, acting: Acting) -> Request:
+    """The order is the store's; what is sent after it says only that there is one."""
+    return ordered(store, request, acting.agent)
 
 
 def _by_letter(config: ChannelConfig, home: Path, request: Request) -> str:

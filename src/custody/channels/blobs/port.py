@@ -53,6 +53,12 @@ class Shut(Broken):
     code = "blob.shut"
 
 
+class Older(Broken):
+    """It was written here, and later ones were written after it: somebody has put an earlier copy in its place."""
+
+    code = "blob.older"
+
+
 class Foreign(Broken):
     """It says itself that it is another's: somebody has put it in this place."""
 

@@ -16,7 +16,7 @@ from custody.channels import places, removal
 from custody.channels.blobs.tiers import Verdict
 from custody.channels.commands.checking import fsck, verify
 from custody.channels.commands.deleted import accept_loss, believe, deleted, disbelieve, set_aside
-from custody.channels.commands.parts import Channel, blobs_of, checked_message, known
+from custody.channels.commands.parts import Channel, blobs_of, checked_message, known, refuse_removed
 from custody.channels.commands.reading import export, search
 from custody.channels.commands.run import run, temporal
 from custody.channels.condition.standing import jobs_of, marks_of, standing_of
@@ -167,6 +167,7 @@ def gaps(channel: Channel, config: ConfigFile = None, store: StoreUrl = "", json
     """What is known to be missing, and what is owed: fetched, but not, or no longer, whole."""
     with opened(config, store) as (handle, settings):
         item = known(handle, work.checked(channel))
+        refuse_removed(item)
         blobs = blobs_of(settings, handle)
         coverage, owed, unread = marks_of(blobs, parse(channel))
         gone = expected.lacking(handle, blobs, parse(channel)).values()

@@ -10,15 +10,16 @@ from typing import Annotated
 import typer
 
 from custody.channels import jobs, places
-from custody.channels.commands.parts import Channel, blobs_of, known, table_of
+from custody.channels.blobs.port import Blobs
+from custody.channels.commands.parts import Channel, blobs_of, known, refuse_removed, table_of
 from custody.channels.condition.standing import lack_of, marks_of
-from custody.channels.context import EPOCH, assets_of, checked, files_of, noted
+from custody.channels.context import EPOCH, HELD, assets_of, checked, files_of, noted
 from custody.channels.crawl import trust
 from custody.channels.debts import payment
 from custody.channels.debts.debts import LOST, TORN
 from custody.channels.files import fetch
 from custody.channels.integrity import damage, expected
-from custody.channels.integrity.verify import HARMLESS, Verified, files_of_channel, is_told, owe
+from custody.channels.integrity.verify import HARMLESS, UNKNOWN, Verified, files_of_channel, is_told, owe
 from custody.channels.kinds import offline_mirror, open_mirror
 from custody.channels.messages import last_seen
 from custody.channels.removal import ORPHANED
@@ -26,7 +27,7 @@ from custody.channels.table import Finding, Table
 from custody.cli import runtime
 from custody.cli.needs_config import ConfigFile, StoreUrl, opened
 from custody.cli.runtime import AsJson
-from custody.errors import BadInput, CustodyError
+from custody.errors import BadInput, CustodyError, Refused
 from custody.kernel.model.event import NewEvent, Outcome
 from custody.kernel.model.item import Item
 from custody.kernel.stores import Store
@@ -44,8 +45,8 @@ def fsck(
     is wrong."""
     with opened(config, store) as (handle, settings):
         number = checked(channel)
-        known(handle, number)
         blobs = blobs_of(settings, handle)
+        _refuse_removed(known(handle, number), blobs)
         others = (open_(blobs, number) for open_ in (last_seen.of, files_of, assets_of))
         tables = (table_of(settings, channel, blobs), *others)
         if repair:
@@ -61,6 +62,20 @@ def fsck(
     sound = all(one.code in HARMLESS for one in found) and not owed
     print("nothing is wrong" if sound else "something is wrong: " + (FETCH if repair else "--repair mends what it can"))
     raise typer.Exit(0 if sound else 1)
+
+
+def _refuse_removed(item: Item, blobs: Blobs) -> None:
+    """A channel that was removed is not looked at: that is said, and also if some of it is still there."""
+    left = [name for folder in HELD for name in blobs.list(f"{folder}/{jobs.number_of(item)}/")]
+    if left and item.detail.get("mirrored") == "removed":
+        hint = "`custody channel remove` deletes them, `custody channel add` takes them up again"
+        raise Refused(
+            f"it was removed, and {len(left)} blobs of it are still here",
+            code="channel.left",
+            where=left[0].name,
+            hint=hint,
+        )
+    refuse_removed(item)
 
 
 def _swept(table: Table, before: datetime) -> int:
@@ -98,6 +113,7 @@ def verify(
     with opened(config, store) as (handle, settings):
         number = checked(channel)
         item = known(handle, number)
+        _refuse_removed(item, blobs_of(settings, handle))
         mirror = open_mirror(handle, settings.channels, settings.home, anew=mend) if pages or mend else None
         if mend and mirror is None:
             raise BadInput("without a bot's token nothing can be fetched", hint="`custody channel fsck --repair`")
@@ -123,7 +139,7 @@ def verify(
         told |= {"messages": found.messages, "files": found.files, "compared": found.sampled}
         told |= {"owed": owed} if owed else {}
         told |= {"files never had": found.never_had} if found.never_had else {}
-        lacks, code = lack_of(handle, blobs, number) if item.detail.get("mirrored") != "removed" else ("", 0)
+        lacks, code = lack_of(handle, blobs, number)
         sound = found.sound and not done.said
         outcome: Outcome = "success" if sound else "failure"
         findings = {"findings": [f"{one.code} {one.where}" for one in found.findings[:20]]} if found.findings else {}
@@ -143,6 +159,7 @@ def verify(
             print(f"{found.never_had} files that messages name were never had, or not yet: see above")
         whole = not lacks and not found.never_had
         kept = "nothing is wrong" if whole else "nothing is wrong with what is kept"
+        kept += ", as far as is known: see above" if any(one.code == UNKNOWN for one in found.findings) else ""
         print(kept if sound else f"something is wrong: {_hint(found, mend)}")
         if lacks:
             print(f"not all of it is here: {lacks}")

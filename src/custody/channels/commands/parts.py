@@ -7,13 +7,13 @@ from typing import Annotated
 import typer
 
 from custody.channels.blobs.port import Blobs
-from custody.channels.context import checked, item_id
+from custody.channels.context import checked, item_id, number_of
 from custody.channels.kinds import open_blobs, settings_of
 from custody.channels.messages.reader import Reader, reader_of
 from custody.channels.snowflake import parse
 from custody.channels.table import Table
 from custody.config import Config
-from custody.errors import BadInput, NotFound
+from custody.errors import BadInput, NotFound, Refused
 from custody.kernel.model.item import Item
 from custody.kernel.stores import Store
 
@@ -41,6 +41,16 @@ def checked_message(message: str) -> int:
 def reader(settings: Config, channel: int, blobs: Blobs, item: Item | None = None) -> Reader:
     """As readers are shown it; without its item all that is here, as an operator wants it."""
     return reader_of(blobs, channel, settings_of(settings.channels), item, settings.channels)
+
+
+def refuse_removed(item: Item) -> None:
+    """Say that a channel was removed, where else nothing would be looked at and nothing found wrong."""
+    if (word := item.detail.get("mirrored")) in ("removing", "removed"):
+        raise Refused(
+            f"channel {number_of(item)} {'was' if word == 'removed' else 'is being'} removed: nothing is kept of it",
+            code="channel.removed",
+            hint="`custody channel add` begins anew",
+        )
 
 
 def known(store: Store, channel: int) -> Item:

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from custody.channels.blobs.port import Blobs
-from custody.channels.commands.parts import Channel, blobs_of, checked_message, known, reader
+from custody.channels.commands.parts import Channel, blobs_of, checked_message, known, reader, refuse_removed
 from custody.channels.condition.standing import lack_of
 from custody.channels.context import POSTS_ONLY, checked, threads_under
 from custody.channels.crawl import trust
@@ -27,7 +27,7 @@ from custody.channels.plain_text import plainly
 from custody.channels.snowflake import HIGHEST, at
 from custody.cli.needs_config import ConfigFile, StoreUrl, opened
 from custody.config import Config
-from custody.errors import BadInput, CustodyError, NotFound, Refused
+from custody.errors import BadInput, CustodyError, NotFound
 from custody.kernel.model.item import Item
 from custody.kernel.stores import Store
 
@@ -196,12 +196,7 @@ def _item(store: Store, channel: int, blobs: Blobs) -> Item | None:
     """What is left of a channel may be read where the store of its archive is no longer."""
     try:
         item = known(store, channel)
-        if (word := item.detail.get("mirrored")) in ("removing", "removed"):
-            raise Refused(
-                f"channel {channel} {'was' if word == 'removed' else 'is being'} removed: nothing is kept of it",
-                code="channel.removed",
-                hint="`custody channel add` begins anew",
-            )
+        refuse_removed(item)
         return item
     except NotFound:
         if next(iter(blobs.list(f"ch/{channel}/")), None) is None:

@@ -72,6 +72,9 @@ def lack_of(store: Store, blobs: Blobs, channel: int) -> tuple[str, int]:
     jobs = [job for job in store.queue.every(Filter(kind=f"{CHANNEL}/*", lane=str(channel))) if job.ended == "failed"]
     state = standing_of(store, blobs, item, jobs).state
     trouble = (item.detail.get("trouble") or {}).get("what") == "failing"
+    if not item.detail.get("round") and not marks_of(blobs, channel)[0].upto:
+        fruitless = state.alarming or state.word in SET_ASIDE
+        return f"it was never synced: {state.sentence}", 1 if fruitless else AGAIN
     if state.word not in LACKING and not (state.word == "behind" and trouble):
         return "", 0
     return state.sentence, 1 if state.alarming else AGAIN

@@ -15,45 +15,46 @@ What is not obvious, and tested against Azurite:
 from __future__ import annotations
 
 import base64
-import binascii
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from azure.core.exceptions import AzureError, ResourceExistsError, ResourceNotFoundError
 from azure.storage.queue import QueueMessage, QueueServiceClient
 
-from custody.channels import removal
+from custody.channels import orders, removal
 from custody.channels.condition import refusals
 from custody.channels.condition.refusals import REFUSALS
 from custody.channels.config import ChannelConfig
 from custody.channels.context import Context, Request, Told, item_id
+from custody.channels.coordinators.letters import (
+    MOST_TOLD,
+    Body,
+    Letter,
+    body_of,
+    channel_of,
+    cut,
+    letter_of,
+    told_of,
+)
 from custody.channels.crawl import crawler
 from custody.channels.crawl.crawler import Progress
 from custody.channels.discord.client import RateLimited
 from custody.channels.files import fetch
 from custody.channels.kinds import connection
+from custody.channels.plain_text import plainly
 from custody.channels.snowflake import parse
-from custody.errors import BadInput, CustodyError, Unavailable
+from custody.errors import CustodyError, Unavailable
 
 MOST_TRIES = 5
-MOST_ALONG = 1_000  # threads in one letter, which may have 48 kB
 VISIBLE_SECONDS = 300  # how long a consumer has for a page before the letter is given to another
 NEVER = -1  # letters do not expire
 POLL_SECONDS = 0.1
 AGAIN_SECONDS = 30.0
-
-Body = Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Letter:
-    queue: str
-    body: Body
 
 
 class Later(Exception):
@@ -68,12 +69,15 @@ class Later(Exception):
 
 
 def add_channel(mirror: Context, body: Body) -> list[Letter]:
-    return _written(mirror, crawler.add(mirror, _channel(body), bool(body.get("newest_first"))))
+    try:
+        return _written(mirror, crawler.add(mirror, channel_of(body), bool(body.get("newest_first"))))
+    except refusals.NotMirrored as refusal:
+        return _ignored(mirror, "add-channel", body, str(refusal))
 
 
 def add_messages(mirror: Context, body: Body) -> list[Letter]:
     """One page; the next one is the next letter's."""
-    channel = _channel(body)
+    channel = channel_of(body)
     table = mirror.table(channel)
     progress = Progress.read(body, bool(body.get("newest_first")))
     try:
@@ -92,7 +96,7 @@ def add_messages(mirror: Context, body: Body) -> list[Letter]:
 
 
 def review_message(mirror: Context, body: Body) -> list[Letter]:
-    channel, message = _channel(body), parse(str(body["message"]))
+    channel, message = channel_of(body), parse(str(body["message"]))
     try:
         return _written(mirror, crawler.review(mirror, channel, message))
     except REFUSALS as refusal:
@@ -101,7 +105,7 @@ def review_message(mirror: Context, body: Body) -> list[Letter]:
 
 def fetch_files(mirror: Context, body: Body) -> list[Letter]:
     """Some files; the next ones are the next letter's."""
-    channel = _channel(body)
+    channel = channel_of(body)
     try:
         crawler.still_mirrored(mirror, channel)
     except refusals.NotMirrored:
@@ -111,22 +115,30 @@ def fetch_files(mirror: Context, body: Body) -> list[Letter]:
 
 
 def remove_channel(mirror: Context, body: Body) -> list[Letter]:
-    channel = _channel(body)
-    if mirror.item(channel) is None:
-        return []
-    along = [parse(str(one)) for one in body.get("along") or ()]
-    begun = _written(mirror, removal.begin_removal(mirror, channel, along))
-    return [*begun, Letter("delete-messages", {"channel": str(channel), "why": str(body.get("why", ""))})]
+    """Begin the removal that the store has ordered under the id in the letter; why, and what goes along, it says."""
+    channel, order = channel_of(body), str(body.get("order", ""))
+    if why := orders.objection(mirror.item(channel), order):
+        return _ignored(mirror, "remove-channel", body, why)
+    begun = _written(mirror, removal.begin_ordered(mirror, channel))
+    return [*begun, Letter("delete-messages", {"channel": str(channel), "order": order})]
 
 
 def delete_messages(mirror: Context, body: Body) -> list[Letter]:
-    """One page of our own blobs, so it works after a kick as well."""
-    channel = _channel(body)
-    if removal.remove_page(mirror, channel):
-        return [Letter("delete-messages", body)]
+    """One page of our own blobs, so it works after a kick as well; only while the removal that it names is going on."""
+    channel, order = channel_of(body), str(body.get("order", ""))
     item = mirror.item(channel)
-    over = item is None or item.detail.get("mirrored") == "removed"
-    return [] if over else _written(mirror, removal.removed(mirror, channel, str(body.get("why", ""))))
+    begun = item is not None and item.detail.get("mirrored") == "removing"
+    if why := orders.objection(item, order) or ("" if begun else "this removal has not begun"):
+        return _ignored(mirror, "delete-messages", body, why)
+    if removal.remove_page(mirror, channel):
+        return [Letter("delete-messages", {"channel": str(channel), "order": order})]
+    return _written(mirror, removal.removed(mirror, channel))
+
+
+def _ignored(mirror: Context, queue: str, body: Body, why: str) -> list[Letter]:
+    """A letter for which the store knows no reason: it came twice, late, or from nobody. Nothing is done but told."""
+    mirror.store.records.note(f"queue/{queue}", "ignored", "channels", letter=told_of(body), why=why)
+    return []
 
 
 Consumer = Callable[[Context, Body], list[Letter]]
@@ -138,34 +150,12 @@ CONSUMERS: dict[str, Consumer] = {
     "remove-channel": remove_channel,
     "delete-messages": delete_messages,
 }
-OF_REQUESTS = {
-    "add": "add-channel",
-    "sync": "add-messages",
-    "review": "review-message",
-    "files": "fetch-files",
-    "remove": "remove-channel",
-}
-
-
-def letter_of(request: Request) -> Letter:
-    body = {"channel": str(request.channel)}
-    if request.message:
-        body["message"] = str(request.message)
-    if request.why and request.what == "remove":
-        body["why"] = request.why
-    more: dict[str, Any] = {"newest_first": True} if request.newest_first else {}
-    more |= {"along": [str(one) for one in request.along]} if request.along else {}
-    return Letter(OF_REQUESTS[request.what], {**body, **more})
 
 
 def _written(mirror: Context, told: Told) -> list[Letter]:
     if told.items or told.events:
         mirror.store.records.put(told.items, told.events, "channels")
     return [letter_of(request) for request in told.requests]
-
-
-def _channel(body: Body) -> int:
-    return parse(str(body["channel"]))
 
 
 # --- Carrying letters ---
@@ -183,9 +173,7 @@ class Queues:
                     continue
 
     def send(self, request: Request) -> None:
-        """A removal's letter names what goes along; if that is more than a letter carries, in several."""
-        for start in range(0, len(request.along) or 1, MOST_ALONG):
-            self.post(letter_of(replace(request, along=request.along[start : start + MOST_ALONG])))
+        self.post(letter_of(request))
 
     def post(self, letter: Letter, delay: float = 0.0) -> None:
         self._post(letter.queue, json.dumps(letter.body, sort_keys=True).encode(), delay)
@@ -210,7 +198,7 @@ class Queues:
 
     def poison(self, queue: str, message: QueueMessage, why: str) -> None:
         """Aside, where a person may look, with the reason."""
-        told = {"letter": str(message.content), "tries": message.dequeue_count, "why": why}
+        told = {**cut(str(message.content)), "tries": message.dequeue_count, "why": why}
         self._post(f"{queue}-poison", json.dumps(told).encode())
         self.drop(queue, message)
 
@@ -259,7 +247,7 @@ class Post:
         message = self.queues.take(queue, self.visible)
         if message is None:
             return 0
-        body = _body(message)
+        body = body_of(str(message.content))
         if body is None:
             self._set_aside(queue, message, "not a letter: Base64 of a JSON object with a channel's number is wanted")
         elif (message.dequeue_count or 0) > MOST_TRIES:
@@ -270,7 +258,7 @@ class Post:
 
     def _deal(self, queue: str, message: QueueMessage, body: Body) -> None:
         try:
-            with self._writing(_channel(body)):
+            with self._writing(channel_of(body)):
                 letters = CONSUMERS[queue](self.mirror, body)
         except Later as later:
             letters, wait = [Letter(queue, body)], later.seconds
@@ -280,7 +268,8 @@ class Post:
             letters, wait = [Letter(queue, body)], self.again
         except Exception as error:  # it is tried again, and put aside after a few times
             why = str(error) if isinstance(error, CustodyError) else repr(error)
-            self.mirror.store.records.note(f"queue/{queue}", "stumbled", self.holder, letter=dict(body), why=why[:500])
+            told = {"letter": told_of(body), "why": plainly(why)[:MOST_TOLD]}
+            self.mirror.store.records.note(f"queue/{queue}", "stumbled", self.holder, **told)
             self.queues.put_off(queue, message, self.again)
             return
         else:
@@ -301,17 +290,8 @@ class Post:
 
     def _set_aside(self, queue: str, message: QueueMessage, why: str) -> None:
         self.queues.poison(queue, message, why)
-        told = str(message.content)[:500]
+        told = plainly(str(message.content)[:MOST_TOLD])
         self.mirror.store.records.note(f"queue/{queue}", "poisoned", self.holder, letter=told, why=why)
-
-
-def _body(message: QueueMessage) -> Body | None:
-    try:
-        body = json.loads(base64.b64decode(str(message.content), validate=True))
-        _channel(body)
-    except (ValueError, TypeError, LookupError, RecursionError, binascii.Error, BadInput):
-        return None
-    return body if isinstance(body, dict) else None
 
 
 @contextmanager

@@ -20,7 +20,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from custody.channels import jobs as work
-from custody.channels import places, removal
+from custody.channels import orders, places, removal
 from custody.channels.blobs.port import Blobs, Changed, Facts, Leased
 from custody.channels.config import ChannelConfig
 from custody.channels.context import Context, Request, checked
@@ -244,4 +244,5 @@ def _unwanted(mirror: Context, listed: Sequence[str]) -> Iterator[Request]:
         item = mirror.item(channel)
         if item is not None and item.detail.get("mirrored") != "removed":
             along = removal.goes_along(mirror.store, channel).along
-            yield Request("remove", channel, why="the configuration says so", along=along)
+            request = Request("remove", channel, why="the configuration says so", along=along)
+            yield orders.ordered(mirror.store, request, "run")

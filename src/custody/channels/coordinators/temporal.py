@@ -32,7 +32,7 @@ from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError
 from temporalio.worker import Worker
 
-from custody.channels import jobs, removal
+from custody.channels import jobs, orders, removal
 from custody.channels.condition import refusals
 from custody.channels.condition.refusals import REFUSALS
 from custody.channels.config import ChannelConfig
@@ -54,10 +54,12 @@ from custody.channels.crawl import look_around as looking
 from custody.channels.crawl.crawler import Progress
 from custody.channels.discord.client import RateLimited
 from custody.channels.files import fetch
-from custody.errors import Unavailable
+from custody.errors import CustodyError, Unavailable
 
 WATCH, TIERS = "custody-watch", "custody-tiers"
 TIERS_EVERY = timedelta(days=1)
+LONGEST_PAUSE = 20.0  # seconds between two tries of something that fails
+POLLS = 2  # questions for work that wait at the server at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +78,7 @@ def pace_of(config: ChannelConfig, threads: int = 4) -> Pace:
 
 def ask_of(request: Request) -> Ask:
     message = str(request.message) if request.message else ""
-    along = [str(one) for one in request.along]
-    asked = Asked(request.what, message, newest_first=request.newest_first, why=request.why, along=along)
+    asked = Asked(request.what, message, newest_first=request.newest_first, why=request.why, order=request.order)
     return Ask(str(request.channel), asked)
 
 
@@ -94,6 +95,7 @@ async def send(client: Client, asks: list[Ask], pace: Pace) -> None:
             Going(ask.channel, heartbeat=pace.heartbeat, pages=pace.pages),
             id=flow_id(ask.channel),
             task_queue=TASK_QUEUE,
+            task_timeout=timedelta(seconds=pace.heartbeat),
             start_signal="ask",
             start_signal_args=[ask.asked],
         )
@@ -154,7 +156,10 @@ class Activities:
 
 
 def _add(mirror: Context, channel: int, asked: Asked, _: dict[str, int]) -> Answer:
-    return _told(mirror, crawler.add(mirror, channel, asked.newest_first))
+    try:
+        return _told(mirror, crawler.add(mirror, channel, asked.newest_first))
+    except refusals.NotMirrored as refusal:
+        return _ignored(mirror, channel, asked, str(refusal))
 
 
 def _sync(mirror: Context, channel: int, asked: Asked, counted: dict[str, int]) -> Answer:
@@ -192,15 +197,22 @@ def _files(mirror: Context, channel: int, asked: Asked, counted: dict[str, int])
 
 
 def _remove(mirror: Context, channel: int, asked: Asked, counted: dict[str, int]) -> Answer:
-    """Nobody else writes: whatever is asked of this channel comes through its one workflow."""
-    if mirror.item(channel) is None:
-        return Answer(True)
+    """Nobody else writes: whatever is asked of this channel comes through its one workflow. What is deleted is what the
+    store has ordered: a signal may be of yesterday."""
+    if why := orders.objection(mirror.item(channel), asked.order):
+        return _ignored(mirror, channel, asked, why)
     if not counted:
-        begun = removal.begin_removal(mirror, channel, [checked(one) for one in asked.along])
+        begun = removal.begin_ordered(mirror, channel)
         return replace(_told(mirror, begun), done=False, progress={"pages": 1})
     if removal.remove_page(mirror, channel):
-        return Answer(False, {"pages": counted["pages"] + 1})
-    return _told(mirror, removal.removed(mirror, channel, asked.why))
+        return Answer(False, {"pages": int(counted.get("pages", 0)) + 1})
+    return _told(mirror, removal.removed(mirror, channel))
+
+
+def _ignored(mirror: Context, channel: int, asked: Asked, why: str) -> Answer:
+    """Nothing is done but told."""
+    mirror.store.records.note(f"queue/{asked.what}", "ignored", "temporal", channel=str(channel), why=why)
+    return Answer(True)
 
 
 STEPS: dict[str, Callable[[Context, int, Asked, dict[str, int]], Answer]] = {
@@ -220,12 +232,16 @@ def _told(mirror: Context, told: Told) -> Answer:
 
 @contextmanager
 def _retries() -> Iterator[None]:
-    """Waiting for a limit is told as such: the server tries again after that time, not sooner."""
+    """Waiting for a limit is told as such: the server tries again after that time, not sooner. After any other trouble
+    pauses grow; after a silence they do not (`RETRIES`): nothing was wrong but a worker that is gone."""
     try:
         yield
     except RateLimited as limit:
         wait = timedelta(seconds=float(limit.facts.get("retry_after", 1.0)))
         raise ApplicationError(limit.message, type=limit.code, next_retry_delay=wait) from limit
+    except CustodyError as error:
+        again = timedelta(seconds=min(LONGEST_PAUSE, 2.0 ** min(activity.info().attempt - 1, 10)))
+        raise ApplicationError(str(error), type=error.code, next_retry_delay=again) from error
 
 
 @contextmanager
@@ -274,6 +290,9 @@ async def serve(mirror: Context, client: Client, over: asyncio.Event, watch_seco
             activities=Activities(mirror, client, pace).all(),
             activity_executor=threads,
             max_concurrent_activities=pace.threads,
+            # The server hands work also to the waiting questions of a machine that is gone, and each costs a timeout.
+            max_concurrent_activity_task_polls=POLLS,
+            max_concurrent_workflow_task_polls=POLLS,
             # How long the server waits for a worker that it believes to know the workflow already.
             sticky_queue_schedule_to_start_timeout=timedelta(seconds=pace.heartbeat),
             # By itself it saves signs of life up until shortly before they are due: too late on a busy machine.
@@ -287,7 +306,13 @@ async def serve(mirror: Context, client: Client, over: asyncio.Event, watch_seco
 async def schedule(client: Client, name: str, flow: str, every: timedelta, pace: Pace) -> None:
     """Make it, or make it so again: a schedule outlives the worker that asked for it."""
     wanted = Schedule(
-        action=ScheduleActionStartWorkflow(flow, pace.heartbeat, id=name, task_queue=TASK_QUEUE),
+        action=ScheduleActionStartWorkflow(
+            flow,
+            pace.heartbeat,
+            id=name,
+            task_queue=TASK_QUEUE,
+            task_timeout=timedelta(seconds=pace.heartbeat),
+        ),
         spec=ScheduleSpec(intervals=[ScheduleIntervalSpec(every=every)]),
     )
     try:

@@ -19,7 +19,7 @@ PAGES_PER_RUN = 500  # then the workflow goes on as a new one: a history may not
 HEARTBEAT = 10.0  # seconds without a sign of life after which an activity is given to another worker
 FOR_A_PAGE = timedelta(minutes=10)
 FOR_ALL_TIERS = timedelta(hours=2)
-RETRIES = RetryPolicy(initial_interval=timedelta(seconds=1), maximum_interval=timedelta(seconds=20))
+RETRIES = RetryPolicy(initial_interval=timedelta(seconds=1), backoff_coefficient=1.0)
 
 
 @dataclass
@@ -28,7 +28,8 @@ class Asked:
     message: str = ""
     newest_first: bool = False
     why: str = ""
-    along: list[str] = field(default_factory=list)  # of a removal: the threads that were shown
+    along: list[str] = field(default_factory=list)  # of earlier versions: the store's order names them
+    order: str = ""  # of a removal: which one of the store's
 
 
 @dataclass

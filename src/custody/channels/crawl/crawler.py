@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from custody.channels import notes, places
+from custody.channels import notes, orders, places
 from custody.channels.condition.refusals import REFUSALS, Hidden, NotMirrored, Unfit, files_wanted, not_added
 from custody.channels.context import POSTS_ONLY, Context, Request, Told, item_id, noted, number_of
 from custody.channels.crawl import close_looks, rounds, walk
@@ -27,7 +27,8 @@ from custody.errors import BadInput, Unavailable
 from custody.kernel.model.event import NewEvent
 from custody.kernel.model.item import Item
 
-FORWARD, GAPS, BACK, AGAIN, OWED, SETTLE = range(6)  # what a sync does; `SETTLE` comes after `BACK`
+PHASES_KNOWN = 6
+FORWARD, GAPS, BACK, AGAIN, OWED, SETTLE = range(PHASES_KNOWN)  # what a sync does; `SETTLE` comes after `BACK`
 ROUND_PAGES = 20  # of a round through the whole channel, before what is new has its turn again
 MANY = 10  # kept messages denied by one page: that is written down before anything else is done
 NOTED_EVERY = 20  # pages, before what is held is compared with what the store knows, and noted there
@@ -63,8 +64,21 @@ class Progress:
 
     @classmethod
     def read(cls, counted: Mapping[str, Any], newest_first: bool) -> Progress:
-        given: dict[str, Any] = {name: int(counted[name]) for name in COUNTED if name in counted}
+        """Raises BadInput for what nobody has counted: it comes from a queue."""
+        given: dict[str, Any] = {name: _count(name, counted[name]) for name in COUNTED if name in counted}
         return cls(newest_first=newest_first, **given)
+
+
+def _count(name: str, told: Any) -> int:
+    """A whole number that a sync could have come to, or its digits."""
+    most = PHASES_KNOWN - 1 if name == "phase" else HIGHEST + 1
+    digits = isinstance(told, str) and told.isascii() and told.isdecimal() and len(told) < 20
+    if type(told) is not int and not digits:
+        told = -1
+    if not 0 <= int(told) <= most:
+        hint = "`custody channel sync` begins anew"
+        raise BadInput(f"{name} is no number of a sync's progress", code="channel.progress", where=name, hint=hint)
+    return int(told)
 
 
 COUNTED = tuple(one.name for one in fields(Progress) if one.name not in ("newest_first", "done"))
@@ -73,9 +87,17 @@ COUNTED = tuple(one.name for one in fields(Progress) if one.name not in ("newest
 # --- Adding ---
 
 
-def add(mirror: Context, channel: int, newest_first: bool = False) -> Told:
-    """A channel is mirrored from now on. Adding a known one again is no news."""
+def add(mirror: Context, channel: int, newest_first: bool = False, ordered: bool = False) -> Told:
+    """A channel is mirrored from now on. Adding a known one again is no news.
+
+    One that is to be removed begins anew when that is over, if the store says that it is wanted again. One that was
+    removed does not come back for a letter's word (`ordered`: it is the store's own).
+    """
     known = mirror.item(channel)
+    if known and orders.removal_of(known):
+        return Told({"why": "it is being removed; if it was asked for since, it begins anew after that"})
+    if known and known.detail.get("mirrored") in orders.GONE and not ordered and not orders.is_wanted_again(known):
+        raise NotMirrored("it was removed, and nobody has asked for it since", where=item_id(channel))
     if known and known.detail.get("mirrored") == "yes":
         own = () if known.detail.get(places.BY_NUMBER) else (noted(channel, **{places.BY_NUMBER: True}),)
         return Told({"known": True, "name": known.detail.get("title", "")}, own)
@@ -86,7 +108,7 @@ def add(mirror: Context, channel: int, newest_first: bool = False) -> Told:
     except (*REFUSALS, Unavailable) as refusal:
         return not_added(mirror, channel, known, refusal)
     item = places.new(mirror, about, places.CHANNEL)
-    again = {"removed_with": ""} if known and known.detail.get("removed_with") else {}
+    again = {name: "" for name in ("removed_with", orders.AGAIN) if known and known.detail.get(name)}
     item = replace(item, detail={**item.detail, places.BY_NUMBER: True, **again})
     name = str(item.detail["title"])
     if known and known.detail.get("trouble"):
@@ -289,6 +311,7 @@ def review(mirror: Context, channel: int, message: int) -> Told:
     if raw is not None:
         kept.shown(raw, at)
         _note(mirror, item, kept)
+        expected.note(mirror.store, mirror.blobs, channel)
         event = NewEvent(item.id, "message reviewed", detail={"message": str(message)})
         return Told({"gone": False}, events=(event,), requests=files_wanted(mirror, channel))
     found = walk.back(live, kept, 1)

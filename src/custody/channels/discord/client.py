@@ -47,6 +47,7 @@ TRIES = 6
 TRIES_WHEN_DOWN = 2  # after a question that got no answer at all, until one does
 PATIENCE = 60.0
 OVERSLEPT = 0.1
+LEAST_LIMIT = 1.0  # seconds that each limit counts against our patience, also one that is over at once
 TOKEN_SECONDS = 3_600.0  # before a token that was refused is tried once more
 
 Raw = dict[str, Any]
@@ -255,7 +256,7 @@ class Discord:
                 self._down = False
                 return answer.body
             if answer.status == 429:
-                left -= self._limited(route, answer)
+                left -= max(LEAST_LIMIT, self._limited(route, answer))
                 if left < 0:
                     raise RateLimited("Discord asks us to wait", where=path, retry_after=answer.retry_after)
             elif answer.status == 401 and renewals and self._renewed(token):

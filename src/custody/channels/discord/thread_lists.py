@@ -17,14 +17,15 @@ from functools import partial
 from typing import Any, Final
 
 from custody.channels.context import Context
+from custody.channels.discord.answers import is_thread
 from custody.channels.discord.client import Gone, Unreadable
-from custody.channels.snowflake import parse
-from custody.errors import BadInput
+from custody.channels.snowflake import EPOCH
 
 PUBLIC, PRIVATE, JOINED = "public", "private", "joined"
 FLOOR: Final = timedelta(days=1)  # further down than the last look came
 TICK = timedelta(milliseconds=1)
 GRAIN = timedelta(microseconds=1)  # of the dates in a list
+LAST_YEAR = 2_100  # a moment after it is none that a thread was archived at
 MOST_PAGES = 2_000  # a list that goes on for ever is none
 
 Raw = dict[str, Any]
@@ -89,7 +90,8 @@ def _by_date(walk: Walk, page: Page, whole: bool) -> None:
     for _ in range(MOST_PAGES):
         answer = page(before)
         new = walk.take(answer)
-        stamps = [archived_at(one) for one in answer.get("threads") or () if _is_thread(one)]
+        shown = answer.get("threads")
+        stamps = [archived_at(one) for one in shown if _is_thread(one)] if isinstance(shown, list) else []
         more = answer.get("has_more") is not False
         if over and not new and not more and not _is_above(stamps, before):  # that it is over is said twice
             walk.ended = True
@@ -134,14 +136,14 @@ def _by_id(walk: Walk, page: Page) -> None:
 
 
 def _is_thread(one: Any) -> bool:
-    if not isinstance(one, dict) or not isinstance(one.get("thread_metadata"), dict):
+    """One with an id, and a moment that the service can have archived it at: it is reckoned with."""
+    if not is_thread(one) or not isinstance(one.get("thread_metadata"), dict):
         return False
     try:
-        parse(one.get("id", ""))
-        datetime.fromisoformat(archived_at(one))
-    except (ValueError, TypeError, AttributeError, BadInput):
+        moment = datetime.fromisoformat(archived_at(one))
+    except ValueError:
         return False
-    return True
+    return moment.tzinfo is not None and EPOCH.year <= moment.year < LAST_YEAR
 
 
 def archived_at(thread: Raw) -> str:

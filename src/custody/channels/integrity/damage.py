@@ -98,7 +98,7 @@ class Parts:
     def of(cls, survey: Survey) -> Parts:
         spans = tuple(_span(low, high) for low, high in survey.lost)
         shut = next((f"{one.where}: {one.detail}" for one in survey.findings if one.code == "shut"), "")
-        wrong = any(one.code not in ("orphan", "shut", "block.damaged") for one in survey.findings)
+        wrong = any(one.code not in ("orphan", "shut", "block.damaged", "leaf.unknown") for one in survey.findings)
         return cls(spans, bool(survey.bad_mark) or any(not high for _, high in survey.lost), shut, wrong)
 
 
@@ -137,6 +137,8 @@ def mend(mirror: Context, channel: int) -> bool:
     _made_good(mirror, channel, opened, lost)
     files_again(mirror, channel)
     if not shut:
+        for table in opened.values():
+            table.vouch()
         expected.note(mirror.store, mirror.blobs, channel, anew=True)
         forgotten(mirror.store, channel)
     elif item is not None:
@@ -164,6 +166,8 @@ def _made_good(mirror: Context, channel: int, opened: Mapping[str, Table], lost:
     for name, other in (("ch", "seen"), ("seen", "ch")):
         for low, high in lost[name]:
             erased = [(one.id, one.deleted_at) for one in opened[other].between(low, high + 1) if one.deleted_at]
+            for one, when in erased:  # an earlier copy may have brought it back
+                opened[name].delete([one], when)
             opened[name].bury(erased)
     newest = at(mirror.now())
     spans = [(low, min(high, newest)) for low, high in (*lost["ch"], *lost["seen"]) if low <= newest]

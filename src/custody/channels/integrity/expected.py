@@ -20,7 +20,7 @@ from custody.channels.crawl.coverage import Coverage
 from custody.channels.debts.debts import Debts
 from custody.channels.files.wanted import Wanted
 from custody.channels.messages import last_seen
-from custody.channels.notes import HELD, SIGNED, Notes
+from custody.channels.notes import HELD, SIGNED, TURNED, Notes
 from custody.channels.snowflake import parse
 from custody.channels.table import Finding, Settings, Table, Torn
 from custody.errors import BadInput, Unavailable
@@ -57,7 +57,7 @@ def lacking(store: Store, blobs: Blobs, channel: int) -> dict[str, Finding]:
             found[folder] = Finding(FOREIGN, f"{folder}/{channel}/", f"{about}: another channel's is in its place")
             continue
         now = reach(blobs, channel, folder, table) if known else None
-        if now is None or now >= known:
+        if now is None or (now >= known and _turn(table) >= noted.get(TURNED[folder], 0)):
             continue
         code, said = "table.older", "older here than the store knows: an earlier copy is in its place"
         if not now:
@@ -136,10 +136,22 @@ def _is_there(blobs: Blobs, channel: int, folder: str) -> bool:
     return True
 
 
+def _turn(table: Table) -> int:
+    """How often its last part was written, which tells also what was changed without anything being added."""
+    try:
+        return table.turn
+    except (Torn, Broken, BadInput):
+        return 0
+
+
 def note(store: Store, blobs: Blobs, channel: int, *, anew: bool = False) -> None:
     """Write down what is held now; less than was known only after it was mended (`anew`): else that is damage."""
     notes = Notes(store)
-    known, now = notes.of(channel), {HELD[one]: reach(blobs, channel, one) for one in NAMES}
+    known, now = notes.of(channel), dict[str, int | None]()
+    for folder in NAMES:
+        table = opened(blobs, channel, folder)
+        now[HELD[folder]] = reach(blobs, channel, folder, table)
+        now[TURNED[folder]] = _turn(table) if now[HELD[folder]] is not None else None
     changed = {
         name: value
         for name, value in now.items()

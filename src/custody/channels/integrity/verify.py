@@ -34,6 +34,7 @@ DAMAGE = frozenset(
     {
         "index.missing",
         "child.missing",
+        "leaf.older",
         "index.order",
         "leaf.order",
         "leaf.outside",
@@ -47,7 +48,8 @@ DAMAGE = frozenset(
 )  # of a table
 FILES = frozenset({"file.missing", "file.damaged", "file.shut"})
 NEVER_HAD = frozenset({"file.lost", "file.wanted", "file.refused"})
-HARMLESS = LIVE | NEVER_HAD | {"orphan", "gap"}
+UNKNOWN = "leaf.unknown"
+HARMLESS = LIVE | NEVER_HAD | {"orphan", "gap", UNKNOWN}
 
 CODES = {
     "coverage.beyond": "a message is newer than the archive says it has fetched",

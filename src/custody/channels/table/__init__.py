@@ -69,6 +69,15 @@ class Table:
         """What was last written with a page: never ahead of the messages."""
         return upsert.read_mark(self._tree)
 
+    @property
+    def turn(self) -> int:
+        """A number that only grows while the last part of it is written; 0 where that was not counted."""
+        return upsert.read_turn(self._tree)
+
+    def vouch(self) -> None:
+        """Write down how often each part was written, where an earlier version has not counted."""
+        commit.vouch_all(self._tree)
+
     def delete(self, messages: Collection[int], deleted_at: str = "") -> int:
         """Take messages out with all their versions; answers how many were there."""
         return delete.delete(self._tree, [block_id(one) for one in messages], deleted_at)

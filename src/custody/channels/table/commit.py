@@ -7,20 +7,66 @@ from contextlib import suppress
 from dataclasses import replace
 from itertools import accumulate, pairwise
 
-from custody.channels.blobs.port import Changed, NoBlob
-from custody.channels.table.node import Entry, Index, Leaf, owner
-from custody.channels.table.tree import Tree
+from custody.channels.blobs.port import BlocksMissing, Changed, NoBlob
+from custody.channels.table.node import FIRST, Entry, Index, Leaf, owner
+from custody.channels.table.tree import ATTEMPTS, Place, Tree, busy
 
 
 def commit_leaf(tree: Tree, old: Leaf | None, new: Leaf, blocks: Mapping[str, bytes], parent: str) -> Leaf:
     """Make a leaf what `new` says, staging these blocks. It must still be `old`; None says that it is new."""
     if blocks:
         tree.blobs.stage(new.name, blocks.items())
-    new = replace(new, of=owner(new.name))
+    new = replace(new, of=owner(new.name), turn=max(new.turn, old.turn if old else 0) + 1)
     facts = new.facts(tree.short(parent))
     condition = old.etag if old else ""
     etag = tree.blobs.commit(new.name, new.ids, facts, if_match=condition, if_absent=old is None)
     return tree.keep(replace(new, etag=etag, starts=_starts(old, new.ids, blocks)))
+
+
+def rewrite_leaf(tree: Tree, place: Place, old: Leaf, new: Leaf, blocks: Mapping[str, bytes]) -> Leaf:
+    """The same, and the index above is told that an earlier one is no longer it. Whoever is killed between the two
+    leaves an index that knows less, and tells it when it next looks at that leaf."""
+    written = commit_leaf(tree, old, new, blocks, place.parent)
+    vouch(tree, place, written)
+    return written
+
+
+def vouch(tree: Tree, place: Place, leaf: Leaf) -> None:
+    """Write into the index how often a leaf was written, unless it knows. Not of the last, which is written often."""
+    if not place.high:
+        return
+    for _ in range(ATTEMPTS):
+        try:
+            index = tree.index(place.parent)
+            known = {entry.blob: entry for entry in index.entries}.get(tree.short(leaf.name))
+            if known is None or known.turn >= leaf.turn or index.moved:
+                return
+            anew = [replace(one, turn=leaf.turn) if one == known else one for one in index.entries]
+            commit_index(tree, index, index.name, anew, place.path[-2][0].name if len(place.path) > 1 else "")
+            return
+        except (Changed, BlocksMissing):
+            tree.indexes.pop(place.parent, None)
+        except NoBlob:  # the index was replaced: whoever did that wrote down what it knew
+            tree.indexes.pop(place.parent, None)
+            return
+    raise busy(place.parent)
+
+
+def is_vouched(place: Place, leaf: Leaf) -> bool:
+    """Is it known how often it was written? Of the last leaf, whoever uses the table knows."""
+    index, position = place.path[-1]
+    return bool(leaf.turn) and (not place.high or bool(index.entries[position].turn))
+
+
+def vouch_all(tree: Tree) -> None:
+    """Leaves that an earlier version wrote are written anew as they are, and the indexes above say so."""
+    key: str | None = FIRST
+    while key is not None and (spot := tree.find(key)):
+        place, leaf = spot
+        if not leaf.turn and not leaf.moved:
+            leaf = commit_leaf(tree, leaf, tree.with_tier(leaf), {}, place.parent)
+        vouch(tree, place, leaf)
+        key = place.high or None
 
 
 def _starts(old: Leaf | None, ids: tuple[str, ...], blocks: Mapping[str, bytes]) -> tuple[int, ...]:

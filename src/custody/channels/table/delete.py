@@ -12,9 +12,9 @@ from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
 
-from custody.channels.blobs.port import Broken, Facts, NoBlob
+from custody.channels.blobs.port import Broken, Changed, Facts, NoBlob
 from custody.channels.table import split
-from custody.channels.table.commit import commit_leaf
+from custody.channels.table.commit import rewrite_leaf
 from custody.channels.table.node import REMOVED, Removed
 from custody.channels.table.plan import without
 from custody.channels.table.tree import Tree
@@ -45,7 +45,7 @@ def _delete_some(tree: Tree, waiting: list[str], deleted_at: str) -> tuple[int, 
     group = [key for key in waiting if key < limit] if limit else waiting
     plan, gone = without(tree, leaf, group, deleted_at)
     if gone:
-        commit_leaf(tree, leaf, replace(leaf, ids=plan.ids), plan.blocks, place.parent)
+        rewrite_leaf(tree, place, leaf, replace(leaf, ids=plan.ids), plan.blocks)
     elif not tree.current(leaf):
         return 0, 0
     return len(group), gone
@@ -57,26 +57,30 @@ def remove_some(tree: Tree, most: int) -> bool:
     A root that says so comes first: nobody reads a half-removed channel, or takes it for a damaged one.
     """
     tree.forget_all()
-    names = [blob.name for blob in islice(tree.blobs.list(tree.prefix), most + 2) if blob.name != tree.root]
-    if names:
-        _say_removed(tree)
+    listed = [blob.name for blob in islice(tree.blobs.list(tree.prefix), most + 2)]
+    names = [name for name in listed if name != tree.root]
+    said = _say_removed(tree) if listed else ""
     for name in names[:most]:
         with suppress(NoBlob):
             tree.blobs.delete(name)
     if len(names) > most:
         return True
-    with suppress(NoBlob):
-        tree.blobs.delete(tree.root)
+    with suppress(NoBlob, Changed):  # who comes late does not take away what somebody has begun anew
+        if said:
+            tree.blobs.delete(tree.root, if_match=said)
     return False
 
 
-def _say_removed(tree: Tree) -> None:
+def _say_removed(tree: Tree) -> str:
+    """The root that says so; answers its ETag."""
     try:
         tree.index(tree.root)
     except Removed:
-        return
+        head = tree.blobs.head(tree.root)
+        return head.etag if head else ""
     except (NoBlob, Broken):
         with suppress(NoBlob):
             tree.blobs.delete(tree.root)
-    tree.blobs.commit(tree.root, [], Facts({"kind": REMOVED}))
+    said = tree.blobs.commit(tree.root, [], Facts({"kind": REMOVED}))
     tree.forget_all()
+    return said

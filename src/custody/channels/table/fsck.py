@@ -12,10 +12,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
-from custody.channels.blobs.port import Broken, Foreign, NoBlob, Shut
+from custody.channels.blobs.port import Broken, Foreign, NoBlob, Older, Shut
 from custody.channels.snowflake import HIGHEST, block_id
 from custody.channels.table import split
-from custody.channels.table.commit import commit_index, commit_leaf
+from custody.channels.table.commit import commit_index, commit_leaf, is_vouched, rewrite_leaf
 from custody.channels.table.delete import delete
 from custody.channels.table.node import (
     FIRST,
@@ -43,6 +43,8 @@ CODES = {
     "index.missing": "there are leaves but no index",
     "index.order": "fences do not rise, or do not begin where they should",
     "child.missing": "an index names a blob that is not there or cannot be read",
+    "leaf.older": "an earlier copy is in the place of a leaf",
+    "leaf.unknown": "an earlier version wrote these leaves: whether each is the newest is not known",
     "leaf.order": "blocks are not in order",
     "leaf.outside": "messages are in a leaf that is not for them",
     "split.unfinished": "a leaf is sealed for copying and still in use",
@@ -79,6 +81,7 @@ class Survey:
     strangers: dict[str, list[str]] = field(default_factory=dict)  # by leaf, blocks with messages of another channel
     bad_mark: str = ""  # the leaf that has it
     messages: int = 0
+    unknown: int = 0  # leaves of which nobody has counted how often they were written
 
     def add(self, code: str, where: str, detail: str = "") -> None:
         self.findings.append(Finding(code, where, detail))
@@ -89,6 +92,8 @@ def check(tree: Tree, content: bool = True) -> Survey:
     tree.forget_all()
     survey = Survey()
     _walk(tree, Place((), tree.root, FIRST, ""), survey, content)
+    if survey.unknown:
+        survey.add("leaf.unknown", tree.prefix, f"{survey.unknown} of them; `fsck --repair` writes down what is there")
     orphans = [blob for blob in listed(tree) if blob.name not in survey.named]
     unwritten = {name for name, (_, there) in survey.torn.items() if not there}  # begun, and never committed
     told = [blob for blob in orphans if (blob.size or blob.facts.metadata.get("mark")) and blob.name not in unwritten]
@@ -108,7 +113,7 @@ def _walk(tree: Tree, place: Place, survey: Survey, content: bool) -> bool:
     name = place.leaf
     try:
         if name.startswith(tree.prefix + "leaf/"):
-            _visit_leaf(tree, place, tree.load(name), survey, content)
+            _visit_leaf(tree, place, tree.newest(place, tree.load(name)), survey, content)
         else:
             _visit_index(tree, place, tree.index(name), survey, content)
     except Shut as shut:
@@ -123,6 +128,7 @@ def _walk(tree: Tree, place: Place, survey: Survey, content: bool) -> bool:
         survey.torn[name] = place, isinstance(error, Broken)
         survey.foreign |= {name} if isinstance(error, Foreign) else set()
         missing = "child.missing" if place.path else "index.missing"
+        missing = "leaf.older" if isinstance(error, Older) else missing
         survey.add("table.foreign" if name in survey.foreign else missing, name, error.message)
         return False
     survey.named.add(name)
@@ -144,6 +150,7 @@ def _visit_index(tree: Tree, place: Place, index: Index, survey: Survey, content
 
 
 def _visit_leaf(tree: Tree, place: Place, leaf: Leaf, survey: Survey, content: bool) -> None:
+    survey.unknown += not is_vouched(place, leaf)
     if list(leaf.ids) != sorted(set(leaf.ids)):
         survey.add("leaf.order", leaf.name)
         survey.bad_leaves[leaf.name] = place
@@ -217,6 +224,7 @@ def repair(tree: Tree) -> list[Finding]:
         _salvage(tree, name, survey.lost)
     for name, (_, there) in survey.torn.items():
         if there and name != tree.root:
+            _salvage(tree, name, survey.lost, whole=False)  # blocks that are still what their names say
             tree.shelve(name)
     for name, place in survey.moved.items():
         _finish(tree, name, place.low)
@@ -257,7 +265,8 @@ def _taken_out(tree: Tree, found_in: Mapping[str, Sequence[str]]) -> list[tuple[
         ]
         place = tree.locate(key_in(blocks[0]))
         kept = tuple(one for one in leaf.ids if one not in blocks)
-        commit_leaf(tree, leaf, replace(leaf, ids=kept), {}, place.parent if place else tree.root)
+        if place:
+            rewrite_leaf(tree, place, leaf, replace(leaf, ids=kept), {})
     return spans
 
 
@@ -268,7 +277,7 @@ def _mend_index(tree: Tree, name: str, place: Place, torn: set[str]) -> None:
     kept = {entry.fence: entry for entry in index.entries if tree.prefix + entry.blob not in torn}
     for fence in sorted({place.low, *index.fences} - kept.keys()):
         leaf = commit_leaf(tree, None, Leaf(tree.fresh_name("leaf", fence), ""), {}, name)
-        kept[fence] = Entry(fence, tree.short(leaf.name))
+        kept[fence] = Entry(fence, tree.short(leaf.name), leaf.turn)
     parent = place.path[-1][0].name if place.path else ""
     anew = replace(index, entries=())  # trust none of its blocks
     commit_index(tree, anew, name, [kept[fence] for fence in sorted(kept)], parent, index.moved)
@@ -294,17 +303,16 @@ def _mend_leaf(tree: Tree, name: str, place: Place) -> None:
     strays = {key: lines for key, lines in content.items() if key < place.low or not place.holds(key)}
     _write(tree, strays)
     leaf = tree.load(name)
-    parent = place.path[-1][0].name
     kept = {one for one in leaf.ids if key_in(one) not in strays}
-    commit_leaf(tree, leaf, replace(leaf, ids=tuple(sorted(kept))), {}, parent)
+    rewrite_leaf(tree, place, leaf, replace(leaf, ids=tuple(sorted(kept))), {})
 
 
-def _salvage(tree: Tree, name: str, lost: Iterable[tuple[str, str]]) -> None:
+def _salvage(tree: Tree, name: str, lost: Iterable[tuple[str, str]], whole: bool = True) -> None:
     """Messages of a lost range, from a leaf that nothing names, unless the table has them by now."""
     if not name.startswith(tree.prefix + "leaf/"):
         return
     try:
-        content = _sound(tree, tree.load(name))
+        content = _sound(tree, tree.load(name, whole=whole))
     except (NoBlob, Broken):
         return
     wanted = {key for key in content if any(low <= key and (not high or key < high) for low, high in lost)}

@@ -15,7 +15,10 @@ A leaf or index carries its seals in its metadata, because a commit replaces met
     moved   nothing may be added; its content is being, or has been, copied to fresh blobs
 
 and whose it is (`of`), so that another channel's table in its place is not taken for its own. Blobs of earlier versions
-do not say it; of messages their lines do.
+do not say it; of messages their lines do. A leaf also says which list was committed with it (`blocks`: a list that was
+emptied or cut behind our back has kept its metadata), and how often it was written (`turn`). The index says how often
+it was at the least, so that an older copy in its place shows; of the last leaf, which is written all the time, whoever
+uses the table says it. Of leaves of earlier versions neither is known.
 """
 
 from __future__ import annotations
@@ -177,15 +180,22 @@ class Leaf:
     packed: int = 1  # no block holds more messages than this
     top: str = ""  # no message is above this
     of: str = ""  # whose it is, if it says so
+    turn: int = 0  # how often it was written, counted on from the leaf that it follows; 0: nobody counted
 
     @classmethod
-    def read(cls, name: str, etag: str, ids: tuple[str, ...], sizes: Iterable[int], facts: Facts) -> Leaf:
+    def read(
+        cls, name: str, etag: str, ids: tuple[str, ...], sizes: Iterable[int], facts: Facts, *, whole: bool = True
+    ) -> Leaf:
+        """Raises Broken for what was not written so; unless it must be `whole`, its list may have lost blocks."""
         told = facts.metadata
         refuse_foreign(name, told)
         if told.get("kind") != "leaf" or told.get("own", own_name(name)) != own_name(name):
             raise Broken("this is not the leaf that was written under its name", where=name)
         if not told.get("packed", "1").isdecimal() or list(map(len, ids)) != [len(FIRST) + 9] * len(ids):
             raise Broken("its list is not one of messages", where=name)
+        if whole and told.get("blocks", listed(ids)) != listed(ids):
+            said = f"its list has {len(ids)} blocks, and is not the one that was written ({told['blocks'][:40]})"
+            raise Broken(said, where=name)
         return cls(
             name=name,
             etag=etag,
@@ -198,6 +208,7 @@ class Leaf:
             packed=int(told.get("packed", "1")),
             top=told.get("top", "") or (key_in(ids[-1]) if ids else ""),
             of=told.get("of", ""),
+            turn=_counted(told.get("turn", "")),
         )
 
     def facts(self, parent: str) -> Facts:
@@ -210,6 +221,8 @@ class Leaf:
             "mark": self.mark,
             "packed": str(self.packed) if self.packed > 1 else "",
             "top": self.top if self.packed > 1 else "",
+            "blocks": listed(self.ids),
+            "turn": str(self.turn) if self.turn else "",
         }
         tags = {"kind": "leaf", "parent": parent}
         return Facts({name: value for name, value in told.items() if value}, tags, self.tier)
@@ -230,9 +243,11 @@ class Removed(NoBlob):
 class Entry:
     fence: str
     blob: str
+    turn: int = 0  # of a leaf: it was written so often at the least; 0: that is not known
 
     def block(self) -> tuple[str, bytes]:
-        line = b'{"fence":"%b","blob":"%b"}\n' % (self.fence.encode(), self.blob.encode())
+        turn = b',"turn":%d' % self.turn if self.turn else b""
+        line = b'{"fence":"%b","blob":"%b"%b}\n' % (self.fence.encode(), self.blob.encode(), turn)
         return named(self.fence, line), line
 
 
@@ -259,6 +274,7 @@ class Index:
             entries = [Entry(**json.loads(line)) for line in data.splitlines()]
             sound = all(len(entry.fence) == len(FIRST) and entry.fence.isdecimal() for entry in entries)
             sound &= bool(entries) and all(isinstance(entry.blob, str) for entry in entries)
+            sound &= all(type(entry.turn) is int for entry in entries)
         except (ValueError, TypeError, RecursionError) as error:
             raise Broken("not an index", code="table.index", where=name) from error
         if not sound or metadata.get("kind") != "index" or metadata.get("sum", _sum(data)) != _sum(data):
@@ -269,6 +285,15 @@ class Index:
         whole = b"".join(entry.block()[1] for entry in self.entries)
         told = {"kind": "index", "sum": _sum(whole), "of": owner(self.name)} | ({"moved": "1"} if self.moved else {})
         return Facts(told, {"kind": "index"} | ({"parent": parent} if parent else {}))
+
+
+def listed(ids: tuple[str, ...]) -> str:
+    """A list of blocks in short: how many, and a digest of their ids, which have digests of the content."""
+    return f"{len(ids)}-{_sum(''.join(ids).encode())}"
+
+
+def _counted(text: str) -> int:
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else 0
 
 
 def own_name(name: str) -> str:

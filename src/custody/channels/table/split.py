@@ -27,14 +27,14 @@ T = TypeVar("T")
 def plant(tree: Tree) -> None:
     """A channel's first leaf, empty, and the index that names it."""
     leaf = commit_leaf(tree, None, Leaf(tree.fresh_name("leaf", FIRST), ""), {}, tree.root)
-    commit_index(tree, None, tree.root, [Entry(FIRST, tree.short(leaf.name))], "")
+    commit_index(tree, None, tree.root, [Entry(FIRST, tree.short(leaf.name), leaf.turn)], "")
 
 
 def extend(tree: Tree, place: Place, leaf: Leaf, blocks: Mapping[str, bytes], like: Leaf) -> None:
     """Give a leaf that is sealed at its end neighbours on the right; the leaf itself stays as it is."""
     parts = chunks(sorted(blocks), tree.settings.capacity, at_end=True)
     children = _children(tree, place.parent, leaf.end, parts, blocks, like)
-    swing(tree, place.path, (Entry(place.low, tree.short(leaf.name)), *children))
+    swing(tree, place.path, (Entry(place.low, tree.short(leaf.name), leaf.turn), *children))
 
 
 def divide(tree: Tree, place: Place, leaf: Leaf, ids: Sequence[str], blocks: Mapping[str, bytes], like: Leaf) -> None:
@@ -58,8 +58,8 @@ def _children(
         leaf = replace(like, name=name, ids=tuple(part), moved=False, tier="Hot")
         if after:
             leaf = replace(leaf, end="", mark="", top=block_id(int(key_in(after[0])) - 1))
-        commit_leaf(tree, None, leaf, {one: blocks[one] for one in part}, parent)
-        entries.append(Entry(fence, tree.short(name)))
+        made = commit_leaf(tree, None, leaf, {one: blocks[one] for one in part}, parent)
+        entries.append(Entry(fence, tree.short(name), made.turn))
     return tuple(entries)
 
 

@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
-from custody.channels.blobs.port import MOST_BLOCKS, Blobs, Broken, Changed, Facts, Foreign, NoBlob, Shut
+from custody.channels.blobs.port import MOST_BLOCKS, Blobs, Broken, Changed, Facts, Foreign, NoBlob, Older, Shut
 from custody.channels.snowflake import WIDTH
 from custody.channels.table.node import FIRST, Index, Leaf, Lines, Removed, both, is_foreign, named, route
 from custody.errors import CustodyError, Unavailable, Unsafe
@@ -113,13 +113,15 @@ class Tree:
     def leaf(self, name: str) -> Leaf:
         return self.leaves.get(name) or self.load(name)
 
-    def load(self, name: str) -> Leaf:
+    def load(self, name: str, *, whole: bool = True) -> Leaf:
+        """Read what a leaf says of itself; unless it must be `whole`, also of one that has lost blocks."""
         for _ in range(ATTEMPTS):
             head, blocks = self.blobs.head(name), self.blobs.blocks(name)
             if head and head.etag == blocks.etag and head.size != sum(blocks.sizes):
                 raise Broken("its list is not one of its content", where=name)
             if head and head.etag == blocks.etag:
-                return self.keep(self._own(Leaf.read(name, blocks.etag, blocks.ids, blocks.sizes, head.facts)))
+                leaf = Leaf.read(name, blocks.etag, blocks.ids, blocks.sizes, head.facts, whole=whole)
+                return self.keep(self._own(leaf)) if whole else self._own(leaf)
         raise busy(name)
 
     def _own(self, leaf: Leaf) -> Leaf:
@@ -214,9 +216,19 @@ class Tree:
             self.forget(leaf.name)
         raise busy(self.prefix)
 
+    def newest(self, place: Place, leaf: Leaf) -> Leaf:
+        """This leaf, unless the index knows of a later one under its name."""
+        index, position = place.path[-1]
+        least = index.entries[position].turn
+        leaf = self.load(leaf.name) if leaf.turn < least else leaf  # what is remembered may be older than the index
+        if leaf.turn < least:
+            said = f"an earlier copy is in its place: it was written {least} times, and this is the state after"
+            raise Older(f"{said} {leaf.turn or 'fewer'}", where=leaf.name)
+        return leaf
+
     def _leaf_at(self, place: Place) -> Leaf:
         try:
-            return self.leaf(place.leaf)
+            return self.newest(place, self.leaf(place.leaf))
         except (NoBlob, Broken) as lost:
             raise Torn(lost, place.low, place.high) from lost
 

@@ -16,7 +16,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 from custody.channels.blobs.port import BlocksMissing, Changed, NoBlob
 from custody.channels.snowflake import HIGHEST, block_id
 from custody.channels.table import split
-from custody.channels.table.commit import commit_leaf
+from custody.channels.table.commit import commit_leaf, rewrite_leaf, vouch
 from custody.channels.table.node import Leaf, Message, key_in
 from custody.channels.table.plan import merged
 from custody.channels.table.tree import ATTEMPTS, Place, Tree, busy
@@ -43,6 +43,13 @@ def read_mark(tree: Tree) -> str:
         if tree.current(spot[1]):
             return spot[1].mark
     return ""
+
+
+def read_turn(tree: Tree) -> int:
+    """How often the last leaf was written, counted on from those before it: a number that only grows. As it was when
+    somebody last looked."""
+    spot = tree.find(block_id(HIGHEST))
+    return spot[1].turn if spot else 0
 
 
 def settled(move: Callable[Concatenate[Tree, P], T], tree: Tree, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -78,7 +85,7 @@ def _write_some(tree: Tree, waiting: list[Message], mark: str) -> tuple[int, boo
         return _write_leaf(tree, place, leaf, [], leaf.mark)[0], False
     if beyond:
         plan = merged(tree, Leaf("", ""), group)
-        like = Leaf("", "", mark=mark, packed=plan.packed, top=plan.top)
+        like = Leaf("", "", mark=mark, packed=plan.packed, top=plan.top, turn=leaf.turn)
         split.extend(tree, place, leaf, plan.blocks, like)
         return len(group), marks
     written, whole = _write_leaf(tree, place, leaf, group, mark)
@@ -97,9 +104,11 @@ def _write_leaf(tree: Tree, place: Place, leaf: Leaf, group: list[Message], mark
         split.divide(tree, place, leaf, plan.ids, plan.blocks, new)
     elif len(plan.ids) <= room:
         if new != leaf or plan.blocks:
-            commit_leaf(tree, leaf, new, plan.blocks, place.parent)
+            rewrite_leaf(tree, place, leaf, new, plan.blocks)
         elif not tree.current(leaf):  # nothing to do, as far as we remember
             raise Changed("the leaf has changed", where=leaf.name)
+        else:
+            vouch(tree, place, leaf)  # whoever wrote it may have been killed before
     else:
         # Full at the end: fill it up and seal it. It is never written again and may cool down; the rest of
         # the page finds the seal and opens the next leaf.

@@ -60,7 +60,9 @@ RESERVED: dict[str, str] = {
     "kind_sure": "is the channels'",
     "mirrored": "is the channels': whether anything is kept at all",
     "parent": "is the channels'",
+    "removal": "is the channels': which removal is ordered",
     "removed_with": "is the channels'",
+    "wanted_again": "is the channels': what begins anew after a removal",
     "threads_upto": "is the channels'",
 }
 
@@ -117,9 +119,9 @@ RECORDED: dict[str, str] = {
     "planned": "workflows, of each revision",
     **dict.fromkeys(
         (
-            "added", "not added", "removed", "swept", "synced", "verified", "tiered", "mended", "policy", "brake",
-            "erased", "believed", "disbelieved", "set aside", "counts again", "came back", "seen again",
-            "readable again", "unreadable", "gone", "hidden", "token", "failing", "unreadable element",
+            "added", "not added", "removal ordered", "removed", "swept", "synced", "verified", "tiered", "mended",
+            "policy", "brake", "erased", "believed", "disbelieved", "set aside", "counts again", "came back",
+            "seen again", "readable again", "unreadable", "gone", "hidden", "token", "failing", "unreadable element",
             "message reviewed", "message not shown", "files lost", "files refused", "damaged", "parts lost",
             "loss accepted", "blank believed", "blank disbelieved", "described otherwise", "unknown kind",
         ),

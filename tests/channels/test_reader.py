@@ -14,9 +14,10 @@ from channels.memory import Memory
 from channels.office import Office, add, reading_room
 from channels.orders import message, message_id
 from channels.test_damage import spoiled
+from custody.channels.config import ChannelConfig
 from custody.channels.context import item_id
 from custody.channels.export import write_html, write_jsonl, write_sqlite
-from custody.channels.kinds import ChannelConfig, table_settings
+from custody.channels.kinds import table_settings
 from custody.channels.messages import last_seen
 from custody.channels.messages.deletions import hidden_since
 from custody.channels.messages.reader import Leaving, Reader, Shown, reader_of

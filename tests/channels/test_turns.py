@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from channels.desk import Desk, opened
+from custody.channels.config import ChannelConfig
 from custody.channels.context import noted
 from custody.channels.coordinators import ephemeral
 from custody.channels.crawl import trust
 from custody.channels.crawl.kept import Kept
 from custody.channels.jobs import add_job, sync_job
-from custody.channels.kinds import ChannelConfig
 from custody.demo.standins.discord_guild import Channel
 from custody.demo.standins.discord_traffic import Reply
 from custody.kernel.engine import Settings

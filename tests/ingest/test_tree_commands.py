@@ -48,7 +48,8 @@ def test_a_deposit_from_the_first_word_to_the_last(custody, tmp_path: Path) -> N
     code, said = custody(*submit, "--key", "k1", "--title", "another")
     assert (code, "for another request" in said, "bid0000000000" in said) == (3, True, True)
     code, said = custody("batch", "show", "jid0000000001")
-    assert (code, "jid0000000001 is a ingest/job job, not a batch" in said) == (2, True)
+    assert (code, "jid0000000001 is a job of batch bid0000000000, not a batch" in said) == (2, True)
+    assert "`custody job show jid0000000001` shows it; `custody batch show bid0000000000`, its batch" in said
 
     assert custody("hold", "set", "collection", "example", "--why", "moving house")[0] == 0
     custody(*submit)

@@ -20,8 +20,9 @@ from custody.border.sandbox.sandbox import Available, Sandboxes
 from custody.channels import jobs as work
 from custody.channels import snowflake
 from custody.channels.blobs.local import Files
+from custody.channels.config import ChannelConfig
 from custody.channels.crawl.coverage import Coverage, Gap
-from custody.channels.kinds import ChannelConfig, settings_of
+from custody.channels.kinds import settings_of
 from custody.channels.messages.reader import readers
 from custody.channels.table import Table
 from custody.formats.checkm.form import Row

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from custody.channels.config import ChannelConfig
 from custody.channels.context import Request
-from custody.channels.kinds import ChannelConfig
 from custody.channels.requests import Asking, asking_of
 from custody.kernel.model.authority.acting import Acting, system
 from custody.kernel.model.job import Filter

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -14,6 +15,8 @@ from custody.cli.receipts import kept_in
 from custody.cli.runtime import AsJson, Limit, StoreUrl, Why
 from custody.cli.times import ago, moment
 from custody.errors import BadInput, Refused
+from custody.formats.shell import command
+from custody.ingest.states import BATCH_KIND
 from custody.installation import makers
 from custody.kernel.model.graph import Edge
 from custody.kernel.model.job import HIGHEST, LOWEST, Filter, Job, NewJob
@@ -161,7 +164,7 @@ def release(
             jobs,
             Filter(state="held", collection=collection),
             lambda id_: operator.release(id_, why),
-            "released",
+            done="released",
         )
 
 
@@ -170,7 +173,8 @@ def resume(jobs: Ids = None, cause: Cause = "", why: Why = "", store: StoreUrl =
     """Let failed jobs go on after the last state that passed."""
     with open_store(store) as opened:
         operator = _operator(opened)
-        _each(opened, jobs, Filter(ended="failed", code=cause), lambda id_: operator.resume(id_, why), "resumed")
+        failed = Filter(ended="failed", code=cause)
+        _each(opened, jobs, failed, lambda id_: operator.resume(id_, why), done="resumed", fits=operator.may_resume)
 
 
 @app.command()
@@ -229,7 +233,7 @@ def failures(store: StoreUrl = runtime.DEFAULT_STORE, json: AsJson = False) -> N
         return
     columns = {
         "jobs": lambda group: group.count, "code": lambda group: group.code, "kind": lambda group: group.kind,
-        "state": lambda group: group.state, "such as": lambda group: f"job {label(group.newest)}",
+        "state": lambda group: group.state, "such as": lambda group: _called(group.kind, group.newest),
         "newest": lambda group: ago(group.at, now) + " ago",
     }  # fmt: skip
     runtime.table(columns, groups, "nothing has failed")
@@ -253,9 +257,21 @@ def _operator(store: Store) -> Operator:
     return Operator(store, machines(), runtime.me())
 
 
-def _each(store: Store, jobs: list[int] | None, where: Filter, act: object, done: str) -> None:
-    """Do one thing to the named jobs, or to everything that a filter matches."""
-    assert callable(act)
+def _called(kind: str, number: int) -> str:
+    return f"{'batch' if kind == BATCH_KIND else 'job'} {label(number)}"
+
+
+def _each(
+    store: Store,
+    jobs: list[int] | None,
+    where: Filter,
+    act: Callable[[int], object],
+    *,
+    done: str,
+    fits: Callable[[Job], bool] = lambda job: True,
+) -> None:
+    """Do one thing to the named jobs, or to everything that a filter matches and to which it can be done at all: the
+    rest is told, and is no failure of what was asked."""
     if jobs:
         for job in jobs:
             act(job)
@@ -263,13 +279,16 @@ def _each(store: Store, jobs: list[int] | None, where: Filter, act: object, done
         return
     if not (where.code or where.collection):
         raise BadInput("say which jobs", hint="job numbers, or --cause / --collection")
-    refused = 0
-    count = 0
-    for job, problem in _operator(store).every(where, act):
+    refused, count, left = 0, 0, list[Job]()
+    for job, problem in _operator(store).every(where, act, lambda job: fits(job) or bool(left.append(job))):
         count += not problem
         refused += bool(problem)
         if problem:
             print(f"job {label(job)}: {problem}")
     print(f"{runtime.counted(count, 'job')} {done}" + (f", {refused} refused" if refused else ""))
-    if refused:
+    if left:
+        last = left[-1]
+        print(f"{len(left)} with the same cause cannot be {done}, such as {_called(last.kind, last.id)}:"
+              f" `{command('job why', label(last.id))}` says what helps")  # fmt: skip
+    if refused or (left and not count):
         raise typer.Exit(1)

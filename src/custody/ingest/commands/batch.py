@@ -5,22 +5,23 @@ from __future__ import annotations
 import sys
 import tarfile
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from custody.cli import runtime
-from custody.cli.open_store import label, open_store
+from custody.cli.open_store import label
 from custody.cli.open_store import number as read_number
 from custody.cli.runtime import AsJson, Limit, Why
 from custody.cli.times import ago, moment
-from custody.config import Config, find
+from custody.config import Config
 from custody.errors import BadInput, NotFound, Refused
 from custody.formats import checkm
+from custody.ingest.batch.counts import jobs_of
 from custody.ingest.commands import words
+from custody.ingest.commands.lookup import get_batch, opened
 from custody.ingest.states import BATCH_KIND
 from custody.ingest.submission.staging import Staging, name_in
 from custody.ingest.submission.submission import TYPES, Submission
@@ -32,15 +33,6 @@ app = runtime.noun("Deposits: submit, check, follow, report.")
 ConfigFile = Annotated[Path | None, typer.Option("--config", envvar="CUSTODY_CONFIG", help="custody.toml")]
 StoreUrl = Annotated[str, typer.Option("--store", envvar="CUSTODY_STORE", help="instead of the configuration's store")]
 Number = Annotated[int, typer.Argument(help="the batch's number", parser=read_number, metavar="BATCH")]
-
-
-@contextmanager
-def opened(config: Path | None, store: str) -> Iterator[tuple[Store, Config]]:
-    found = find(config)
-    if found is None:
-        raise BadInput("there is no custody.toml here", code="config.missing", hint="`custody init` writes one")
-    with open_store(store or found.store, found) as handle:
-        yield handle, found
 
 
 @app.command()
@@ -168,13 +160,14 @@ def list_(
     """Batches, oldest first."""
     with opened(config, store) as (handle, _):
         batches = handle.queue.list(Filter(kind=BATCH_KIND, state=state, collection=profile), after, limit)
-        now = handle.now()
+        now, counts = handle.now(), {batch.id: jobs_of(handle, batch) for batch in batches}
     if json:
-        runtime.emit(batches)
+        told = {each: {"jobs": jobs, "open": open_} for each, (jobs, open_) in counts.items()}
+        runtime.emit([{**asdict(batch), **told[batch.id]} for batch in batches])
         return
     columns = {
         "batch": lambda job: label(job.id), "state": lambda job: job.state, "profile": lambda job: job.collection,
-        "jobs": lambda job: job.facts.get("jobs"), "open": lambda job: job.open or None,
+        "jobs": lambda job: counts[job.id][0] or None, "open": lambda job: counts[job.id][1] or None,
         "changed": lambda job: ago(job.changed, now) + " ago", "file": _file,
         "by": lambda job: job.payload.get("submitter"),
     }  # fmt: skip
@@ -185,7 +178,7 @@ def list_(
 def show(batch: Number, config: ConfigFile = None, store: StoreUrl = "", json: AsJson = False) -> None:
     """One batch: its jobs by state, and what failed, with the rows of the manifest."""
     with opened(config, store) as (handle, _):
-        found = _get(handle, batch)
+        found = get_batch(handle, batch)
         counts = handle.queue.children(batch)
         failed = [job for job in handle.queue.every(Filter(parent=batch, ended="failed"))][:20]
         reasons = {job.id: _reason(handle, job) for job in failed}
@@ -225,19 +218,6 @@ def _file(batch: Job) -> str:
     return str(batch.payload.get("filename") or name_in(str(batch.payload.get("payload", ""))))
 
 
-def _get(handle: Store, number: int) -> Job:
-    try:
-        job = handle.queue.get(number)
-    except NotFound:
-        missing = f"there is no batch {label(number)}"
-        raise NotFound(missing, code="batch.unknown", hint="`custody batch list` shows what there is") from None
-    if job.kind != BATCH_KIND:
-        raise NotFound(
-            f"{label(number)} is a {job.kind} job, not a batch", hint="`custody batch list` shows the batches"
-        )
-    return job
-
-
 @app.command()
 def report(
     batch: Number,
@@ -249,7 +229,7 @@ def report(
     from custody.ingest.actions import ask_for_update
 
     with opened(config, store) as (handle, settings):
-        found = _get(handle, batch)
+        found = get_batch(handle, batch)
         if update:
             ask_for_update(handle, found, runtime.me())
             print(f"batch {label(batch)} will report what has changed")
@@ -268,7 +248,7 @@ def why(batch: Number, config: ConfigFile = None, store: StoreUrl = "", json: As
 
     with opened(config, store) as (handle, settings):
         given = settings.ingest
-        found, now = _get(handle, batch), handle.now()
+        found, now = get_batch(handle, batch), handle.now()
         disk = find_disk(settings.home / given.work, given.place, given.threshold)
         reasons, waiting = blockers.why(handle, found, disk), blockers.of_children(handle, found, disk)
     if json:
@@ -294,7 +274,7 @@ def link(
     with opened(config, store) as (handle, settings):
         given = settings.ingest
         links = read_links(settings.home / given.secret, given.web, days or given.link_days)
-        found, now = _get(handle, batch), handle.now()
+        found, now = get_batch(handle, batch), handle.now()
     if json:
         until = moment(links.until(found, now))
         runtime.emit({"batch": batch, "link": links.url(found, now) or links.path(found, now), "until": until})
@@ -312,7 +292,7 @@ def release(batch: Number, why: Why = "", config: ConfigFile = None, store: Stor
     from custody.kernel.operations.jobs import Operator
 
     with opened(config, store) as (handle, _):
-        found = _get(handle, batch)
+        found = get_batch(handle, batch)
         done = release_batch(Operator(handle, machines(), runtime.me()), found, why)
     if not has_become_jobs(found):
         print(f"batch {label(batch)} is released")
@@ -345,7 +325,7 @@ def delete(
 
     with opened(config, store) as (handle, settings):
         try:
-            found = _get(handle, batch)
+            found = get_batch(handle, batch)
         except NotFound as missing:
             if missing.code != "batch.unknown":
                 raise

@@ -86,9 +86,14 @@ class Operator:
         change = self._change(job, job.state, "prioritised", {"why": why}, 0)
         return self._must(job, self.store.queue.move(replace(change, priority=max(0, min(99, priority)))))
 
-    def every(self, where: Filter, act: Callable[[int], object]) -> Iterator[tuple[int, str]]:
-        """Do one thing to all that match: each job's id, and "" or why it was refused."""
-        for job in self.store.queue.every(where):
+    def may_resume(self, job: Job) -> bool:
+        return may_resume(job, self._machine(job))
+
+    def every(
+        self, where: Filter, act: Callable[[int], object], fits: Callable[[Job], bool] = lambda job: True
+    ) -> Iterator[tuple[int, str]]:
+        """Do one thing to all that match and fit: each job's id, and "" or why it was refused."""
+        for job in filter(fits, self.store.queue.every(where)):
             try:
                 act(job.id)
             except CustodyError as error:

@@ -81,7 +81,7 @@ def test_a_move_that_was_refused_is_not_counted_as_made() -> None:
             return Passed()
 
         with scraped:
-            Worker(store, Serving((Kind("parcel", robbed),)), watch=telling).run_until_idle()
+            Worker(store, Serving((Kind("parcel", robbed),)), listener=telling).run_until_idle()
             text = get(scraped.url)
         assert store.queue.get(job).ended is None
         assert 'custody_moves_refused_total{kind="parcel"} 1.0' in text

@@ -15,13 +15,14 @@ import random
 import sys
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TypeVar
 
 from custody.errors import CustodyError, Unavailable
 from custody.kernel.engine import Settings, Work, Worker
-from custody.kernel.engine.settler import Finished
+from custody.kernel.engine.pipe.settler import Said, Settler
+from custody.kernel.engine.pipe.values import Finished, Lost
 from custody.kernel.model.authority.acting import system
 from custody.kernel.model.job import Answer, Change, Fold, Job, fold
 from custody.kernel.model.schedule import Schedule
@@ -81,7 +82,7 @@ class Desk:
 
     @property
     def ready(self) -> deque[Work]:
-        return self.worker._hands.ready
+        return self.worker._threads.ready
 
 
 class Violation(AssertionError):
@@ -172,8 +173,8 @@ class Simulation:
         self._beat(desk)
         self._claim(desk)
         self.check()
-        busy = bool(desk.ready or desk.finished or desk.worker._suspects.count)
-        while desk.ready or desk.finished or desk.worker._suspects.count:  # until it is done with them, or dead
+        busy = bool(desk.ready or desk.finished or desk.worker._quarantine.count)
+        while desk.ready or desk.finished or desk.worker._quarantine.count:  # until it is done with them, or dead
             self._work(desk)
             if desk not in self.desks:
                 break
@@ -196,34 +197,38 @@ class Simulation:
     def _desk(self) -> Desk:
         self.names += 1
         worker = Worker(
-            self.store, self.handlers.serving(), Settings(threads=2, lease=LEASE), self, self.rng, lambda: self.elapsed
+            self.store,
+            self.handlers.serving(),
+            Settings(threads=2, lease=LEASE),
+            listener=self,
+            rng=self.rng,
+            clock=lambda: self.elapsed,
+            holder=f"worker-{self.names}",  # the real name holds a process id, which no seed decides
         )
-        worker.watch = self  # itself: a worker goes on whatever those who watch it say, and we object
-        worker.holder = f"worker-{self.names}"  # the real name holds a process id, which no seed decides
         return Desk(worker)
 
     def _claim(self, desk: Desk) -> None:
         worker = desk.worker
-        worker._upkeep.look(worker.holder)
-        worker._claim(self.rng.randrange(1, 5))
-        worker._take_over(self.rng.randrange(1, 5))
+        worker._maintenance.look(worker.holder)
+        worker._fetch(self.rng.randrange(1, 5))
+        worker._rescue(self.rng.randrange(1, 5))
         worker._begin_suspects()
 
     def _work(self, desk: Desk) -> None:
         desk.worker._begin_suspects()
         desk.ready.rotate(self.rng.randrange(max(1, len(desk.ready))))
-        work = desk.worker._hands.next_one()
+        work = desk.worker._threads.next_one()
         if work is None:
             return
         try:
-            change = desk.worker._to_say(work)
+            end = desk.worker._runner.run(work)
         except Crash:
             self._crash(desk)
             return
-        if change is None:
-            desk.worker._lost(work)
+        if isinstance(end, Lost):
+            desk.worker._leave([end])
         else:
-            desk.finished.append(Finished(work, change))
+            desk.finished.append(end)
 
     def _settle(self, desk: Desk) -> None:
         self.rng.shuffle(desk.finished)
@@ -231,11 +236,17 @@ class Simulation:
         later, now = desk.finished[:cut], desk.finished[cut:]
         if not now:
             return
-        settler = desk.worker._settler
+        desk.finished = later
+        for said in self._attempt(desk.worker._settler, now):
+            desk.finished += said.again
+            if said.ends:
+                desk.worker._leave(said.ends)
+
+    def _attempt(self, settler: Settler, now: list[Finished]) -> Iterator[Said]:
         try:
-            desk.finished = later + settler.attempt(now)
+            yield from settler.attempt(now)
         except Unavailable:
-            desk.finished = later + settler._still_trusted(now)
+            yield settler.still_trusted(now)
 
     def _beat(self, desk: Desk) -> None:
         desk.worker._keeper.beat()
@@ -246,7 +257,7 @@ class Simulation:
 
     def _leave(self, desk: Desk) -> None:
         """SIGTERM: what was not begun is given back, what was finished is said; then the next process starts."""
-        works = [*desk.worker._hands.stop(), *desk.worker._suspects.give_back()]
+        works = [*desk.worker._threads.stop(), *desk.worker._quarantine.give_back()]
         before = {work.job.id: work.claim for work in works if not work.stopped}
         desk.worker._give_back(works)
         for job in self.truth.queue.every():
@@ -337,19 +348,19 @@ class Simulation:
     def _new_move(self) -> str:
         return f"{self.rng.getrandbits(64):016x}"
 
-    # A worker's watch
+    # A worker's listener: what it raised would stop nobody, so what is wrong is kept for the next check
 
     def started(self, job: Job) -> None: ...
 
     def settled(self, job: Job, change: Change, answer: Answer) -> None:
         if not answer.done:
             if change.move in [event.move for event in self.truth.records.events(job.subject)]:
-                self._fail(f"E20 job {job.id}: a move that was written was taken for refused")
+                self.handlers.wrong.append(f"E20 job {job.id}: a move that was written was taken for refused")
             return
         if answer.token != job.token + 1:
-            self._fail(f"E2 job {job.id}: claimed with token {job.token}, settled as {answer.token}")
+            self.handlers.wrong.append(f"E2 job {job.id}: claimed with token {job.token}, settled as {answer.token}")
         if (job.id, job.token) in self.said:
-            self._fail(f"E2 job {job.id} was settled twice with token {job.token}")
+            self.handlers.wrong.append(f"E2 job {job.id} was settled twice with token {job.token}")
         self.said.add((job.id, job.token))
 
     def lost(self, job: Job, reason: str) -> None: ...

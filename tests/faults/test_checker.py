@@ -44,7 +44,7 @@ def sound() -> History:
         def handler(work: Work) -> Outcome:
             return Passed(keep={"x": 1}) if work.job.key == "a" else Failed("torn")
 
-        Worker(store, Serving((Kind("parcel", handler),)), watch=Watch()).run_until_idle()
+        Worker(store, Serving((Kind("parcel", handler),)), listener=Watch()).run_until_idle()
         log.append(Entry("worker", "ok", "stop"))
         store.queue.submit_one(NewJob("letter", delay=60, key="c"))
         return log, final_state(store)

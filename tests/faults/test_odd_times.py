@@ -9,7 +9,7 @@ import pytest
 
 from custody.errors import CustodyError, Unavailable
 from custody.kernel.engine import Kind, Serving, Settings, Work, Worker
-from custody.kernel.engine.keeper import Keeper
+from custody.kernel.engine.pipe.keeper import Keeper
 from custody.kernel.model.job import Answer, Change, Job, NewJob
 from custody.kernel.model.machine import PLAIN
 from custody.kernel.model.outcome import Failed, Outcome, Passed
@@ -69,7 +69,7 @@ def test_a_claim_that_fails_does_not_make_a_worker_forget_the_claims_before_it(
     worker = Worker(Store.over("troubled", troubled), Serving((Kind("letter", passes), Kind("parcel", passes))))
     with pytest.raises(Unavailable):
         worker.run_until_idle()
-    assert [work.job.id for work in worker._hands.ready] == [work.job.id for work in worker._keeper.held()] == [first]
+    assert [work.job.id for work in worker._threads.ready] == [work.job.id for work in worker._keeper.held()] == [first]
 
 
 # Passes
@@ -94,7 +94,7 @@ def test_a_pass_that_falls_over_does_not_stop_the_others(store: Store) -> None:
     submit(store, "space")
     parcel = submit(store)
     kinds = Serving((Kind("space", decide=decide), Kind("parcel", passes)))
-    assert Worker(store, kinds, watch=Watch()).run_until_idle() == 1
+    assert Worker(store, kinds, listener=Watch()).run_until_idle() == 1
     assert store.queue.get(parcel).state == "done"
     assert "ZeroDivisionError: no disk at all" in str(told[0])
 

@@ -9,8 +9,9 @@ import pytest
 
 from custody.errors import Unavailable
 from custody.kernel.engine import Kind, Serving, Settings, Work, Worker
-from custody.kernel.engine.run import run
-from custody.kernel.engine.settler import Finished, Settler
+from custody.kernel.engine.pipe.run import run
+from custody.kernel.engine.pipe.settler import Settler
+from custody.kernel.engine.pipe.values import Finished, Settled
 from custody.kernel.model.job import Job, NewJob
 from custody.kernel.model.machine import PLAIN
 from custody.kernel.model.outcome import Failed, Outcome, Passed
@@ -49,38 +50,34 @@ def test_a_worker_forgets_work_it_could_not_settle_in_time_and_goes_on(troubled:
     worker.stop()
     thread.join()
     assert begun.count(second) == 1
-    assert not any(worker._busy.values())
+    assert not worker._held.busy
     assert audit(real) == []
     real.close()
 
 
 def test_a_refusal_that_cannot_be_written_down_stops_nobody(store: Store, troubled: Troubled) -> None:
-    heard: list[str] = []
-    settler = Settler(
-        Store.over("troubled", troubled),
-        serving(passes),
-        lambda said, _: heard.extend(answer.code for _, _, answer in said),
-        print,
-    )
+    settler = Settler(Store.over("troubled", troubled), serving(passes))
     submit(store)
     (claim,) = store.queue.claim(["parcel|queued||"], "ann", 30)
     work = Work(claim, store.queue)
-    change = run(Kind("parcel", passes), work, 0.5, "move-1", store)
+    change = run(Kind("parcel", passes), work, chance=0.5, move="move-1", store=store)
     assert change is not None
     store.queue.release([claim])
     troubled.before = lambda verb: Unavailable("away") if verb == "write" else None
-    assert settler.attempt([Finished(work, change)]) == []
-    assert heard == ["lease.lost"]
+    ((end,),) = settler.settle([Finished(work, change)])
+    assert isinstance(end, Settled)
+    assert end.answer.code == "lease.lost"
 
 
 def settle_together(store: Store, troubled: Troubled, outcomes: Sequence[Outcome]) -> list[Job]:
     """Claimed together, worked on, and settled in one batch."""
     jobs = [submit(store) for _ in outcomes]
     kind = Kind("parcel", lambda work: outcomes[jobs.index(work.job.id)])
-    settler = Settler(Store.over("troubled", troubled), Serving((kind,)), lambda *_: None, lambda work: None)
+    settler = Settler(Store.over("troubled", troubled), Serving((kind,)))
     works = [Work(claim, store.queue) for claim in store.queue.claim(["parcel|queued||"], "ann", 30, len(jobs))]
-    changes = [(work, run(kind, work, 0.5, f"move-{work.job.id}", store)) for work in works]
-    settler.settle([Finished(work, change) for work, change in changes if change])
+    changes = [(work, run(kind, work, chance=0.5, move=f"move-{work.job.id}", store=store)) for work in works]
+    for _ in settler.settle([Finished(work, change) for work, change in changes if change]):
+        pass
     return [store.queue.get(job) for job in jobs]
 
 
@@ -156,7 +153,7 @@ def test_work_that_was_stopped_while_it_waited_for_its_turn_is_not_begun(
     work = Work(claim, store.queue)
     work.stop(reason)
     kind = Kind("parcel", handler, confirm_dead=lambda job: done.append("looked for survivors"))
-    assert run(kind, work, 0.5, "move", store) is None
+    assert run(kind, work, chance=0.5, move="move", store=store) is None
     assert done == ([] if work.lost else ["looked for survivors"])
 
 

@@ -62,7 +62,7 @@ CALLS: dict[str, tuple[Any, ...]] = {
     "append": (NewEvent("x", "told"), "ann"),
     "record": ([NewItem("y")], [], "ann"),
     "look": (["x"], []),
-    "at_once": ("submit_keyless", "move"),
+    "at_once": ("submit_single", "move"),
 }
 
 

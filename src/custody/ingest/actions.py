@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from custody.errors import Refused
 from custody.ingest.states import BATCH, JOB_KIND
-from custody.kernel.model.job import Answer, Change, Filter, Job
+from custody.kernel.engine.changes import change
+from custody.kernel.model.job import Answer, Filter, Job
 from custody.kernel.model.names.job_numbers import shown
 from custody.kernel.operations.jobs import Operator
 from custody.kernel.stores import Store
@@ -30,7 +31,7 @@ def release_batch(operator: Operator, batch: Job, why: str) -> list[tuple[int, s
 
 def ask_for_update(store: Store, batch: Job, who: str) -> Answer:
     """The attempts to mend have ended: tell the depositor what changed. Refused while a job is still open."""
-    to = BATCH.next(batch.state, "report")
+    asked = change(batch, BATCH, "report", agent=who, move=store.new_move())
     if not had_jobs(batch):
         raise Refused(
             f"batch {shown(batch.id)} failed before it had jobs: there is nothing to update", code="batch.unreported"
@@ -41,9 +42,7 @@ def ask_for_update(store: Store, batch: Job, who: str) -> Answer:
             code="batch.open",
             hint="wait for them, or the report would be out of date when it arrives",
         )
-    answer = store.queue.move(
-        Change(batch.id, batch.state, to, "asked", "none", who, True, None, None, store.new_move())
-    )
+    answer = store.queue.move(asked)
     if not answer.done:
         raise Refused(answer.why, code=answer.code)
     return answer

@@ -12,7 +12,7 @@ import pytest
 
 from custody.errors import LeaseLost, Unavailable
 from custody.kernel.engine import Kind, Serving, Settings, Work, Worker
-from custody.kernel.engine.keeper import Keeper
+from custody.kernel.engine.pipe.keeper import Keeper
 from custody.kernel.model.job import Claim, Job, NewJob
 from custody.kernel.model.machine import PLAIN
 from custody.kernel.model.outcome import Outcome, Passed
@@ -225,18 +225,18 @@ def test_what_was_taken_over_is_worked_on_although_the_next_look_fails(
     worker = bench.worker(Kind("parcel", lambda work: Passed()), Kind("letter", lambda work: Passed()))
     claim_expired, troubles = bench.store.queue.claim_expired, [Unavailable("away", code="store.down")]
 
-    def fails_once(serves: Sequence[str], *more: Any) -> list[Claim]:
+    def fails_once(serves: Sequence[str], *more: Any, **named: Any) -> list[Claim]:
         if serves == ["letter|queued|"] and troubles:
             raise troubles.pop()
-        return claim_expired(serves, *more)
+        return claim_expired(serves, *more, **named)
 
     monkeypatch.setattr(bench.store.queue, "claim_expired", fails_once)
     with pytest.raises(Unavailable):
         worker.run_until_idle()
-    worker._takeover.next_look = 0.0  # it is time to look again
+    worker._rescuer.next_look = 0.0  # it is time to look again
     worker.run_until_idle()
     assert (bench.job(parcel).state, bench.job(letter).state) == ("done", "done")
-    assert not worker._suspects.count
+    assert not worker._quarantine.count
 
 
 @pytest.mark.parametrize("kind", ["parcel", "par*"])
@@ -261,11 +261,11 @@ def test_a_graceful_stop_gives_back_what_was_not_started_and_charges_no_attempt(
 
     ids = [made.id for made in file_store.queue.submit([NewJob("parcel") for _ in range(20)])]
     worker = Worker(file_store, Serving((Kind("parcel", handler),)), Settings(threads=2, grace=60))
-    worker._pace.seconds = 1e-6  # as if the work had been quick so far: many are kept at hand
+    worker._prefetch.seconds = 1e-6  # as if the work had been quick so far: many are kept at hand
     thread = in_thread(worker)
     until(lambda: len(begun) == 2)
     worker.stop()
-    until(lambda: worker._hands._stopping and not worker._hands.ready)  # the others are given back
+    until(lambda: worker._threads._stopping and not worker._threads.ready)  # the others are given back
     asked_to_leave.set()
     thread.join()
     jobs = [file_store.queue.get(job) for job in ids]

@@ -11,7 +11,7 @@ import pytest
 from custody.errors import Unavailable
 from custody.kernel.engine import Kind, Serving, Settings, Work, Worker
 from custody.kernel.engine.listeners import Listener
-from custody.kernel.engine.worker import IN_A_ROW
+from custody.kernel.engine.pipe.run import IN_A_ROW
 from custody.kernel.model.graph import Edge
 from custody.kernel.model.job import Answer, Change, Claim, Job
 from custody.kernel.model.outcome import Failed, Outcome, Passed
@@ -104,7 +104,7 @@ def test_a_lost_answer_costs_neither_the_end_nor_the_next_one(bench: Bench, monk
         return said
 
     monkeypatch.setattr(SqlQueue, "settle", lossy)
-    monkeypatch.setattr("custody.kernel.engine.settler.RETRY_SECONDS", 0.0)
+    monkeypatch.setattr("custody.kernel.engine.pipe.settler.RETRY_SECONDS", 0.0)
     bench.worker(note(bench)).run_until_idle()
     assert bench.seen == line
     assert [bench.job(number).attempts for number in line] == [bench.job(line[0]).attempts] * 3
@@ -118,7 +118,7 @@ class Stops(Listener):
     def settled(self, job: Job, change: Change, answer: Answer) -> None:
         self.worker.stop()
         until = time.monotonic() + 5
-        while not self.worker._hands._stopping and time.monotonic() < until:
+        while not self.worker._threads._stopping and time.monotonic() < until:
             time.sleep(0.001)
 
 

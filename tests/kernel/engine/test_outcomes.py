@@ -8,10 +8,12 @@ import pytest
 
 from custody.errors import BadInput, Refused, StateConflict, Unavailable
 from custody.kernel.engine import Backoff, Kind, Work
+from custody.kernel.engine.changes import claimed_change
+from custody.kernel.engine.judge import judge
 from custody.kernel.model.event import NewEvent
 from custody.kernel.model.item import NewItem
 from custody.kernel.model.job import Job, NewJob
-from custody.kernel.model.machine import PLAIN
+from custody.kernel.model.machine import PLAIN, WORK
 from custody.kernel.model.outcome import Failed, Hold, Passed, Wait
 from custody.kernel.operations.jobs import Operator
 from kernel.engine.conftest import Bench
@@ -233,3 +235,12 @@ def test_a_kind_with_a_star_serves_all_that_begin_so(bench: Bench) -> None:
 def test_two_handlers_for_one_queue_are_refused(bench: Bench) -> None:
     with pytest.raises(BadInput, match="two handlers"):
         bench.worker(Kind("parcel", lambda work: Passed()), Kind("parcel", lambda work: Passed()))
+
+
+def test_a_pass_is_made_as_the_table_of_changes_says(bench: Bench) -> None:
+    """It is written out by itself, for speed."""
+    bench.submit()
+    (claim,) = bench.store.queue.claim(["parcel|queued||"], "ann", 30)
+    passed = judge(Kind("parcel"), claim, Passed(), facts={}, chance=0.5, move="m-1")
+    more = {"last_passed": "queued", "by": claim.job.by, "facts": None}
+    assert passed == claimed_change(claim, WORK, "pass", move="m-1", **more)

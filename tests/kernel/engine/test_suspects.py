@@ -188,7 +188,7 @@ def test_a_worker_that_has_no_room_takes_over_as_many_as_it_has_hands(desk: Benc
     diary, told = Diary(desk), threading.Event()
     desk.submit(kind="long")
     with at_work(desk, Kind("parcel", diary.quick), diary.until_told(told), threads=1) as worker:
-        worker._pace.seconds = 100.0  # as if all work took long: nothing is kept at hand
+        worker._prefetch.seconds = 100.0  # as if all work took long: nothing is kept at hand
         until(lambda: diary.running, 60)
         (job,) = leave_behind(desk, CLEAN)
         until(lambda: desk.job(job).holder == worker.holder, 60)
@@ -202,10 +202,10 @@ def test_suspects_are_not_given_back_because_work_turns_out_to_be_slow(
     monkeypatch.setattr(quarantine, "FEW", 0)
     jobs = leave_behind(bench, CLEAN, 3)
     worker = bench.worker(Kind("parcel", lambda work: Passed()), threads=1)
-    worker._take_over(3)
+    worker._rescue(3)
     worker._begin_suspects()
-    assert worker._hands.take_back(9) == []
-    assert [work.job.id for work in worker._hands.ready] == jobs
+    assert worker._threads.take_back(9) == []
+    assert [work.job.id for work in worker._threads.ready] == jobs
 
 
 def test_a_suspect_that_was_given_back_is_begun_with_the_same_care(bench: Bench) -> None:
@@ -244,7 +244,7 @@ def test_neighbours_of_many_killers_are_never_charged(bench: Bench) -> None:
 
 def test_a_long_poll_does_not_delay_taking_over(desk: Bench) -> None:
     with at_work(desk, Kind("parcel", lambda work: Passed()), poll=3600.0, wake=False) as worker:
-        until(lambda: worker._takeover.next_look, 60)
+        until(lambda: worker._rescuer.next_look, 60)
         time.sleep(0.1)  # it has looked, found nothing, and waits
         (job,) = leave_behind(desk, CLEAN)
         until(lambda: desk.job(job).ended, 60)

@@ -13,9 +13,9 @@ import pytest
 
 from custody.errors import BadInput, CustodyError, Unavailable
 from custody.kernel.engine import Chore, Kind, Serving, Settings, Work, Worker
-from custody.kernel.engine.keeper import Keeper
 from custody.kernel.engine.listeners import NOTHING, Listener
 from custody.kernel.engine.maintenance import chores
+from custody.kernel.engine.pipe.keeper import Keeper
 from custody.kernel.model.job import Answer, Change, Claim, Job, NewJob
 from custody.kernel.model.outcome import Outcome, Passed
 from custody.kernel.stores import open_store
@@ -228,7 +228,7 @@ def test_those_that_come_due_together_need_not_wait_for_each_other(bench: Bench)
     bench.clock.advance(2)
     worker = Worker(bench.store, Serving((Kind("parcel", lambda work: Passed()),)), clock=lambda: 0.0)
     for _ in range(3):
-        worker._upkeep.look(worker.holder)
+        worker._maintenance.look(worker.holder)
     assert {job.unmet for job in bench.store.queue.every()} == {0}
 
 
@@ -316,7 +316,7 @@ def test_a_worker_is_told_to_stop_without_asking_for_a_lock(bench: Bench) -> Non
     """It is told by a signal, which may come while the very same thread holds that lock."""
     worker = bench.worker(Kind("parcel", lambda work: Passed()))
     telling = threading.Thread(target=worker.stop, daemon=True)
-    with worker._hands.change:
+    with worker._threads.change:
         telling.start()
         telling.join(SOON)
         assert not telling.is_alive()
@@ -376,9 +376,9 @@ def test_trouble_in_leaving_keeps_nothing_else_from_being_left(
     worker = Worker(desk.store, Serving((Kind("parcel", slow),)), Settings(threads=1))
     thread = threading.Thread(target=worker.run_forever, daemon=True)
     thread.start()
-    until(lambda: len(worker._hands.ready) > 1, SOON)
+    until(lambda: len(worker._threads.ready) > 1, SOON)
     worker.stop()
-    until(lambda: not worker._hands.ready, SOON)
+    until(lambda: not worker._threads.ready, SOON)
     go_on.set()
     thread.join(SOON / 2)
     assert not thread.is_alive()

@@ -80,7 +80,7 @@ LEFT_BEHIND = (
     "set synchronous_commit = off", "set search_path = nowhere", "set default_transaction_read_only = on",
     "set default_transaction_isolation = 'serializable'", "set statement_timeout = '1ms'", "set lock_timeout = '1ms'",
     "set timezone = 'Asia/Kathmandu'", "set datestyle = 'German'", "set row_security = off", "set enable_indexscan = off",
-    "set role pg_monitor", "prepare submit_keyless as select 1", "reset role", "set search_path = public",
+    "set role pg_monitor", "prepare submit_single as select 1", "reset role", "set search_path = public",
     "set client_min_messages = error", "create temp table job (like public.job including all)",
     "create temp table event as select 1 as a", "create temp view item as select 1 as a where false",
     "create temp table schema_version (version int)",

@@ -94,7 +94,8 @@ def test_a_dependent_submitted_while_its_need_is_ending_does_not_wait_for_it(pai
 def test_claims_under_way_are_passed_over_not_waited_for(pair: tuple[Store, Store]) -> None:
     one, other = pair
     one.queue.submit([NewJob(PARCEL) for _ in range(10)])
-    with held_open(one, lambda tx: tx.run("claim", queue=queue_of(), holder="ann", lease=1, limit=4, move="m")):
+    first = {"queues": [queue_of()], "priorities": [-1], "ids": [-1], "share": 4, "limit": 4}
+    with held_open(one, lambda tx: tx.run("claim_many", holder="ann", lease=1, move="m", **first)):
         claims = take(other, holder="bo", limit=10)
         assert [claim.id for claim in claims] == [5, 6, 7, 8, 9, 10]
 

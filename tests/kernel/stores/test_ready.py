@@ -208,7 +208,6 @@ def nodes(plan: Any) -> Iterator[dict[str, Any]]:
 def test_postgresql_plans_use_the_index_of_what_is_ready_and_read_few_pages(store: Store) -> None:
     crowded(store)
     asked = {
-        "claim": (dict(queue=queue_of(), limit=5, **LEASE), "job_ready"),
         "claim_many": (dict(queues=[queue_of()], share=5, limit=5, **FIRST, **LEASE), "job_ready"),
         "claim_many in a paused lane": (
             dict(queues=[queue_of(lane="closed")], share=5, limit=5, **FIRST, **LEASE),

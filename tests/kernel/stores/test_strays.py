@@ -15,13 +15,14 @@ from typing import Any
 import pytest
 
 from custody.kernel.engine import Chore, Kind, Serving, Settings, Work, Worker
-from custody.kernel.engine.keeper import Keeper
 from custody.kernel.engine.listeners import NOTHING, Unharmed
 from custody.kernel.engine.maintenance.chores import Chores
 from custody.kernel.engine.makers import Maker
+from custody.kernel.engine.pipe.keeper import Keeper
+from custody.kernel.engine.pipe.settler import Settler
+from custody.kernel.engine.pipe.threads import Threads
+from custody.kernel.engine.pipe.values import Lost
 from custody.kernel.engine.recovery.strays import EXIT_CODE
-from custody.kernel.engine.settler import Settler
-from custody.kernel.engine.threads import Threads
 from custody.kernel.model.authority.acting import system
 from custody.kernel.model.job import Job, NewJob
 from custody.kernel.model.outcome import Outcome, Passed
@@ -236,7 +237,7 @@ def _in_watching(store: Store, forks: Forks) -> Worker:
         def settled(self, *_: object) -> None:
             forks()
 
-    return Worker(store, Serving((Kind("parcel", lambda work: Passed()),)), watch=Watch())
+    return Worker(store, Serving((Kind("parcel", lambda work: Passed()),)), listener=Watch())
 
 
 def _in_asking_for_a_schedules_end(store: Store, forks: Forks) -> Worker:
@@ -258,7 +259,7 @@ def _in_a_chore(store: Store, forks: Forks) -> Worker:
 
     chore = Chore("sealing", 3600.0, forks)
     worker = Worker(store, Serving((Kind("parcel", lambda work: Passed()),), (chore,)))
-    worker._upkeep._chores = Waiting(store, (chore,), worker.holder, NOTHING)
+    worker._maintenance._chores = Waiting(store, (chore,), worker.holder, NOTHING)
     return worker
 
 
@@ -336,16 +337,16 @@ def test_no_part_of_a_worker_does_anything_in_another_process(tmp_path: Path) ->
         kind = Kind("parcel", lambda work: Passed())
         worker = Worker(store, Serving((kind,)))
         keeper, chores = Keeper(store.queue, 30), Chores(store, (), "here", NOTHING)
-        settler, telling = Settler(store, Serving((kind,)), lambda *_: None, lambda work: None), Unharmed(NOTHING)
+        settler, telling = Settler(store, Serving((kind,))), Unharmed(NOTHING)
         parts: dict[str, Callable[[], object]] = {
             "looking after what is due": worker._cycle,
-            "deciding": lambda: worker._upkeep.decide("here", now=True),
-            "claiming": lambda: worker._claim_from(kind, ["parcel|queued||"], 1),
-            "taking over": lambda: worker._take_over(1),
+            "deciding": lambda: worker._maintenance.decide("here", now=True),
+            "claiming": lambda: worker._fetcher._claim(kind, ["parcel|queued||"], 1),
+            "taking over": lambda: worker._rescue(1),
             "renewing": keeper.beat,
             "watching over leases": lambda: keeper.watch(None),
             "the chores": chores.run_due,
-            "settling": lambda: settler.attempt([]),
+            "settling": lambda: next(settler.attempt([])),
             "telling those who watch": lambda: telling.lost(None, ""),  # type: ignore[arg-type]
         }
         for where, part in parts.items():
@@ -360,18 +361,19 @@ def test_no_part_of_a_worker_does_anything_in_another_process(tmp_path: Path) ->
             assert f"came back from {where}" in told.read_text()
 
 
-def test_a_hand_that_comes_back_in_a_child_takes_nothing_more() -> None:
+def test_a_thread_that_comes_back_in_a_child_takes_nothing_more() -> None:
     forks, done = Forks(), threading.Event()
 
-    def work(_: Work) -> None:
+    def run(work: Work) -> Lost:
         forks()
         done.set()
+        return Lost(work, "")
 
-    hands = Threads(work)
-    hands.start(1)
-    hands.put([object()])  # type: ignore[list-item]
+    threads = Threads(run)
+    threads.start(1)
+    threads.put([object()])  # type: ignore[list-item]
     assert done.wait(30)
-    hands.stop()
+    threads.stop()
     assert forks.code() == EXIT_CODE
 
 

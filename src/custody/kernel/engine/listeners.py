@@ -35,28 +35,35 @@ class _Nothing:
 NOTHING: Listener = _Nothing()
 
 
+def report(listener: Listener, error: Exception, where: str) -> None:
+    """Tell of trouble that stops nobody; what is no error of ours is told as a surprise, with the place."""
+    if not isinstance(error, CustodyError):
+        error = CustodyError(f"{type(error).__name__}: {error}", code="surprise", where=where)
+    listener.trouble(error)
+
+
 class Unharmed:
     """Whoever watches may fail (a full disk, a broken pipe): that is no reason to stop working."""
 
-    def __init__(self, watch: Listener) -> None:
-        self._watch = watch
+    def __init__(self, listener: Listener) -> None:
+        self._listener = listener
         self._pid = os.getpid()
 
     def started(self, job: Job) -> None:
         with self._told():
-            self._watch.started(job)
+            self._listener.started(job)
 
     def settled(self, job: Job, change: Change, answer: Answer) -> None:
         with self._told():
-            self._watch.settled(job, change, answer)
+            self._listener.settled(job, change, answer)
 
     def lost(self, job: Job, reason: str) -> None:
         with self._told():
-            self._watch.lost(job, reason)
+            self._listener.lost(job, reason)
 
     def trouble(self, error: CustodyError) -> None:
         with self._told():
-            self._watch.trouble(error)
+            self._listener.trouble(error)
 
     @contextmanager
     def _told(self) -> Iterator[None]:

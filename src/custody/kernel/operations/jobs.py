@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from custody.errors import CustodyError, LeaseLost, NotFound, Refused, StateConflict
 from custody.formats.shell import command
+from custody.kernel.engine.changes import change
 from custody.kernel.engine.judge import FORGED
-from custody.kernel.model.job import Answer, Change, Filter, Job
+from custody.kernel.model.job import Answer, Filter, Job
 from custody.kernel.model.machine import Machine, Machines
 from custody.kernel.ports import Store
 
@@ -23,38 +24,37 @@ class Operator:
     who: str
 
     def hold(self, job_id: int, why: str) -> Answer:
-        return self._signal(job_id, "hold", "held", {"why": why})
+        return self._signal(job_id, "hold", why)
 
     def release(self, job_id: int, why: str = "") -> Answer:
         job = self.store.queue.get(job_id)
         self._refuse_while_held(job)
-        return self._signal(job_id, "release", "released", {"why": why})
+        return self._signal(job_id, "release", why)
 
     def resume(self, job_id: int, why: str = "") -> Answer:
         """Go on after the last state that passed; counts as a retry by a person."""
         job = self.store.queue.get(job_id)
         machine = self._machine(job)
         if may_resume(job, machine) and not machine.allows(job.state, "resume"):
-            change = self._change(job, machine.start, "resumed", {"why": why}, 1)
-            return self._must(job, self.store.queue.move(change))
-        return self._signal(job_id, "resume", "resumed", {"why": why}, retries=1)
+            return self._must(job, self._try_signal(job, "resume", why, to=machine.start, retries=1))
+        return self._signal(job_id, "resume", why, retries=1)
 
     def accept(self, job_id: int, why: str) -> Answer:
         """Let those who wait go on although it failed."""
-        return self._signal(job_id, "accept", "accepted", {"why": why})
+        return self._signal(job_id, "accept", why)
 
     def cancel(self, job_id: int, why: str) -> Answer:
         """End it. While someone works on it, they are asked to stop and confirm."""
         job = self.store.queue.get(job_id)
         self._machine(job).next(job.state, "cancel")
         if job.holder is None:
-            answer = self._try_signal(job, "cancel", "cancelled", {"why": why})
+            answer = self._try_signal(job, "cancel", why)
             if answer.done:
                 return answer
         if self.store.queue.revoke(job_id, "cancel", self.who, why):
             return Answer(job_id, True, code="asked", why=f"{job.holder or 'its worker'} was asked to stop")
         job = self.store.queue.get(job_id)
-        return self._must(job, self._try_signal(job, "cancel", "cancelled", {"why": why}))
+        return self._must(job, self._try_signal(job, "cancel", why))
 
     def reported_by(self, job_id: int) -> Job | None:
         """The open batch that would report this job as deleted: who deletes it is asked first whether that is meant."""
@@ -83,8 +83,7 @@ class Operator:
 
     def prioritise(self, job_id: int, priority: int, why: str = "") -> Answer:
         job = self.store.queue.get(job_id)
-        change = self._change(job, job.state, "prioritised", {"why": why}, 0)
-        return self._must(job, self.store.queue.move(replace(change, priority=max(0, min(99, priority)))))
+        return self._must(job, self._try_signal(job, "prioritise", why, priority=max(0, min(99, priority))))
 
     def may_resume(self, job: Job) -> bool:
         return may_resume(job, self._machine(job))
@@ -114,20 +113,16 @@ class Operator:
     def _machine(self, job: Job) -> Machine:
         return self.machines.of(job.kind)
 
-    def _signal(self, job_id: int, signal: str, type_: str, detail: Mapping[str, Any], retries: int = 0) -> Answer:
+    def _signal(self, job_id: int, signal: str, why: str, **more: Any) -> Answer:
         job = self.store.queue.get(job_id)
-        return self._must(job, self._try_signal(job, signal, type_, detail, retries))
+        return self._must(job, self._try_signal(job, signal, why, **more))
 
-    def _try_signal(self, job: Job, signal: str, type_: str, detail: Mapping[str, Any], retries: int = 0) -> Answer:
-        to = self._machine(job).next(job.state, signal, job.last_passed)
-        return self.store.queue.move(self._change(job, to, type_, detail, retries))
-
-    def _change(self, job: Job, to: str, type_: str, detail: Mapping[str, Any], retries: int) -> Change:
-        machine = self._machine(job)
-        return Change(
-            job.id, job.state, to, type_, "none", self.who, machine.is_working(to), machine.end(to), None,
-            self.store.new_move(), detail={name: value for name, value in detail.items() if value}, retries=retries,
-        )  # fmt: skip
+    def _try_signal(self, job: Job, signal: str, why: str, **more: Any) -> Answer:
+        detail = {"why": why} if why else {}
+        move = self.store.new_move()
+        return self.store.queue.move(
+            change(job, self._machine(job), signal, agent=self.who, move=move, detail=detail, **more)
+        )
 
     def _must(self, job: Job, answer: Answer) -> Answer:
         if answer.done:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from custody.kernel.engine.changes import change
 from custody.kernel.model.item import Item
-from custody.kernel.model.job import Change, Job
+from custody.kernel.model.job import Job
+from custody.kernel.model.machine import WORK
 from custody.kernel.model.names.reserved import PRIORITY
 from custody.kernel.stores.rows import Tx, job_from
 from custody.kernel.stores.rules import claim
@@ -32,8 +34,5 @@ def set_priority(tx: Tx, item: Item, seq: int, priority: int | None, who: str) -
 def _move(tx: Tx, job: Job, priority: int, who: str) -> bool:
     if job.ended or job.holder:
         return False
-    change = Change(
-        job.id, job.state, job.state, PRIORITISED, "none", who, job.runnable, None, None, tx.new_move(),
-        priority=priority,
-    )  # fmt: skip
-    return claim.settle(tx, change).done
+    moved = change(job, WORK, "prioritise", agent=who, move=tx.new_move(), priority=priority)
+    return claim.settle(tx, moved).done

@@ -23,8 +23,8 @@ LEASE_SECONDS = 60.0
 
 
 class Chores:
-    def __init__(self, store: Store, chores: Sequence[Chore], holder: str, watch: Listener) -> None:
-        self._store, self._chores, self._holder, self._watch = store, chores, holder, watch
+    def __init__(self, store: Store, chores: Sequence[Chore], holder: str, listener: Listener) -> None:
+        self._store, self._chores, self._holder, self._listener = store, chores, holder, listener
         self._pid = os.getpid()
         self._next = dict.fromkeys((chore.name for chore in chores), 0.0)
         self._running: dict[str, threading.Thread] = {}
@@ -70,9 +70,9 @@ class Chores:
                 self._leases.pop(chore.name, None)
                 self._store.leases.settle(lease)
         except CustodyError as error:
-            self._watch.trouble(error)
+            self._listener.trouble(error)
         except Exception as error:
-            self._watch.trouble(Unavailable(f"the chore {chore.name} failed: {error!r}", code="chore"))
+            self._listener.trouble(Unavailable(f"the chore {chore.name} failed: {error!r}", code="chore"))
         return True
 
     def _renew(self, name: str, lease: Lease, now: float) -> None:
@@ -84,7 +84,7 @@ class Chores:
         except LeaseLost:
             self._leases.pop(name, None)
         except CustodyError as error:
-            self._watch.trouble(error)
+            self._listener.trouble(error)
 
     def close(self) -> None:
         for thread in self._running.values():

@@ -11,6 +11,7 @@ import socket
 from collections.abc import Callable
 
 from custody.kernel.engine.kinds import Serving
+from custody.kernel.engine.listeners import Listener, report
 from custody.kernel.engine.maintenance.chores import Chores
 from custody.kernel.engine.maintenance.passes import Passes
 from custody.kernel.engine.recovery.strays import stay
@@ -30,13 +31,14 @@ class Maintenance:
         store: Store,
         serving: Serving,
         settings: Settings,
-        rounds: Passes,
+        *,
+        passes: Passes,
         chores: Chores,
+        listener: Listener,
         clock: Callable[[], float],
-        trouble: Callable[[Exception, str], None],
     ) -> None:
         self._store, self._serving, self._settings = store, serving, settings
-        self._rounds, self._chores, self._clock, self._trouble = rounds, chores, clock, trouble
+        self._passes, self._chores, self._listener, self._clock = passes, chores, listener, clock
         self._pid = os.getpid()
         self._next: dict[str, float] = {}
 
@@ -57,7 +59,7 @@ class Maintenance:
     def decide(self, holder: str, now: bool = False) -> int:
         """Let kinds that look at all their jobs at once do so, when it is time or at once; how many jobs moved."""
         stay(self._pid, "deciding")
-        return self._rounds.run(holder, self._settings.lease, now)
+        return self._passes.run(holder, self._settings.lease, now)
 
     @property
     def is_looking(self) -> bool:
@@ -81,7 +83,7 @@ class Maintenance:
         try:
             what()
         except Exception as error:
-            self._trouble(error, where)
+            report(self._listener, error, where)
 
     def _tick(self) -> None:
         if self._store.queue.tick(MOST_AT_A_TICK) == MOST_AT_A_TICK:

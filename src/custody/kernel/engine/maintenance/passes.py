@@ -13,8 +13,10 @@ from itertools import islice
 
 from custody.kernel.engine.judge import judge
 from custody.kernel.engine.kinds import Kind, Serving
+from custody.kernel.engine.listeners import Listener, report
+from custody.kernel.engine.pipe.settler import Settler
+from custody.kernel.engine.pipe.values import Finished, Settled
 from custody.kernel.engine.recovery.strays import stay
-from custody.kernel.engine.settler import Finished, Heard, Settler
 from custody.kernel.engine.work import Work
 from custody.kernel.model.job import Claim, Filter, Job
 from custody.kernel.model.outcome import Hold, Outcome
@@ -31,11 +33,12 @@ class Passes:
         self,
         store: Store,
         serving: Serving,
+        *,
         chance: Callable[[], float],
         clock: Callable[[], float],
-        trouble: Callable[[Exception, str], None],
+        listener: Listener,
     ) -> None:
-        self._store, self._serving, self._chance, self._clock, self._trouble = store, serving, chance, clock, trouble
+        self._store, self._serving, self._chance, self._clock, self._listener = store, serving, chance, clock, listener
         self._next: dict[str, float] = {}
 
     def run(self, holder: str, lease: float, at_once: bool) -> int:
@@ -48,16 +51,16 @@ class Passes:
     def _pass(self, kind: Kind, holder: str, lease: float) -> int:
         began = self._clock()
         try:
-            return run_pass(self._store, kind, holder, lease, self._chance)
+            return run_pass(self._store, kind, holder, seconds=lease, chance=self._chance)
         except Exception as error:  # one kind's trouble is not that of the others
-            self._trouble(error, f"the pass over {kind.kind} in state {kind.state}")
+            report(self._listener, error, f"the pass over {kind.kind} in state {kind.state}")
             return 0
         finally:  # one that looks at very many jobs takes its time, and must not take all of ours
             now = self._clock()
             self._next[kind.prefix] = max(began + kind.every, now + REST * (now - began))
 
 
-def run_pass(store: Store, kind: Kind, holder: str, seconds: float, chance: Callable[[], float]) -> int:
+def run_pass(store: Store, kind: Kind, holder: str, *, seconds: float, chance: Callable[[], float]) -> int:
     """Decide once over all that wait; answers how many jobs moved."""
     if not store.queue.ready_queues(kind.prefix, limit=1):
         return 0
@@ -69,7 +72,8 @@ def run_pass(store: Store, kind: Kind, holder: str, seconds: float, chance: Call
         waiting = islice((job for job in every if not job.holder), MOST_JOBS)
         chosen = _decide(kind, [job for job in waiting if job.unmet == 0])
         store.leases.renew(lease, seconds)  # decided too slowly: someone else may be deciding
-        return _settle(store, kind, holder, seconds, chosen, chance)
+        claims = store.queue.claim_jobs(sorted(chosen), holder, seconds)
+        return _settle(store, kind, [_finished(store, kind, claim, chosen[claim.id], chance()) for claim in claims])
     finally:
         store.leases.settle(lease)
 
@@ -84,26 +88,22 @@ def _decide(kind: Kind, waiting: Sequence[Job]) -> Mapping[int, Outcome]:
         stay(here, "the pass over {} in state {}", kind.kind, kind.state)
 
 
-def _settle(
-    store: Store, kind: Kind, holder: str, seconds: float, chosen: Mapping[int, Outcome], chance: Callable[[], float]
-) -> int:
-    claims = store.queue.claim_jobs(sorted(chosen), holder, seconds)
-    finished = [
-        Finished(
-            Work(claim, store.queue),
-            judge(kind, claim, _held_or(kind, claim, chosen[claim.id]), claim.job.facts, chance(), store.new_move()),
-        )
-        for claim in claims
-    ]
-    moved = 0
+def _finished(store: Store, kind: Kind, claim: Claim, outcome: Outcome, chance: float) -> Finished:
+    outcome, facts = _held_or(kind, claim, outcome), claim.job.facts
+    return Finished(
+        Work(claim, store.queue), judge(kind, claim, outcome, facts=facts, chance=chance, move=store.new_move())
+    )
 
-    def heard(settled: Sequence[Heard], _: float) -> None:
-        nonlocal moved
-        moved += sum(answer.done for _, _, answer in settled)
 
-    settler = Settler(store, Serving((kind,)), heard, lambda work: None)
+def _settle(store: Store, kind: Kind, finished: list[Finished]) -> int:
+    """Say it, without waiting for a store that is away: the next pass decides again."""
+    settler, moved = Settler(store, Serving((kind,))), 0
     while finished:
-        finished = settler.attempt(finished)
+        again: list[Finished] = []
+        for said in settler.attempt(finished):
+            moved += sum(end.answer.done for end in said.ends if isinstance(end, Settled))
+            again += said.again
+        finished = again
     return moved
 
 

@@ -2,7 +2,7 @@
 kernel/model/suspicion.py.
 
 They are held already, and their leases kept; nobody else waits for them. Before one is begun the store is told what
-its worker's death would mean. Companies and lone ones take turns. One that is alone keeps the other hands idle, so
+its worker's death would mean. Companies and lone ones take turns. One that is alone keeps the other threads idle, so
 that is for a short while only: if long work does not make room, or the lone one itself takes long, other work goes on
 beside it, and a death says less.
 """
@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from custody.kernel.engine.kinds import Serving
-from custody.kernel.engine.threads import Threads
+from custody.kernel.engine.pipe.threads import Threads
 from custody.kernel.engine.work import Work
 from custody.kernel.model.suspicion import ALONE, NEAR, ONLY
 from custody.kernel.ports import Queue
@@ -29,14 +29,14 @@ ALONE_SECONDS = 5.0  # for which a lone one, or a company, may keep the others w
 @dataclass(slots=True)
 class _Lone:
     work: Work
-    since: float  # when the hands were paused for it, or it was begun
+    since: float  # when the threads were paused for it, or it was begun
     begun: bool = False
     alone: bool = False
 
 
 class Quarantine:
-    def __init__(self, queue: Queue, serving: Serving, hands: Threads, clock: Callable[[], float]) -> None:
-        self._queue, self._serving, self._hands, self._clock = queue, serving, hands, clock
+    def __init__(self, queue: Queue, serving: Serving, threads: Threads, clock: Callable[[], float]) -> None:
+        self._queue, self._serving, self._threads, self._clock = queue, serving, threads, clock
         self._left: deque[Work] = deque()
         self._near: deque[Work] = deque()
         self._company: set[int] = set()  # begun together
@@ -82,7 +82,7 @@ class Quarantine:
 
     def _call_forward(self, work: Work) -> _Lone:
         with self._change:
-            self._hands.pause()
+            self._threads.pause()
             self._lone = lone = _Lone(work, self._clock())
         return lone
 
@@ -96,22 +96,22 @@ class Quarantine:
             self._left.popleft()
             self._company.add(work.job.id)
         self._company_since = self._clock()
-        self._hands.put(works, first=True)
+        self._threads.put(works, first=True)
 
     def _look_after(self, lone: _Lone) -> None:
         if not lone.begun and (lone.work.stopped or self._clock() - lone.since > PAUSE_SECONDS):
             self._queue.suspect([lone.work.claim], ONLY)
             lone.begun = True
-            self._hands.put([lone.work], first=True)
-            self._hands.resume()
-        elif not lone.begun and self._hands.rest():
+            self._threads.put([lone.work], first=True)
+            self._threads.resume()
+        elif not lone.begun and self._threads.rest():
             self._queue.suspect([lone.work.claim], ALONE)
             lone.begun, lone.alone, lone.since = True, True, self._clock()
-            self._hands.put_alone(lone.work)
+            self._threads.put_alone(lone.work)
         elif lone.alone and self._is_long(lone.since):
             self._queue.suspect([lone.work.claim], ONLY)  # before anything is begun that may be to blame
             lone.alone = False
-            self._hands.resume()
+            self._threads.resume()
 
     def _makes_way(self, lone: _Lone) -> bool:
         """One that takes long is not suspected together with others: those who come last are suspected most."""
@@ -127,7 +127,7 @@ class Quarantine:
         with self._change:
             if self._lone is lone:
                 self._lone = None
-                self._hands.resume()
+                self._threads.resume()
 
     # Leaving
 

@@ -1,20 +1,5 @@
 -- What PostgreSQL says differently, each with its reason. Everything else is the common text.
--- (In a look that writes nothing, a closing "for update" or "for share" is left out: see texts.py.)
-
--- name: claim
--- Many claim at once: each skips the rows that another is just taking. The choice is made into an array, once:
--- a planner that joins it the other way round would run it more than once and take more than the limit, and
--- one that expects many rows would read the whole table.
-update job
-set holder = :holder, until = :now + :lease, token = token + 1, move = :move,
-    attempts = attempts + 1, suspect = case when suspect > 2 then 2 else suspect end
-where id = any (array (
-    select job.id from job
-    where {ready} and queue = :queue and {kind_open} and {lane_open}
-    order by priority, id
-    limit :limit
-    for update of job skip locked))
-returning {job_columns}
+-- (In a look that writes nothing, a closing "for update" or "for share" is left out: see dialect.py.)
 
 -- name: expired
 -- Two workers that look for the lost at once find different ones.
@@ -146,20 +131,13 @@ select given.id, made.id is not null
     and 1 / ((select count(*) from made) = (select count(*) from told))::int = 1 and {made_rising}
 from given left join made on made.id = given.id order by given.id
 
--- fragment: its_event
-, told as (
+-- name: submit_single
+-- One job and its first event: what carries many costs more than one of them does.
+with made as ({new_job}), told as (
     insert into event (subject, seq, type, outcome, agent, at, detail, token, move)
     select 'job/' || made.id, 1, 'submitted', 'none', :agent, :now, :detail, 1, :move from made
     returning 1)
 select id, 1 / (select count(*) from told) = 1 and {rising} from made
-
--- name: submit_single
--- One job and its first event: what carries many costs more than one of them does.
-with made as ({new_job}){its_event}
-
--- name: submit_keyless
--- The same for a job that has no key, so that no index is asked for it first.
-with made as ({one_job} returning id){its_event}
 
 -- name: insert_job
 with made as ({new_job}) select id, {rising} from made
@@ -212,10 +190,13 @@ join unnest(:kinds::text[], :keys::text[], :withins::text[]) as wanted (of_kind,
 select subject, move from event where subject = any(:subjects::text[]) and seq = 1
 
 -- name: claim_many
--- As `claim`, from several queues at once, at most a share from each. A queue is all of one kind and one lane,
--- so whether these are open is asked once per queue, in the words in which `why` asks it of a job. The last column says whether any
--- collection or batch is held at all, so that in quiet times nobody needs to ask. From each queue what comes after a
--- place in it, which is before its beginning but for hard times (claiming.py).
+-- Take the first ready jobs of several queues at once, at most a share from each. At most one holder has a token. Many
+-- claim at once: each skips the rows that another is just taking. The choice is made into an array, once: a planner that
+-- joins it the other way round would run it more than once and take more than the limit, and one that expects many rows
+-- would read the whole table. A queue is all of one kind and one lane, so whether these are open is asked once per queue,
+-- in the words in which `why` asks it of a job. The last column says whether any collection or batch is held at all, so
+-- that in quiet times nobody needs to ask. From each queue what comes after a place in it, which is before its beginning
+-- but for hard times (verbs/claim.py).
 with wanted as materialized (
     select job.queue, job.priority, job.id from (
         select queue, split_part(queue, '|', 1) as kind, regexp_replace(queue, '^[^|]*[|][^|]*[|][^|]*[|]', '') as lane,

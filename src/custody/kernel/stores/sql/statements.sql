@@ -67,18 +67,6 @@ limit :limit
 -- May anything of this queue be claimed? Asked of the first that is ready; none when none is.
 select {kind_open} and {lane_open} from job where {ready} and queue = :queue limit 1
 
--- name: claim
--- Take the first ready jobs of a queue. At most one holder has a token.
-update job
-set holder = :holder, until = :now + :lease, token = token + 1, move = :move,
-    attempts = attempts + 1, suspect = case when suspect > 2 then 2 else suspect end
-where id in (
-    select job.id from job
-    where {ready} and queue = :queue and {kind_open} and {lane_open}
-    order by priority, id
-    limit :limit)
-returning {job_columns}
-
 -- name: expired
 -- Leases that ended without a word. Those left behind first go first, so that one that kills its worker again and
 -- again does not keep its neighbours waiting.
@@ -209,15 +197,12 @@ returning seq
 -- a robot is one job per robot and item, wherever the item was moved meanwhile. As NewJob.key_within.
 (case when substr(kind, 1, 6) = 'robot/' then '' else collection end)
 
--- fragment: one_job
+-- fragment: new_job
 insert into job (kind, key, state, runnable, ended, lane, place, collection, priority, unmet, due, payload, facts,
     parent, open, when_empty, line, task, position, supersedes, token, seq, move, created, changed, by)
 values (:kind, :key, :state, :runnable, :ended, :lane, :place, :collection, :priority, :unmet,
     case when :delay > 0 then :now + :delay end, :payload, :facts,
     :parent, :open, :when_empty, :line, :task, :position, :supersedes, 1, 1, :move, :now, :now, :by)
-
--- fragment: new_job
-{one_job}
 on conflict (kind, key, {key_within}) where key is not null do nothing
 returning id
 

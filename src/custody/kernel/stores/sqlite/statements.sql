@@ -23,6 +23,19 @@ update sqlite_sequence set seq = max(seq, :highest) where name = 'job'
 
 -- The hot verbs, many rows at a time; each row is one element of a JSON array.
 
+-- name: claim
+-- Take the first ready jobs of a queue. At most one holder has a token, and as one writes at a time nobody is passed over.
+-- (PostgreSQL claims by `claim_many`.)
+update job
+set holder = :holder, until = :now + :lease, token = token + 1, move = :move,
+    attempts = attempts + 1, suspect = case when suspect > 2 then 2 else suspect end
+where id in (
+    select job.id from job
+    where {ready} and queue = :queue and {kind_open} and {lane_open}
+    order by priority, id
+    limit :limit)
+returning {job_columns}
+
 -- name: settle_many
 -- As `settle`, for all that make the same move.
 update job set {settled}, move = given.its_move, facts = coalesce(given.its_facts, job.facts)

@@ -18,6 +18,5 @@ def submit_single(tx: PostgresTx, order: Order) -> list[Submitted]:
     """Nothing when its key was used before."""
     job = order.job
     values = columns(job, int(job.delay > 0), order.move, order.acting.by)
-    statement = "submit_keyless" if job.key is None else "submit_single"
-    rows = tx.ask(statement, agent=order.acting.agent, detail=event_text(first_detail(job)), **values)
+    rows = tx.ask("submit_single", agent=order.acting.agent, detail=event_text(first_detail(job)), **values)
     return [Submitted(int(job_id), True, order.move) for job_id, _ in rows]

@@ -1,22 +1,26 @@
-"""The hands of a worker: threads that take from what is ready, and wait when nothing is.
+"""The thread pool of a worker: it takes from what is ready, waits when nothing is, and queues what came of it.
 
-They can be asked to let what is ready lie, so that one piece of work is done with nothing else beside it.
+It can be asked to let what is ready lie, so that one piece of work is done with nothing else beside it.
 """
 
 from __future__ import annotations
 
 import os
+import queue
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
+from custody.kernel.engine.pipe.values import Finished, Lost
 from custody.kernel.engine.recovery.strays import stay
 from custody.kernel.engine.work import Work
 
+MOST_TOGETHER = 1000  # settled in one commit
+
 
 class Threads:
-    def __init__(self, work: Callable[[Work], None]) -> None:
-        self._work = work
+    def __init__(self, run: Callable[[Work], Finished | Lost]) -> None:
+        self._run = run  # never raises
         self._pid = os.getpid()
         self._stopping = False
         self._paused = False  # only what is to be done alone is begun
@@ -25,12 +29,14 @@ class Threads:
         self.ready: deque[Work] = deque()
         self.change = threading.Condition()  # something was put, or left, or all is to end
         self.hungry = threading.Event()  # there may be room for more
+        self._done: queue.SimpleQueue[Finished | Lost | None] = queue.SimpleQueue()
+        self._under_way = 0  # of what is done, being settled
 
     def start(self, count: int) -> None:
         self._at_work = [False] * count
         for number in range(count):
-            name = f"custody-hand-{number}"
-            threading.Thread(target=self._hand, args=(number,), name=name, daemon=True).start()
+            name = f"custody-thread-{number}"
+            threading.Thread(target=self._loop, args=(number,), name=name, daemon=True).start()
 
     def put(self, works: Iterable[Work], first: bool = False) -> bool:
         """To be done after all that is ready, or before it. False when nothing more is begun."""
@@ -63,15 +69,41 @@ class Threads:
             pass  # all the others were begun meanwhile
         return works
 
-    def take_back_if(self, unwanted: Callable[[Work], bool]) -> list[Work]:
-        """All of those that are ready which are not to be begun."""
+    # What came of it
+
+    def done(self) -> Iterator[list[Finished | Lost]]:
+        """Yield all that ended while the last batch was settled, together; ends after `close`."""
+        while (first := self._done.get()) is not None:
+            batch = [first]
+            while len(batch) < MOST_TOGETHER and (more := self._next_done()):
+                batch.append(more)
+            self._under_way = len(batch)
+            yield batch
+            self._under_way = 0
+
+    @property
+    def waiting(self) -> int:
+        """How many are done and not yet settled."""
+        return self._done.qsize() + self._under_way
+
+    def close(self) -> None:
+        """End `done` after what is there."""
+        self._done.put(None)
+
+    def tell_left(self) -> None:
+        """Wake whoever waits for work to leave: there may be room for more."""
         with self.change:
-            taken = [*iter(self._next_ready, None)]
-            left = [work for work in taken if not unwanted(work)]
-            self.ready.extendleft(reversed(left))
             self.change.notify_all()
-        kept = {id(work) for work in left}
-        return [work for work in taken if id(work) not in kept]
+        self.hungry.set()
+
+    def _next_done(self) -> Finished | Lost | None:
+        try:
+            end = self._done.get_nowait()
+        except queue.Empty:
+            return None
+        if end is None:
+            self._done.put(None)
+        return end
 
     # One by itself
 
@@ -105,22 +137,17 @@ class Threads:
         except IndexError:
             return None
 
-    def _next_ready(self) -> Work | None:
-        try:
-            return self.ready.popleft()
-        except IndexError:
-            return None
-
     def _next_alone(self) -> Work | None:
         try:
             return self._alone.popleft()
         except IndexError:
             return None
 
-    def _hand(self, number: int) -> None:
+    def _loop(self, number: int) -> None:
         while (work := self._begin(number) or self._wait_for_one(number)) is not None:
-            self._work(work)
-            stay(self._pid, "a hand's work")
+            end = self._run(work)
+            stay(self._pid, "a thread's work")
+            self._done.put(end)
 
     def _begin(self, number: int) -> Work | None:
         # Said before it looks: whoever pauses us and then asks whether we rest either is seen here or sees this.

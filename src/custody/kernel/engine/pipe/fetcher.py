@@ -2,16 +2,23 @@
 
 Looking costs as much as claiming. So queues that had more than was taken are relied on for a moment, without looking
 for others; if they then do not suffice, all that are ready are looked for at once, so nothing is ever overlooked.
-Likewise a kind that had enough for all hands goes first for a moment, and then the kind after it: however long the
+Likewise a kind that had enough for all threads goes first for a moment, and then the kind after it: however long the
 line of one is, the others have their turn.
+
+What is claimed is yielded at once, and looked after before the next claim is sent: one that raises loses nothing that
+was claimed before it. (A list would leave those idle until their leases end.)
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from itertools import chain, islice
 
 from custody.kernel.engine.kinds import Kind, Serving
+from custody.kernel.engine.pipe.values import Claimed
+from custody.kernel.engine.recovery.strays import stay
+from custody.kernel.engine.settings import Settings
 from custody.kernel.ports import Queue
 
 FULL_SECONDS = 0.1  # for which a kind or queue that had enough is relied on
@@ -19,29 +26,31 @@ MOST_QUEUES = 64  # looked for, and claimed from, at a time
 FEW_LOOKS = 2  # where many were in vain
 TIMES = 10  # or so many times as long as it took to look
 
-Claim = Callable[[Kind, list[str], int], int]
-"""Claim so many from these queues; how many there were."""
-
 
 class Fetcher:
-    def __init__(self, queue: Queue, serving: Serving, place: str, clock: Callable[[], float]) -> None:
-        self._queue, self._place, self._clock = queue, place, clock
+    def __init__(
+        self, queue: Queue, serving: Serving, *, holder: str, settings: Settings, clock: Callable[[], float]
+    ) -> None:
+        self._queue, self._holder, self._settings, self._clock = queue, holder, settings, clock
+        self._pid = os.getpid()
         self._kinds = list(serving.handled())
         self._first, self._first_until = -1, clock()  # the kind that had enough, and how long it goes first
         self._cursors: dict[str, str] = {}
         self._in_vain: dict[str, float] = {}  # until when nobody looks beyond the first queues
         self._full: dict[str, tuple[list[str], float]] = {}  # queues that had more, and until when we rely on it
 
-    def claim(self, room: int, allowed: Callable[[Kind], int], claim: Claim) -> int:
-        """As many as there is room for, and as are allowed of each kind; how many there were."""
-        claimed = 0
+    def fetch(self, room: int, allowed: Callable[[Kind], int]) -> Iterator[Claimed]:
+        """Claim as many as there is room for, and as are allowed of each kind."""
+        count = 0
         for number, kind in self._in_turn():
-            share = min(room - claimed, allowed(kind))
-            claimed += self._claim_of(kind, share, claim) if share > 0 else 0
-            if claimed and claimed >= room:
+            share = min(room - count, allowed(kind))
+            if share > 0:
+                for claimed in self._fetch_of(kind, share):
+                    yield claimed
+                    count += len(claimed.claims)
+            if count and count >= room:
                 self._had_enough(number)
                 break
-        return claimed
 
     def is_coming(self, seconds: float) -> bool:
         """Will there be something to claim within so many seconds, if nobody does anything?"""
@@ -61,22 +70,34 @@ class Fetcher:
         if number != self._first or now >= self._first_until:
             self._first, self._first_until = number, now + FULL_SECONDS
 
-    def _claim_of(self, kind: Kind, share: int, claim: Claim) -> int:
+    def _fetch_of(self, kind: Kind, share: int) -> Iterator[Claimed]:
         known, until = self._full.pop(kind.prefix, ([], 0.0))
         taken = 0
         if self._clock() < until:
-            taken = claim(kind, known, share)
+            claimed = self._claim(kind, known, share)
+            taken = len(claimed.claims)
             if taken == share:
                 self._full[kind.prefix] = [*known[1:], known[0]], until  # another goes first next time
-                return taken
+            if taken:
+                yield claimed
+            if taken == share:
+                return
         began = self._clock()
         for queues in self._ready(kind):
             until = began + max(FULL_SECONDS, TIMES * (self._clock() - began))
-            taken += claim(kind, queues, share - taken)
+            claimed = self._claim(kind, queues, share - taken)
+            taken += len(claimed.claims)
             if taken == share:
                 self._full[kind.prefix] = [*queues[1:], queues[0]], until
-                break
-        return taken
+            if claimed.claims:
+                yield claimed
+            if taken == share:
+                return
+
+    def _claim(self, kind: Kind, queues: list[str], share: int) -> Claimed:
+        asked_at = self._clock()
+        stay(self._pid, "claiming")
+        return Claimed(kind, self._queue.claim(queues, self._holder, self._settings.lease, share), asked_at)
 
     def _ready(self, kind: Kind) -> Iterator[list[str]]:
         """Queues with ready work that this worker may take, some at a time, going round from where it stopped last
@@ -110,4 +131,4 @@ class Fetcher:
 
     def _is_mine(self, queue: str, kind: Kind) -> bool:
         _, state, place, _ = queue.split("|", 3)
-        return state == kind.state and place in ("", self._place)
+        return state == kind.state and place in ("", self._settings.place)

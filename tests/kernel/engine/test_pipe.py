@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Iterator, Sequence
 
@@ -91,8 +92,9 @@ def test_what_was_settled_is_let_go_before_the_others_are_said_again(
 def test_a_lost_one_does_not_wait_for_what_is_settled_with_it(bench: Bench) -> None:
     bench.submit()
     (claim,) = bench.store.queue.claim(["parcel|queued||"], "ann", 30)
-    work = Work(claim, bench.store.queue)
-    told = bench.worker(Kind("parcel", lambda work: Passed()))._runner.run(Work(claim, bench.store.queue))
+    work, other = Work(claim, bench.store.queue), Work(claim, bench.store.queue)
+    other.trusted_until = math.inf
+    told = bench.worker(Kind("parcel", lambda work: Passed()))._runner.run(other)
     assert isinstance(told, Finished)
     ends: Iterator[list[End]] = Settler(bench.store, Serving(())).settle([told, Lost(work, "lost")])
     assert next(ends) == [Lost(work, "lost")]

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from custody.channels import jobs, places
+from custody.channels import jobs, orders, places
 from custody.channels.blobs.port import Blobs
 from custody.channels.commands.parts import Channel, blobs_of, known, refuse_removed, table_of
 from custody.channels.condition.standing import lack_of, marks_of
@@ -113,7 +113,8 @@ def verify(
     with opened(config, store) as (handle, settings):
         number = checked(channel)
         item = known(handle, number)
-        _refuse_removed(item, blobs_of(settings, handle))
+        if item.detail.get("mirrored") in orders.GONE:  # else a place that is lost for good is made anew below
+            _refuse_removed(item, blobs_of(settings, handle))
         mirror = open_mirror(handle, settings.channels, settings.home, anew=mend) if pages or mend else None
         if mend and mirror is None:
             raise BadInput("without a bot's token nothing can be fetched", hint="`custody channel fsck --repair`")

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from typing import Annotated
 
 import typer
 
-from custody.channels import jobs, places
+from custody.channels import jobs, orders, places
 from custody.channels.blobs.port import Blobs
 from custody.channels.commands.parts import Channel, blobs_of, known, refuse_removed, table_of
 from custody.channels.condition.standing import lack_of, marks_of
@@ -46,7 +46,7 @@ def fsck(
     with opened(config, store) as (handle, settings):
         number = checked(channel)
         blobs = blobs_of(settings, handle)
-        _refuse_removed(known(handle, number), blobs)
+        _refuse_removed(known(handle, number), lambda: blobs)
         others = (open_(blobs, number) for open_ in (last_seen.of, files_of, assets_of))
         tables = (table_of(settings, channel, blobs), *others)
         if repair:
@@ -64,9 +64,11 @@ def fsck(
     raise typer.Exit(0 if sound else 1)
 
 
-def _refuse_removed(item: Item, blobs: Blobs) -> None:
+def _refuse_removed(item: Item, opened_blobs: Callable[[], Blobs]) -> None:
     """A channel that was removed is not looked at: that is said, and also if some of it is still there."""
-    left = [name for folder in HELD for name in blobs.list(f"{folder}/{jobs.number_of(item)}/")]
+    if item.detail.get("mirrored") not in orders.GONE:
+        return
+    left = [one for folder in HELD for one in opened_blobs().list(f"{folder}/{jobs.number_of(item)}/")]
     if left and item.detail.get("mirrored") == "removed":
         hint = "`custody channel remove` deletes them, `custody channel add` takes them up again"
         raise Refused(
@@ -113,7 +115,7 @@ def verify(
     with opened(config, store) as (handle, settings):
         number = checked(channel)
         item = known(handle, number)
-        _refuse_removed(item, blobs_of(settings, handle))
+        _refuse_removed(item, lambda: blobs_of(settings, handle))  # a place that is lost for good is made anew below
         mirror = open_mirror(handle, settings.channels, settings.home, anew=mend) if pages or mend else None
         if mend and mirror is None:
             raise BadInput("without a bot's token nothing can be fetched", hint="`custody channel fsck --repair`")

@@ -34,7 +34,7 @@ def jobs(folder: Path) -> list[int]:
 
 
 @pytest.mark.parametrize("how", HOW)
-@pytest.mark.parametrize("words", ["job submit parcel", "job submit parcel --json"])
+@pytest.mark.parametrize("words", ["job submit parcel", "job submit list --json"])
 def test_a_submit_that_could_not_be_told_is_no_success_and_says_which_job_it_made(
     tmp_path: Path, how: str, words: str
 ) -> None:

@@ -53,6 +53,11 @@ class Stage:
         inside = self.repository / "mark"
         return f"id -u >> {self.marks}/mark; id -u >> {inside}; cat {self.secret} >> {inside}; cat {self.secret} >> {self.marks}/mark"
 
+    def gate(self, name: str) -> None:
+        """A hook that lets everything pass, says who runs it, and looks for nothing that it is not shown."""
+        file = self.program(name)
+        file.write_text(f"#!/bin/sh\nid -u >> {self.repository}/mark\ncat > /dev/null\n")
+
     def program(self, name: str, after: str = "cat") -> Path:
         """Hostile code as a program of the repository."""
         file = self.repository / name

@@ -121,7 +121,9 @@ def could_not_tell(lost: Unsaid, arguments: Sequence[str], failed: bool = False)
 
 
 def _changes_something(arguments: Sequence[str]) -> bool:
-    return len(arguments) > 1 and arguments[0] not in ASKING and not READING.intersection(arguments[1:])
+    if len(arguments) < 2 or "--help" in arguments:
+        return False
+    return arguments[0] not in ASKING and arguments[1] not in READING
 
 
 def say_no_more() -> None:

@@ -88,7 +88,7 @@ class Watch:
     def argv(self, command: Sequence[str]) -> list[str]:
         known = _known()
         given = [self._place, str(known.seccomp), calls.program(known).hex()]
-        return [sys.executable, "-I", "-S", launcher.__file__, *given, *command]
+        return [_python(), "-I", "-S", launcher.__file__, *given, *command]
 
     def _look(self) -> None:
         if not self._waited(self._listening.fileno()):
@@ -195,6 +195,11 @@ class Watch:
         with suppress(ProcessLookupError):  # it has ended, and what it left behind decides nothing
             os.kill(gate, signal.SIGKILL)
             self.missed = self.missed or Missed(name, what)
+
+
+def _python() -> str:
+    """Ours; or the machine's, where a worker that has given up its rights may not start its own again."""
+    return next((each for each in (sys.executable, "/usr/bin/python3") if os.access(each, os.X_OK)), sys.executable)
 
 
 def _known() -> calls.Calls:

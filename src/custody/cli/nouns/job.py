@@ -123,14 +123,16 @@ def why(
     json: AsJson = False,
 ) -> None:
     """Why it is not running, since when, and what would clear it."""
+    from custody.cli.composition import look
     from custody.config import find
-    from custody.ingest.storage.working_disk import find_disk
     from custody.web.operations import reasons as looking
 
     found = find(config)
-    disk = find_disk(found.home / found.ingest.work, found.ingest.place, found.ingest.threshold) if found else None
     with open_store(store) as opened:
-        reasons, now = looking.why(opened, opened.queue.get(job), disk, place), opened.now()
+        place = place or (found.place if found else "")
+        asked = opened.queue.get(job)
+        reasons = looking.why(opened, asked, lambda name: look(opened, found, name), place)
+        now = opened.now()
     if json:
         runtime.emit(reasons)
         return
@@ -248,7 +250,7 @@ def _ask_while_batch_is_open(operator: Operator, job: int) -> None:
 
 
 def _operator(store: Store) -> Operator:
-    from custody.cli.composition import machines
+    from custody.installation import machines
 
     return Operator(store, machines(), runtime.me())
 

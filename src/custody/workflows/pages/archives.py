@@ -136,7 +136,8 @@ def brief(site: Site) -> str:
 
 def _related(event: Event) -> Iterator[str]:
     """What names a revision of an archive leads on to it."""
-    archive, revision = event.detail.get("archive"), event.detail.get("revision")
+    detail = event.detail
+    archive, revision = detail.get("archive"), detail.get("revision")
     if isinstance(archive, str) and isinstance(revision, int):
         yield f"item/{revision_item(archive, revision)}"
 

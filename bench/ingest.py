@@ -36,9 +36,9 @@ from custody.formats.checkm.form import Row as Line
 from custody.formats.checkm.writer import write
 from custody.ingest.config import IngestConfig
 from custody.ingest.kinds import kinds
-from custody.ingest.opening import open_world
 from custody.ingest.states import BATCH_KIND, JOB, JOB_KIND, STEPS
 from custody.ingest.submission.submission import Submission, submit
+from custody.ingest.world import open_world
 from custody.kernel.engine import Kind, Serving, Settings, Worker
 from custody.kernel.model.authority.acting import system
 from custody.kernel.model.job import NewJob

@@ -24,8 +24,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from bench.server import database, postgres
-from custody.cli.composition import machines
 from custody.ingest.states import JOB_KIND, MACHINES
+from custody.installation import machines
 from custody.kernel.model.authority.acting import system
 from custody.kernel.model.event import NewEvent
 from custody.kernel.model.item import NewItem
@@ -34,7 +34,6 @@ from custody.kernel.model.machine import WORK
 from custody.kernel.stores import Store, open_store
 from custody.web.app import Options, build_app
 from custody.web.live_updates import PAUSE_SECONDS, SHARE_SECONDS
-from custody.web.pages.all_sections import SECTIONS
 from custody.web.server import Server
 
 PIECE = 2_000
@@ -224,7 +223,7 @@ def measure(url: str, count: int, rounds: int) -> list[Row]:
     with open_store(url) as store:
         if not store.queue.list(Filter(), 0, 1):
             fill(store, count)
-        options = Options(b"a secret of thirty-two bytes, no less", demo=True, machines=machines(), sections=SECTIONS)
+        options = Options(b"a secret of thirty-two bytes, no less", demo=True, machines=machines())
         server = Server(build_app(store, options)).start()
         try:
             return [*lists(server, count, rounds), *dashboards(server, store, max(5, rounds // 20))]

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import custody
+from custody.application import OURS
 
 SOURCE = Path(custody.__file__).parent
 FOLDERS = sorted({file.parent for file in SOURCE.rglob("*.py")})
@@ -22,6 +23,43 @@ def test_a_folder_has_few_modules_and_says_what_it_is(folder: Path) -> None:
     assert door.is_file(), "a folder without a door is importable by accident only"
     assert ast.get_docstring(ast.parse(door.read_text())), "its first line says what it is"
     assert not any((folder / name.removesuffix(".py")).is_dir() for name in modules), "a module or a folder, not both"
+
+
+SHELLS = ("custody.cli", "custody.web", "fastapi", "starlette", "typer", "rich")
+
+
+def imported(file: Path) -> list[str]:
+    nodes = list(ast.walk(ast.parse(file.read_text())))
+    whole = [each.name for node in nodes if isinstance(node, ast.Import) for each in node.names]
+    return [*whole, *(str(node.module) for node in nodes if isinstance(node, ast.ImportFrom))]
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_only_the_commands_the_pages_and_the_api_of_an_application_know_the_shells(name: str) -> None:
+    """A worker that serves it does without a web framework, and without a terminal."""
+    room = SOURCE / name
+    inner = [
+        file for file in room.rglob("*.py") if file.relative_to(room).parts[0] not in ("commands", "pages", "api.py")
+    ]
+    assert len(inner) > 10
+    assert [
+        (file, each)
+        for file in inner
+        for each in imported(file)
+        if f"{each}.".startswith(tuple(f"{s}." for s in SHELLS))
+    ] == []
+
+
+def test_no_shell_names_an_application() -> None:
+    """Not in a text either, which no linter of imports would see."""
+    words = tuple(f"custody.{name}" for name in OURS)
+    files = [
+        *(SOURCE / "cli").rglob("*.py"),
+        *(SOURCE / "web").rglob("*.py"),
+        SOURCE / "config.py",
+        SOURCE / "opening.py",
+    ]
+    assert [file for file in files if any(word in file.read_text() for word in words)] == []
 
 
 def test_no_module_counts_the_folders_above_it() -> None:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from custody.kernel.engine.kinds import Chore as Chore
     from custody.kernel.engine.kinds import Kind as Kind
     from custody.kernel.engine.kinds import Serving as Serving
+    from custody.kernel.engine.makers import Maker as Maker
     from custody.kernel.engine.settings import Settings as Settings
     from custody.kernel.engine.work import Work as Work
     from custody.kernel.engine.worker import Worker as Worker
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from custody.kernel.model.graph import Edge as Edge
     from custody.kernel.model.item import Item as Item
     from custody.kernel.model.item import NewItem as NewItem
+    from custody.kernel.model.job import Filter as Filter
     from custody.kernel.model.job import Job as Job
     from custody.kernel.model.job import NewJob as NewJob
     from custody.kernel.model.outcome import Failed as Failed
@@ -41,12 +43,24 @@ if TYPE_CHECKING:
     from custody.kernel.model.schedule import Schedule as Schedule
     from custody.kernel.model.trigger import Trigger as Trigger
     from custody.kernel.model.why import Reason as Reason
+    from custody.kernel.operations.findings import Finding as Finding
     from custody.kernel.stores import open_store as open_store
+    from custody.opening import Folder as Folder
+    from custody.opening import Gauge as Gauge
+    from custody.opening import Here as Here
+    from custody.opening import Opened as Opened
     from custody.robots.declaration import Report as Report
     from custody.robots.declaration import Robot as Robot
     from custody.robots.declaration import robot as robot
 
 _WHERE = {
+    "Maker": "custody.kernel.engine.makers",
+    "Filter": "custody.kernel.model.job",
+    "Finding": "custody.kernel.operations.findings",
+    "Folder": "custody.opening",
+    "Gauge": "custody.opening",
+    "Here": "custody.opening",
+    "Opened": "custody.opening",
     "Application": "custody.application",
     "Noun": "custody.application",
     "open_store": "custody.kernel.stores",
@@ -95,17 +109,24 @@ __all__ = [
     "Edge",
     "Event",
     "Failed",
+    "Filter",
+    "Finding",
+    "Folder",
+    "Gauge",
+    "Here",
     "Hold",
     "Item",
     "Job",
     "KeyConflict",
     "Kind",
     "LeaseLost",
+    "Maker",
     "NewEvent",
     "NewItem",
     "NewJob",
     "NotFound",
     "Noun",
+    "Opened",
     "Outcome",
     "Passed",
     "Reason",

@@ -70,7 +70,7 @@ class Application(_Frozen):
 
     __slots__ = (  # noqa: RUF023 in the order in which they are told
         "name", "nouns", "kinds", "config", "folders", "machines", "makers", "open", "section", "stores", "scopes",
-        "acts",
+        "acts", "may_import",
     )  # fmt: skip
     name: str
     nouns: Mapping[str, Noun]
@@ -84,6 +84,7 @@ class Application(_Frozen):
     stores: Mapping[str, Ref]
     scopes: Mapping[str, Ref]
     acts: Mapping[str, str]
+    may_import: Ref
 
     def __init__(
         self,
@@ -100,11 +101,12 @@ class Application(_Frozen):
         stores: Mapping[str, Ref] | None = None,  # schemes of addresses of stores -> opening.Scheme
         scopes: Mapping[str, Ref] | None = None,  # what may be held besides what every queue knows -> opening.Scope
         acts: Mapping[str, str] | None = None,  # types of events that a command of its own records -> the command
+        may_import: Ref = "",  # (file) -> None: refuses a Python file that `worker run --load` must not import
     ) -> None:
         self._set(
             name=name, nouns=nouns or {}, kinds=kinds, config=config, folders=folders, machines=machines,
             makers=makers, open=open, section=section, stores=stores or {}, scopes=scopes or {},
-            acts=acts or {},
+            acts=acts or {}, may_import=may_import,
         )  # fmt: skip
 
 

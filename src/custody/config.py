@@ -72,6 +72,12 @@ class Config:
         """The name of this machine's working disk, whichever application has one."""
         return next((place for _, table in self.of_applications() if (place := getattr(table, "place", ""))), "")
 
+    @property
+    def secret(self) -> Path:
+        """Where the installation's secret is, whichever application names it."""
+        named = (table.secret for _, table in self.of_applications() if hasattr(table, "secret"))
+        return self.home / next(named, Path("custody.secret"))
+
     def of_applications(self) -> Iterator[tuple[str, Any]]:
         """The table of each application that has one, by its name."""
         return ((each.name, getattr(self, each.name)) for each in installed() if each.config)
@@ -93,7 +99,7 @@ class Config:
 def known_tables() -> Mapping[str, str]:
     """Every table that the file may have, and its form."""
     for each in installed():
-        if each.name in TABLES or each.name in (*Config.__slots__, "place", "collections", "roots", "of_applications"):
+        if each.name in TABLES or each.name in dir(Config):
             raise conflict(f"the table [{each.name}]", each.name, "the program itself")
     return {**{each.name: each.config for each in installed() if each.config}, **TABLES}
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import cache
 
 from custody.application import conflict, installed, load
 from custody.kernel.engine.makers import Maker, Makers
 from custody.kernel.model.machine import Machines, merged
 from custody.kernel.operations.makers import BULK_MAKER, VERIFY_MAKER
+from custody.opening import Scope
 
 
 @cache
@@ -20,6 +22,17 @@ def makers() -> Makers:
                 raise conflict(f"the kind {maker.kind}", application.name, "whoever has its prefix")
             entries.append(maker)
     return Makers(tuple(entries))
+
+
+def scopes() -> Mapping[str, Scope]:
+    """What may be held besides what every queue knows."""
+    return {name: load(ref) for application in installed() for name, ref in application.scopes.items()}
+
+
+def held_as(scope: str, name: str) -> Sequence[tuple[str, str]]:
+    """Every hold that pauses it, as the queue knows it."""
+    known = scopes()
+    return known[scope].pairs(name) if scope in known else [(scope, name)]
 
 
 @cache

@@ -13,27 +13,22 @@ if TYPE_CHECKING:  # whoever only reads a configuration does without the engine
     from custody.kernel.engine.kinds import Chore, Kind
     from custody.kernel.model.job import Job
     from custody.kernel.model.why import Reason
+    from custody.kernel.operations.findings import Finding
     from custody.kernel.stores import Store
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Here:
-    """The process that opens an application."""
+    """The process that opens an application: one that works, one that shows pages, both, or one that only looks, for
+    which nothing is probed and nothing is made."""
 
     home: Path  # the folder of custody.toml
+    works: bool = False  # its kinds and chores are wanted
+    shows: bool = False  # its pages are served: what they need is wanted, as `view`
     place: str = ""  # the working disk of this process, where jobs of one place are claimed
-    purpose: Literal["work", "look"] = "work"  # "look": no kinds, no chores, nothing probed and nothing made
     network: Rules | None = None  # for sandboxes that have a way out
-    secret: Path | None = None  # of the installation, if not as configured
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """What the doctor finds: how bad it is, what it is, and what to do."""
-
-    grade: Literal["fine", "warning", "unsafe"]
-    what: str
-    do: str = ""
+    secret: Path | None = None  # the installation's, if it is not where it is configured
+    collections: Sequence[str] = ()  # names that configurations know, of all applications
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +38,7 @@ class Gauge:
     name: str
     about: str
     labels: tuple[str, ...]
-    values: Mapping[tuple[str, ...], float]
+    values: Iterable[tuple[tuple[str, ...], float]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +89,7 @@ class Table(Protocol):
     """What a table of custody.toml may say besides its values; each of these may be missing."""
 
     place: str  # the name of this machine's working disk
+    secret: Path  # of the installation: what signs what others are to believe
 
     def collections(self, home: Path) -> Iterable[str]:
         """Names that rights can be given in, of which nothing may have come in yet."""

@@ -10,7 +10,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from custody.cli.composition import machines
+from custody.installation import machines
 from custody.kernel.access.tokens import Tokens
 from custody.kernel.stores import Store, open_store
 from custody.web.app import Options, build_app

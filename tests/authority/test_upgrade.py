@@ -13,12 +13,11 @@ from typing import Any
 import httpx2
 import pytest
 
-from custody.cli.composition import machines
-from custody.cli.doctor.finding import Finding
 from custody.cli.doctor.ownership import whose_findings
+from custody.cli.doctor.report import application_findings
 from custody.errors import BadInput, StateConflict
 from custody.ingest.states import BATCH, BATCH_KIND, JOB, JOB_KIND
-from custody.installation import makers
+from custody.installation import machines, makers
 from custody.kernel.access.granting import Token
 from custody.kernel.access.rights import ROLES
 from custody.kernel.access.secret import hashed, new_secret
@@ -30,6 +29,7 @@ from custody.kernel.model.authority.acting import Acting
 from custody.kernel.model.job import Job, NewJob
 from custody.kernel.model.outcome import Passed
 from custody.kernel.model.schedule import Schedule
+from custody.kernel.operations.findings import Finding
 from custody.kernel.operations.jobs import Operator
 from custody.kernel.stores import Store, open_store
 from custody.kernel.stores.rows import event_text
@@ -118,7 +118,7 @@ def upgraded(
 
 
 def told(store: Store) -> list[Finding]:
-    return list(whose_findings(store))
+    return [*whose_findings(store), *application_findings(store, None)]
 
 
 def job_of(store: Store, kind: str) -> Job:

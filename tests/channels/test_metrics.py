@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 from channels.desk import opened
 from custody.channels.condition.metrics import kept_for_a_while, numbers
 from custody.channels.condition.states import WORST_FIRST
 from custody.channels.jobs import add_job, watch
+from custody.channels.opening import told
 from custody.demo.standins.discord_traffic import Reply
 from custody.errors import Unavailable
 from custody.kernel.model.machine import PLAIN
+from custody.opening import Gauge, Opened
 from custody.web.metrics import Telling
 from custody.web.queries.overview import Glance
 
@@ -40,7 +43,7 @@ def test_channels_are_counted_by_state_with_the_longest_unseen_and_the_files_tha
         telling = Telling()
         glance = Glance(desk.store, PLAIN, [])
         assert b"custody_channel" not in telling.text(glance), "where none are mirrored"
-        telling.channels = lambda: numbers(desk.store, desk.mirror.blobs)
+        telling.applications = [Opened(gauges=lambda: told(numbers(desk.store, desk.mirror.blobs)))]
         text = telling.text(glance).decode()
         for line in (
             'custody_channels{state="whole"} 1.0',
@@ -54,10 +57,10 @@ def test_channels_are_counted_by_state_with_the_longest_unseen_and_the_files_tha
         watch(desk.mirror)
         assert 'custody_channels{state="behind"} 1.0' in telling.text(glance).decode()
 
-        def unreachable() -> object:
+        def unreachable() -> Iterator[Gauge]:
             raise Unavailable("no blobs")
 
-        telling.channels = unreachable  # type: ignore[assignment]
+        telling.applications = [Opened(gauges=unreachable), *telling.applications]
         assert b"custody_jobs" in telling.text(glance), "nothing else is kept from being told"
 
 

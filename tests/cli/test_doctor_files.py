@@ -12,10 +12,10 @@ import pytest
 
 from custody.border import modes
 from custody.cli.doctor.files import file_findings
-from custody.cli.doctor.finding import Finding
 from custody.config import Config, read
 from custody.ingest.storage.ocfl.durable import Durable
 from custody.ingest.storage.ocfl.open_root import open_root
+from custody.kernel.operations.findings import Finding
 from custody.kernel.stores import open_store
 from rig.program import room
 

@@ -14,8 +14,8 @@ import pytest
 from custody.border.leftovers import Allowance
 from custody.channels.blobs.local import Files
 from custody.cli.doctor.files import file_findings
-from custody.cli.doctor.folders import RULES, folders
-from custody.config import Config, read
+from custody.cli.doctor.folders import folders
+from custody.config import Config, known_tables, read
 from custody.errors import CustodyError
 from custody.ingest.batch.mail import to_outbox
 from custody.ingest.storage.ocfl.open_root import open_root
@@ -32,7 +32,9 @@ def home() -> Iterator[Path]:
     """In a folder that everybody may enter, as those of the tests are not."""
     folder = room("folders")
     folder.chmod(0o755)
-    (folder / "custody.toml").write_text('store = "sqlite:///custody.db"\n')
+    (folder / "custody.toml").write_text(
+        'store = "sqlite:///custody.db"\n[storage]\nroots = {elsewhere = "elsewhere"}\n'
+    )
     yield folder
     shutil.rmtree(folder)
 
@@ -73,14 +75,18 @@ def place(config: Config, key: str) -> Path:
 def test_every_path_of_the_configuration_has_a_rule(home: Path) -> None:
     config = read(home / "custody.toml")
     found = {
-        f"{part.name}.{each.name}"
-        for part in dataclasses.fields(config)
-        if dataclasses.is_dataclass(value := getattr(config, part.name))
-        for each in dataclasses.fields(value)
+        f"{name}.{each.name}"
+        for name in known_tables()
+        for each in dataclasses.fields(getattr(config, name))
         if str(each.type) in ("Path", "Mapping[str, Path]")
     }
-    assert found == RULES.keys()
-    assert {key for key, rule in RULES.items() if rule != "read"} == OPENED.keys()
+    assert found == rules(config).keys()
+    assert {key for key, rule in rules(config).items() if rule != "read"} == OPENED.keys()
+
+
+def rules(config: Config) -> dict[str, str]:
+    """Of what is named in the file; the yard of robots is always where it is."""
+    return {each.key: each.rule for each in folders(config) if each.key != "robots"}
 
 
 @pytest.mark.parametrize("mode", [0o777, 0o1777, 0o770, 0o2775])
@@ -93,7 +99,7 @@ def test_a_folder_that_others_may_write_to_is_closed_or_refused(home: Path, key:
     folder.chmod(mode)
     (told,) = [each for each in file_findings(config.store, config) if "may write to" in each.what]
     assert (told.grade, f"chmod go-w {folder}" in told.do) == ("unsafe", True)
-    if RULES[key] == "closed":
+    if rules(config)[key] == "closed":
         OPENED[key](folder)
         assert folder.stat().st_mode & 0o7777 == 0o700
         return
@@ -129,7 +135,7 @@ def test_robots_write_to_none_either(home: Path) -> None:
     (home / "pages").chmod(0o777)
     with pytest.raises(CustodyError, match="may write to the folder"):
         keep(home / "made", home / "pages", "item", Allowance(10**6))
-    assert home / "work-robots" in set(folders(read(home / "custody.toml"), "closed"))
+    assert home / "work-robots" in {each.path for each in folders(read(home / "custody.toml")) if each.rule == "closed"}
 
 
 def test_who_only_looks_is_not_refused(home: Path) -> None:

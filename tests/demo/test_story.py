@@ -12,17 +12,19 @@ import pytest
 from starlette.testclient import TestClient
 
 from custody.border.sandbox.sandbox import Available
-from custody.cli.composition import dashboard_kinds, machines
+from custody.cli.composition import dashboard_kinds
 from custody.demo.stories.book import Book
 from custody.demo.stories.robots import Line
 from custody.ingest.kinds import kinds as ingest_kinds
+from custody.ingest.opening import opened
+from custody.installation import machines
 from custody.kernel.engine import Serving, Settings, Worker
 from custody.kernel.model.event import Event
 from custody.kernel.model.item import Item
 from custody.kernel.stores import Store
+from custody.opening import Opened
 from custody.robots.declaration import Report
 from custody.web.app import Options, build_app
-from custody.web.pages.all_sections import SECTIONS
 from custody.workflows.archives.table import Archives
 from custody.workflows.kinds import reconcile_all
 from ingest.bench import Archive, archive
@@ -122,8 +124,8 @@ def test_an_object_is_ingested_checked_catalogued_and_indexed_and_its_page_shows
 
 def page_of(store: Store, home: Archive, line: Line, book: Book) -> TestClient:
     options = Options(
-        b"a secret of thirty-two bytes, no less", demo=True, machines=machines(), world=home.world, sections=SECTIONS,
-        shop=book.shop, keeping=line.keeping,
+        b"a secret of thirty-two bytes, no less", demo=True, machines=machines(), keeping=line.keeping,
+        opened={"ingest": opened(home.world), "workflows": Opened(view=book.shop)},
     )  # fmt: skip
     return TestClient(build_app(store, options), base_url="http://127.0.0.1", client=("127.0.0.1", 50000))
 

@@ -252,10 +252,13 @@ def metrics(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
     url = f"sqlite:///{tmp_path_factory.mktemp('metrics') / 'custody.db'}"
     with open_store(url) as store:
         from custody.channels.condition.metrics import Numbers
-        from custody.cli.composition import machines
+        from custody.channels.opening import told
+        from custody.installation import machines
+        from custody.opening import Opened
 
         telling = Telling()
-        telling.channels = lambda: Numbers({"whole": 1}, {"wanted": 1}, 1.0, {("1", "lost"): 1})
+        found = Numbers({"whole": 1}, {"wanted": 1}, 1.0, {("1", "lost"): 1})
+        telling.applications = [Opened(gauges=lambda: told(found))]
         text = telling.text(Glance(store, machines(), [])).decode()
     names = set(re.findall(r"^# TYPE (\w+) \w+$", text, re.MULTILINE))
     return names | {f"{name}_{part}" for name in names for part in ("bucket", "sum", "count")}

@@ -21,11 +21,11 @@ from custody.ingest.actions import ask_for_update
 from custody.ingest.adapters import Adapters
 from custody.ingest.config import IngestConfig
 from custody.ingest.kinds import kinds
-from custody.ingest.opening import open_world, policy_of
 from custody.ingest.states import BATCH_KIND, JOB_KIND, MACHINES, STEPS
 from custody.ingest.storage.ocfl.fixity import verify
 from custody.ingest.storage.ocfl.root import OcflRoot
 from custody.ingest.submission.submission import Submission, submit
+from custody.ingest.world import open_world, policy_of
 from custody.kernel.engine import Backoff
 from custody.kernel.model.authority.acting import system
 from custody.kernel.model.job import Filter, Job

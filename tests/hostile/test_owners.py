@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from custody.cli.doctor.ownership import _repositories
 from custody.errors import Refused
 from custody.kernel.model.authority.grant import REPOSITORY
 from custody.kernel.stores import Store, open_store
@@ -27,6 +26,7 @@ from custody.workflows.archives.ownership.standing import Standing
 from custody.workflows.archives.svn.svn_folder import SvnFolder
 from custody.workflows.archives.table import Archives
 from custody.workflows.commands.archive import app
+from custody.workflows.doctor import _repositories
 from custody.workflows.findings import all_amiss, stands_still
 from custody.workflows.kinds import reconcile_all
 from hostile.stage import ENV, NOBODY

@@ -21,9 +21,9 @@ from custody.formats.checkm.writer import write
 from custody.ingest.adapters import Adapters
 from custody.ingest.config import IngestConfig
 from custody.ingest.kinds import kinds
-from custody.ingest.opening import open_world, policy_of
 from custody.ingest.states import MACHINES
 from custody.ingest.submission.submission import Submission, submit
+from custody.ingest.world import open_world, policy_of
 from custody.ingest.zookeeper.rows import Limits
 from custody.ingest.zookeeper.store import open_tree
 from custody.kernel.engine import Backoff, Serving, Settings, Worker

@@ -10,9 +10,9 @@ from custody.formats.checkm.writer import write
 from custody.ingest.adapters import Adapters
 from custody.ingest.config import IngestConfig
 from custody.ingest.kinds import kinds
-from custody.ingest.opening import open_world
 from custody.ingest.states import BATCH_KIND, JOB_KIND
 from custody.ingest.submission.submission import Submission, submit
+from custody.ingest.world import open_world
 from custody.kernel.engine import Serving, Settings, Worker
 from custody.kernel.model.authority.acting import system
 from custody.kernel.model.job import Filter

@@ -14,8 +14,8 @@ from custody.ingest.batch.cleanup import delete_batch
 from custody.ingest.submission import idempotency
 from custody.ingest.submission.inline import manifest_of
 from custody.ingest.submission.submission import Submission, submit
-from custody.ingest.zookeeper.tree import shown
 from custody.kernel.model.authority.acting import system
+from custody.kernel.model.names.job_numbers import shown
 from ingest.bench import Archive, custody
 
 

@@ -10,12 +10,12 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from custody.cli.doctor.services import service_findings
 from custody.config import find
 from custody.demo.standins.storage_node import StorageStandIn
 from custody.demo.standins.web_server import FileServer
 from custody.formats import checkm
 from custody.formats.checkm.form import STORAGE
+from custody.ingest.findings import findings
 from custody.ingest.steps import steps
 from custody.ingest.zookeeper.tree import name_of
 from ingest.bench import CONFIG, PROFILE, archive
@@ -115,9 +115,10 @@ def test_the_doctor_says_what_others_could_not_use(tmp_path: Path) -> None:
     (tmp_path / "custody.toml").write_text(f'store = "{store}"\n[ingest]\nexternal = ["storing", "recording"]\n')
     config = find(tmp_path / "custody.toml")
     assert config is not None
-    told = list(service_findings(config, store))
-    assert [finding.what for finding in told] == [
+    told = [finding.what for finding in findings(config.ingest, tmp_path, store)]
+    assert [what for what in told if what.startswith("others")] == [
         "others do storing and recording, and are handed file:// addresses",
         "others do recording, and are handed our own manifest for papers",
     ]
-    assert [*service_findings(config, "sqlite:///custody.db")] == []
+    alone = findings(config.ingest, tmp_path, "sqlite:///custody.db")
+    assert not [finding for finding in alone if finding.what.startswith("others")]

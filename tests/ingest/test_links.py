@@ -15,6 +15,7 @@ from starlette.testclient import TestClient
 
 from custody.errors import BadInput, NotFound, Refused
 from custody.ingest.batch.links import DAY, Links, read_links, read_secret
+from custody.ingest.opening import opened
 from custody.web.app import Options, build_app
 from ingest.bench import Archive, custody
 
@@ -37,7 +38,7 @@ def test_the_link_in_the_mail_opens_the_depositors_page_without_login(home: Arch
     link = line.removeprefix("This batch on the web: ")
     assert link.startswith(f"{WEB}/deposit/{batch}/")
     assert home.report(batch)["link"] == link
-    app = build_app(home.store, Options(home.world.links.secret, world=home.world))
+    app = build_app(home.store, Options(home.world.links.secret, opened={"ingest": opened(home.world)}))
     page = TestClient(app).get(urlsplit(link).path.removeprefix("/custody"), headers={"Accept": "text/html"})
     assert page.status_code == 200
     assert "letter.txt" in page.text

@@ -172,7 +172,7 @@ def test_a_minter_elsewhere_that_gives_a_name_which_is_used_here_fails_the_job_a
 
 
 def test_two_stores_do_not_mint_in_the_same_order(home: Archive, tmp_path: Path) -> None:
-    from custody.ingest.opening import open_world
+    from custody.ingest.world import open_world
     from custody.kernel.stores import open_store
     from ingest.bench import CONFIG
 

@@ -17,8 +17,8 @@ from custody.formats.checkm.form import BATCH_OF_FILES, Row
 from custody.formats.checkm.writer import write
 from custody.ingest.config import IngestConfig
 from custody.ingest.kinds import kinds
-from custody.ingest.opening import open_world
 from custody.ingest.states import BATCH_KIND, JOB
+from custody.ingest.world import open_world
 from custody.ingest.zookeeper.client.multi import Op
 from custody.ingest.zookeeper.queue import TreeQueue
 from custody.ingest.zookeeper.store import open_tree

@@ -26,12 +26,12 @@ from custody.ingest.actions import ask_for_update
 from custody.ingest.batch.batch import TRIES_BEFORE_FINAL
 from custody.ingest.batch.cleanup import delete_batch
 from custody.ingest.config import IngestConfig
-from custody.ingest.opening import open_world
 from custody.ingest.states import BATCH_KIND, JOB_KIND
 from custody.ingest.states import STEPS as JOB_STEPS
 from custody.ingest.storage import nodes
 from custody.ingest.storage.http_node import HttpNode, Window
 from custody.ingest.storage.inventory import Inventory
+from custody.ingest.world import open_world
 from custody.ingest.zookeeper import tree
 from custody.kernel.engine import Backoff, Serving, Settings, Worker
 from custody.kernel.model.job import Filter, Job

@@ -14,7 +14,7 @@ from border.containers import Z, zip_of
 from custody.errors import BadInput
 from custody.ingest.batch import batch as batches
 from custody.ingest.profile import parse_profile
-from custody.ingest.zookeeper.tree import shown
+from custody.kernel.model.names.job_numbers import shown
 from ingest.bench import Archive, archive, custody
 from ingest.test_end_to_end import tar_of
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from lxml import etree
 
-from custody.cli.doctor.ownership import whose_findings
+from custody.cli.doctor.report import application_findings
 from custody.errors import BadInput, NotFound, Refused
 from custody.kernel.history.exchange.premis_writer import premis_document
 from custody.kernel.model.event import NewEvent
@@ -221,4 +221,4 @@ def test_two_robots_of_one_line_that_look_alike_are_refused(store: Store) -> Non
         subscribe(store, [make("counter", "A"), make("COUNTER", "B")])
     subscribe(store, [make("counter", "A")])
     subscribe(store, [make("Counter", "A")])  # it was renamed
-    assert [each.what for each in whose_findings(store)] == ["these robots look alike: Counter, counter"]
+    assert [each.what for each in application_findings(store, None)] == ["these robots look alike: Counter, counter"]

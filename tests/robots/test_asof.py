@@ -13,8 +13,8 @@ from custody.cli.times import moment_of
 from custody.errors import BadInput, NotFound
 from custody.kernel.model.event import NewEvent
 from custody.kernel.model.item import NewItem
+from custody.kernel.operations.as_of import as_of
 from custody.kernel.stores import Store, open_store
-from custody.robots.items.as_of import as_of
 from custody.robots.items.restart import restart, undo
 from custody.robots.runner import subscribe
 from robots.conftest import Custody

@@ -15,7 +15,7 @@ from custody.robots.items.actions import stop
 from custody.robots.items.late_events import keep_orphan
 from custody.robots.runner import subscribe
 from custody.web.app import Options, build_app
-from custody.web.pages.all_sections import SECTIONS
+from custody.web.sections import all_sections
 from robots.lines import run
 
 
@@ -37,7 +37,7 @@ def troubled(store: Store) -> None:
 
 def test_the_page_shows_causes_and_what_waits_for_a_person(file_store: Store) -> None:
     troubled(file_store)
-    app = build_app(file_store, Options(b"a secret of thirty-two bytes, no less", sections=SECTIONS))
+    app = build_app(file_store, Options(b"a secret of thirty-two bytes, no less", sections=all_sections()))
     secret = Tokens(file_store).create("reader", ["reader"], ["*"])[1]
     client = TestClient(app, base_url="http://127.0.0.1", client=("127.0.0.1", 50000))
     client.headers["Authorization"] = f"Bearer {secret}"

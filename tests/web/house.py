@@ -24,12 +24,15 @@ from custody.channels.config import ChannelConfig
 from custody.channels.crawl.coverage import Coverage, Gap
 from custody.channels.kinds import settings_of
 from custody.channels.messages.reader import readers
+from custody.channels.opening import View
+from custody.channels.requests import Asking
 from custody.channels.table import Table
 from custody.formats.checkm.form import Row
 from custody.ingest.config import IngestConfig
 from custody.ingest.kinds import kinds
-from custody.ingest.opening import node_roots
+from custody.ingest.opening import opened
 from custody.ingest.states import MACHINES
+from custody.ingest.world import node_roots
 from custody.kernel.access.rights import ROLES
 from custody.kernel.access.tokens import Tokens
 from custody.kernel.engine import Backoff, Serving, Settings, Worker
@@ -41,13 +44,13 @@ from custody.kernel.model.item import NewItem
 from custody.kernel.model.job import Filter, Job, NewJob
 from custody.kernel.model.machine import Machines
 from custody.kernel.model.schedule import Schedule
+from custody.opening import Opened
 from custody.robots import runner
 from custody.robots.programs.sandboxed import Yard
 from custody.robots.ready import fixity, formats
 from custody.web.access.rate_limits import Rate
 from custody.web.app import Options, build_app
 from custody.web.operations import bulk, verification
-from custody.web.pages.all_sections import SECTIONS
 from custody.web.site import Site
 from custody.workflows.archives.table import Archives
 from custody.workflows.kinds import kinds as workflow_kinds
@@ -143,12 +146,12 @@ class House:
 
     @property
     def shop(self) -> Runner:
-        assert self.site.options.shop is not None
-        return self.site.options.shop
+        found: Runner = self.site.view("workflows")
+        return found
 
     def table(self, channel: int) -> Table:
-        assert self.site.options.readers is not None
-        return self.site.options.readers(channel).table
+        view: View = self.site.view("channels")
+        return view.readers(channel).table
 
     def seal(self) -> None:
         self.site.options.keeping.seal(self.archive.store.ledger, self.archive.store.now())
@@ -248,12 +251,14 @@ def git(*words: str) -> None:
 
 @contextmanager
 def open_house(
-    folder: Path, demo: bool = False, filled: bool = True, tree: str = "", **options: object
-) -> Iterator[House]:
+    folder: Path, demo: bool = False, filled: bool = True, tree: str = "", bot: bool = True,
+    asking: Asking | None = None, **options: object,
+) -> Iterator[House]:  # fmt: skip
     """On SQLite; with a tree (its address) the deposits are there."""
     url = f"sqlite:///{folder / 'custody.db'}"
     with archive(folder, f"zookeeper://{tree}?with={url}" if tree else url) as home:
         blobs, form = Files(folder / "channels"), settings_of(ChannelConfig())
+        kept = readers(home.store, blobs, form, ChannelConfig())
         signer = make_key(folder / "history.key", "house")
         shop = Runner(
             home.store, Sandboxes(folder / "sandboxes"), folder, folder / "tasks", Available(False),
@@ -261,8 +266,11 @@ def open_house(
         )  # fmt: skip
         given = {
             "rate": Rate(1e6, 10**6), "unknown_rate": Rate(1e6, 10**6),  # tests ask more often than people
-            "machines": TABLES, "world": home.world, "sections": SECTIONS, "shop": shop, "open_kinds": ("parcel",),
-            "readers": readers(home.store, blobs, form, ChannelConfig()),
+            "machines": TABLES, "open_kinds": ("parcel",),
+            "opened": {
+                "ingest": opened(home.world), "workflows": Opened(view=shop),
+                "channels": Opened(view=View(kept, asking) if bot else None),
+            },
             "roots": roots(node_roots(IngestConfig(), folder)),
             "keeping": Sealer((signer.public,), (folder / "witness.txt",), signer),
         } | options  # fmt: skip

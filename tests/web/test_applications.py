@@ -126,7 +126,7 @@ def test_messages_are_read_from_a_day_on_with_edits_and_deletions(changing: Hous
 
 def test_pages_of_a_damaged_channel_say_so(tmp_path: Path) -> None:
     with open_house(tmp_path) as own:
-        readers = own.site.options.readers
+        readers = own.site.view("channels").readers
         assert readers is not None
         blobs = readers(CHANNEL).table._tree.blobs
         leaves = [blob.name for blob in blobs.list(f"ch/{CHANNEL}/leaf/")]
@@ -139,7 +139,7 @@ def test_pages_of_a_damaged_channel_say_so(tmp_path: Path) -> None:
 
 def test_pages_of_a_channel_that_is_gone_from_the_disk_say_so(tmp_path: Path) -> None:
     with open_house(tmp_path) as own:
-        readers = own.site.options.readers
+        readers = own.site.view("channels").readers
         assert readers is not None
         blobs, store = readers(CHANNEL).table._tree.blobs, own.archive.store
         held.note(store, blobs, CHANNEL)
@@ -153,7 +153,7 @@ def test_pages_of_a_channel_that_is_gone_from_the_disk_say_so(tmp_path: Path) ->
 def test_messages_are_shown_as_last_seen_and_what_is_gone_there_is_marked_or_by_its_policy_hidden(
     changing: House,
 ) -> None:
-    readers = changing.site.options.readers
+    readers = changing.site.view("channels").readers
     assert readers is not None
     gone, liked = (BEGAN + (number << 32) for number in (10, 11))
     marks = [[f"2026-03-01T{hour}:00:00.000000+00:00", kind, kind] for hour, kind in ((10, "page"), (11, "404"))]
@@ -206,7 +206,7 @@ def test_every_action_on_a_channel_asks_for_a_job_once(changing: House) -> None:
 
 
 def test_without_a_configuration_of_channels_the_pages_say_so(changing: House, tmp_path: Path) -> None:
-    with open_house(tmp_path, filled=False, readers=None) as bare:
+    with open_house(tmp_path, filled=False, bot=False) as bare:
         bare.archive.store.queue.submit_one(work.add_job(5))
         assert "cannot be seen from this process" in text(bare, "/channels")
         answer = bare.client("admin").get("/channels/5/messages")

@@ -17,17 +17,16 @@ from custody.kernel.model.job import NewJob
 from custody.web import formatting
 from custody.web.access.gate import key_of, without_rule
 from custody.web.app import Options, build_app, routers_of
-from custody.web.pages.all_sections import SECTIONS
 from custody.web.request_bodies import Router
-from custody.web.sections import Section
+from custody.web.sections import Section, all_sections
 from web.house import BEGAN, CHANNEL, EVERY_ROLE, SECRET, House, open_house
 
-EVERY_RULE = {**RULES, **{key: rule for section in SECTIONS for key, rule in section.rules.items()}}
+EVERY_RULE = {**RULES, **{key: rule for section in all_sections() for key, rule in section.rules.items()}}
 
 
 def routes() -> list[tuple[str, str]]:
     """Every method and path there is, from the routers themselves."""
-    routers = routers_of(Options(SECRET, sections=SECTIONS))
+    routers = routers_of(Options(SECRET, sections=all_sections()))
     found = [route for router in routers for route in router.routes if isinstance(route, APIRoute)]
     return sorted({(method, route.path) for route in found for method in route.methods or ()})
 

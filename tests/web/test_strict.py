@@ -162,7 +162,7 @@ def test_a_notice_with_two_tokens_goes_no_way_at_all(strict: House) -> None:
 
 @pytest.mark.parametrize("name", ["profile", "title", "unknown", "file"])
 def test_a_field_of_a_form_that_is_said_twice_is_refused_by_name(strict: House, name: str) -> None:
-    profile = next(iter(strict.site.world.profiles))
+    profile = next(iter(strict.site.view("ingest").profiles))
     parts = [("profile", (None, profile)), ("file", ("a.txt", b"a")), ("title", (None, "one")), (name, (None, "two"))]
     parts += [(name, (None, "three"))] if name == "unknown" else []
     answer = strict.client("admin").post("/api/v1/batches/upload", files=parts)

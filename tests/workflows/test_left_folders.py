@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from custody.border import leftovers
-from custody.cli.doctor.files import left_findings
+from custody.cli.composition import look
 from custody.config import read
 from custody.workflows.kinds import WorkflowConfig, open_shop
 from custody.workflows.tasks import leftover_folders
@@ -64,7 +64,8 @@ def test_what_was_left_of_tasks_that_have_ended_is_cleared_by_the_next_look(one_
     assert found == {".tools", "task-999999-1", "not-a-task"}, "what may be another store's is left to people"
 
     (one_desk.home / "custody.toml").write_text("")
-    told = list(left_findings(one_desk.store, read(one_desk.home / "custody.toml")))
+    findings = look(one_desk.store, read(one_desk.home / "custody.toml"), "workflows").findings(False)
+    told = [each for each in findings if "nobody works in" in each.what]
     assert [finding.what for finding in told] == [
         f"nobody works in {work / 'task-999999-1'} any more, and it is still there"
     ]

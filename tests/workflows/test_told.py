@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from custody.cli.doctor.ownership import whose_findings
+from custody.cli.doctor.report import application_findings
 from custody.errors import Unavailable
 from custody.kernel.engine import Serving, Settings, Worker
 from custody.kernel.stores import Store, open_store
@@ -62,7 +62,7 @@ ODD: dict[str, tuple[str, Callable[[Path], None]]] = {
 def told(store: Store) -> list[str]:
     """By `archive list`, and by the doctor."""
     listed = " ".join(text for _, text in all_amiss(store))
-    return [listed, " ".join(f"{found.what} {found.do}" for found in whose_findings(store))]
+    return [listed, " ".join(f"{found.what} {found.do}" for found in application_findings(store, None))]
 
 
 def plan_all(store: Store) -> None:

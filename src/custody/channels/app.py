@@ -11,4 +11,6 @@ APPLICATION = Application(
     config="custody.channels.config:ChannelConfig",
     folders="custody.channels.config:folders",
     makers="custody.channels.makers:MAKERS",
+    open="custody.channels.opening:open_here",
+    section="custody.channels.pages.channels:CHANNELS",
 )

@@ -1,52 +1,96 @@
-"""What a process of this program can do: the applications' kinds of work, and the user's own."""
+"""What a process of this program can do: the applications that are opened in it, and the user's own kinds of work.
+
+Nobody else opens applications.
+"""
 
 from __future__ import annotations
 
 import runpy
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from custody.errors import BadInput
-from custody.installation import makers
+from custody.application import Application, broken, installed, load, named
+from custody.errors import BadInput, Unsafe
+from custody.installation import machines, makers
 from custody.kernel.engine.executable import executable
 from custody.kernel.engine.kinds import Chore, Kind, Serving
 from custody.kernel.engine.makers import open_maker
-from custody.kernel.model.machine import Machine, Machines, merged
 from custody.kernel.model.names.reserved import check_event
 from custody.kernel.model.outcome import Outcome
 from custody.kernel.stores import Store
+from custody.opening import Here, Opened
 from custody.web.operations.setters import Setters
 
 if TYPE_CHECKING:
-    from custody.channels.condition.metrics import Numbers
-    from custody.channels.messages.reader import Reader
-    from custody.channels.requests import Asking
     from custody.config import Config
-    from custody.ingest.adapters import Adapters
     from custody.kernel.history.sealer import Sealer
-    from custody.workflows.tasks.runner import Runner
 
 
-def machines() -> Machines:
-    """Every state table, by kind of job."""
-    from custody.ingest.states import MACHINES as INGEST
+@contextmanager
+def opened(
+    store: Store, config: Config | None, *, works: bool, shows: bool = False, place: str = "",
+    secret: Path | None = None, without: Collection[str] = (),
+) -> Iterator[Mapping[str, Opened]]:  # fmt: skip
+    """Every application but those, by its name; closed in reverse."""
+    must_be_whole(without)
+    here = replace(_here(config), works=works, shows=shows, place=place, secret=secret)
+    with ExitStack() as stack:
+        found = dict[str, Opened]()
+        for application in installed():
+            if application.open and application.name not in without:
+                found[application.name] = _open(application, store, config, here)
+                stack.callback(found[application.name].close)
+        yield found
 
-    tables: Sequence[Mapping[str, Machine]] = [INGEST]
-    return merged(*tables)
+
+def must_be_whole(without: Collection[str]) -> None:
+    """Refuse to start beside an application that cannot be imported: its work would wait in silence."""
+    lacking = {each.name: each for each in broken()}
+    if unknown := sorted(set(without) - {*lacking, *(each.name for each in installed())}):
+        known = ", ".join(each.name for each in installed())
+        raise BadInput(f"there is no application {unknown[0]}", where="--without", hint=f"installed: {known}")
+    for name, each in lacking.items():
+        if name not in without:
+            raise Unsafe(
+                f"{name} ({each.distribution}) cannot be imported: {each.why}", code="application.broken",
+                hint=f"mend it or uninstall it; or leave its work waiting: --without {name}",
+            )  # fmt: skip
+
+
+def look(store: Store, config: Config | None, name: str) -> Opened:
+    """One application, by whoever only looks: nothing is made."""
+    application = named(name)
+    return _open(application, store, config, _here(config)) if application.open else Opened()
+
+
+def _here(config: Config | None) -> Here:
+    if config is None:
+        return Here(home=Path())
+    return Here(home=config.home, network=config.network, collections=config.collections())
+
+
+def _open(application: Application, store: Store, config: Config | None, here: Here) -> Opened:
+    table = getattr(config, application.name) if config and application.config else None
+    opened: Opened = load(application.open)(store, table, here)
+    return opened
 
 
 def serving(
-    store: Store, config: Path | None, load: Sequence[Path], commands: Sequence[str], world: Adapters | None = None,
-    place: str = "",
+    store: Store, config: Config | None, applications: Mapping[str, Opened], load: Sequence[Path] = (),
+    commands: Sequence[str] = (),
 ) -> Serving:  # fmt: skip
-    """All that this process could work on; in the world that it has opened already, if it has."""
-    own = [_opened(kind, "--load") for path in load for kind in _kinds_of(path)]
-    own += [_opened(_executable(text), "--exec") for text in commands]
-    kinds, chores = _applications(store, config, world, place)
-    return decided(Serving((*own, *kinds), tuple(chores), Setters(store).ended))
+    """All that this process could work on."""
+    keeping = keeping_of(config)
+    own = [_offered(kind, "--load") for path in load for kind in _kinds_of(path)]
+    own += [_offered(_executable(text), "--exec") for text in commands]
+    kinds = [kind for each in applications.values() for kind in each.kinds]
+    chores = [chore for each in applications.values() for chore in each.chores]
+    chores += sealing(store, keeping) if config else ()
+    return decided(Serving((*own, *dashboard_kinds(store, keeping), *kinds), tuple(chores), Setters(store).ended))
 
 
 def decided(serving: Serving) -> Serving:
@@ -55,34 +99,10 @@ def decided(serving: Serving) -> Serving:
     return serving
 
 
-def _opened(kind: Kind, where: str) -> Kind:
+def _offered(kind: Kind, where: str) -> Kind:
     """A kind of one's own may be asked for by whoever may submit; an application's cannot be taken over."""
     makers().must_be_free(kind.kind, where)
     return replace(kind, maker=open_maker(kind.kind))
-
-
-def _applications(
-    store: Store, config: Path | None, world: Adapters | None, place: str
-) -> tuple[Sequence[Kind], Sequence[Chore]]:
-    from custody.config import find
-
-    found = find(config)
-    keeping = keeping_of(found)
-    own = dashboard_kinds(store, keeping)
-    if found is None:
-        return own, ()
-    from custody.channels import kinds as channels
-    from custody.ingest import kinds as ingest
-    from custody.ingest.opening import open_world
-    from custody.workflows import kinds as workflows
-
-    here = replace(found.ingest, place=place or found.ingest.place)  # what is admitted here is claimed here
-    world = world or open_world(store, here, found.home)
-    shop = workflows.open_shop(store, found.workflows, found.home, found.network)
-    mirror = channels.embedded(store, found.channels, found.home)
-    kinds = (*own, *ingest.kinds(world), *workflows.kinds(shop), *(channels.kinds(mirror) if mirror else ()))
-    chores = (*ingest.chores(world), *workflows.chores(store), *(channels.chores(mirror) if mirror else ()))
-    return kinds, (*chores, *sealing(store, keeping))
 
 
 def dashboard_kinds(store: Store, keeping: Sealer) -> Sequence[Kind]:
@@ -105,58 +125,16 @@ def sealing(store: Store, keeping: Sealer) -> Sequence[Chore]:
     return (Chore("seal the history", keeping.every, lambda: keeping.seal(store.ledger, store.now())),)
 
 
-def shop_of(store: Store, found: Config | None) -> Runner | None:
-    """Where tasks' logs and files are, for looking at them: nothing is run through this."""
-    if found is None:
-        return None
-    from custody.border.sandbox.sandbox import Available, Sandboxes
-    from custody.workflows.tasks.runner import Runner
-
-    config, home = found.workflows, found.home.resolve()
-    no, work = Available(False, "this process only looks at tasks"), home / config.work
-    secrets = home / config.secrets
-    return Runner(store, Sandboxes(home / config.sandboxes), work, home / config.kept, no, work, secrets)
-
-
-def readers_of(store: Store, found: Config | None) -> Callable[[int], Reader] | None:
-    """How to look at what is kept of a channel, with or without a bot's token."""
-    if found is None:
-        return None
-    from custody.channels.kinds import open_blobs, settings_of
-    from custody.channels.messages.reader import readers
-
-    config, blobs = found.channels, open_blobs(found.channels, found.home, store)
-    return readers(store, blobs, settings_of(config), config)
-
-
-def channel_numbers(store: Store, found: Config | None) -> Callable[[], Numbers] | None:
-    """How the channels stand, for metrics; none where nothing is configured."""
-    if found is None:
-        return None
-    from custody.channels.condition.metrics import kept_for_a_while, numbers
-    from custody.channels.kinds import open_blobs
-
-    config, home = found.channels, found.home
-    return kept_for_a_while(lambda: numbers(store, open_blobs(config, home, store)))
-
-
-def asking_of(store: Store, found: Config | None) -> Asking | None:
-    """How pages ask for something about channels: as the commands do."""
-    from custody.channels import requests
-
-    return requests.asking_of(store, found.channels, found.home) if found else None
-
-
 FORMER = ("custody.engine", "custody.model", "custody.stores", "custody.ports")
 """What people imported before there was a front door."""
 
 
 def _kinds_of(path: Path) -> list[Kind]:
-    from custody.robots.discovery import must_not_be_a_program
-
     if not path.is_file():
         raise BadInput(f"there is no file {path}", where="--load")
-    must_not_be_a_program(path)
+    for application in installed():
+        if application.may_import:
+            load(application.may_import)(path)
     try:
         names = runpy.run_path(str(path))
     except ModuleNotFoundError as error:

@@ -12,12 +12,8 @@ from custody.border.egress.allowance import check_grant, read_place
 from custody.cli import runtime
 from custody.cli.times import ago
 from custody.errors import BadInput, NotFound
-from custody.kernel.model.authority.grant import COLLECTION, HOOKS, NETWORK, REPOSITORY, SECRET, Grant
+from custody.kernel.model.authority.grant import NETWORK, SECRET, Grant
 from custody.kernel.stores import Store
-from custody.kernel.stores.registers.collections import DEPOSITS
-from custody.workflows.archives.ownership.hook_sight import check_shown
-from custody.workflows.archives.table import check_owner
-from custody.workflows.tasks import secrets
 
 What = Annotated[str, typer.Argument(help="network, secret, repository, collection or hooks")]
 Value = Annotated[
@@ -33,25 +29,16 @@ Ended = Annotated[bool, typer.Option("--ended", help="also those that were withd
 Anything = Annotated[bool, typer.Option("--anything", help="with network: `*` is meant, every public host")]
 
 Check = Callable[[Store, str, str], None]
-OF_ARCHIVES: Mapping[str, Check] = {
-    SECRET: secrets.check_grant,
-    NETWORK: lambda *_: None,
-    REPOSITORY: check_owner,
-    COLLECTION: lambda _, name, value: _check_collection(name, value),
-    HOOKS: lambda _, name, value: check_shown(name, value),
-}
-OF_ROBOTS: Mapping[str, Check] = {NETWORK: lambda *_: None}
+Checks = Mapping[str, Check]
+"""What can be granted to such a one, and what is asked first."""
 
 
-def _check_collection(name: str, value: str) -> None:
-    if value != DEPOSITS:
-        raise BadInput(f"{name} shares its collection with {DEPOSITS} only", code="grant.value", hint=DEPOSITS)
-
-
-def give(store: Store, subject: str, what: str, value: str, why: str, *, anything: bool = False) -> None:
+def give(
+    store: Store, subject: str, what: str, value: str, why: str, *, checks: Checks, anything: bool = False
+) -> None:
     """Grant it, if that is something which can be granted to such a one."""
     name = subject.partition("/")[2]
-    checks = _checks(subject, what)
+    _must_be_one(checks, subject, what)
     checks[what](store, name, value)
     if what == NETWORK:
         value = check_grant(value, anything)
@@ -59,10 +46,10 @@ def give(store: Store, subject: str, what: str, value: str, why: str, *, anythin
     print(f"{name} has {what} {value}, granted by {grant.by} ({grant.why})")
 
 
-def take_back(store: Store, subject: str, what: str, value: str, why: str) -> None:
+def take_back(store: Store, subject: str, what: str, value: str, why: str, *, checks: Checks) -> None:
     """Withdraw it, and say what else still gives it; what was not granted is an error, since it is a slip."""
     name = subject.partition("/")[2]
-    _checks(subject, what)
+    _must_be_one(checks, subject, what)
     value = str(read_place(value)) if what == NETWORK else value
     done = store.grants.withdraw(subject, what, value, runtime.me(), why)
     rest = store.grants.of(subject, what)
@@ -76,11 +63,9 @@ def take_back(store: Store, subject: str, what: str, value: str, why: str) -> No
         print(f"still open by another grant: {still}")
 
 
-def _checks(subject: str, what: str) -> Mapping[str, Check]:
-    checks = OF_ARCHIVES if subject.startswith("archive/") else OF_ROBOTS
+def _must_be_one(checks: Checks, subject: str, what: str) -> None:
     if what not in checks:
         raise BadInput(f"{what!r} cannot be granted to {subject}", code="grant.what", hint=", ".join(checks))
-    return checks
 
 
 def _gives(what: str, grant: str, value: str) -> bool:

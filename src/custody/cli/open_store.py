@@ -8,10 +8,13 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from custody.application import installed, load
 from custody.config import Config, find
 from custody.errors import BadInput, CustodyError, NotFound
 from custody.kernel import stores
+from custody.kernel.model.names.job_numbers import id_of, shown
 from custody.kernel.stores import Store
+from custody.opening import Scheme
 
 LEASE_SECONDS = 30.0
 LONGEST = 18  # digits: no number of a job has more
@@ -51,26 +54,29 @@ def open_store(
     url: str, config: Config | None = None, lease: float = LEASE_SECONDS, place: str = "", patience: float = 0.0,
     *, existing: bool = False,
 ) -> Iterator[Store]:  # fmt: skip
-    """On ZooKeeper the session's time-out is the lease, and the configuration says what other services do."""
-    if not url.startswith("zookeeper:"):
+    """A database, or what an application has for the scheme of the address."""
+    application, scheme = scheme_of(url)
+    if scheme is None:
         with stores.open_store(url, patience=patience, told=Waiting(), existing=existing) as store:
             yield store
         return
-    from custody.ingest.config import external_states
-    from custody.ingest.zookeeper.store import open_tree, read_address
-
-    if existing:
-        stores.open_store(read_address(url).database, existing=True).close()
     found = config or find(None)
-    external = external_states(found.ingest) if found else ()
-    with open_tree(url, lease, external, place or (found.ingest.place if found else "")) as tree:
-        yield tree
+    table = getattr(found, application) if found else None
+    with scheme.open(url, table, lease, place, existing) as opened:
+        yield opened
+
+
+def scheme_of(url: str) -> tuple[str, Scheme | None]:
+    """The application that opens such addresses, and how; none where the kernel does."""
+    for application in installed():
+        for scheme, ref in application.stores.items():
+            if url.startswith(f"{scheme}:"):
+                return application.name, load(ref)
+    return "", None
 
 
 def number(text: str) -> int:
     """A job's or a batch's number; on ZooKeeper also its name, such as jid0000000012."""
-    from custody.kernel.model.names.job_numbers import id_of
-
     if re.fullmatch(r"[bj]id\d{10}", text):
         return id_of(text)
     if not text.isascii() or not text.isdigit():
@@ -82,6 +88,4 @@ def number(text: str) -> int:
 
 def label(job: int) -> str:
     """As people know it."""
-    from custody.kernel.model.names.job_numbers import shown
-
     return shown(job)

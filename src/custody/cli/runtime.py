@@ -36,6 +36,10 @@ AN_OBJECT = """'{"name": "value"}'"""
 
 StoreUrl = Annotated[str, typer.Option("--store", envvar="CUSTODY_STORE", help="where things are kept")]
 AsJson = Annotated[bool, typer.Option("--json", help="for programs")]
+Without = Annotated[
+    list[str] | None,
+    typer.Option("--without", help="leave this application out, and its work waiting; may be repeated"),
+]
 Limit = Annotated[int, typer.Option("--limit", min=1, max=1_000_000, help="at most so many")]
 
 

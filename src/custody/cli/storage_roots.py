@@ -1,4 +1,4 @@
-"""The storage roots of an installation: what ingest stores to, and what [storage] names besides."""
+"""The storage roots of an installation: what applications store to, and what [storage] names besides."""
 
 from __future__ import annotations
 
@@ -25,15 +25,14 @@ def open_roots(store: Store, found: Config | None) -> Roots:
 
 
 def _roots(found: Config) -> Iterator[Root]:
-    from custody.ingest.opening import node_roots
-
-    across = found.storage.across
-    yield from node_roots(found.ingest, found.home, across)
+    across, known = found.storage.across, found.roots()
+    yield from (Root(name, path, name in across) for name, (_, path) in known.items())
     for name, path in found.storage.roots.items():
         if not name or set(name) & set(":/\0"):
             raise BadInput("a root's name has neither ':' nor '/' in it", code="config.roots", where=f"root {name!r}")
-        if name in found.ingest.nodes:
-            raise BadInput("a storage node of ingest has this name", code="config.roots", where=f"root {name!r}")
+        if name in known:
+            told = f"a storage node of {known[name][0]} has this name"
+            raise BadInput(told, code="config.roots", where=f"root {name!r}")
         yield Root(name, (found.home / path).resolve(), name in across)
-    if wrong := sorted(set(across) - {*found.ingest.nodes, *found.storage.roots}):
+    if wrong := sorted(set(across) - {*known, *found.storage.roots}):
         raise BadInput(f"there is no root {wrong[0]!r}", code="config.roots", where="[storage] across")

@@ -14,9 +14,10 @@ import typer
 
 from custody import __version__
 from custody.cli import runtime
-from custody.cli.composition import dashboard_kinds, decided, machines
+from custody.cli.composition import dashboard_kinds, decided
 from custody.cli.signals import stop_on_signals
 from custody.errors import Unavailable
+from custody.installation import machines
 
 if TYPE_CHECKING:
     from custody.demo.together import Stories
@@ -78,15 +79,21 @@ def demo(
 
 def _dashboard(store: Store, stories: Stories, telling: Telling) -> Server:
     """At the usual port, or the next free one; back when it has answered."""
+    from custody.channels import opening as channels
     from custody.channels.messages.reader import readers
+    from custody.ingest import opening as ingest
+    from custody.opening import Opened
     from custody.web.app import Options, build_app
-    from custody.web.pages.all_sections import SECTIONS
     from custody.web.server import Server
 
     world, chat = stories.deposits.world, stories.chat.mirror
+    opened = {
+        "ingest": ingest.opened(world),
+        "channels": Opened(view=channels.View(readers(store, chat.blobs, chat.settings, chat))),
+        "workflows": Opened(view=stories.book.shop),
+    }
     options = Options(
-        world.links.secret, demo=True, machines=machines(), world=world, who=runtime.me(), telling=telling,
-        sections=SECTIONS, readers=readers(store, chat.blobs, chat.settings, chat), shop=stories.book.shop,
+        world.links.secret, demo=True, machines=machines(), opened=opened, who=runtime.me(), telling=telling,
         keeping=stories.line.keeping, roots=stories.line.roots,
     )  # fmt: skip
     return Server(build_app(store, options), port=FIRST_PORT, tries=MOST_PORTS).start()

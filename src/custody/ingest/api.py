@@ -58,7 +58,9 @@ def submit(request: Request, given: NewDeposit, key: IdempotencyKey = "") -> Res
         rows = [row if isinstance(row, str) else row.model_dump() for row in given.manifest]
         facts |= views.inline(site, rows, given.payload, given.type)
     elif given.manifest:
-        facts["payload"] = site.world.staging.put([given.manifest.encode()], given.filename or "manifest.checkm").url
+        facts["payload"] = (
+            views.needed(site).staging.put([given.manifest.encode()], given.filename or "manifest.checkm").url
+        )
         facts["filename"] = given.filename or "manifest.checkm"
     facts["submitter"] = views.submitter(caller, given.profile, given.submitter)
     submission = Submission(**facts, user_agent=request.headers.get("user-agent", "")[:200])
@@ -100,7 +102,7 @@ def _made(site: Site, number: int, new: bool) -> Response:
     site.glance.forget()
     headers = {"Location": f"/api/v1/batches/{number}"} | ({} if new else {"Idempotent-Replayed": "true"})
     try:
-        follow = site.links.path(site.store.queue.get(number), site.store.now())
+        follow = views.links_of(site).path(site.store.queue.get(number), site.store.now())
     except NotFound:  # its key outlasts it
         return representations.as_json({"batch": number, "status": "REMOVED", "follow": ""}, 201, headers)
     return representations.as_json({"batch": number, "status": "QUEUED", "follow": follow}, 201, headers)
@@ -132,8 +134,8 @@ def report(request: Request, batch: Number) -> Response:
 def link(request: Request, batch: Number) -> Response:
     """The depositor's page: whoever has this link may read this batch, until it ends."""
     site = site_of(request)
-    found, now = views.get(site, caller_of(request), batch), site.store.now()
-    return representations.as_json({"link": site.links.path(found, now), "until": site.links.until(found, now)})
+    found, now, links = views.get(site, caller_of(request), batch), site.store.now(), views.links_of(site)
+    return representations.as_json({"link": links.path(found, now), "until": links.until(found, now)})
 
 
 @router.post("/api/v1/batches/{batch}/release")
@@ -162,7 +164,7 @@ def delete(request: Request, batch: Number, why: Text = "") -> Response:
     found = views.get(site, caller, batch)
     if not why.strip():
         raise BadInput("say why, for the history", code="action.why", where="why")
-    count = delete_batch(site.store, found, caller.agent, why.strip(), site.options.world)
+    count = delete_batch(site.store, found, caller.agent, why.strip(), views.world_of(site))
     site.glance.forget()
     return representations.as_json({"batch": batch, "jobs": count, "deleted": True})
 

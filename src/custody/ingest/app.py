@@ -16,4 +16,8 @@ APPLICATION = Application(
     folders="custody.ingest.config:folders",
     machines="custody.ingest.states:MACHINES",
     makers="custody.ingest.makers:MAKERS",
+    open="custody.ingest.opening:open_here",
+    section="custody.ingest.pages.section:SECTION",
+    stores={"zookeeper": "custody.ingest.opening:ZOOKEEPER"},
+    scopes={"node": "custody.ingest.holds:NODE", "queue": "custody.ingest.holds:QUEUES"},
 )

@@ -12,18 +12,21 @@ from custody.ingest.steps.provision import why_no_room
 from custody.ingest.storage.working_disk import WorkingDisk
 from custody.kernel.model.job import Filter, Job
 from custody.kernel.model.names.job_numbers import shown
-from custody.kernel.model.why import Reason
+from custody.kernel.model.why import READY, Reason
 from custody.kernel.operations.jobs import may_resume
 from custody.kernel.stores import Store
 
-READY = frozenset({"queue", "no-worker"})
 MOST_ASKED = 500
 """Open jobs of a batch that are asked; the others wait for much the same."""
 
 
 def why(store: Store, job: Job, disk: WorkingDisk | None = None, place: str = "") -> Sequence[Reason]:
     """What a job or a batch waits for. Never empty for one that is neither being worked on nor at its end."""
-    reasons = store.queue.why(job.id, place or (disk.place if disk else ""))
+    return told(store, job, store.queue.why(job.id, place or (disk.place if disk else "")), disk)
+
+
+def told(store: Store, job: Job, reasons: Sequence[Reason], disk: WorkingDisk | None) -> Sequence[Reason]:
+    """What the queue says of it, or in its place what only ingest can know."""
     if job.kind not in MACHINES:
         return reasons
     if job.ended == "failed":

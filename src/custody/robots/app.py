@@ -9,4 +9,14 @@ APPLICATION = Application(
     },
     kinds=("robot/",),
     makers="custody.robots.makers:MAKERS",
+    folders="custody.robots.opening:folders",
+    open="custody.robots.opening:open_here",
+    section="custody.robots.pages.robots:ROBOTS",
+    acts={
+        "stopped": "robot stop",
+        "approved": "robot approve",
+        "prioritised": "robot prioritise",
+        "withdrawn": "robot restart",
+    },
+    may_import="custody.robots.discovery:must_not_be_a_program",
 )

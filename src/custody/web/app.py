@@ -32,7 +32,6 @@ pages: hand `next` back as `before` (or `after` where a list is in its own order
 few rows, or no row, before that. A POST that makes something takes
 an `Idempotency-Key`: the same request with it again is answered as the first was, another is refused (422).
 """
-UPLOADS = frozenset({"/batches/new", "/api/v1/batches/upload"})
 
 
 def build_app(store: Store, options: Options) -> FastAPI:
@@ -58,9 +57,10 @@ def build_app(store: Store, options: Options) -> FastAPI:
         app.include_router(router)
     app.mount(formatting.static_address(), _Kept(directory=Path(__file__).parent / "static"), "static")
     problems.install(app)
-    app.add_middleware(Shortcut, ways=api.SHORT)
+    uploads = frozenset(path for section in options.sections for path in section.uploads)
+    app.add_middleware(Shortcut, ways=[way for section in options.sections for way in section.short])
     app.add_middleware(
-        Around, small=options.small_body, large=options.upload, is_upload=lambda path: path in UPLOADS,
+        Around, small=options.small_body, large=options.upload, is_upload=lambda path: path in uploads,
         surprise=problems.surprise, refused=problems.refused,
     )  # fmt: skip
     return app
@@ -69,7 +69,8 @@ def build_app(store: Store, options: Options) -> FastAPI:
 def routers_of(options: Options) -> tuple[APIRouter, ...]:
     """Every route there is; those of the applications' sections first, as they are the more particular. Routes are
     tried one after the other: programs, which ask often, come before people, who ask for pages."""
-    return (*(router for section in options.sections for router in section.routers), *api.ROUTERS, *pages.ROUTERS)
+    applications = [router for section in options.sections for router in (*section.routers, *section.api)]
+    return (*applications, *api.ROUTERS, *pages.ROUTERS)
 
 
 class _Kept(StaticFiles):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
@@ -18,9 +18,9 @@ from prometheus_client.registry import Collector
 from custody.errors import CustodyError
 from custody.kernel.engine.listeners import NOTHING, Listener
 from custody.kernel.model.job import Answer, Change, Job
+from custody.opening import Opened
 
 if TYPE_CHECKING:
-    from custody.channels.condition.metrics import Numbers
     from custody.web.queries.overview import Glance
 
 SECONDS = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 60, 300, 1800, 7200)
@@ -43,7 +43,7 @@ class Telling:
         )
         self._began: dict[int, float] = {}
         self._lock = threading.Lock()
-        self.channels: Callable[[], Numbers] | None = None  # where channels are mirrored: how they stand
+        self.applications: Iterable[Opened] = ()  # whose numbers are told, too
 
     def started(self, job: Job) -> None:
         self._also.started(job)
@@ -77,8 +77,8 @@ class Telling:
         """Everything, as Prometheus reads it."""
         asked = CollectorRegistry()
         asked.register(_Store(glance))
-        if self.channels is not None:
-            asked.register(_Channels(self.channels))
+        for opened in self.applications:
+            asked.register(_Application(opened))
         return generate_latest(asked) + generate_latest(self.registry)
 
 
@@ -109,29 +109,17 @@ class _Store(Collector):
         yield GaugeMetricFamily("custody_workers", "Workers seen within half a minute", value=len(glance.workers()))
 
 
-class _Channels(Collector):
-    def __init__(self, look: Callable[[], Numbers]) -> None:
-        self._look = look
+class _Application(Collector):
+    def __init__(self, opened: Opened) -> None:
+        self._opened = opened
 
     def collect(self) -> Iterator[Metric]:
         try:
-            found = self._look()
-        except CustodyError:  # blobs that cannot be reached now keep no other number from being told
+            found = list(self._opened.gauges())
+        except CustodyError:  # what cannot be reached now keeps no other number from being told
             return
-        states = GaugeMetricFamily("custody_channels", "Mirrored channels and threads by state", labels=["state"])
-        for state, count in found.states.items():
-            states.add_metric([state], count)
-        yield states
-        files = GaugeMetricFamily("custody_channel_files", "Files of messages that are lacking", labels=["state"])
-        for state, count in found.files.items():
-            files.add_metric([state], count)
-        yield files
-        wrong = GaugeMetricFamily(
-            "custody_channel_alarming", "Channels that need somebody to look", labels=["channel", "state"]
-        )
-        for (channel, state), one in found.alarming.items():
-            wrong.add_metric([channel, state], one)
-        yield wrong
-        yield GaugeMetricFamily(
-            "custody_channel_unseen_seconds", "Since the longest unseen channel was looked at", value=found.unseen
-        )
+        for gauge in found:
+            family = GaugeMetricFamily(gauge.name, gauge.about, labels=gauge.labels)
+            for labels, value in gauge.values:
+                family.add_metric(labels, value)
+            yield family

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -16,11 +16,7 @@ from starlette.responses import HTMLResponse, Response
 
 from custody import __version__
 from custody.border.roots import NO_ROOTS, Roots
-from custody.channels.messages.reader import Reader
-from custody.channels.requests import Asking, by_jobs
-from custody.errors import BadInput, Unavailable
-from custody.ingest.adapters import Adapters
-from custody.ingest.batch.links import Links
+from custody.errors import BadInput
 from custody.installation import makers
 from custody.kernel.access.caller import Caller
 from custody.kernel.access.rules import Rule
@@ -33,6 +29,7 @@ from custody.kernel.model.why import Reason
 from custody.kernel.operations.jobs import Operator
 from custody.kernel.stores import Store
 from custody.kernel.stores.recovery.trial import Trial
+from custody.opening import Opened
 from custody.web import formatting
 from custody.web.access.oidc import Issuer
 from custody.web.access.rate_limits import KNOWN, UNKNOWN, Doorstep, Rate, Rates
@@ -41,8 +38,7 @@ from custody.web.metrics import Telling
 from custody.web.operations import submission
 from custody.web.operations.reasons import why
 from custody.web.queries.overview import Glance
-from custody.web.sections import INGEST, Section
-from custody.workflows.tasks.runner import Runner
+from custody.web.sections import Panel, Section, all_sections
 
 SAID = "custody_said"
 MEBIBYTE = 1 << 20
@@ -56,8 +52,9 @@ class Options:
     secret: bytes  # signs depositors' links; the same in all processes of an installation
     demo: bool = False  # loopback without login
     machines: Machines = PLAIN
-    world: Adapters | None = None  # what ingest works in; without it nothing can be deposited here
-    sections: Sequence[Section] = (INGEST,)
+    opened: Mapping[str, Opened] = field(default_factory=dict)  # applications in this process, by name
+    place: str = ""  # the working disk of this process
+    sections: Sequence[Section] = field(default_factory=all_sections)
     small_body: int = MEBIBYTE
     upload: int = 64 << 30
     secure_cookie: bool = False  # behind TLS
@@ -66,9 +63,6 @@ class Options:
     login: Issuer | None = None  # where people log in besides with tokens
     who: str = "demo"  # the name in the history of what is done in demo mode
     telling: Telling = field(default_factory=Telling)
-    readers: Callable[[int], Reader] | None = None  # what is kept of a channel, by its number, as people may see it
-    asking: Asking | None = None  # how something is asked about channels; None: by jobs of the engine
-    shop: Runner | None = None  # where tasks' logs and files are kept
     roots: Roots = NO_ROOTS  # below which items are
     keeping: Sealer = field(default_factory=Sealer)  # whose seals of the history are believed
     open_kinds: Sequence[str] = ()  # what may be asked for besides the kinds that workers have offered
@@ -89,28 +83,23 @@ class Site:
     def machines(self) -> Machines:
         return self.options.machines
 
-    @property
-    def world(self) -> Adapters:
-        if self.options.world is None:
-            raise Unavailable(
-                "nothing can be deposited here: this process was started without a configuration of ingest",
-                code="ingest.missing", hint="`custody serve --config custody.toml`",
-            )  # fmt: skip
-        return self.options.world
+    def view(self, application: str) -> Any:
+        """What an application has opened for its pages; None: it is not configured here."""
+        opened = self.options.opened.get(application)
+        return opened.view if opened else None
 
-    @property
-    def asking(self) -> Asking:
-        return self.options.asking or by_jobs(self.store)
+    def panel(self, job: Job) -> Panel | None:
+        """What an application shows of its job besides."""
+        panels = (each for section in self.options.sections for each in section.panels.items())
+        return next((panel for kind, panel in panels if job.kind.startswith(kind)), None)
 
-    @property
-    def links(self) -> Links:
-        """Those that workers put into mails are checked with the same secret."""
-        return self.options.world.links if self.options.world else Links(self.options.secret)
+    def group_address(self, job: Job) -> str:
+        """The page of a job that has others as its children."""
+        return next((f"{each.path}/{job.id}" for each in self.sections if each.groups == job.kind), "")
 
     def why(self, job: Job, caller: Caller) -> Sequence[Reason]:
-        """Why it does not go on, with what only ingest can know, in words that are this caller's to hear."""
-        reasons = why(self.store, job, self.options.world.disk if self.options.world else None)
-        return submission.told_to(self.store, caller, reasons)
+        """Why it does not go on, with what only its application can know, in words that are this caller's to hear."""
+        return submission.told_to(self.store, caller, why(self.store, job, self.options.opened.get, self.options.place))
 
     def must_be_open(self, kind: str) -> None:
         """Refuse a kind that an application makes itself, and one that no worker has ever offered."""
@@ -143,7 +132,7 @@ class Site:
     @cached_property
     def templates(self) -> Environment:
         made = Environment(
-            loader=_templates(), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
+            loader=_templates(self.options.sections), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
             lstrip_blocks=True,
         )  # fmt: skip
         made.filters |= formatting.FILTERS
@@ -186,9 +175,7 @@ def caller_of(request: Request) -> Caller:
     return getattr(request.state, "caller", None) or NOBODY
 
 
-def _templates() -> ChoiceLoader:
+def _templates(sections: Sequence[Section]) -> ChoiceLoader:
     """The shell's own, and each application's by its name: `ingest/batch.html`, which may extend `base.html`."""
-    names = ("ingest", "workflows", "channels", "robots")
-    return ChoiceLoader(
-        [PackageLoader("custody.web"), PrefixLoader({name: PackageLoader(f"custody.{name}.pages") for name in names})]
-    )
+    own = {each.application: PackageLoader(each.templates) for each in sections if each.templates}
+    return ChoiceLoader([PackageLoader("custody.web"), PrefixLoader(own)])

@@ -15,4 +15,6 @@ APPLICATION = Application(
     config="custody.workflows.config:WorkflowConfig",
     folders="custody.workflows.config:folders",
     makers="custody.workflows.makers:MAKERS",
+    open="custody.workflows.opening:open_here",
+    section="custody.workflows.pages.archives:ARCHIVES",
 )

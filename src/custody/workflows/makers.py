@@ -13,6 +13,7 @@ from custody.errors import NotFound
 from custody.formats.shape import Optional, either, flag, list_of, map_of, part, record, text, whole
 from custody.kernel.engine.makers import Maker
 from custody.kernel.model.job import Job
+from custody.kernel.model.schedule import Schedule
 
 COMMIT_KIND: Final = "workflow/commit"
 RUN_KIND: Final = "workflow/run"
@@ -94,12 +95,18 @@ def _job(store: Any, number_: int) -> Job | None:
     return found
 
 
+def _is_of_an_archive(schedule: Schedule) -> bool:
+    """An archive's own, of before the names: it is held against the archive when it is run, and is the program's with
+    the next commit."""
+    return schedule.name == schedule_name(str(schedule.payload.get("archive")), str(schedule.payload.get("wanted")))
+
+
 COMMIT_MAKER: Final = Maker(
     kind=COMMIT_KIND, instead="`custody archive notify ARCHIVE REVISION`", verify=_commit_is_true,
     shape=record(archive=part, revision=whole(1)),
 )  # fmt: skip
 RUN_MAKER: Final = Maker(
-    kind=RUN_KIND, instead=_RUN, verify=_run_is_true,
+    kind=RUN_KIND, instead=_RUN, verify=_run_is_true, own_schedule=_is_of_an_archive,
     shape=record(
         archive=part, wanted=part, revision=Optional(whole(1)), alone=Optional(flag), schedule=Optional(text(500)),
         slot=Optional(whole()), by=Optional(text(500)),  # asked for by an earlier version; never read

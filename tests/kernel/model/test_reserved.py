@@ -10,7 +10,7 @@ import pytest
 
 import custody
 from custody.channels.condition.refusals import TROUBLES
-from custody.cli.nouns.event import ACTS
+from custody.cli.nouns.event import acts
 from custody.errors import BadInput
 from custody.kernel.model.names.reserved import (
     FOLDER,
@@ -26,11 +26,12 @@ from custody.kernel.model.names.reserved import (
     noted,
 )
 from custody.kernel.model.trigger import STOPPED, Trigger
+from custody.kernel.operations.as_of import WITHDRAWN
 from custody.kernel.stores.rules.items import CHANGED, SEEN
 from custody.robots.declaration import Report, robot
 from custody.robots.items.actions import APPROVED
 from custody.robots.items.priority import PRIORITISED
-from custody.robots.items.restart import BY_PEOPLE, WITHDRAWN
+from custody.robots.items.restart import BY_PEOPLE
 from custody.robots.loop_guard import EDITED, LEFT
 from kernel.model.test_event_names import likenesses
 
@@ -226,7 +227,7 @@ def test_every_event_that_the_system_records_about_an_item_is_refused_to_robots(
     types = {type_ for type_ in found if not type_.startswith("<")} | {
         each for told in TOLD_BY_NAME.values() for each in told
     }
-    assert {type_ for type_ in types | {APPROVED, *ACTS} if not is_recorded(type_)} == set()
+    assert {type_ for type_ in types | {APPROVED, *acts()} if not is_recorded(type_)} == set()
 
 
 @pytest.mark.parametrize(

@@ -51,8 +51,8 @@ def read_one(asked: Asked) -> View:
     values = {
         "channel": channel, "reasons": reasons, "events": events[-50:], "reviews": reviews, "synced": synced,
         "why_of": {job.id: site.store.queue.why(job.id) for job in reviews[:SHOWN]},
-        "held": views.holds(site, channel.number), "bot": site.options.readers is not None,
-        "threads": views.threads(site, channel.number), "may_hold": site.asking.holds,
+        "held": views.holds(site, channel.number), "bot": views.opened(site) is not None,
+        "threads": views.threads(site, channel.number), "may_hold": views.asking_of(site).holds,
         "others": [job for job in channel.jobs if job.kind != jobs.REVIEW],
     }  # fmt: skip
     values["under"] = removal.goes_along(site.store, channel.number)
@@ -164,7 +164,7 @@ def act(request: Request, channel: str, action: str) -> Response:
 
 def _pause(request: Request, channel: int, hold: bool) -> Response:
     site, who, why = site_of(request), caller_of(request).agent, form_of(request, "why").get("why", "").strip()[:2000]
-    if not site.asking.holds:
+    if not views.asking_of(site).holds:
         raise Unavailable(
             "channels cannot be held here: it is not the engine that coordinates them", code="channels.holds",
             hint="stop their workers, or set `queues = \"store\"`",
@@ -180,7 +180,7 @@ def _pause(request: Request, channel: int, hold: bool) -> Response:
 
 def _asked_for(request: Request, wish: Wish, path: str, said: str) -> Response:
     """The way this installation is asked: what nobody would do is not promised."""
-    became = site_of(request).asking.ask(wish, caller_of(request).acting)
+    became = views.asking_of(site_of(request)).ask(wish, caller_of(request).acting)
     return back(request, path, f"{said}: {became}.")
 
 
@@ -201,5 +201,13 @@ def brief(site: Site) -> str:
 
 
 CHANNELS: Final = Section(
-    "Channels", "/channels", "c", right="channel:read", routers=(router,), rules=RULES, brief=brief
+    "Channels",
+    "/channels",
+    "c",
+    right="channel:read",
+    routers=(router,),
+    rules=RULES,
+    brief=brief,
+    application="channels",
+    templates="custody.channels.pages",
 )

@@ -15,8 +15,10 @@ from custody.channels.crawl.coverage import Coverage
 from custody.channels.export.fields import reactions
 from custody.channels.integrity import damage
 from custody.channels.messages.reader import Reader, Shown
+from custody.channels.opening import View as Opened
 from custody.channels.pages import coverage_bar as coverage
 from custody.channels.pages.coverage_bar import Range
+from custody.channels.requests import Asking, by_jobs
 from custody.channels.snowflake import HIGHEST, time_of
 from custody.errors import CustodyError, NotFound
 from custody.kernel.access.caller import Caller
@@ -147,7 +149,20 @@ def _coverage(site: Site, number: int, table: Reader, item: Item | None) -> tupl
 
 
 def reader_of(site: Site, number: int) -> Reader | None:
-    return site.options.readers(number) if site.options.readers else None
+    found = opened(site)
+    return found.readers(number) if found else None
+
+
+def opened(site: Site) -> Opened | None:
+    """What the pages look through; None where channels are not configured."""
+    found: Opened | None = site.view("channels")
+    return found
+
+
+def asking_of(site: Site) -> Asking:
+    """How something is asked about channels here."""
+    found = opened(site)
+    return found.asking if found and found.asking else by_jobs(site.store)
 
 
 def why(site: Site, of: Channel, events: Sequence[Event]) -> Sequence[Reason]:

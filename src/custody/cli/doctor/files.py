@@ -1,45 +1,52 @@
-"""custody doctor: who else on this machine could read, or come to, what is kept here; and what was left lying."""
+"""custody doctor: who else on this machine could read, or come to, what is kept here."""
 
 from __future__ import annotations
 
 import re
 import shlex
 import stat
-import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from custody.border import modes
-from custody.cli.doctor.finding import Finding
 from custody.cli.doctor.folders import folders
 from custody.config import Config
-from custody.kernel.stores import Store
-
-TOLD = 20
-"""Folders that are named one by one."""
-AN_HOUR = 3600.0
+from custody.kernel.operations.findings import Finding
+from custody.opening import Folder
 
 
 def file_findings(url: str, config: Config | None) -> Iterator[Finding]:
     """What is wider than it would be made today, each with the command that closes it."""
     group = config is not None and config.files.group_readable
-    found = [finding for path in _kept(url, config) if (finding := _wider(path, 0o050 if group else 0, "read"))]
-    found += [finding for path in _written(config) if (finding := _wider(path, 0, "come to what a sandbox writes in"))]
-    found += [] if config is None else _others(config)
+    named = list(folders(config)) if config else []
+    kept = [*_kept(url, config), *(each.path for each in named if each.kept)]
+    closed = [each.path for each in named if each.rule == "closed"]
+    found = [finding for path in kept if (finding := _wider(path, 0o050 if group else 0, "read"))]
+    found += [finding for path in closed if (finding := _wider(path, 0, "come to what a sandbox writes in"))]
+    found += _others(named)
     yield from found
     if not found:
         who = "its group alone" if group else "nobody else"
-        shared = [name for name in config.ingest.shared if name in config.ingest.nodes] if config else []
-        besides = f", besides {', '.join(shared)}, which everybody may read ([ingest] shared)" if shared else ""
-        yield Finding("fine", f"of what is kept here{besides}, {who} on this machine can read anything")
+        yield Finding("fine", f"of what is kept here{_besides(named)}, {who} on this machine can read anything")
 
 
-def _others(config: Config) -> Iterator[Finding]:
+def _besides(named: Sequence[Folder]) -> str:
+    shared = [each for each in named if each.shared]
+    if not shared:
+        return ""
+    table = shared[0].key.partition(".")[0]
+    names = ", ".join(each.shared for each in shared)
+    return f", besides {names}, which everybody may read ([{table}] shared)"
+
+
+def _others(named: Sequence[Folder]) -> Iterator[Finding]:
     """Folders that we write to, and somebody else may: they are refused when they are opened."""
-    for path in folders(config, "closed", "ours"):
+    for each in named:
+        if each.rule == "read":
+            continue
         with suppress(OSError):  # it is not there, or not for us to see
-            if trouble := modes.not_ours(path):
+            if trouble := modes.not_ours(each.path):
                 yield Finding("unsafe", *trouble)
 
 
@@ -60,56 +67,11 @@ def _wider(path: Path, allowed: int, what: str) -> Finding | None:
 
 
 def _kept(url: str, config: Config | None) -> Iterator[Path]:
-    """The store's files, and every folder below which something is kept; who cannot enter it reads nothing in it."""
+    """The store's files, and the configuration that names a password; what applications keep is theirs to say."""
     if url.startswith("sqlite:"):
         from custody.kernel.stores.sqlite.file_address import MEMORY, file_of
 
         if (file := file_of(url)) != MEMORY:
             yield from (Path(f"{file}{part}").absolute() for part in ("", "-wal", "-shm"))
-    if config is None:
-        return
-    if re.search(r"://[^/@]*:[^/@]+@", config.store):  # a password
+    if config is not None and re.search(r"://[^/@]*:[^/@]+@", config.store):  # a password
         yield config.home / "custody.toml"
-    ingest, names = config.ingest, config.ingest.nodes
-    roots = [path for name, path in names.items() if name not in ingest.shared]
-    staging = [path.with_name(f"{path.name}-staging") for path in names.values()]
-    folders = [ingest.secret, ingest.staging, ingest.work, ingest.outbox, *roots, *staging]
-    folders += [config.workflows.kept, config.workflows.secrets]
-    folders += [] if config.channels.container else [config.channels.blobs]
-    yield from (config.home / folder for folder in folders)
-
-
-def _written(config: Config | None) -> Iterator[Path]:
-    yield from folders(config, "closed") if config is not None else ()
-
-
-def left_findings(store: Store, config: Config | None) -> Iterator[Finding]:
-    """Folders of tasks and robots that nobody works on any more, and that a worker could not clear, or has not yet."""
-    found = [*_left_by_tasks(store, config), *_left_by_robots(config)]
-    for folder in found[:TOLD]:
-        do = f"a worker clears it when it starts; or: rm -rf {shlex.quote(str(folder))}"
-        yield Finding("warning", f"nobody works in {folder} any more, and it is still there", do)
-    if len(found) > TOLD:
-        yield Finding("warning", f"and {len(found) - TOLD} more such folders in {found[TOLD].parent}")
-
-
-def _left_by_tasks(store: Store, config: Config | None) -> list[Path]:
-    from custody.cli.composition import shop_of
-    from custody.workflows.tasks.leftover_folders import left
-
-    shop = shop_of(store, config)
-    with suppress(OSError):  # not ours to look into
-        return left(shop) if shop else []
-    return []
-
-
-def _left_by_robots(config: Config | None) -> list[Path]:
-    from custody.robots.programs.sandboxed import YARD
-
-    if config is None:
-        return []
-    yard = config.home / YARD
-    with suppress(OSError):
-        rooms = [room for room in (yard / "work").iterdir() if not (yard / "boxes" / room.name).exists()]
-        return sorted(room for room in rooms if time.time_ns() / 1e9 - room.lstat().st_mtime > AN_HOUR)
-    return []

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from custody.cli.doctor.finding import Finding
 from custody.errors import CustodyError
 from custody.kernel.model.event import unsealable
+from custody.kernel.operations.findings import Finding
 
 if TYPE_CHECKING:
     from custody.config import Config

@@ -1,16 +1,14 @@
-"""What the doctor looks at in tokens, schedules, jobs and repositories: whose are they, and who stands for them?
+"""What the doctor looks at in tokens, schedules and jobs: whose are they, and who stands for them?
 
 Each command that is told here does what it says when it is pasted; a test does so with all of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from contextlib import suppress
+from collections.abc import Iterator
 from itertools import islice
 from shlex import join
 
-from custody.cli.doctor.finding import Finding
 from custody.cli.open_store import label
 from custody.cli.times import moment
 from custody.errors import CustodyError
@@ -19,33 +17,29 @@ from custody.installation import makers
 from custody.kernel.access.narrowing import smaller
 from custody.kernel.access.tokens import Tokens
 from custody.kernel.engine.judge import FORGED
+from custody.kernel.engine.makers import is_among
 from custody.kernel.model.authority.acting import SYSTEM
 from custody.kernel.model.event import Event
 from custody.kernel.model.job import Filter
-from custody.kernel.model.names.names import clashes
 from custody.kernel.model.schedule import Schedule
 from custody.kernel.model.times import slots
+from custody.kernel.operations.findings import Finding, look_alikes
 from custody.kernel.stores import Store
-from custody.kernel.stores.registers.collections import agreeing, is_agreed, others_in
+from custody.kernel.stores.registers.collections import archives
 from custody.web.operations.reasons import AGAIN, ending, is_refused_for_good
 from custody.web.operations.setters import Setters
-from custody.workflows.archives.hook_places import UNHEARD
-from custody.workflows.archives.ownership import commit_gates
-from custody.workflows.archives.table import Archives
-from custody.workflows.findings import faulty, stands_still
 
 SOME = 5
 MOST = 1000
-FOREIGN = "archive.foreign"
 
 
 def whose_findings(store: Store) -> Iterator[Finding]:
     yield from _schedules(store)
     yield from _tokens(store)
-    yield from _alike(store)
+    yield from look_alikes("schedules", {each.name for each in store.schedules.list() if each.by != SYSTEM})
     yield from _gone_kinds(store)
+    yield from _strange_kinds(store)
     yield from _refused(store)
-    yield from _repositories(store)
 
 
 def _schedules(store: Store) -> Iterator[Finding]:
@@ -97,21 +91,9 @@ def _last(store: Store, schedule: Schedule, type_: str) -> Event | None:
     return events[-1] if events else None
 
 
-def _alike(store: Store) -> Iterator[Finding]:
-    """Names that were there before look-alikes were refused: they go on."""
-    schedules = {each.name for each in store.schedules.list() if each.by != SYSTEM}
-    archives = {each.name for each in Archives(store).list()}
-    robots = {str(row[0]) for row in store.db.read(lambda tx: tx.run("subscriptions"))}
-    for sort, names in (("schedules", schedules), ("archives", archives), ("robots", robots)):
-        for those in clashes(names):
-            told = ", ".join(those)
-            do = "let one of them go, and make it anew by another name"
-            yield Finding("warning", f"these {sort} look alike: {told}", do)
-
-
 def _tokens(store: Store) -> Iterator[Finding]:
     """What had a role that is no more has become the smallest that still submits: somebody knows what it is for."""
-    now, archives = store.now(), [kept.name for kept in Archives(store).list()]
+    now, known = store.now(), archives(store)
     tokens = Tokens(store)
     for token in tokens.list():
         if token.revoked or token.expires <= now:
@@ -121,7 +103,7 @@ def _tokens(store: Store) -> Iterator[Finding]:
             yield Finding("warning", what, f"make one of another name, then: custody token revoke {token.id}")
         if not token.was:
             continue
-        ways = [f"{use}: `custody token narrow {token.id} {join(words)}`" for use, words in smaller(token, archives)]
+        ways = [f"{use}: `custody token narrow {token.id} {join(words)}`" for use, words in smaller(token, known)]
         what = f"token {token.id} ({token.name}) had the role {token.was}, and is a submitter now"
         yield Finding("warning", what, "; ".join(ways))
 
@@ -139,6 +121,18 @@ def _gone_kinds(store: Store) -> Iterator[Finding]:
             yield Finding("warning", what, command("job list", kind=kind))
 
 
+def _strange_kinds(store: Store) -> Iterator[Finding]:
+    """Jobs of a family that no application here makes and no worker has offered: one may have been uninstalled."""
+    offered = [one.kind for one in store.kinds.list()]
+    for (kind,) in store.db.read(lambda tx: tx.run("web_kinds")):
+        if "/" not in kind or not makers().is_free(kind) or is_among(kind, offered):
+            continue
+        if any(job.ended is None for job in store.queue.every(Filter(kind=kind))):
+            what = f"jobs of {kind} wait: no application that is installed makes them, and no worker has offered to"
+            do = f"install the application that made them, or end them: {command('job list', kind=kind)}"
+            yield Finding("warning", what, do)
+
+
 def _refused(store: Store) -> Iterator[Finding]:
     """Jobs that their applications cannot have made, as they stood when a worker looked at them."""
     refused = list(islice(store.queue.every(Filter(ended="failed", code=FORGED)), MOST))
@@ -152,53 +146,3 @@ def _refused(store: Store) -> Iterator[Finding]:
     if len(refused) > SOME:
         more = f"{len(refused) - SOME}{' or more' if len(refused) == MOST else ''}"
         yield Finding("warning", f"{more} other jobs were refused", command("job list", code=FORGED))
-
-
-def _repositories(store: Store) -> Iterator[Finding]:
-    """Archives whose repositories are somebody else's, and to which nobody has agreed; and those that stand still."""
-    archives = Archives(store)
-    for kept in archives.list():
-        waits = None
-        with suppress(CustodyError):  # it cannot be reached: that is told below
-            waits = archives.waits_for_a_grant(kept)
-        if waits and not kept.frozen:  # else it is told with what comes after it
-            do = command("archive grant", kept.name, "repository", waits.value, why="I know its owner")
-            what = f"archive {kept.name} takes nothing in: its repository is not ours: {waits.foreign}"
-            yield Finding("warning", what, do)
-        if (kept.frozen or not waits) and (found := stands_still(store, kept)):
-            how = "is taken in but for a part" if found.goes_on else "stands still"
-            yield Finding("warning", f"archive {kept.name} {how}: {found.what}", found.do)
-        if unasked := archives.unasked(kept):
-            what = f"archive {kept.name}: commits of its tasks are refused: {unasked}"
-            yield Finding("warning", what, commit_gates.hint(unasked))
-        elif unseen := archives.unseen(kept):
-            what, _, do = unseen.partition("; ")
-            yield Finding("warning", f"archive {kept.name}: {what}", do)
-        if unheard := archives.unheard(kept):
-            what = f"archive {kept.name}: its hook is not run, so commits are found by looking only: {unheard}"
-            yield Finding("warning", what, UNHEARD)
-        if bad := faulty(store, kept):
-            yield Finding("warning", f"archive {kept.name}: {bad.what}", bad.do)
-    for group in store.queue.failures():
-        if group.code == FOREIGN:
-            what = (
-                f"{group.count} of {group.kind} failed since the repository is not ours: once that is granted, resume"
-            )
-            yield Finding("warning", what, f"custody job resume --cause {FOREIGN}")
-
-
-def shared_findings(store: Store, profiles: Collection[str]) -> Iterator[Finding]:
-    """Archives whose name is a collection of others too, or looks like one: rights count in both."""
-    archives = {kept.name for kept in Archives(store).list()}
-    for those in clashes({*archives, *profiles}):
-        if archives.issuperset(those):
-            continue  # told with other names
-        what = f"these collections of archives and deposits look alike: {', '.join(those)}"
-        yield Finding("warning", what, "give one of them another name: what is granted for one is read as the other's")
-    for kept in Archives(store).list():
-        if others := others_in(store, kept.name, profiles):
-            what = f"archive {kept.name} shares its collection ({others}): who has rights in one has them in the other"
-            if is_agreed(store, kept.name):
-                yield Finding("fine", f"{what}; an operator has agreed")
-            else:
-                yield Finding("warning", what, f"if that is meant: {agreeing(kept.name)}")

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import platform
-import shutil
 import stat
 import sys
 import time
@@ -15,22 +13,21 @@ from typing import Annotated, Literal
 
 import typer
 
+from custody.application import broken, installed
 from custody.cli import runtime
-from custody.cli.doctor.files import file_findings, left_findings
-from custody.cli.doctor.finding import Finding
-from custody.cli.doctor.ownership import shared_findings, whose_findings
-from custody.cli.doctor.services import service_findings
-from custody.cli.open_store import Progress, open_store
+from custody.cli.composition import look
+from custody.cli.doctor.files import file_findings
+from custody.cli.doctor.ownership import whose_findings
+from custody.cli.open_store import Progress, open_store, scheme_of
 from custody.cli.runtime import AsJson, counted
 from custody.cli.told_commands import HIDDEN, aimed, is_hidden
 from custody.config import Config, find
 from custody.errors import CustodyError
-from custody.formats.shell import command
+from custody.kernel.operations.findings import Finding, room
 from custody.kernel.stores import Store
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 SLACK_SECONDS = 2
-LITTLE = 0.05  # of a disk
 MANY = 1000
 SHOWN = 20
 
@@ -47,7 +44,7 @@ def doctor(
     """Look at settings, versions, clocks and disks, and count everything again that is derived."""
     found = find(config)
     url = store or (found.store if found else runtime.DEFAULT_STORE)
-    seen = examine_tree(zookeeper, repair) if zookeeper else examine(url, found, repair, receipts)
+    seen = _scheme(zookeeper, repair) if zookeeper else examine(url, found, repair, receipts)
     findings = [replace(finding, do=aimed(finding.do)) for finding in seen]
     if json:
         runtime.emit(findings)
@@ -69,43 +66,36 @@ def examine(url: str, config: Config | None, repair: bool = False, receipts: Pat
             yield from _history_findings(store, config)
             if receipts:
                 yield from _receipts(store, receipts)
-            yield from shared_findings(store, config.collections() if config else ())
             yield from _place_findings(store, config)
-            yield from left_findings(store, config)
-        if url.startswith("zookeeper:"):
-            yield from examine_tree(url, repair)
+            yield from application_findings(store, config, repair)
+        yield from _scheme(url, repair)
     except CustodyError as error:
         yield Finding("unsafe", f"the store: {error.message}", error.hint)
         return
     yield from file_findings(url, config)
-    if config is not None:
-        yield from _disk_findings(config)
-        yield from _root_findings(config)
-        yield from service_findings(config, url)
 
 
-def examine_tree(url: str, repair: bool) -> Iterator[Finding]:
-    """Every orphan in the tree: jobs in no queue or in two, entries of jobs that are gone, locks of nobody."""
-    from custody.ingest.zookeeper import repair as mending
-    from custody.ingest.zookeeper import tree
-    from custody.ingest.zookeeper.store import open_session, read_address
+def _scheme(url: str, repair: bool) -> Iterator[Finding]:
+    """What only the application knows that opens such an address."""
+    _, scheme = scheme_of(url)
+    if scheme is not None:
+        yield from scheme.examine(url, repair)
 
-    with open_session(read_address(url)) as session:
-        if session.get(tree.BATCHES) is None:
-            yield Finding(
-                "warning", f"there are no batches at {url.partition('?')[0]}", "is the root of the tree right?"
-            )
-            return
-        found = mending.find_twice(session)
-        left = mending.mend(session, found) if repair else found
-    if not found:
-        yield Finding("fine", "the tree has no orphans")
-    for orphan in found:
-        if orphan in left:
-            do = "with --repair it is put right" if orphan.repair and not repair else "look at it: it changed meanwhile"
-            yield Finding("unsafe", f"{orphan.code}: {orphan.text}", do)
-        else:
-            yield Finding("fine", f"{orphan.code}: {orphan.text}", "mended")
+
+def application_findings(store: Store, config: Config | None, repair: bool = False) -> Iterator[Finding]:
+    """What each finds; one that cannot even look is itself a finding, and keeps no other from it."""
+    for lacking in broken():
+        what = f"the application {lacking.name} ({lacking.distribution}) cannot be imported: {lacking.why}"
+        yield Finding("unsafe", what, "its work waits: mend it, or uninstall it")
+    for application in installed():
+        if not application.open:
+            continue
+        try:
+            yield from look(store, config, application.name).findings(repair)
+        except CustodyError as error:
+            yield Finding("unsafe", f"{application.name}: {error.message}", error.hint)
+        except Exception as error:
+            yield Finding("unsafe", f"{application.name} could not be looked at: {type(error).__name__}: {error}")
 
 
 def _store_findings(store: Store) -> Iterator[Finding]:
@@ -113,9 +103,7 @@ def _store_findings(store: Store) -> Iterator[Finding]:
     yield from checks[store.db.dialect](store)
     yield from _writes(store)
     yield from _derived(store)
-    yield from _robots(store)
     yield from whose_findings(store)
-    yield from _network(store)
     workers = store.workers()
     if workers:
         yield Finding("fine", f"{counted(len(workers), 'worker')} seen within the last half minute")
@@ -205,7 +193,7 @@ def _sqlite(store: Store) -> Iterator[Finding]:
     file = Path(file_of(store.url.partition("?with=")[2] or store.url))  # a tree on ZooKeeper has it beside it
     if file.exists():
         yield from _forgetful(file)
-        yield _room("the store's disk", file.resolve().parent)
+        yield room("the store's disk", file.resolve().parent)
 
 
 def _forgetful(file: Path) -> Iterator[Finding]:
@@ -256,79 +244,3 @@ def _derived(store: Store) -> Iterator[Finding]:
     if len(faults) > SHOWN:
         more = f"at least {MOST - SHOWN}" if len(faults) == MOST else str(len(faults) - SHOWN)
         yield Finding("unsafe", f"{more} more of the kind")
-
-
-def _robots(store: Store) -> Iterator[Finding]:
-    """What the line waits for a person with; nothing where there are no robots."""
-    from custody.robots.items.deadlines import late
-    from custody.robots.items.late_events import orphans
-    from custody.robots.items.restart import stopped
-
-    overdue = late(store)
-    for each in overdue[:5]:
-        do = command("robot why", each.robot, each.item)
-        yield Finding("warning", f"{each.event} of {each.item} is overdue: {each.waits_for}", do)
-    if len(overdue) > 5:
-        yield Finding("warning", f"{len(overdue) - 5} more are overdue", "custody robot late")
-    for item, why in stopped(store, 5):
-        yield Finding("warning", f"{item} is off the line: {why}", command("robot undo", item, why="…"))
-    if found := orphans(store):
-        yield Finding("warning", f"{len(found)} events came too late and were kept aside", "custody robot orphans")
-
-
-def _network(store: Store) -> Iterator[Finding]:
-    """Who waits for the network, and the words that grant it; and revisions that nobody could run."""
-    from custody.robots.commands import grants
-    from custody.workflows.archives.table import Archives
-    from custody.workflows.tasks import network
-
-    told = [(f"archive {kept.name}", text) for kept, text in network.waiting(store)]
-    told += [(f"robot {name}", text) for name, text in grants.waiting(store).items()]
-    archives = Archives(store)
-    for kept in archives.list():
-        if gone := archives.gone(kept.name):
-            yield Finding("warning", f"archive {kept.name}: {gone}", command("archive graph", kept.name))
-    for who, text in told:
-        what, _, do = text.rpartition(": ")
-        yield Finding("warning", f"{who} waits: {what}", do.strip("`"))
-
-
-def _disk_findings(config: Config) -> Iterator[Finding]:
-    folders = {"working disk": config.ingest.work, "staging": config.ingest.staging, **_nodes(config)}
-    for name, path in folders.items():
-        folder = config.home / path
-        if not folder.exists():
-            yield Finding("warning", f"{name}: there is no {folder} yet", "it is made when it is first needed")
-            continue
-        yield _room(name, folder)
-
-
-def _room(name: str, folder: Path) -> Finding:
-    usage = shutil.disk_usage(folder)
-    if not os.access(folder, os.W_OK):
-        return Finding("unsafe", f"{name}: {folder} cannot be written to")
-    if usage.free < usage.total * LITTLE:
-        return Finding(
-            "warning", f"{name}: only {usage.free >> 30} GiB free on {folder}", "make room before it is full"
-        )
-    return Finding("fine", f"{name}: {usage.free >> 30} GiB free on {folder}")
-
-
-def _root_findings(config: Config) -> Iterator[Finding]:
-    """What crashes left beside a storage root is put right here too, not only when a worker starts."""
-    from custody.ingest.storage.ocfl.open_root import open_root
-
-    for name, path in config.ingest.nodes.items():
-        if not (config.home / path).exists():
-            continue
-        try:
-            cleared = open_root((config.home / path).resolve()).tidy()
-        except CustodyError as error:
-            yield Finding("unsafe", f"storage node {name}: {error.message}", error.hint)
-            continue
-        left = f"{cleared} unfinished versions were cleared away" if cleared else "nothing was left unfinished"
-        yield Finding("fine", f"storage node {name}: {left}")
-
-
-def _nodes(config: Config) -> dict[str, Path]:
-    return {f"storage node {name}": path for name, path in config.ingest.nodes.items()}

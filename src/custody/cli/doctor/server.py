@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
-from custody.cli.doctor.finding import Finding
 from custody.cli.times import moment
 from custody.formats.shell import command
+from custody.kernel.operations.findings import Finding
 from custody.kernel.stores import Store
 from custody.kernel.stores.postgres.database import PostgresDatabase
 from custody.kernel.stores.postgres.server.address import Address

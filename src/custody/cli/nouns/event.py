@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated
 
 import typer
 
+from custody.application import installed
 from custody.cli import runtime
 from custody.cli.open_store import open_store
 from custody.cli.runtime import AsJson, Limit, StoreUrl, Why
@@ -13,14 +15,16 @@ from custody.cli.times import moment
 from custody.errors import BadInput
 from custody.kernel.model.event import NewEvent
 from custody.kernel.model.names.reserved import check_event
-from custody.robots.items.restart import WITHDRAWN
 
 app = runtime.noun("What happened, to whom, when.")
 
 
 OUTCOMES = ("success", "warning", "failure")
-ACTS = {"stopped": "stop", "approved": "approve", "prioritised": "prioritise", WITHDRAWN: "restart"}
-"""What people do to an item has a command of its own, which can be undone."""
+
+
+def acts() -> Mapping[str, str]:
+    """What people do to an item has a command of its own, which can be undone."""
+    return {event: words for application in installed() for event, words in application.acts.items()}
 
 
 @app.command()
@@ -34,8 +38,8 @@ def add(
     """Record that something happened to an item, outside of all this; robots that wait for it are woken."""
     if outcome not in OUTCOMES:
         raise BadInput(f"{outcome} is no outcome", code="event.outcome", where="--outcome", hint=", ".join(OUTCOMES))
-    if event in ACTS:
-        raise BadInput(f"{event} is an act of its own", code="event.act", hint=f"`custody robot {ACTS[event]}`")
+    if event in acts():
+        raise BadInput(f"{event} is an act of its own", code="event.act", hint=f"`custody {acts()[event]}`")
     check_event(event, "EVENT")
     with open_store(store) as opened:
         item = opened.records.kept(item)

@@ -5,32 +5,31 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from custody.application import installed
 from custody.cli import runtime
 from custody.cli.open_store import label, number, open_store
 from custody.cli.runtime import AsJson, StoreUrl, Why
 from custody.cli.times import ago
 from custody.config import find
+from custody.installation import held_as, machines, scopes
 from custody.kernel.model.job import Filter, HeldBy
 from custody.kernel.operations.jobs import Operator
 from custody.kernel.stores import Store
+from custody.kernel.stores.queue import SCOPES as OF_QUEUES
 
 app = runtime.noun("Pause a collection, a batch, a storage node, the queue, a job, a kind of work or a lane.")
 
 
-class Scope(StrEnum):
-    collection = "collection"
-    batch = "batch"
-    kind = "kind"
-    lane = "lane"
-    node = "node"  # a storage node: the lane of jobs that are to be stored there
-    queue = "queue"  # all of an application's work: its kinds
-    job = "job"  # one job, which becomes held
-
-
+SCOPES = (*OF_QUEUES, *scopes(), "job")  # a job becomes held itself
+if TYPE_CHECKING:
+    Scope = str
+else:
+    Scope = StrEnum("Scope", {scope: scope for scope in SCOPES})
 Name = Annotated[str, typer.Argument(help="its name")]
 
 
@@ -38,13 +37,13 @@ Name = Annotated[str, typer.Argument(help="its name")]
 def set_(scope: Scope, name: Name, why: Why, store: StoreUrl = runtime.DEFAULT_STORE) -> None:
     """Pause it. Work that is under way goes on; nothing new starts."""
     with open_store(store) as opened:
-        if scope is Scope.job:
+        if scope == "job":
             _operator(opened).hold(number(name), why)
             new, nothing = True, ""
         else:
             nothing = _matches_nothing(opened, scope, name)
             new = any([opened.queue.hold(*each, runtime.me(), why) for each in _held(scope, name)])
-    print(f"{scope.value} {name} is held" if new else f"{scope.value} {name} was held already")
+    print(f"{scope} {name} is held" if new else f"{scope} {name} was held already")
     if nothing:
         print(f"  {nothing}: is the name right?", file=sys.stderr)
 
@@ -53,56 +52,40 @@ def set_(scope: Scope, name: Name, why: Why, store: StoreUrl = runtime.DEFAULT_S
 def lift(scope: Scope, name: Name, why: Why = "", store: StoreUrl = runtime.DEFAULT_STORE) -> None:
     """End the pause. Jobs that became held stay so until they are released."""
     with open_store(store) as opened:
-        if scope is Scope.job:
+        if scope == "job":
             _operator(opened).release(number(name), why)
             lifted = True
         else:
             lifted = any([opened.queue.lift(*each, runtime.me(), why) for each in _held(scope, name)])
-    print(
-        f"{scope.value} {name} is no longer held" if lifted else f"{scope.value} {name}: nothing to do, it is not held"
-    )
-    release = {Scope.collection: "job release --collection", Scope.batch: "batch release"}
+    print(f"{scope} {name} is no longer held" if lifted else f"{scope} {name}: nothing to do, it is not held")
+    release = {"collection": "job release --collection", "batch": "batch release"}
     if lifted and scope in release:
         print(f"its held jobs: custody {release[scope]} {name}")
 
 
 def _held(scope: Scope, name: str) -> Sequence[tuple[str, str]]:
     """What the store knows of it."""
-    from custody.ingest.holds import known_as
-
-    return known_as(scope.value, str(number(name)) if scope is Scope.batch else name)
+    return held_as(scope, str(number(name)) if scope == "batch" else name)
 
 
 def _matches_nothing(store: Store, scope: Scope, name: str) -> str:
     """A slip of the pen would pause nothing, and look as if it did."""
-    if scope is Scope.batch:
+    if scope == "batch":
         store.queue.get(number(name))
         return ""
-    if scope is Scope.collection:
+    if scope == "collection":
         known = [
             *(found.collections() if (found := find(None)) else ()),
             *(archive.collection for archive in store.queue.list(Filter(collection=name), 0, 1)),
         ]
         return "" if name in known else f"nothing here is of this collection (profiles: {', '.join(known) or 'none'})"
-    if scope is Scope.node:
-        nodes = _nodes()
-        return "" if not nodes or name in nodes else f"no collection is stored there (nodes: {', '.join(nodes)})"
+    if own := scopes().get(scope):
+        found, application = find(None), next(each.name for each in installed() if scope in each.scopes)
+        return own.doubt(getattr(found, application) if found else None, found.home if found else Path(), name)
     return ""
 
 
-def _nodes() -> Sequence[str]:
-    from custody.ingest.opening import read_profiles
-
-    found = find(None)
-    folder = found.home / found.ingest.profiles if found else None
-    if found is None or folder is None or not folder.is_dir():
-        return ()
-    return sorted({*found.ingest.nodes, *(each.storage.node for each in read_profiles(folder).values())})
-
-
 def _operator(store: Store) -> Operator:
-    from custody.cli.composition import machines
-
     return Operator(store, machines(), runtime.me())
 
 

@@ -18,7 +18,7 @@ from custody.config import find
 from custody.errors import BadInput
 from custody.kernel.model.item import NewItem
 from custody.kernel.model.names.reserved import check_detail
-from custody.robots.items.as_of import as_of as stood
+from custody.kernel.operations.as_of import as_of as stood
 
 TITLE = "title"
 """The system's word that whoever brings an item in may say."""

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from custody.application import of_kind
 from custody.cli import runtime
 from custody.cli.open_store import label, number, open_store
 from custody.cli.receipts import kept_in
@@ -16,7 +17,6 @@ from custody.cli.runtime import AsJson, Limit, StoreUrl, Why
 from custody.cli.times import ago, moment
 from custody.errors import BadInput, Refused
 from custody.formats.shell import command
-from custody.ingest.states import BATCH_KIND
 from custody.installation import makers
 from custody.kernel.model.graph import Edge
 from custody.kernel.model.job import HIGHEST, LOWEST, Filter, Job, NewJob
@@ -126,14 +126,16 @@ def why(
     json: AsJson = False,
 ) -> None:
     """Why it is not running, since when, and what would clear it."""
+    from custody.cli.composition import look
     from custody.config import find
-    from custody.ingest.storage.working_disk import find_disk
     from custody.web.operations import reasons as looking
 
     found = find(config)
-    disk = find_disk(found.home / found.ingest.work, found.ingest.place, found.ingest.threshold) if found else None
     with open_store(store) as opened:
-        reasons, now = looking.why(opened, opened.queue.get(job), disk, place), opened.now()
+        place = place or (found.place if found else "")
+        asked = opened.queue.get(job)
+        reasons = looking.why(opened, asked, lambda name: look(opened, found, name), place)
+        now = opened.now()
     if json:
         runtime.emit(reasons)
         return
@@ -252,13 +254,15 @@ def _ask_while_batch_is_open(operator: Operator, job: int) -> None:
 
 
 def _operator(store: Store) -> Operator:
-    from custody.cli.composition import machines
+    from custody.installation import machines
 
     return Operator(store, machines(), runtime.me())
 
 
 def _called(kind: str, number: int) -> str:
-    return f"{'batch' if kind == BATCH_KIND else 'job'} {label(number)}"
+    """By the noun of its application, if there is one for this kind: what is told can be typed."""
+    application, noun = of_kind(kind), kind.rpartition("/")[2]
+    return f"{noun if application and noun in application.nouns else 'job'} {label(number)}"
 
 
 def _each(

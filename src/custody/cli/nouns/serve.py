@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import threading
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,6 +11,7 @@ import typer
 
 from custody.cli import runtime
 from custody.cli.output import Unsaid, say_no_more
+from custody.cli.runtime import Without
 from custody.cli.signals import stop_on_signals
 
 if TYPE_CHECKING:
@@ -33,46 +33,45 @@ def serve(
         Path | None, typer.Option(envvar="CUSTODY_SECRET", help="file whose secret signs depositors' links")
     ] = None,
     config: Annotated[Path | None, typer.Option(envvar="CUSTODY_CONFIG", help="custody.toml")] = None,
+    without: Without = None,
     log: Annotated[bool, typer.Option(help="the workers' log on standard error")] = True,
     store: Annotated[str, typer.Option(envvar="CUSTODY_STORE", help="instead of the configuration's store")] = "",
 ) -> None:
     """Serve until SIGTERM or Ctrl-C; work under way finishes or is given back."""
-    from custody.cli.composition import asking_of, channel_numbers, keeping_of, machines, readers_of, serving, shop_of
+    from custody.cli.composition import keeping_of, opened, serving
     from custody.cli.log import Logging
     from custody.cli.open_store import PATIENCE, open_store
     from custody.cli.storage_roots import open_roots
     from custody.config import find
-    from custody.ingest.batch.links import read_secret
-    from custody.ingest.opening import open_world
+    from custody.installation import machines
+    from custody.kernel.access.installation import read_secret
     from custody.kernel.engine import Settings, Worker
     from custody.kernel.engine.listeners import NOTHING
     from custody.web.access.oidc import open_issuer
     from custody.web.app import Options, build_app
     from custody.web.metrics import Telling
-    from custody.web.pages.all_sections import SECTIONS
     from custody.web.server import Server
 
     found = find(config)
     telling = Telling(Logging() if log else NOTHING)
     url = store or (found.store if found else runtime.DEFAULT_STORE)
-    with open_store(url, found, patience=PATIENCE) as opened:
-        world = open_world(opened, found.ingest, found.home) if found else None
-        if world and secret:
-            world = replace(world, links=replace(world.links, secret=read_secret(secret)))
+    with (
+        open_store(url, found, patience=PATIENCE) as handle,
+        opened(handle, found, works=workers, shows=True, secret=secret, without=without or ()) as applications,
+    ):
         options = Options(
-            world.links.secret if world else read_secret(secret or Path("custody.secret")), demo=demo,
-            machines=machines(), world=world, secure_cookie=secure, who=runtime.me(), telling=telling,
-            sections=SECTIONS, readers=readers_of(opened, found), asking=asking_of(opened, found),
-            shop=shop_of(opened, found), roots=open_roots(opened, found), keeping=keeping_of(found),
+            read_secret(secret or (found.secret if found else Path("custody.secret"))), demo=demo,
+            machines=machines(), opened=applications, place=found.place if found else "", secure_cookie=secure,
+            who=runtime.me(), telling=telling, roots=open_roots(handle, found), keeping=keeping_of(found),
             login=open_issuer(found.login, found.home) if found else None,
             open_kinds=found.access.open_kinds if found else (),
         )  # fmt: skip
-        telling.channels = channel_numbers(opened, found)
-        site = build_app(opened, options)
+        telling.applications = tuple(applications.values())
+        site = build_app(handle, options)
         server = Server(site, host, port).start()
         stopping = threading.Event()
-        settings = Settings(threads=threads, place=found.ingest.place if found else "")
-        worker = Worker(opened, serving(opened, config, [], [], world), settings, telling) if workers else None
+        settings = Settings(threads=threads, place=found.place if found else "")
+        worker = Worker(handle, serving(handle, found, applications), settings, telling) if workers else None
 
         def stop() -> None:
             stopping.set()
@@ -81,7 +80,7 @@ def serve(
 
         stop_on_signals(stop)
         where = _workers(workers, configured=found is not None)
-        _greet(server.url, demo, _can_log_in(site.state.site, opened.now()), where, opened.url)
+        _greet(server.url, demo, _can_log_in(site.state.site, handle.now()), where, handle.url)
         worker.run_forever() if worker and not stopping.is_set() else stopping.wait()
         server.stop()
 

@@ -19,8 +19,7 @@ from custody.kernel.access.rights import HOOK, ROLES
 from custody.kernel.access.tokens import Tokens
 from custody.kernel.model.job import Filter
 from custody.kernel.stores import Store, open_store
-from custody.kernel.stores.registers.collections import is_archive, others_in
-from custody.workflows.archives.table import Archives
+from custody.kernel.stores.registers.collections import archives, is_archive, others_in
 
 app = runtime.noun("Who may use the API and the dashboard.")
 Role = Annotated[
@@ -69,15 +68,15 @@ def _renewal(name: str, others: Sequence[str]) -> str:
 
 def _unknown(store: Store, token: Token, config: Path | None) -> list[str]:
     """What a token names and nobody has heard of: a slip, or something that is yet to be made."""
-    found, archives = find(config), {kept.name for kept in Archives(store).list()}
+    found, known = find(config), {*archives(store)}
     profiles = {*(found.collections() if found else ())}
     missing = [
         each
-        for each in sorted(_named(token) - archives - profiles)
+        for each in sorted(_named(token) - known - profiles)
         if not store.queue.list(Filter(collection=each), limit=1)
     ]
     made = [f"collection {each}" for each in missing if not store.records.items(collection=each, limit=1)]
-    return [*made, *(f"archive {each}" for each in sorted({*token.archives} - archives))]
+    return [*made, *(f"archive {each}" for each in sorted({*token.archives} - known))]
 
 
 def _named(token: Token) -> set[str]:

@@ -31,13 +31,13 @@ def top(
     store: StoreUrl = runtime.DEFAULT_STORE,
 ) -> None:
     """Where the work stands: lines, what is being worked on, what failed, what is held. Ctrl-C ends it."""
-    from custody.cli.composition import machines
+    from custody.installation import machines
     from custody.web.queries.overview import Glance
-    from custody.web.sections import INGEST
+    from custody.web.sections import all_sections
 
     console = Console()
     with open_store(store) as opened:
-        glance = Glance(opened, machines(), [INGEST.line] if INGEST.line else [])
+        glance = Glance(opened, machines(), [section.line for section in all_sections() if section.line])
         if once or not sys.stdout.isatty():
             console.print(picture(opened, glance))
             return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,14 +12,14 @@ import typer
 
 from custody.cli import runtime
 from custody.cli.open_store import PATIENCE, open_store
-from custody.cli.runtime import AsJson, StoreUrl
+from custody.cli.runtime import AsJson, StoreUrl, Without
 from custody.cli.signals import stop_on_signals
 from custody.cli.times import ago
 from custody.kernel.stores import Store
 
 if TYPE_CHECKING:
-    from custody.config import Config
     from custody.kernel.engine.listeners import Listener
+    from custody.opening import Opened
     from custody.web.metrics import Telling
     from custody.web.metrics_server import Scraped
 
@@ -49,41 +50,45 @@ def run(
     ] = False,
     wake: Annotated[bool, typer.Option(help="listen for wake-ups between polls")] = True,
     config: Annotated[Path | None, typer.Option(envvar="CUSTODY_CONFIG", help="custody.toml")] = None,
+    without: Without = None,
     log: Annotated[bool, typer.Option(help="structured log on standard error")] = True,
     metrics: Annotated[str, typer.Option(help="serve Prometheus metrics there, such as 127.0.0.1:9337")] = "",
     store: StoreUrl = runtime.DEFAULT_STORE,
 ) -> None:
     """Claim jobs and work on them until told to stop (SIGTERM or Ctrl-C)."""
-    from custody.cli.composition import serving
+    from custody.cli.composition import opened, serving
     from custody.cli.log import Logging
     from custody.config import find
     from custody.kernel.engine import Settings, Worker
     from custody.kernel.engine.listeners import NOTHING
 
     found = find(config)
-    place = place or (found.ingest.place if found else "")
+    place = place or (found.place if found else "")
     if found is None and not (load or exec_ or kinds):
         print("there is no custody.toml here, so this worker serves no batches, archives or channels;\n"
               "  `custody init` writes one, --config names another", file=sys.stderr, flush=True)  # fmt: skip
-    with open_store(store, found, lease, place, patience=PATIENCE) as opened:
-        serves = serving(opened, config, load or [], exec_ or [], place=place)
+    with (
+        open_store(store, found, lease, place, patience=PATIENCE) as handle,
+        opened(handle, found, works=True, place=place, without=without or ()) as applications,
+    ):
+        serves = serving(handle, found, applications, load or [], exec_ or [])
         serves = serves.only(kinds) if kinds else serves
         settings = Settings(threads=threads, lease=lease, poll=poll, grace=grace, place=place, wake=wake)
         watch: Listener = Logging() if log else NOTHING
-        scraped = _metrics(metrics, opened, watch, found) if metrics else None
-        worker = Worker(opened, serves, settings, scraped[0] if scraped else watch)
+        scraped = _metrics(metrics, handle, watch, applications) if metrics else None
+        worker = Worker(handle, serves, settings, scraped[0] if scraped else watch)
         stop_on_signals(worker.stop)
         with scraped[1] if scraped else nullcontext():
             worker.run_until_quiet() if until_idle else worker.run_forever()
 
 
-def _metrics(where: str, store: Store, watch: Listener, found: Config | None = None) -> tuple[Telling, Scraped]:
-    from custody.cli.composition import channel_numbers, machines
+def _metrics(where: str, store: Store, watch: Listener, applications: Mapping[str, Opened]) -> tuple[Telling, Scraped]:
+    from custody.installation import machines
     from custody.web.metrics import Telling
     from custody.web.metrics_server import Scraped
 
     telling = Telling(watch)
-    telling.channels = channel_numbers(store, found)
+    telling.applications = tuple(applications.values())
     scraped = Scraped(where, store, machines(), telling)
     print(f"metrics    {scraped.url}", file=sys.stderr, flush=True)
     return telling, scraped

@@ -11,9 +11,9 @@ from custody.demo.standins.web_server import FileServer
 from custody.ingest.adapters import Adapters
 from custody.ingest.config import IngestConfig
 from custody.ingest.kinds import kinds
-from custody.ingest.opening import open_world
 from custody.ingest.states import BATCH_KIND
 from custody.ingest.submission.submission import Submission, submit
+from custody.ingest.world import open_world
 from custody.kernel.engine.kinds import Kind
 from custody.kernel.model.authority.acting import system
 from custody.kernel.stores import Store

@@ -12,7 +12,7 @@ from pathlib import Path
 from custody.border.roots import Roots, roots
 from custody.demo.stories.catalogue import Catalogue
 from custody.ingest.config import IngestConfig
-from custody.ingest.opening import node_roots
+from custody.ingest.world import node_roots
 from custody.kernel.engine.kinds import Chore, Kind
 from custody.kernel.history.keys import load_key, make_key
 from custody.kernel.history.sealer import Sealer

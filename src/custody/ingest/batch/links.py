@@ -7,17 +7,15 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import os
 import re
-import secrets
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from custody.errors import BadInput, NotFound, Refused
+from custody.kernel.access.installation import read_secret
 from custody.kernel.model.job import Job
 
-LEAST = 32
 DAYS = 90
 WRONG = "this link is not right, or the batch is gone"
 SECOND = 1_000_000
@@ -70,29 +68,3 @@ def read_links(secret: Path, web: str = "", days: int = DAYS) -> Links:
     if not 1 <= days <= 3650:
         raise BadInput(f"links that hold {days} days", code="config.link_days", where="ingest.link_days")
     return Links(read_secret(secret), web, days)
-
-
-def read_secret(path: Path) -> bytes:
-    """The secret of an installation, made at the first start and readable by its owner only."""
-    if not path.exists():
-        _make_secret(path)
-    kept = path.read_bytes().strip()
-    if len(kept) < LEAST:
-        raise BadInput("this is too short for a secret", code="web.secret", where=str(path))
-    return kept
-
-
-def _make_secret(path: Path) -> None:
-    """Whole under its name or not there: of several processes that start at once, one makes it and all read it."""
-    scratch = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
-    descriptor = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(secrets.token_hex(LEAST).encode())
-            file.flush()
-            os.fsync(file.fileno())
-        os.link(scratch, path)
-    except FileExistsError:
-        pass  # another was quicker: its secret is the one
-    finally:
-        scratch.unlink()

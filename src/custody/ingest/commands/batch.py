@@ -84,7 +84,7 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 def _check_profile(settings: Config, name: str) -> None:
-    from custody.ingest.opening import read_profiles
+    from custody.ingest.world import read_profiles
 
     known = read_profiles(settings.home / settings.ingest.profiles)
     if name not in known:
@@ -287,8 +287,8 @@ def link(
 @app.command()
 def release(batch: Number, why: Why = "", config: ConfigFile = None, store: StoreUrl = "") -> None:
     """Let a held batch go on; one that has become jobs, with all of them that are held."""
-    from custody.cli.composition import machines
     from custody.ingest.actions import has_become_jobs, release_batch
+    from custody.installation import machines
     from custody.kernel.operations.jobs import Operator
 
     with opened(config, store) as (handle, _):
@@ -321,7 +321,7 @@ def delete(
 ) -> None:
     """Remove a batch that has failed, completed or is held, with its jobs. The history stays."""
     from custody.ingest.batch.cleanup import delete_batch
-    from custody.ingest.opening import open_world
+    from custody.ingest.world import open_world
 
     with opened(config, store) as (handle, settings):
         try:

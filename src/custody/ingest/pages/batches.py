@@ -52,7 +52,7 @@ def read_list(asked: Asked) -> View:
         "rows": rows, "tabs": TABS, "profiles": views.profiles(site, asked.caller),
         "next_address": formatting.address("/batches", {**query, "before": page.next}) if page.next else "",
         "first_address": formatting.address("/batches", {**query, "before": ""}) if query.get("before") else "",
-        "may_deposit": asked.caller.has("batch:deposit") and site.options.world is not None,
+        "may_deposit": asked.caller.has("batch:deposit") and views.world_of(site) is not None,
     }  # fmt: skip
 
     def every() -> object:
@@ -79,7 +79,7 @@ def read_one(asked: Asked) -> View:
         "reasons": [] if batch.ended else site.store.queue.why(batch.id), "page_query": query,
         "next_address": formatting.address(here, {**query, "after": page.next}) if page.next else "",
         "first_address": formatting.address(here, {**query, "after": ""}) if query.get("after") else "",
-        "link": site.links.path(batch, site.store.now()), "has_report": bool(batch.facts.get("report")),
+        "link": views.links_of(site).path(batch, site.store.now()), "has_report": bool(batch.facts.get("report")),
         "failure": views.failure(site, batch.id) if batch.ended == "failed" else "",
     }  # fmt: skip
     data = {
@@ -171,7 +171,7 @@ def act(request: Request, batch: int, action: str) -> Response:
         site.store.queue.lift("batch", str(batch), caller.agent, why)
         return back(request, here, f"Batch {batch} is no longer held. Its held jobs can be released.")
     if action == "delete":
-        count = delete_batch(site.store, found, caller.agent, why, site.options.world)
+        count = delete_batch(site.store, found, caller.agent, why, views.world_of(site))
         return back(request, "/batches", f"Batch {batch} and {count} jobs are deleted; their history stays.")
     done = acting.act(site.operator(caller), action, found.id, why)
     return back(request, here, f"Batch {batch} {done.told}.")

@@ -78,7 +78,7 @@ def _batch(site: Site, number: int, given: str) -> Job:
         batch = None
     if batch is None or batch.kind != BATCH_KIND:
         raise NotFound(WRONG, code="batch.unknown")
-    site.links.check(batch, given, site.store.now())
+    views.links_of(site).check(batch, given, site.store.now())
     return batch
 
 

@@ -11,8 +11,10 @@ from email.message import EmailMessage
 from itertools import islice
 from typing import Any, BinaryIO, Final
 
-from custody.errors import BadInput, NotFound
+from custody.errors import BadInput, NotFound, Unavailable
 from custody.formats.digest_table import algorithm, digest_value
+from custody.ingest.adapters import Adapters
+from custody.ingest.batch.links import Links
 from custody.ingest.batch.notices import about, row_of
 from custody.ingest.description.metadata import ELEMENTS
 from custody.ingest.states import BATCH_KIND, JOB_KIND
@@ -27,6 +29,7 @@ from custody.kernel.stores.rows import Tx
 from custody.web import formatting
 from custody.web.operations.submission import own_key, plainly
 from custody.web.queries.lists import children
+from custody.web.sections import Share
 from custody.web.site import Site
 
 FORM: Final[Mapping[str, str]] = {
@@ -55,16 +58,6 @@ class Cause:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """A share of a progress bar."""
-
-    look: str
-    count: int
-    start: float
-    width: float
-
-
-@dataclass(frozen=True, slots=True)
 class Letter:
     """What the depositor was told."""
 
@@ -74,6 +67,28 @@ class Letter:
     text: str
     sent: bool
     at: int
+
+
+def world_of(site: Site) -> Adapters | None:
+    """What ingest works in; None where it is not configured."""
+    found: Adapters | None = site.view("ingest")
+    return found
+
+
+def needed(site: Site) -> Adapters:
+    """The same, for what cannot be done without it."""
+    if world := world_of(site):
+        return world
+    raise Unavailable(
+        "nothing can be deposited here: this process was started without a configuration of ingest",
+        code="ingest.missing", hint="`custody serve --config custody.toml`",
+    )  # fmt: skip
+
+
+def links_of(site: Site) -> Links:
+    """Those that workers put into mails are checked with the same secret."""
+    world = world_of(site)
+    return world.links if world else Links(site.options.secret)
 
 
 def from_form(fields: Mapping[str, str], payload: str, caller: Caller, agent: str) -> Submission:
@@ -94,29 +109,29 @@ def submitter(caller: Caller, profile: str, given: str) -> str:
 
 def check_profile(site: Site, caller: Caller, name: str, key: str = "") -> None:
     """Refuse one that is not there for the caller; one that is gone still stands in what was handed in before."""
-    is_there = name in site.world.profiles or bool(
+    is_there = name in needed(site).profiles or bool(
         key and idempotency.is_known(site.store, _key(site, caller, key) or "")
     )
     if not is_there or not caller.sees(name):
-        known = ", ".join(sorted(each for each in site.world.profiles if caller.sees(each))) or "none"
+        known = ", ".join(sorted(each for each in needed(site).profiles if caller.sees(each))) or "none"
         raise BadInput(f"there is no profile {name!r}", code="profile.unknown", where="profile", hint=f"known: {known}")
 
 
 def profiles(site: Site, caller: Caller) -> Sequence[tuple[str, str]]:
-    found = site.options.world.profiles if site.options.world else {}
+    found = world.profiles if (world := world_of(site)) else {}
     return [(name, profile.description) for name, profile in sorted(found.items()) if caller.sees(name)]
 
 
 def stage(site: Site, file: BinaryIO, name: str) -> str:
     """Keep uploaded bytes; answers their address."""
     safe = "".join(each if each.isprintable() and each not in "/\\?#" else "_" for each in name)[-200:] or "upload"
-    return site.world.staging.put(iter(lambda: file.read(PIECE), b""), safe).url
+    return needed(site).staging.put(iter(lambda: file.read(PIECE), b""), safe).url
 
 
 def inline(site: Site, rows: Sequence[Mapping[str, Any] | str], base: str, type_: str) -> Mapping[str, Any]:
     """A manifest from the rows of a request, kept like an upload: what a submission says of it."""
     made = manifest_of(rows, base, type_)
-    staged = site.world.staging.put([made.text.encode()], MANIFEST_NAME)
+    staged = needed(site).staging.put([made.text.encode()], MANIFEST_NAME)
     return {"payload": staged.url, "filename": MANIFEST_NAME, "type": made.type, "inline": True}
 
 
@@ -192,13 +207,13 @@ def _looks(ends: Mapping[str | None, int], seen: Sequence[tuple[str, bool]]) -> 
     return counts
 
 
-def parts(counts: Mapping[str, int]) -> Sequence[Part]:
+def parts(counts: Mapping[str, int]) -> Sequence[Share]:
     """The same as shares of a bar of a hundred."""
     total, start, made = max(1, sum(counts.values())), 0.0, []
     for look, count in counts.items():
         if count:
             width = 100 * count / total
-            made.append(Part(look, count, round(start, 3), round(width, 3)))
+            made.append(Share(look, count, round(start, 3), round(width, 3)))
             start += width
     return made
 
@@ -244,14 +259,13 @@ def failure(site: Site, job_id: int) -> str:
 
 def letters(site: Site, batch: Job) -> Sequence[Letter]:
     """Every mail about this batch, as it was or will be sent."""
-    if site.options.world is None:
-        return []
-    return [_letter(site, number, job) for number, job in enumerate(about(site.world, batch))]
+    world = world_of(site)
+    return [_letter(world, number, job) for number, job in enumerate(about(world, batch))] if world else []
 
 
-def _letter(site: Site, number: int, job: Job) -> Letter:
+def _letter(world: Adapters, number: int, job: Job) -> Letter:
     try:
-        with site.world.staging.open(job.payload["message"]) as file:
+        with world.staging.open(job.payload["message"]) as file:
             message = message_from_bytes(file.read(), policy=policy.default)
     except NotFound:
         message = EmailMessage()
@@ -268,6 +282,6 @@ def report(site: Site, batch: Job) -> Mapping[str, Any]:
         raise NotFound(
             f"batch {batch.id} has not reported yet", code="batch.unreported", hint=f"`custody job why {batch.id}`"
         )
-    with site.world.staging.open(str(url)) as file:
+    with needed(site).staging.open(str(url)) as file:
         told: Mapping[str, Any] = json.load(file)
     return told

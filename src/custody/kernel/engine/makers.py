@@ -16,6 +16,7 @@ from custody.errors import BadInput, Unsafe
 from custody.formats.shape import Check
 from custody.kernel.model.job import Job, NewJob
 from custody.kernel.model.names.names import fault, spelled
+from custody.kernel.model.schedule import Schedule
 
 Verify = Callable[[Any, Job], str]
 """(store, job) → nothing, or why the job cannot have been made by its application."""
@@ -33,6 +34,7 @@ class Maker:
     verify: Verify | None = None  # against what is true in the store, at claim
     is_open: bool = False  # made from outside
     instead: str = ""  # what to do from outside, for a hint
+    own_schedule: Callable[[Schedule], bool] | None = None  # of before schedules had a name: is one its application's?
 
     def covers(self, kind: str) -> bool:
         return kind.startswith(self.kind) if self.kind.endswith("/") else kind == self.kind

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+READY = frozenset({"queue", "no-worker"})
+"""Codes of what keeps a job only until its turn comes."""
+
 
 @dataclass(frozen=True, slots=True)
 class Reason:

@@ -148,7 +148,7 @@ def _retry(store: Store, cause: Cause, everything: bool, why: str) -> int:
 
 
 def _operator(store: Store) -> Any:
-    from custody.cli.composition import machines
+    from custody.installation import machines
     from custody.kernel.operations.jobs import Operator
 
     return Operator(store, machines(), runtime.me())

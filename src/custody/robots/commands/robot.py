@@ -36,6 +36,7 @@ from custody.robots.items.restart import by_hand
 from custody.robots.lint import BEGINNINGS
 from custody.robots.lint import lint as look_over
 from custody.robots.locks import Locks
+from custody.robots.opening import without_network
 from custody.robots.programs.program import Program
 from custody.robots.programs.properties import SUFFIX, converted, labels_of
 from custody.robots.programs.sandboxed import YARD, Yard, missing
@@ -139,7 +140,7 @@ def list_(store: StoreUrl = runtime.DEFAULT_STORE, json: AsJson = False) -> None
         found = opened.db.read(subscriptions)
         counts = {(kind, state): count for kind, state, count in opened.queue.counts()}
         overdue = late(opened, limit=1000)
-        amiss = grants.waiting(opened)
+        amiss = without_network(opened)
     rows = [
         {
             "robot": name, **facts, "when": trigger.as_dict(), "ready": counts.get((f"robot/{name}", "queued"), 0),

@@ -6,13 +6,14 @@ withdrawn back. What depended on the event is found through the robots' own trig
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from custody.errors import NotFound
 from custody.kernel.model.event import Event, item_subject
 from custody.kernel.model.item import Item
 from custody.kernel.model.trigger import Trigger
+from custody.kernel.operations.as_of import WITHDRAWN, standing, undone_in
 from custody.kernel.stores import Store
 from custody.kernel.stores.rows import Tx, item_from, loads
 from custody.kernel.stores.rules.events import events_of, write_event
@@ -20,7 +21,6 @@ from custody.kernel.stores.rules.items import SEEN, subscriptions, wake_robots
 from custody.robots.declaration import Robot
 from custody.robots.items.priority import set_priority
 
-WITHDRAWN = "withdrawn"
 BY_PEOPLE = "by hand"
 """In the detail of an event that a person made with a command: what kind of command it was."""
 
@@ -96,16 +96,12 @@ def by_hand(events: Sequence[Event]) -> list[Event]:
 def _stands(event: Event, events: Sequence[Event]) -> bool:
     """Could this be undone: something that a person (or the guard) did, and that was not undone since?"""
     if event.type == WITHDRAWN:
-        return "withdraws" in event.detail and event.seq not in _undone(events)
+        return "withdraws" in event.detail and event.seq not in undone_in(events)
     return (BY_PEOPLE in event.detail or event.type == "stopped") and not _gone(event, events)
 
 
-def _undone(events: Iterable[Event]) -> set[int]:
-    return {event.detail["undoes"] for event in events if event.type == WITHDRAWN and "undoes" in event.detail}
-
-
 def _gone(event: Event, events: Sequence[Event]) -> bool:
-    undone = _undone(events)
+    undone = undone_in(events)
     for one in events:
         if one.type == WITHDRAWN and one.seq not in undone and one.seq > event.seq:
             if one.detail.get("only", {}).get(event.type) == event.seq:
@@ -113,22 +109,6 @@ def _gone(event: Event, events: Sequence[Event]) -> bool:
             if event.seq <= one.detail.get("withdraws", {}).get(event.type, 0):
                 return True
     return False
-
-
-def standing(events: Sequence[Event]) -> dict[str, Event]:
-    """The newest event of each type that has not been withdrawn."""
-    undone = _undone(events)
-    gone: dict[str, int] = {}
-    single: set[int] = set()
-    for event in events:
-        if event.type == WITHDRAWN and event.seq not in undone:
-            gone |= event.detail.get("withdraws", {})
-            single |= set(event.detail.get("only", {}).values())
-    newest: dict[str, Event] = {}
-    for event in events:
-        if event.type != WITHDRAWN and event.seq > gone.get(event.type, 0) and event.seq not in single:
-            newest[event.type] = event
-    return newest
 
 
 def _write(tx: Tx, item_id: str, detail: dict[str, object], who: str, was: dict[str, int | None] | None = None) -> None:

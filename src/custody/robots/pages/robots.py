@@ -222,4 +222,7 @@ def brief(site: Site) -> str:
     return f"{told}, {failed} items failed" if failed else told
 
 
-ROBOTS: Final = Section("Robots", "/robots", "r", right="robot:read", routers=(router,), rules=RULES, brief=brief)
+ROBOTS: Final = Section(
+    "Robots", "/robots", "r", right="robot:read", routers=(router,), rules=RULES, brief=brief,
+    application="robots", templates="custody.robots.pages",
+)  # fmt: skip

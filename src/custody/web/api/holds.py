@@ -6,7 +6,7 @@ from fastapi import Request
 from starlette.responses import Response
 
 from custody.errors import BadInput
-from custody.ingest.holds import known_as
+from custody.installation import held_as
 from custody.kernel.model.job import is_text
 from custody.web import representations
 from custody.web.api.parameters import PROBLEM, Text, Why
@@ -40,14 +40,14 @@ def set_hold(request: Request, scope: str, name: str, why: str) -> bool:
     if not why.strip():
         raise BadInput("say why, for those who wait", code="action.why", where="why")
     queue, who = site_of(request).store.queue, caller_of(request).agent
-    new = any([queue.hold(*each, who, why.strip()) for each in known_as(scope, named(name))])
+    new = any([queue.hold(*each, who, why.strip()) for each in held_as(scope, named(name))])
     site_of(request).glance.forget()
     return new
 
 
 def lift_hold(request: Request, scope: str, name: str, why: str) -> bool:
     queue, who = site_of(request).store.queue, caller_of(request).agent
-    lifted = any([queue.lift(*each, who, why) for each in known_as(scope, named(name))])
+    lifted = any([queue.lift(*each, who, why) for each in held_as(scope, named(name))])
     site_of(request).glance.forget()
     return lifted
 

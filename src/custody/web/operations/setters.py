@@ -15,7 +15,6 @@ from custody.kernel.access.tokens import DAY, Tokens
 from custody.kernel.model.authority.acting import SYSTEM, name_of
 from custody.kernel.model.schedule import Schedule
 from custody.kernel.stores import Store
-from custody.workflows.makers import RUN_KIND, schedule_name
 
 LONG_AGO: Final = 90 * DAY * 1_000_000
 """Since an issuer last vouched for somebody: as long as a token lasts."""
@@ -30,13 +29,13 @@ class Setters:
         if schedule.by == SYSTEM:
             return ""
         maker = makers().owner(schedule.kind)
-        if maker and not _is_of_an_archive(schedule):
+        if maker and not _is_its_applications(schedule):
             return f"it would make {schedule.kind} jobs, which are made by their application alone"
         return self._tokens.right_ended(schedule.by)
 
     def remedy(self, schedule: Schedule) -> str:
         """The command that lets one go on that has been paused by itself, or ends it."""
-        if schedule.by != SYSTEM and makers().owner(schedule.kind) and not _is_of_an_archive(schedule):
+        if schedule.by != SYSTEM and makers().owner(schedule.kind) and not _is_its_applications(schedule):
             return command("schedule drop", schedule.name)
         verb = "adopt" if not schedule.by or self.ended(schedule) else "continue"
         return command(f"schedule {verb}", schedule.name)
@@ -45,7 +44,7 @@ class Setters:
         """What an operator should know of one that goes on: nobody stands for it, or nobody knows whether they do."""
         if self.ended(schedule):
             return ""
-        if not schedule.by and not _is_of_an_archive(schedule):
+        if not schedule.by and not _is_its_applications(schedule):
             return "nobody stands for it: it was set before that was asked"
         if not schedule.by.startswith("oidc:"):
             return ""
@@ -55,8 +54,7 @@ class Setters:
         return ""
 
 
-def _is_of_an_archive(schedule: Schedule) -> bool:
-    """An archive's own, of before the names: it is held against the archive when it is run, and is the program's with
-    the next commit."""
-    named = schedule_name(str(schedule.payload.get("archive")), str(schedule.payload.get("wanted")))
-    return not schedule.by and schedule.kind == RUN_KIND and schedule.name == named
+def _is_its_applications(schedule: Schedule) -> bool:
+    """Of before the names: nobody's by name, and the application that has its kind says that it is its own."""
+    maker = makers().of(schedule.kind)
+    return not schedule.by and bool(maker and maker.own_schedule and maker.own_schedule(schedule))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import Request
 from starlette.responses import Response
 
-from custody.ingest.holds import SCOPES as OURS
+from custody.installation import scopes
 from custody.kernel.stores.queue import SCOPES
 from custody.web import formatting
 from custody.web.access.gate import form_of
@@ -22,7 +22,7 @@ COLUMNS = {
 
 def read(asked: Asked) -> View:
     holds = asked.site.store.queue.holds()
-    return View("Holds", {"holds": holds, "scopes": (*SCOPES, *OURS)}, {"holds": holds}, lambda: holds)
+    return View("Holds", {"holds": holds, "scopes": (*SCOPES, *scopes())}, {"holds": holds}, lambda: holds)
 
 
 show(router, "/holds", "holds.html", read, COLUMNS)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from custody.errors import NotFound
+from typing import Any
+
 from custody.web import formatting
 from custody.web.api.items import get
 from custody.web.page import Asked, View, show
@@ -37,22 +38,18 @@ def read_one(asked: Asked) -> View:
     item = get(site, asked.caller, str(asked.part("item")))
     events = site.store.records.events(f"item/{item.id}", limit=1000)
     latest = site.store.records.latest(item.id)
-    inventory = site.options.world.inventory if site.options.world else None
-    recorded, versions, names = None, [], []
-    if inventory is not None:
-        try:
-            recorded = inventory.get(item.id)
-            versions, names = list(inventory.versions(item.id)), list(inventory.local_ids(item.id))
-        except NotFound:
-            recorded = None  # other applications keep things that ingest has not recorded
+    known: dict[str, Any] = {"recorded": None, "versions": [], "names": []}
+    for section in site.sections:
+        known |= section.item(site, item.id) if section.item else {}
     title = str(item.detail.get("title") or item.id)
-    chapters = item_history.chapters(site.store, asked.caller, item.id, events)
+    related = [section.related for section in site.sections if section.related]
+    chapters = item_history.chapters(site.store, asked.caller, item.id, events, related)
     values = {
         "item": item, "events": item_history.merged(chapters), "chapters": chapters,
         "files": job_files.stored(item, site.options.roots),
-        "latest": latest, "recorded": recorded, "versions": versions, "names": names,
+        "latest": latest, **known,
     }  # fmt: skip
-    data = {"item": item, "events": events, "versions": versions, "local_ids": names}
+    data = {"item": item, "events": events, "versions": known["versions"], "local_ids": known["names"]}
     return View(title, values, data | {"chapters": [{"subject": c.subject, "title": c.title} for c in chapters]})
 
 

@@ -8,7 +8,6 @@ from fastapi import Request
 from starlette.responses import FileResponse, Response
 
 from custody.errors import NotFound
-from custody.ingest.states import BATCH_KIND
 from custody.kernel.model.item import Item
 from custody.kernel.model.job import Job
 from custody.kernel.operations import action as acting
@@ -87,7 +86,7 @@ def read_one(asked: Asked) -> View:
     values = _common(asked, job, "timeline") | {
         "events": events, "reasons": reasons, "lanes": lanes(events, now, job.ended is not None),
         "actions": acting.possible(job, site.machines.of(job.kind)), "edges": edges, "following": following,
-        "is_batch": job.kind == BATCH_KIND, "gone": False, "number": job.id,
+        "group_address": site.group_address(job), "gone": False, "number": job.id,
         "failure": events[-1].detail.get("reason", "") if job.ended == "failed" and events else "",
     }  # fmt: skip
     data = {"job": job, "events": events, "why": reasons}
@@ -111,10 +110,11 @@ def _job(asked: Asked) -> Job:
 def read_log(asked: Asked) -> View:
     """What its attempts printed; a running one's so far."""
     site, query, job = asked.site, asked.query, _job(asked)
-    tries = job_files.attempts(site.options.shop, job, site.store.now())
+    panel = site.panel(job)
+    tries = panel.attempts(site, job) if panel else []
     number = whole_number(query, "attempt", tries[-1].number if tries else 0)
     first, find = max(1, whole_number(query, "from", 1)), query.get("find", "")[:200]
-    shown = job_files.lines(job_files.read(site.options.shop, job, number), first, find) if tries else None
+    shown = job_files.lines(panel.log(site, job, number), first, find) if panel and tries else None
     here = f"/jobs/{job.id}/log"
     running = any(each.running and each.number == number for each in tries)
     values = _common(asked, job, "log") | {
@@ -130,7 +130,8 @@ def read_log(asked: Asked) -> View:
 def read_files(asked: Asked) -> View:
     """What it left: a task's outputs, or the files of the object that it stored."""
     site, job = asked.site, _job(asked)
-    left, ark = job_files.outputs(site.options.shop, job), str(job.facts.get("primary", ""))
+    panel, ark = site.panel(job), str(job.facts.get("primary", ""))
+    left = panel.outputs(site, job) if panel else []
     try:
         item = site.store.records.item(ark) if ark else None
         stored = job_files.stored(item, site.options.roots) if item and _sees_item(asked, item) else []
@@ -171,7 +172,7 @@ def _deleted(asked: Asked, number: int) -> View:
     values = {
         "job": None, "tab": "", "tabs": (), "events": events, "reasons": [],
         "lanes": lanes(events, events[-1].at, True), "actions": [],
-        "edges": [], "following": [], "is_batch": False, "gone": True, "number": number, "failure": "",
+        "edges": [], "following": [], "group_address": "", "gone": True, "number": number, "failure": "",
     }  # fmt: skip
     return View(f"Job {number}, deleted", values, {"job": None, "events": events})
 
@@ -196,15 +197,19 @@ def whole_log(request: Request, job: int, attempt: int) -> Response:
     """All that one attempt printed, as it printed it."""
     site = site_of(request)
     found = caller_of(request).must_see(site.store.queue.get(job))
-    return Response(job_files.read(site.options.shop, found, attempt), media_type="text/plain; charset=utf-8")
+    if (panel := site.panel(found)) is None:
+        raise NotFound(f"job {job} keeps no log", code="log.unknown")
+    return Response(panel.log(site, found, attempt), media_type="text/plain; charset=utf-8")
 
 
 @router.get("/jobs/{job:int}/file/{name:path}", include_in_schema=False, response_model=None)
 def one_file(request: Request, job: int, name: str) -> Response:
-    """Something that a task left; never shown by the browser as if it were ours."""
+    """Something that it left; never shown by the browser as if it were ours."""
     site = site_of(request)
     found = caller_of(request).must_see(site.store.queue.get(job))
-    path = job_files.output(site.options.shop, found, name)
+    if (panel := site.panel(found)) is None:
+        raise NotFound(f"job {job} left no file {name!r}", code="file.unknown")
+    path = panel.output(site, found, name)
     return FileResponse(path, media_type="application/octet-stream", filename=path.name)
 
 

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from custody.ingest.pages import views
 from custody.kernel.model.event import Event
 from custody.kernel.model.job import Failures, Filter, HeldBy, Job
 from custody.web import formatting
@@ -14,7 +13,7 @@ from custody.web.page import Asked, View, show
 from custody.web.queries import lists
 from custody.web.queries.overview import StationNow
 from custody.web.request_bodies import Router
-from custody.web.sections import Section
+from custody.web.sections import Section, Share
 from custody.web.site import Site
 
 router = Router()
@@ -39,8 +38,8 @@ def read(asked: Asked) -> View:
     site, glance = asked.site, asked.site.glance
     lines = glance.lines()
     needs = needs_you(site)
-    groups = [section.groups for section in site.sections if section.groups]
-    recent = [_group(site, job) for kind in groups for job in _newest(asked, kind)]
+    groups = [section for section in site.sections if section.groups]
+    recent = [_group(site, section, job) for section in groups for job in _newest(asked, section.groups)]
     lately = [
         (noun, glance.lately(kind))
         for section in site.sections
@@ -53,7 +52,7 @@ def read(asked: Asked) -> View:
         "others": {section.title: text for section, text in others},
         "needs": needs,
         "since yesterday": [each for _, each in lately],
-        "recent": [job for job, _, _ in recent],
+        "recent": [job for job, *_ in recent],
     }
     values: dict[str, Any] = {
         "lines": lines,
@@ -76,9 +75,9 @@ def _newest(asked: Asked, kind: str) -> Sequence[Job]:
     return lists.newest_jobs(site.store, site.machines, asked.caller, Filter(kind=kind), lists.NEWEST, 8).rows
 
 
-def _group(site: Site, job: Job) -> tuple[Job, Sequence[views.Part], str]:
-    counts = views.brief(site, job.id)
-    return job, views.parts(counts), views.sentence(counts)
+def _group(site: Site, section: Section, job: Job) -> tuple[Job, str, Sequence[Share], str]:
+    shares, sentence = section.share(site, job) if section.share else ((), "")
+    return job, f"{section.path}/{job.id}", shares, sentence
 
 
 def needs_you(site: Site) -> list[Need]:

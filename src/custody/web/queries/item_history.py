@@ -6,19 +6,19 @@ an archive, leads on to what happened there.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from custody.errors import NotFound
 from custody.kernel.access.caller import Caller
 from custody.kernel.model.event import Event
 from custody.kernel.stores import Store
-from custody.workflows.plan.job import revision_item
 
 MOST_SUBJECTS = 25
 DEPTH = 3  # an object, the revision that a robot made of it, the tasks of that revision
 MOST_EVENTS = 300
 QUIET = frozenset({"kept"})
+Related = Callable[[Event], Iterable[str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,14 +31,16 @@ class Chapter:
     events: Sequence[Event]
 
 
-def chapters(store: Store, caller: Caller, item: str, events: Sequence[Event]) -> Sequence[Chapter]:
-    """The item itself first, then what its events lead to, nearest first."""
+def chapters(
+    store: Store, caller: Caller, item: str, events: Sequence[Event], related: Sequence[Related] = ()
+) -> Sequence[Chapter]:
+    """The item itself first, then what its events lead to, nearest first; applications say what theirs lead to."""
     found = [Chapter(f"item/{item}", "the item itself", 0, events)]
     seen, at = {f"item/{item}"}, 0
     while at < len(found) and len(found) < MOST_SUBJECTS:
         here = found[at]
         at += 1
-        for subject in _named(here.events) if here.depth < DEPTH else ():
+        for subject in _named(here.events, related) if here.depth < DEPTH else ():
             if subject not in seen and len(found) < MOST_SUBJECTS:
                 seen.add(subject)
                 chapter = _chapter(store, caller, subject, here.depth + 1)
@@ -60,14 +62,14 @@ def _told(chapter: Chapter) -> Sequence[Event]:
     return [event for event in moves if event in (moves[0], moves[-1]) or event.outcome in ("failure", "warning")]
 
 
-def _named(events: Sequence[Event]) -> Iterator[str]:
+def _named(events: Sequence[Event], related: Sequence[Related]) -> Iterator[str]:
     """Subjects that these events lead to."""
     for event in events:
         detail = event.detail
         if isinstance(detail.get("job"), int):
             yield f"job/{detail['job']}"
-        if isinstance(detail.get("archive"), str) and isinstance(detail.get("revision"), int):
-            yield f"item/{revision_item(detail['archive'], detail['revision'])}"
+        for leads in related:
+            yield from leads(event)
         for name in ("item", "source", "derived"):
             if isinstance(detail.get(name), str):
                 yield f"item/{detail[name]}"

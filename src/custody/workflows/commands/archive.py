@@ -27,6 +27,7 @@ from custody.workflows.archives.table import Archives
 from custody.workflows.commands import adding
 from custody.workflows.commands import tasks as archive_tasks
 from custody.workflows.commands import why as archive_why
+from custody.workflows.commands.granted import CHECKS
 from custody.workflows.commands.tasks import Name, Revision, StoreUrl, faults_of, opened, revision_jobs, word
 from custody.workflows.definition.definition import FOLDER, is_workflow_file, read
 from custody.workflows.definition.definition import lint as remarks
@@ -286,7 +287,7 @@ def grant(
     """Let the tasks of an archive have what their definition asks for: a secret, a way to a host."""
     with opened(store) as handle:
         Archives(handle).get(name)
-        grants.give(handle, f"archive/{name}", what, value, why, anything=anything)
+        grants.give(handle, f"archive/{name}", what, value, why, checks=CHECKS, anything=anything)
 
 
 @app.command()
@@ -294,7 +295,7 @@ def withdraw(name: Name, what: What, value: Value, why: Why, store: StoreUrl = "
     """Let them have it no longer."""
     with opened(store) as handle:
         Archives(handle).get(name)
-        grants.take_back(handle, f"archive/{name}", what, value, why)
+        grants.take_back(handle, f"archive/{name}", what, value, why, checks=CHECKS)
 
 
 @app.command("grants")

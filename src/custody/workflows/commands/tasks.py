@@ -30,6 +30,7 @@ from custody.workflows.archives.table import Archives
 from custody.workflows.config import WorkflowConfig
 from custody.workflows.holds import go_on, pause
 from custody.workflows.makers import COMMIT_KIND, commit_key, task_key
+from custody.workflows.opening import looking
 from custody.workflows.plan.plan_jobs import FAULTY, find_task
 from custody.workflows.plan.requested import ask_for_run, newest_runs
 from custody.workflows.tasks import client
@@ -100,9 +101,8 @@ def _print(printed: bytes) -> None:
 
 def _live(store: Store, found: Config | None, job: Job) -> bytes | None:
     """What it has printed so far, if it runs on this machine."""
-    from custody.cli.composition import shop_of
-
-    shop = shop_of(store, found) if job.holder and "recipe" in job.payload else None
+    is_run = found is not None and job.holder and "recipe" in job.payload
+    shop = looking(store, found.workflows, found.home) if found and is_run else None
     try:
         name = job.facts.get("container", {}).get("name") or attempt_name(job)
         sandbox = shop.sandboxes.find(str(name)) if shop else None
@@ -316,7 +316,7 @@ def faults_of(name: str, revision: int) -> str:
 
 
 def _operator(store: Store) -> Operator:
-    from custody.cli.composition import machines
+    from custody.installation import machines
 
     return Operator(store, machines(), runtime.me())
 

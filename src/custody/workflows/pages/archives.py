@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -12,6 +12,7 @@ from starlette.responses import Response
 
 from custody.errors import BadInput, NotFound
 from custody.kernel.access.rules import Rule
+from custody.kernel.model.event import Event
 from custody.kernel.model.item import Item
 from custody.kernel.model.job import Job
 from custody.kernel.stores import Store
@@ -22,10 +23,13 @@ from custody.web.page import Asked, View, back, show
 from custody.web.request_bodies import Router
 from custody.web.sections import Section
 from custody.web.site import Site, caller_of, site_of
+from custody.workflows import api
 from custody.workflows.archives.notices import reconcile
 from custody.workflows.archives.table import Archives
 from custody.workflows.findings import cause
 from custody.workflows.holds import go_on, pause
+from custody.workflows.makers import QUICK_KIND, TASK_KIND
+from custody.workflows.pages.task_panel import TASKS
 from custody.workflows.plan.archive_graph import drawn, drawn_in_page, picture
 from custody.workflows.plan.job import revision_item
 
@@ -130,6 +134,26 @@ def brief(site: Site) -> str:
     return f"{len(archives)} with {told}" + (f", {frozen} frozen" if frozen else "")
 
 
+def _related(event: Event) -> Iterator[str]:
+    """What names a revision of an archive leads on to it."""
+    detail = event.detail
+    archive, revision = detail.get("archive"), detail.get("revision")
+    if isinstance(archive, str) and isinstance(revision, int):
+        yield f"item/{revision_item(archive, revision)}"
+
+
 ARCHIVES: Final = Section(
-    "Archives", "/archives", "a", right="archive:read", routers=(router,), rules=RULES, brief=brief
+    "Archives",
+    "/archives",
+    "a",
+    right="archive:read",
+    routers=(router,),
+    rules=RULES,
+    brief=brief,
+    application="workflows",
+    templates="custody.workflows.pages",
+    api=(api.router,),
+    short=(api.SHORT,),
+    panels={TASK_KIND: TASKS, QUICK_KIND: TASKS},
+    related=_related,
 )

@@ -27,6 +27,11 @@ def is_archive(store: Store, name: str) -> bool:
     return bool(store.db.glance(lambda tx: tx.run("wf_archive", name=name)))
 
 
+def archives(store: Store) -> list[str]:
+    """The names of those that are looked after."""
+    return [str(row[0]) for row in store.db.read(lambda tx: tx.run("wf_archives"))]
+
+
 def is_agreed(store: Store, name: str) -> bool:
     """Whether an operator has said that an archive and others share this collection."""
     return bool(store.grants.of(f"archive/{name}", COLLECTION))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from custody.errors import NotFound
@@ -12,9 +12,9 @@ from custody.kernel.model.names.reserved import FOLDER
 from custody.kernel.model.trigger import Clause, clauses
 from custody.kernel.stores import Store
 from custody.kernel.stores.rules.items import CHANGED, SEEN, subscriptions
-from custody.robots.items.restart import standing
 
 DESCRIBED = "described"
+WITHDRAWN = "withdrawn"
 OWN = ("types", "fingerprint", "place", FOLDER)
 """Told beside what is kept as detail."""
 
@@ -63,3 +63,24 @@ def latest_then(events: Sequence[Event]) -> dict[str, Latest]:
         for name, event in standing(events).items()
         if name not in (CHANGED, DESCRIBED)
     }
+
+
+def standing(events: Sequence[Event]) -> dict[str, Event]:
+    """The newest event of each type that has not been withdrawn."""
+    undone = undone_in(events)
+    gone: dict[str, int] = {}
+    single: set[int] = set()
+    for event in events:
+        if event.type == WITHDRAWN and event.seq not in undone:
+            gone |= event.detail.get("withdraws", {})
+            single |= set(event.detail.get("only", {}).values())
+    newest: dict[str, Event] = {}
+    for event in events:
+        if event.type != WITHDRAWN and event.seq > gone.get(event.type, 0) and event.seq not in single:
+            newest[event.type] = event
+    return newest
+
+
+def undone_in(events: Iterable[Event]) -> set[int]:
+    """The numbers of those that a later one took back."""
+    return {event.detail["undoes"] for event in events if event.type == WITHDRAWN and "undoes" in event.detail}

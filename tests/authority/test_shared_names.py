@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from custody.cli.doctor.ownership import shared_findings
 from custody.errors import BadInput, Refused
 from custody.kernel.model.item import NewItem
 from custody.kernel.model.job import NewJob
 from custody.kernel.stores import Store, open_store
 from custody.kernel.stores.registers.collections import must_be_free, must_not_be_an_archive
 from custody.workflows.archives.table import Archives
+from custody.workflows.doctor import shared_findings
 from rig.commands import Run
 
 

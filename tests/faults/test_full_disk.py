@@ -13,7 +13,8 @@ import apsw
 import pytest
 
 from custody.errors import Unavailable
-from custody.kernel.engine import Kind, Serving, Settings, Work, Worker, settler
+from custody.kernel.engine import Kind, Serving, Settings, Work, Worker
+from custody.kernel.engine.pipe import settler
 from custody.kernel.model.graph import Edge
 from custody.kernel.model.job import NewJob
 from custody.kernel.model.outcome import Outcome, Passed

@@ -12,8 +12,10 @@ from custody.demo.standins.web_server import FileServer
 from custody.formats.checkm.form import BATCH_OF_FILES, Row
 from custody.formats.checkm.writer import write
 from ingest.bench import PROFILE, archive, custody
+from ingest.test_callbacks import SECRET, Receiver, receiver
 from ingest.test_mixed_fleet import peers, plant_job, tree_url
 
+__all__ = ["receiver"]
 WORK = ("worker", "run", "--until-idle", "--no-log")
 
 
@@ -90,3 +92,43 @@ def test_jobs_that_another_service_made_are_counted(zookeeper_hosts: str, tmp_pa
         (tmp_path / "custody.toml").write_text(f'store = "{url}"\n')
         line = custody(home.home, "batch", "list").stdout.splitlines()[1].split()
         assert line[:5] == ["bid0000000000", "processing", "papers", "1", "1"]
+
+
+def test_a_worker_that_ends_says_what_still_waits(server: FileServer, receiver: Receiver, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    (server.root / "a.txt").write_text("a")
+    call = f'[callback]\nurl = "http://127.0.0.1:{receiver.port}/hook"\nsecret_file = "hook.secret"\n'
+    ports = f"{server.port}, {receiver.port}"
+    (home / "profiles" / "papers.toml").write_text(PROFILE.format(port=ports, more=call))
+    (home / "hook.secret").write_text(f"{SECRET}\n")
+    (home / "hook.secret").chmod(0o600)
+    receiver.answers = [500] * 100
+    custody(home, "batch", "submit", manifest(home, server, "a.txt"), "--profile", "papers")
+    custody(home, "hold", "set", "collection", "example", "--why", "moving house")
+    (home / "b.txt").write_text("b")
+    custody(home, "batch", "submit", "b.txt", "--profile", "example")
+    done = custody(home, *WORK)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "waits: 1 job of ingest/job, such as 3: " in done.stdout
+    assert "waits: 1 job of ingest/batch, such as 2: " in done.stdout
+    assert "moving house" in done.stdout
+    told = json.loads(custody(home, *WORK, "--json").stdout)
+    assert (told["ended"], told["more"]) == ("idle", 0)
+    waiting = {each["kind"]: each for each in told["waiting"]}
+    assert {kind: (each["count"], each["reason"]["code"]) for kind, each in waiting.items()} == {
+        "ingest/job": (1, "due"), "ingest/batch": (1, "held"),
+    }  # fmt: skip
+    assert waiting["ingest/job"]["next"] > 0
+    assert waiting["ingest/batch"]["next"] is None
+    endless = custody(home, "worker", "run", "--json")
+    assert (endless.returncode, "worker.json" in endless.stdout + endless.stderr) == (2, True)
+
+
+def test_a_worker_that_has_done_everything_has_nothing_to_say(server: FileServer, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    (server.root / "a.txt").write_text("a")
+    custody(home, "batch", "submit", manifest(home, server, "a.txt"), "--profile", "papers")
+    done = custody(home, *WORK)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    told = json.loads(custody(home, *WORK, "--json").stdout)
+    assert told == {"ended": "idle", "settled": 0, "waiting": [], "more": 0}

@@ -15,9 +15,11 @@ from custody.cli.open_store import PATIENCE, open_store
 from custody.cli.runtime import AsJson, StoreUrl, Without
 from custody.cli.signals import stop_on_signals
 from custody.cli.times import ago
+from custody.errors import BadInput
 from custody.kernel.stores import Store
 
 if TYPE_CHECKING:
+    from custody.kernel.engine import Worker
     from custody.kernel.engine.listeners import Listener
     from custody.opening import Opened
     from custody.web.metrics import Telling
@@ -45,7 +47,9 @@ def run(
     until_idle: Annotated[
         bool,
         typer.Option(
-            "--until-idle", help="end when nothing can be worked on now or in a moment; repositories are asked first"
+            "--until-idle",
+            help="end, with 0, when nothing can be worked on now or in a moment, and say what still waits;"
+            " repositories are asked first",
         ),
     ] = False,
     wake: Annotated[bool, typer.Option(help="listen for wake-ups between polls")] = True,
@@ -54,6 +58,7 @@ def run(
     log: Annotated[bool, typer.Option(help="structured log on standard error")] = True,
     metrics: Annotated[str, typer.Option(help="serve Prometheus metrics there, such as 127.0.0.1:9337")] = "",
     store: StoreUrl = runtime.DEFAULT_STORE,
+    json: Annotated[bool, typer.Option("--json", help="with --until-idle: what still waits, for programs")] = False,
 ) -> None:
     """Claim jobs and work on them until told to stop (SIGTERM or Ctrl-C)."""
     from custody.cli.composition import opened, serving
@@ -62,6 +67,9 @@ def run(
     from custody.kernel.engine import Settings, Worker
     from custody.kernel.engine.listeners import NOTHING
 
+    if json and not until_idle:
+        raise BadInput("a worker that goes on for ever has no end to tell of", code="worker.json", where="--json",
+                       hint="--until-idle")  # fmt: skip
     found = find(config)
     place = place or (found.place if found else "")
     if found is None and not (load or exec_ or kinds):
@@ -79,7 +87,23 @@ def run(
         worker = Worker(handle, serves, settings, scraped[0] if scraped else watch)
         stop_on_signals(worker.stop)
         with scraped[1] if scraped else nullcontext():
-            worker.run_until_quiet() if until_idle else worker.run_forever()
+            if not until_idle:
+                worker.run_forever()
+                return
+            idle = worker.run_until_quiet()
+        _tell_left(handle, worker, applications, idle=idle, json=json)
+
+
+def _tell_left(store: Store, worker: Worker, applications: Mapping[str, Opened], *, idle: bool, json: bool) -> None:
+    from custody.cli.still_waiting import left
+    from custody.installation import machines
+
+    kinds = {kind.kind for kind in worker.serving.kinds}
+    found = left(store, machines(), kinds, applications.get, worker.settings.place)
+    if json:
+        runtime.emit(found.for_programs("idle" if idle else "stopped", worker.settled_count))
+    elif idle:
+        found.tell(store.now())
 
 
 def _metrics(where: str, store: Store, watch: Listener, applications: Mapping[str, Opened]) -> tuple[Telling, Scraped]:

@@ -180,12 +180,13 @@ class Worker:
             count += claimed
         return self.settled_count - before
 
-    def run_until_quiet(self) -> None:
+    def run_until_quiet(self) -> bool:
         """With all threads, until nothing is running, or claimable now or in a moment by itself; and until chores that
-        began after the last work have found nothing either."""
+        began after the last work have found nothing either. False when it was told to stop before."""
         with self._running():
             while self._work_until_quiet() and self._maintenance.look_again():
                 pass
+            return not self._stopping
 
     def _work_until_quiet(self) -> bool:
         """Whether there was anything to work on; False, too, when told to stop."""

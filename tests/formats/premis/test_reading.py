@@ -131,6 +131,19 @@ def test_the_same_extension_reads_the_same_wherever_it_stands() -> None:
     assert one == two == three == ('<q:r xmlns:q="urn:q"><q:s>a b</q:s></q:r>',)
 
 
+@pytest.mark.parametrize("space", ["louis", "../x", "", "HTTP://x/../y"])
+def test_an_extension_of_any_namespace_comes_back(space: str, tmp_path: Path) -> None:
+    """Canonical XML knows no relative addresses; people write them."""
+    inner = f'<a xmlns="{space}" xmlns:u="urn:unused" z="1" b="2"><c d="e">t</c></a>'
+    told = event(outcome("pass", f"<eventOutcomeDetailExtension>{inner}</eventOutcomeDetailExtension>"))
+    (found,) = read_premis(told.encode()).events
+    made = etree.tostring(writer.event(found), pretty_print=True)
+    schema("premis-v3-0.xsd", tmp_path).assertValid(etree.fromstring(made))
+    (again,) = read_premis(b"<x xmlns:v='urn:v'>" + made + b"</x>").events
+    assert again.results == found.results
+    assert "unused" not in found.results[0].details[0].extensions[0]
+
+
 def test_text_that_stands_bare_in_an_extension_is_not_lost() -> None:
     (found,) = read_premis(
         event(outcome("pass", "<eventOutcomeDetailExtension>bare</eventOutcomeDetailExtension>")).encode()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from copy import deepcopy
 from typing import Final
 
 from lxml import etree
@@ -95,20 +96,25 @@ def xml_of(element: etree._Element) -> str:
         for value in (*each.attrib.values(), each.text or ""):
             used.update(prefix for prefix in _PREFIX.findall(value[:200]) if prefix in element.nsmap)
     tail, element.tail = element.tail, None
-    made = etree.tostring(element, method="c14n", exclusive=True, inclusive_ns_prefixes=sorted(used))
-    element.tail = tail
-    return made.decode()
+    try:
+        return etree.tostring(element, method="c14n", exclusive=True, inclusive_ns_prefixes=sorted(used)).decode()
+    except etree.C14NError:  # a namespace that is a relative address, which canonical XML does not know
+        alone = deepcopy(element)
+        etree.cleanup_namespaces(alone, keep_ns_prefixes=sorted(used))
+        return etree.tostring(alone, encoding="unicode")
+    finally:
+        element.tail = tail
 
 
 def quoted(xml: str) -> etree._Element:
-    """An extension for a document of ours: as it is, or as text where the schema would have its say about it."""
+    """An extension for a document of ours: as it is, or as text where the schema would have its say about it. So it is
+    with names of no namespace, too, which would fall into ours."""
     made = read_xml(xml.encode(), "extension", EXTENSION)
-    names = ((each, *each.attrib) for each in made.iter(etree.Element))
-    if any(
-        namespace_of(each) == PREMIS3 or any(name.startswith(f"{{{XSI}}}") for name in rest) for each, *rest in names
-    ):
-        made = etree.Element(QUOTED, nsmap={None: OWN})
-        made.text = xml
+    for each in made.iter(etree.Element):
+        if namespace_of(each) in ("", PREMIS3) or any(name.startswith(f"{{{XSI}}}") for name in each.attrib):
+            made = etree.Element(QUOTED, nsmap={None: OWN})
+            made.text = xml
+            return made
     return made
 
 

@@ -38,6 +38,7 @@ class Known:
         self._theirs: dict[str, dict[Identifier, PremisEvent]] = {}
         self._ours: dict[str, dict[Identifier, Event]] = {}
         self._scant: set[tuple[str, Identifier]] = set()
+        self._newest: dict[tuple[str, str], int] = {}
 
     def look(self, item: str, event: PremisEvent) -> tuple[Answer, str]:
         """Is it there, and if another is there in its stead, in what does it differ?"""
@@ -55,8 +56,20 @@ class Known:
         differs = self._differences(there, event, (item, event.identifier) in self._scant)
         return ("conflict", " and ".join(differs)) if differs else ("known", "")
 
-    def add(self, item: str, event: PremisEvent) -> None:
+    def add(self, item: str, type_: str, event: PremisEvent) -> None:
         self._theirs[item][event.identifier] = event
+        self._stands(item, type_, self._at(event))
+
+    def is_past(self, item: str, type_: str, event: PremisEvent) -> bool:
+        """Does the item have an event of this type that happened later? The newest decides what robots do, and an old
+        one that comes late is not it. One that does not say when it happened is older than any."""
+        newest = self._newest.get((item, type_))
+        at = self._at(event)
+        return newest is not None and (at is None or at < newest)
+
+    def _stands(self, item: str, type_: str, at: int | None) -> None:
+        if at is not None:
+            self._newest[item, type_] = max(at, self._newest.get((item, type_), at))
 
     def _read(self, item: str) -> None:
         theirs: dict[Identifier, PremisEvent] = {}
@@ -65,6 +78,7 @@ class Known:
         for event in self._history(item):
             self.seen[item] = event.seq
             found = record_of(event)
+            self._stands(item, event.type, self._at(found[0]) if found else event.at)
             if found is None:
                 ours[OURS, f"{self._origin}/{place_name(item_subject(item), event.seq)}"] = event
                 continue

@@ -192,7 +192,7 @@ class _Import:
         if size > LARGEST:
             self.taken.losses.append(f"{place}: it has {size:,} bytes, and at most {LARGEST:,} are kept; not taken")
             return "left out"
-        self.known.add(item, event)
+        self.known.add(item, made.type, event)
         self.taken.events.append(made)
         return "new"
 
@@ -200,9 +200,10 @@ class _Import:
         """What is appended to an item.
 
         What somebody else's document says is never what this system itself records: a type that the system reads, or
-        that could be read as another, becomes `imported …` (once, however often it travels), words that it reads are
-        quoted below `premis`, and who did it is said to be somebody elsewhere."""
-        agents = ChainMap(self.agents[source.name], self.all_agents)  # a number may be somebody else's elsewhere
+        that could be read as another, becomes `imported …` (once, however often it travels), and so does what happened
+        before an event of its type that the item has already; words that the system reads are quoted below `premis`,
+        and who did it is said to be somebody elsewhere."""
+        agents = ChainMap(self.agents[source.name], self.all_agents)  # elsewhere, a number may be another's
         record = kept.to_json(event, agents)
         record["item"] = [list(each) for each in ids]
         own, quoted = noted(self._detail(event, place))
@@ -220,6 +221,8 @@ class _Import:
             self._remark(f"{place}: the time {event.at[:80]!r} cannot be read")
         by = ", ".join(_called(each, agents.get(each.identifier)) for each in event.agents)
         type_ = taken_as(self.habits.types.get(event.type.text, event.type.text))
+        if self.known.is_past(item, type_, event):
+            type_ = _imported(type_.removeprefix(f"{IMPORTED} "))
         return NewEvent(item, type_, outcome, foreign(by), detail)
 
     def _remark(self, text: str) -> None:
@@ -245,8 +248,12 @@ class _Import:
 def taken_as(type_: str) -> str:
     """The type under which somebody else's event is recorded here."""
     if event_names.fault_of(type_) or (is_recorded(type_) and not type_.startswith(f"{IMPORTED} ")):
-        return f"{IMPORTED} {event_names.plain(type_) or 'event'}"
+        return _imported(type_)
     return type_
+
+
+def _imported(type_: str) -> str:
+    return f"{IMPORTED} {event_names.plain(type_) or 'event'}"
 
 
 def foreign(agent: str) -> str:

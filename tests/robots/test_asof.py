@@ -130,6 +130,7 @@ def test_an_archives_own_words_for_success_open_its_gates(
         subscribe(store, [SECOND])
         (item,) = store.records.items()
         assert store.records.latest(item.id)["A"].outcome == outcome
-    with pytest.raises(SystemExit) as ended:
-        main(["history", "import-premis", "x.xml", "--outcome", "bestanden=gut"])
+    for wrong in ("bestanden=gut", "success"):
+        with pytest.raises(SystemExit) as ended:
+            main(["history", "import-premis", "x.xml", "--outcome", wrong])
     assert ended.value.code == 2

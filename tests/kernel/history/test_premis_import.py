@@ -114,6 +114,12 @@ def test_an_unknown_word_opens_no_gate_and_is_told() -> None:
     assert (told.events[0].outcome, told.remarks) == ("warning", [])
 
 
+def test_what_silence_means_may_be_said() -> None:
+    silent = event(about("local", "x"))
+    assert taken(silent).events[0].outcome == "none"
+    assert taken(silent, habits=Habits(outcomes={"": "success"})).events[0].outcome == "success"
+
+
 def test_of_several_outcomes_the_gravest_counts_and_all_are_kept() -> None:
     words = ["pass", "warning", "failed", "pass"]
     (made,) = taken(event("".join(map(outcome, words)) + about("local", "x"))).events
@@ -155,6 +161,24 @@ def test_events_are_appended_in_the_order_of_their_own_times() -> None:
     years = ["2020", "2006-07-06", "2013-01-01T00:00:00Z"]
     told = "".join(event(about("local", "x"), id=year, at=year) for year in years)
     assert [made.detail["premis"]["at"] for made in taken(f"<x>{told}</x>").events] == sorted(years)
+
+
+def test_an_old_event_that_comes_late_is_not_the_newest_of_its_type() -> None:
+    mine = Event(1, "item/x", 1, "fixity check", "failure", "robot 1", 1_772_000_000_000_000, {})
+    old, new = (
+        event(outcome("pass") + about("local", "x"), type="fixity check", at=at, id=at) for at in ("2006", "2027")
+    )
+    found = taken(f"<x>{new}{old}</x>", history={"x": [mine]})
+    assert [(made.type, made.detail["premis"]["at"]) for made in found.events] == [
+        ("imported fixity check", "2006"), ("fixity check", "2027"),
+    ]  # fmt: skip
+    assert taken(old).events[0].type == "fixity check", "where there is none, it is the newest"
+    later = taken(old, history=written(taken(new).events))
+    assert later.events[0].type == "imported fixity check", "whoever recorded the newer one"
+    timeless = taken(f"<x>{old.replace('>2006</eventDateTime', '>once</eventDateTime')}{new}</x>")
+    assert [made.type for made in timeless.events] == ["fixity check", "imported fixity check"]
+    (exported,) = read_premis(premis_document(written(later.events)["x"], origin=NAME)).events
+    assert exported.type.text == "fixity check", "outside it is called what it was called"
 
 
 def test_agents_linked_by_a_number_are_called_by_their_names_and_all_are_named() -> None:

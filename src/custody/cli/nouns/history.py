@@ -173,7 +173,8 @@ def import_premis(
     ] = None,
     agent: Annotated[str, typer.Option(help="who is importing, for the history")] = "",
     outcome: Annotated[
-        list[str] | None, typer.Option(help="WORD=success, failure or warning: what a word means here; may be repeated")
+        list[str] | None,
+        typer.Option(help="WORD=success, failure or warning: what a word, or none, means here; repeatable"),
     ] = None,
     store: StoreUrl = runtime.DEFAULT_STORE,
     json: AsJson = False,
@@ -260,7 +261,7 @@ def _words(given: list[str]) -> dict[str, Outcome]:
     for text in given:
         word, _, meaning = text.rpartition("=")
         known = next((outcome for outcome in OUTCOMES if outcome == meaning.strip()), None)
-        if not word.strip() or known is None:
+        if "=" not in text or known is None:
             raise BadInput(f"cannot read {text!r}", where="--outcome", hint="--outcome bestanden=success")
         found[word.strip().casefold()] = known
     return found

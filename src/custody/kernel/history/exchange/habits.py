@@ -34,10 +34,15 @@ class Habits:
     zone: tzinfo = UTC  # of times that name none
 
     def outcome(self, results: Iterable[Result]) -> tuple[Outcome, list[str]]:
-        """The gravest of all that are given, and the words that nobody knows. A term may be given by its address."""
+        """The gravest of all that are given, and the words that nobody knows. A term may be given by its address.
+
+        One that says nothing has none, unless it is said what that means there (the word "")."""
         worst: Outcome = "none"
         unknown: list[str] = []
-        for word in filter(None, (result.word.text for result in results)):
+        words = [result.word.text for result in results if result.word.text]
+        if not words:
+            return self.outcomes.get("", "none"), []
+        for word in words:
             outcome = self.outcomes.get(word.casefold()) or self.outcomes.get(word.casefold().rpartition("/")[2])
             if outcome is None:
                 unknown.append(word)

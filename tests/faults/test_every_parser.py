@@ -38,7 +38,6 @@ from custody.ingest.zookeeper import tree
 from custody.ingest.zookeeper.journal import read_entry
 from custody.ingest.zookeeper.sidecar import read_record
 from custody.kernel.history.exchange import standalone_verifier
-from custody.kernel.history.exchange.premis_reader import new_events, read_premis
 from custody.kernel.history.exchange.premis_writer import premis_document
 from custody.kernel.history.head import read_head
 from custody.kernel.history.keys import read_public_key
@@ -51,8 +50,10 @@ from custody.workflows.definition.definition import read as read_definitions
 from custody.workflows.tasks import client
 from faults.conftest import quick
 from formats.checkm.checkm_samples import JPG, TXT, manifest
+from formats.premis.systems import SYSTEMS
 from ingest.test_collection_profile import FULL as PROFILE
 from kernel.history.archive import NAME, SIGNER, grown_archive
+from kernel.history.foreign import taken, written
 from kernel.history.test_proofs import export_of, proof_of
 from prove.plugin import Scaled, Tell
 from robots.test_programs import LABEL
@@ -115,6 +116,7 @@ INVENTORY = json.dumps({
 ARCHIVE = grown_archive(Random(3), blocks=3)
 HEAD, KEY = str(ARCHIVE.last.head), str(SIGNER.public)
 PREMIS = premis_document(list(ARCHIVE.events.values())[:3], origin=NAME).decode()
+FOREIGN = [text for system in ("rosetta", "preservica", "fedora", "national library") for text in SYSTEMS[system](1).documents.values()]  # fmt: skip
 PROOF, EXPORT = json.dumps(proof_of(ARCHIVE, next(iter(ARCHIVE.leaves)))), export_of(ARCHIVE)
 MESSAGE = b'{"id":"1234567890123456789","content":"hello","author":{"id":"7"}}\n'
 
@@ -188,7 +190,10 @@ def a_snowflake(text: str) -> object:
 
 
 def a_premis(data: bytes) -> object:
-    return [new_events(event) for event in read_premis(data).events]
+    found = taken(data)
+    if events := [each for mine in written(found.events).values() for each in mine]:
+        premis_document(events, origin=NAME)
+    return found
 
 
 PARSERS: dict[str, Judge] = {
@@ -222,7 +227,7 @@ PARSERS: dict[str, Judge] = {
     "blocks of messages": lambda chance, folder: node.records(chance.damaged(MESSAGE * 2)),
     "heads": said(read_head, [*PLAIN, "—", "algorithm ", "events ", "sealed "], [HEAD]),
     "public keys": said(read_public_key, [*PLAIN, "+", "="], [KEY]),
-    "PREMIS": wire(a_premis, XML, [PREMIS]),
+    "PREMIS": wire(a_premis, XML, [PREMIS, *FOREIGN]),
     "proofs and histories, alone": on_paper(alone, JSON, [PROOF, EXPORT]),
     "labels of robots": on_paper(read_label, TOML, [LABEL.format(more="")], "pages.robot.toml"),
     "configuration": on_paper(config.read, TOML, [CONFIG], "custody.toml"),

@@ -182,4 +182,15 @@ ROWS: dict[str, Row] = {
         "Hostile owners of repositories, hostile robots and tasks get nothing: no code, no bytes, no connection",
         {"tries": least(30), "got through": most(0)},
     ),
+    "P6": Row(
+        "The history that other systems kept arrives whole or is told by name, and goes on to the next as it came",
+        {
+            "events": least(200),
+            "systems": least(4),
+            "round trips": least(8),
+            "told by name": least(9),
+            "lost": most(0),
+            "doubled": most(0),
+        },
+    ),
 }

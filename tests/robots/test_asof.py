@@ -124,12 +124,13 @@ def test_an_archives_own_words_for_success_open_its_gates(
     monkeypatch.delenv("CUSTODY_STORE", raising=False)
     Path("x.xml").write_text(PREMIS)
     with pytest.raises(SystemExit) as ended:
-        main(["history", "import-premis", "x.xml", *words])
+        main(["history", "import-premis", "x.xml", "--ours", "local", *words])
     assert ended.value.code == 0
     with open_store("sqlite:///custody.db") as store:
         subscribe(store, [SECOND])
         (item,) = store.records.items()
         assert store.records.latest(item.id)["A"].outcome == outcome
-    with pytest.raises(SystemExit) as ended:
-        main(["history", "import-premis", "x.xml", "--outcome", "bestanden=gut"])
+    for wrong in ("bestanden=gut", "success"):
+        with pytest.raises(SystemExit) as ended:
+            main(["history", "import-premis", "x.xml", "--outcome", wrong])
     assert ended.value.code == 2

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, time
 
 from custody.errors import BadInput
+from custody.kernel.model.event import Event, told_time
 
 
 def moment(microseconds: int | None) -> str:
@@ -24,6 +26,11 @@ def moment_of(text: str) -> int:
     if len(text.strip()) <= len("2026-03-01"):
         given = datetime.combine(given.date(), time.max)
     return int((given if given.tzinfo else given.replace(tzinfo=UTC)).timestamp() * 1_000_000)
+
+
+def own_time(events: Iterable[Event]) -> dict[str, Callable[[Event], str]]:
+    """A column for the times that imported events have of their own, if there are any."""
+    return {"happened, as told": told_time} if any(map(told_time, events)) else {}
 
 
 def ago(microseconds: int | None, now: int) -> str:

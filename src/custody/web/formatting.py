@@ -14,7 +14,7 @@ from urllib.parse import quote, urlencode
 from markupsafe import Markup, escape
 
 from custody.kernel.model.authority.acting import name_of
-from custody.kernel.model.event import Event
+from custody.kernel.model.event import Event, told_time
 from custody.kernel.model.job import Job
 from custody.kernel.model.names import job_numbers
 
@@ -134,8 +134,10 @@ def pretty(value: Any) -> str:
 
 
 def reason(event: Event) -> str:
-    """What an event says besides its type."""
+    """What an event says besides its type; of an imported one also when it happened, as it was told."""
     detail = event.detail
+    if at := told_time(event):
+        return ", ".join(filter(None, [f"happened {at[:40]}, as told", str(detail.get("note", ""))[:80]]))
     told = detail.get("reason") or detail.get("why") or detail.get("wait") or ""
     if told:
         return str(told)

@@ -60,13 +60,14 @@ OF_OTHERS = {
     "kind",
     "knows",
     "missing",
+    "note",
     "noted",
     "restored",
     "subjects",
     "thread",
     "timeline",
 }
-"""Read of events of jobs, of orphans and of the store, and of channels, where no robot's note ever stands."""
+"""Read of events of jobs, of orphans and of the store, of channels and of imports, where no robot's note ever stands."""
 NOT_OURS = {"robots/ready/text_extraction.py"}
 """A program that runs in the sandbox: it reads what it is told."""
 

@@ -11,7 +11,7 @@ from custody.application import installed
 from custody.cli import runtime
 from custody.cli.open_store import open_store
 from custody.cli.runtime import AsJson, Limit, StoreUrl, Why
-from custody.cli.times import moment
+from custody.cli.times import moment, own_time
 from custody.errors import BadInput
 from custody.kernel.model.event import NewEvent
 from custody.kernel.model.names.reserved import check_event
@@ -66,5 +66,6 @@ def list_(
         "at (UTC)": lambda event: moment(event.at), "subject": lambda event: f"{event.subject} #{event.seq}",
         "event": lambda event: event.type, "outcome": lambda event: event.outcome, "by": lambda event: event.agent,
         "detail": lambda event: event.detail.get("reason") or event.detail.get("why") or event.detail.get("state"),
+        **own_time(events),
     }  # fmt: skip
     runtime.table(columns, events, f"nothing has happened to {subject}" if subject else "nothing has happened yet")

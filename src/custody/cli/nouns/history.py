@@ -6,9 +6,8 @@ import json as jsons
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,13 +16,19 @@ from custody.cli.open_store import open_store
 from custody.cli.runtime import AsJson, StoreUrl, Why
 from custody.cli.times import moment
 from custody.errors import BadInput, NotFound
+from custody.kernel.history.block import Block
+from custody.kernel.history.chain import erased_places
 from custody.kernel.history.exchange.export import export_history
 from custody.kernel.history.head import Head
 from custody.kernel.history.keys import PublicKey, Signer, load_key, make_key, read_public_key
 from custody.kernel.history.ledger import block_from, erasure, last_block, prove, rows_of, seal_once, verify_all
+from custody.kernel.history.verify import place_name
 from custody.kernel.history.witness import read_heads
 from custody.kernel.model.event import OUTCOMES, Event, Outcome
 from custody.kernel.stores import Store
+
+if TYPE_CHECKING:
+    from custody.kernel.history.exchange.premis_import import Source
 
 app = runtime.noun("Seal, prove and verify what was recorded.")
 KeyFile = Annotated[Path, typer.Option("--key", envvar="CUSTODY_HISTORY_KEY", help="the private key that seals")]
@@ -115,7 +120,7 @@ def export(public: Public = None, witness: Witnesses = None, store: StoreUrl = r
     with open_store(store) as opened:
         block = last_block(opened.ledger)
         lines = export_history(
-            block.origin if block else "custody", rows_of(opened.ledger), map(block_from, opened.ledger.blocks()),
+            _origin(block), rows_of(opened.ledger), map(block_from, opened.ledger.blocks()),
             keys=_keys(public), heads=_heads(witness),
         )  # fmt: skip
         for line in lines:
@@ -141,39 +146,99 @@ def erase(subject: Subject, seq: Seq, why: Why, store: StoreUrl = runtime.DEFAUL
 
 
 @app.command()
-def premis(item: Annotated[str, typer.Argument(help="an item's id")], store: StoreUrl = runtime.DEFAULT_STORE) -> None:
-    """An item's history as PREMIS 3."""
+def premis(
+    items: Annotated[list[str], typer.Argument(help="one or more items' ids")], store: StoreUrl = runtime.DEFAULT_STORE
+) -> None:
+    """Items' histories as PREMIS 3, in one document; what was imported leaves as it came, with its own dates."""
     from custody.kernel.history.exchange.premis_writer import premis_document
 
     with open_store(store) as opened:
-        found = opened.records.item(item)
-        events = list(opened.records.all_events(f"item/{found.id}"))
+        subjects = list(dict.fromkeys(f"item/{opened.records.item(each).id}" for each in items))
+        events = [event for subject in subjects for event in opened.records.all_events(subject)]
+        erasures = [event for each in subjects for event in opened.records.all_events(f"erasure/{each}")]
         block = last_block(opened.ledger)
-    sys.stdout.buffer.write(premis_document(events, origin=block.origin if block else "custody"))
+    erased = {place: place_name(event.subject, event.seq) for event in erasures for place in erased_places(event)}
+    sys.stdout.buffer.write(premis_document(events, origin=_origin(block), subjects=subjects, erased=erased))
 
 
 @app.command("import-premis")
 def import_premis(
-    file: Annotated[Path, typer.Argument(help="PREMIS 2.2 or 3")],
+    files: Annotated[
+        list[Path],
+        typer.Argument(help="PREMIS 1 to 3, alone or in METS; DNX, XIP, FOXML; a folder is all its .xml files"),
+    ],
+    system: Annotated[str, typer.Option("--from", help="the system whose local identifiers these are: a name")] = "",
+    ours: Annotated[
+        list[str] | None, typer.Option(help="a type of identifiers that are items' ids here; may be repeated")
+    ] = None,
     agent: Annotated[str, typer.Option(help="who is importing, for the history")] = "",
     outcome: Annotated[
-        list[str] | None, typer.Option(help="WORD=success, failure or warning: what a word means here; may be repeated")
+        list[str] | None,
+        typer.Option(help="WORD=success, failure or warning: what a word, or none, means here; repeatable"),
     ] = None,
     store: StoreUrl = runtime.DEFAULT_STORE,
+    json: AsJson = False,
 ) -> None:
-    """Append the events of a PREMIS document to the items they are about; unknown items are made."""
-    from custody.kernel.history.exchange.premis_reader import OUTCOME_WORDS, Habits, new_events, read_premis
-    from custody.kernel.model.item import NewItem
+    """Append the events of documents to the items they are about; unknown items are made.
 
-    found = read_premis(file.read_bytes(), Habits(outcomes={**OUTCOME_WORDS, **_words(outcome or [])}))
-    events = [new for event in found.events for new in new_events(event)]
+    What was imported before is left alone. What could not be is told, and the command ends with 1."""
+    from custody.kernel.history.exchange.habits import OUTCOME_WORDS, Habits
+    from custody.kernel.history.exchange.identity import Naming
+    from custody.kernel.history.exchange.premis_import import import_documents
+
+    habits = Habits(outcomes={**OUTCOME_WORDS, **_words(outcome or [])})
+    naming = Naming(system, frozenset(ours or ()))
+    sources, unread = _documents(files)
     with open_store(store) as opened:
-        events = [replace(event, item=opened.records.kept(event.item)) for event in events]
-        items = [NewItem(name, changed=False) for name in sorted({event.item for event in events})]
-        opened.records.put(items, events, agent or runtime.me())
-    for problem in found.problems:
-        print(f"warning: {problem}", file=sys.stderr)
-    print(f"{runtime.counted(len(events), 'event')} of {runtime.counted(len(items), 'item')}")
+        taken = import_documents(
+            opened.records, sources, naming=naming, habits=habits, origin=_origin(last_block(opened.ledger)),
+            agent=agent or runtime.me(),
+        )  # fmt: skip
+        opened.wake()
+    losses = [*unread, *taken.losses]
+    counts = {
+        "found": taken.found, "imported": taken.new, "known": taken.known,
+        "left out": taken.found - taken.new - taken.known, "items": len(taken.items),
+    }  # fmt: skip
+    if json:
+        runtime.emit({**counts, "losses": losses, "remarks": taken.remarks})
+    else:
+        _tell_import(counts, losses, taken.remarks)
+    raise typer.Exit(1 if losses else 0)
+
+
+def _documents(files: list[Path]) -> tuple[list[Source], list[str]]:
+    """What the files say, and which of several cannot be read; one alone that cannot is refused."""
+    from custody.formats.premis.reader import read_premis
+    from custody.kernel.history.exchange.premis_import import Source
+
+    paths = [path for each in files for path in (sorted(each.rglob("*.xml")) if each.is_dir() else [each])]
+    sources: list[Source] = []
+    unread: list[str] = []
+    for path in dict.fromkeys(paths):
+        try:
+            sources.append(Source(str(path), read_premis(path.read_bytes(), str(path))))
+        except BadInput as error:
+            if len(paths) == 1:
+                raise
+            unread.append(str(error))
+    return sources, unread
+
+
+def _tell_import(counts: dict[str, int], losses: list[str], remarks: list[str]) -> None:
+    for remark in remarks:
+        print(runtime.harmless(f"warning: {remark}"), file=sys.stderr)
+    for loss in losses:
+        print(runtime.harmless(f"left out: {loss}"), file=sys.stderr)
+    if any("unique only in the system" in loss for loss in losses):
+        hint = "--from NAME says which system that is, --ours TYPE that its values are items' ids here"
+        print(f"hint: {hint}", file=sys.stderr)
+    told = f"{runtime.counted(counts['imported'], 'event')} of {runtime.counted(counts['items'], 'item')}"
+    print(f"{told}; known before: {counts['known']}; left out: {counts['left out']}")
+
+
+def _origin(block: Block | None) -> str:
+    return block.origin if block else "custody"
 
 
 @app.command()
@@ -196,7 +261,7 @@ def _words(given: list[str]) -> dict[str, Outcome]:
     for text in given:
         word, _, meaning = text.rpartition("=")
         known = next((outcome for outcome in OUTCOMES if outcome == meaning.strip()), None)
-        if not word.strip() or known is None:
+        if "=" not in text or known is None:
             raise BadInput(f"cannot read {text!r}", where="--outcome", hint="--outcome bestanden=success")
         found[word.strip().casefold()] = known
     return found

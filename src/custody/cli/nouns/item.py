@@ -13,7 +13,7 @@ from custody.cli.needs_config import ConfigFile
 from custody.cli.open_store import open_store
 from custody.cli.runtime import AsJson, Limit, StoreUrl
 from custody.cli.storage_roots import roots_of
-from custody.cli.times import moment, moment_of
+from custody.cli.times import moment, moment_of, own_time
 from custody.config import find
 from custody.errors import BadInput
 from custody.kernel.model.item import NewItem
@@ -112,7 +112,7 @@ def show(
     print()
     columns = {
         "at (UTC)": lambda event: moment(event.at), "event": lambda event: event.type,
-        "outcome": lambda event: event.outcome, "by": lambda event: event.agent,
+        "outcome": lambda event: event.outcome, "by": lambda event: event.agent, **own_time(events),
     }  # fmt: skip
     runtime.table(columns, events, "nothing has happened to it")
     for robot, clauses in then.answers.items():

@@ -46,6 +46,7 @@ _XML_ENCODINGS = {
     "ascii": "ascii",
     "iso-8859-1": "latin-1",
     "latin1": "latin-1",
+    "windows-1252": "cp1252",
     "utf-16": "utf-16",
 }
 

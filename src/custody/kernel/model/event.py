@@ -45,6 +45,17 @@ class NewEvent:
     robot: str = ""  # who says so, if a robot: its own report is not news to itself
 
 
+PREMIS: Final = "premis"
+"""In the detail of an event that was taken over from elsewhere: all that was said there."""
+
+
+def told_time(event: Event) -> str:
+    """When an imported event happened, in the words of whoever recorded it; empty for our own."""
+    record = event.detail.get(PREMIS)
+    at = record.get("at") if isinstance(record, dict) else ""
+    return at if isinstance(at, str) else ""
+
+
 LARGEST: Final = 2**53 - 1
 """The largest whole number that every reader of JSON takes for the same: larger ones belong in text."""
 DEEPEST: Final = 64

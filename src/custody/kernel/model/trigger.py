@@ -15,6 +15,9 @@ from custody.kernel.model.item import Item, Latest
 STOPPED = "stopped"
 """While an item's newest event of this type stands, no robot takes it: the brake that no trigger has to mention."""
 
+WELL = ("success", "warning")
+"""An event that does not say how it ended opens no gate, no more than one that failed."""
+
 
 @dataclass(frozen=True, slots=True)
 class Trigger:
@@ -81,7 +84,7 @@ def _answers(trigger: Trigger, item: Item, latest: Mapping[str, Latest]) -> Iter
         yield "types", name, name in item.types
     for name in trigger.past:
         event = latest.get(name)
-        yield "past", name, event is not None and event.outcome != "failure"
+        yield "past", name, event is not None and event.outcome in WELL
     for name in trigger.failed:
         event = latest.get(name)
         yield "failed", name, event is not None and event.outcome == "failure"
@@ -119,4 +122,5 @@ def _told(name: str, event: Latest | None, item: Item | None = None) -> str:
     if event is None:
         return f"{name} never happened"
     change = f"; the content last changed at {item.changed}" if item else ""
-    return f"newest {name} is number {event.seq}, {event.outcome}{change}"
+    outcome = "which does not say how it ended" if event.outcome == "none" else event.outcome
+    return f"newest {name} is number {event.seq}, {outcome}{change}"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from custody.errors import BadInput
 from custody.kernel.model.event import Event, NewEvent
 from custody.kernel.model.item import Item, Latest, NewItem
-from custody.kernel.stores.rows import event_from, item_from, latest_from
+from custody.kernel.stores.rows import Tx, event_from, item_from, latest_from
 from custody.kernel.stores.rules import items, spellings
 from custody.kernel.stores.rules.events import write_note
 from custody.kernel.stores.sql.database import Database
@@ -21,6 +21,25 @@ class SqlRecords:
         """Make or change items and append events to them, together."""
         self._db.record(new, events, agent)
         self._db.bell.ring()
+
+    def put_after(
+        self, new: Sequence[NewItem], events: Sequence[NewEvent], agent: str, seen: Mapping[str, int]
+    ) -> bool:
+        """As `put`, unless something happened to one of these items since it was looked at: what was decided by its
+        history is written only into that history. `seen`: its last event; 0: it was not there. False: look again."""
+
+        def work(tx: Tx) -> None:
+            items.record(tx, [each for each in new if not seen.get(each.id)], [], agent)
+            for item_id in sorted(seen):
+                items.must_stand_at(tx, item_id, seen[item_id] or 1)
+            items.record(tx, [each for each in new if seen.get(each.id)], events, agent)
+
+        try:
+            self._db.write(work)
+        except items.Moved:
+            return False
+        self._db.bell.ring()
+        return True
 
     def append(self, event: NewEvent) -> int:
         """Append one event to an item; answers its id."""

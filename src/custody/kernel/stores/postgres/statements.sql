@@ -500,7 +500,7 @@ where id > :after and id <= :last
     select 1 from json_array_elements_text(:types::json) as one (value) where replace(item.types, ' ' || one.value || ' ', '') = item.types)
   and not exists (
     select 1 from json_array_elements_text(:past::json) as one (value) where not exists (
-      select 1 from latest where latest.item = item.id and latest.type = one.value and latest.outcome <> 'failure'))
+      select 1 from latest where latest.item = item.id and latest.type = one.value and latest.outcome in ('success', 'warning')))
   and not exists (
     select 1 from json_array_elements_text(:failed::json) as one (value) where not exists (
       select 1 from latest where latest.item = item.id and latest.type = one.value and latest.outcome = 'failure'))

@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any, TypeAlias
 
-from custody.errors import BadInput, KeyConflict, NotFound
+from custody.errors import BadInput, KeyConflict, NotFound, Refused
 from custody.kernel.model.authority.acting import system
 from custody.kernel.model.event import NewEvent, item_subject
 from custody.kernel.model.item import Item, Latest, NewItem
@@ -205,6 +205,16 @@ def _locked(tx: Tx, item_id: str) -> Item:
     if not rows:
         raise unknown(item_id)
     return item_from(rows[0])
+
+
+class Moved(Refused):
+    code = "item.moved"
+
+
+def must_stand_at(tx: Tx, item_id: str, seq: int) -> None:
+    """Lock an item, and refuse if anything happened to it since its event of this number."""
+    if _locked(tx, item_id).seq != seq:
+        raise Moved(f"something happened to {item_id} meanwhile", hint="try again")
 
 
 def named(name: str, where: str) -> None:

@@ -145,7 +145,7 @@ where id > :after and id <= :last
     select 1 from json_each(:types) as one where replace(item.types, ' ' || one.value || ' ', '') = item.types)
   and not exists (
     select 1 from json_each(:past) as one where not exists (
-      select 1 from latest where latest.item = item.id and latest.type = one.value and latest.outcome <> 'failure'))
+      select 1 from latest where latest.item = item.id and latest.type = one.value and latest.outcome in ('success', 'warning')))
   and not exists (
     select 1 from json_each(:failed) as one where not exists (
       select 1 from latest where latest.item = item.id and latest.type = one.value and latest.outcome = 'failure'))

@@ -1,0 +1,1 @@
+"""PREMIS of others: what is read, what it is about, what is told as left out."""

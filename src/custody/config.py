@@ -69,13 +69,13 @@ class Config:
 
     @property
     def place(self) -> str:
-        """The name of this machine's working disk, whichever application has one."""
-        return next((place for _, table in self.of_applications() if (place := getattr(table, "place", ""))), "")
+        """The name of this machine's working disk, whichever application has one; unless the file says so, none."""
+        return next((place for table in self.tables.values() if (place := getattr(table, "place", ""))), "")
 
     @property
     def secret(self) -> Path:
         """Where the installation's secret is, whichever application names it."""
-        named = (table.secret for _, table in self.of_applications() if hasattr(table, "secret"))
+        named = (table.secret for table in self.tables.values() if hasattr(table, "secret"))
         return self.home / next(named, Path("custody.secret"))
 
     def of_applications(self) -> Iterator[tuple[str, Any]]:

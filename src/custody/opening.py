@@ -28,7 +28,7 @@ class Here:
     place: str = ""  # the working disk of this process, where jobs of one place are claimed
     network: Rules | None = None  # for sandboxes that have a way out
     secret: Path | None = None  # the installation's, if it is not where it is configured
-    collections: Sequence[str] = ()  # names that configurations know, of all applications
+    collections: Callable[[], Sequence[str]] = tuple  # names that configurations know, of all applications
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from custody.cli import available
+from custody.cli import all_nouns
 from custody.cli.command_tree import verbs
 
 ROOT = Path(__file__).parents[2]
@@ -27,7 +27,7 @@ def test_the_reference_is_current(made: dict[str, str], name: str) -> None:
 
 
 def test_every_command_and_every_option_says_what_it_is_for(made: dict[str, str]) -> None:
-    assert {verb.noun for verb in verbs()} == set(available())
+    assert {verb.noun for verb in verbs()} == set(all_nouns())
     for verb in verbs():
         assert verb.help.strip(), verb.command
         assert f"`{verb.usage}`" in made["cli.md"]

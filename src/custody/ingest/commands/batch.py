@@ -19,12 +19,10 @@ from custody.cli.runtime import AsJson, Limit, Why
 from custody.cli.times import ago, moment
 from custody.config import Config, find
 from custody.errors import BadInput, NotFound, Refused
-from custody.formats import checkm
 from custody.ingest.commands import words
 from custody.ingest.states import BATCH_KIND
 from custody.ingest.submission.staging import Staging, name_in
-from custody.ingest.submission.submission import TYPES, Submission
-from custody.ingest.submission.submission import submit as submit_batch
+from custody.ingest.submission.types import TYPES
 from custody.kernel.model.job import Filter, Job
 from custody.kernel.stores import Store
 
@@ -64,6 +62,9 @@ def submit(
     json: AsJson = False,
 ) -> None:
     """Hand something in. Answered when it is safely on disk; the work is done by a worker."""
+    from custody.ingest.submission.submission import Submission
+    from custody.ingest.submission.submission import submit as submit_batch
+
     algorithm, _, value = digest.partition(":")
     with opened(config, store) as (handle, settings):
         _check_profile(settings, profile)
@@ -135,6 +136,7 @@ def _only_files(member: tarfile.TarInfo) -> tarfile.TarInfo:
 @app.command()
 def check(file: Annotated[Path, typer.Argument(help="a checkm manifest")], json: AsJson = False) -> None:
     """A dry run: every fault of a manifest, not only the first. Nothing is submitted."""
+    from custody.formats import checkm
     from custody.ingest.steps.download import check_name
 
     if not file.is_file():

@@ -92,7 +92,7 @@ class Application(_Frozen):
         name: str,  # its table in custody.toml, and the folder of its templates
         nouns: Mapping[str, Noun] | None = None,  # of the command line, each with its line of help
         kinds: tuple[str, ...] = (),  # prefixes of the kinds of jobs that only it makes: data, never renamed
-        config: Ref = "",  # a frozen dataclass: its table; may say `place`, and have the methods of `opening.Table`
+        config: Ref = "",  # a frozen dataclass: its table; an `opening.Table` if it says something to others
         folders: Ref = "",  # (config, home) -> Iterable[opening.Folder]: who may write to what it names
         machines: Ref = "",  # Mapping[kind, Machine]
         makers: Ref = "",  # Sequence[Maker]: who may make its jobs, and what they look like

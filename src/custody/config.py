@@ -14,6 +14,7 @@ from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 from custody.application import broken, conflict, installed, load
 from custody.errors import BadInput
 from custody.kernel.stores.sqlite.file_address import MEMORY, must_stay
+from custody.opening import Table
 
 NAME = "custody.toml"
 T = TypeVar("T")
@@ -69,31 +70,31 @@ class Config:
 
     @property
     def place(self) -> str:
-        """The name of this machine's working disk, whichever application has one."""
-        return next((place for _, table in self.of_applications() if (place := getattr(table, "place", ""))), "")
+        """The name of this machine's working disk, whichever application has one; unless the file says so, none."""
+        return next((place for table in _telling(self.tables) if (place := table.working_place())), "")
 
     @property
     def secret(self) -> Path:
         """Where the installation's secret is, whichever application names it."""
-        named = (table.secret for _, table in self.of_applications() if hasattr(table, "secret"))
+        named = (path for table in _telling(self.tables) if (path := table.signing_secret()))
         return self.home / next(named, Path("custody.secret"))
-
-    def of_applications(self) -> Iterator[tuple[str, Any]]:
-        """The table of each application that has one, by its name."""
-        return ((each.name, getattr(self, each.name)) for each in installed() if each.config)
 
     def collections(self) -> Sequence[str]:
         """Names in which rights can be given though nothing has come in: those that deposits can be handed in to."""
-        known = (table.collections(self.home) for _, table in self.of_applications() if hasattr(table, "collections"))
-        return sorted(name for names in known for name in names)
+        return sorted(name for table in _telling(self._all()) for name in table.collections(self.home))
 
     def roots(self) -> Mapping[str, tuple[str, Path]]:
         """Folders below which applications keep items, by name; with the application that does."""
-        return {
-            name: (application, path)
-            for application, table in self.of_applications() if hasattr(table, "roots")
-            for name, path in table.roots(self.home).items()
-        }  # fmt: skip
+        tables = {name: table for name, table in self._all().items() if isinstance(table, Table)}
+        return {root: (name, path) for name, table in tables.items() for root, path in table.roots(self.home).items()}
+
+    def _all(self) -> Mapping[str, Any]:
+        """The table of each application that has one."""
+        return {each.name: getattr(self, each.name) for each in installed() if each.config}
+
+
+def _telling(tables: Mapping[str, Any]) -> Iterator[Table]:
+    return (table for table in tables.values() if isinstance(table, Table))
 
 
 def known_tables() -> Mapping[str, str]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:  # whoever only reads a configuration does without the engine
     from custody.border.egress.allowance import Rules
@@ -28,7 +28,7 @@ class Here:
     place: str = ""  # the working disk of this process, where jobs of one place are claimed
     network: Rules | None = None  # for sandboxes that have a way out
     secret: Path | None = None  # the installation's, if it is not where it is configured
-    collections: Sequence[str] = ()  # names that configurations know, of all applications
+    collections: Callable[[], Sequence[str]] = tuple  # names that configurations know, of all applications
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,19 +85,26 @@ Open = Callable[["Store", Any, Here], Opened]
 """`open` of an application: the store, its table of custody.toml (None: there is no custody.toml), and where."""
 
 
-class Table(Protocol):
-    """What a table of custody.toml may say besides its values; each of these may be missing."""
+class Table:
+    """A table of custody.toml that says something to others, too; whatever does not is a dataclass and no more."""
 
-    place: str  # the name of this machine's working disk
-    secret: Path  # of the installation: what signs what others are to believe
+    __slots__ = ()
+
+    def working_place(self) -> str:
+        """The name of this machine's working disk, where jobs of one place are claimed."""
+        return ""
+
+    def signing_secret(self) -> Path | None:
+        """Where the installation's secret is: what signs what others are to believe."""
+        return None
 
     def collections(self, home: Path) -> Iterable[str]:
         """Names that rights can be given in, of which nothing may have come in yet."""
-        ...
+        return ()
 
     def roots(self, home: Path) -> Mapping[str, Path]:
         """Folders below which items may lie, by name."""
-        ...
+        return {}
 
 
 @dataclass(frozen=True, slots=True)

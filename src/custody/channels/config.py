@@ -6,12 +6,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from custody.errors import BadInput
-
-if TYPE_CHECKING:
-    from custody.opening import Folder
+from custody.opening import Folder
 
 API = "https://discord.com/api/v10"
 COORDINATORS = ("store", "azure", "temporal")
@@ -87,8 +84,6 @@ class ChannelConfig:
 
 def folders(config: ChannelConfig, home: Path) -> Iterator[Folder]:
     """Who may write to what [channels] names; a container is no folder."""
-    from custody.opening import Folder
-
     if not config.container:
         yield Folder("channels.blobs", home / config.blobs, "ours", kept=True)
     yield Folder("channels.connection_file", home / config.connection_file, "read")

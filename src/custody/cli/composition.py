@@ -16,18 +16,16 @@ from typing import TYPE_CHECKING
 from custody.application import Application, broken, installed, load, named
 from custody.errors import BadInput, Unsafe
 from custody.installation import machines, makers
-from custody.kernel.engine.executable import executable
 from custody.kernel.engine.kinds import Chore, Kind, Serving
 from custody.kernel.engine.makers import open_maker
 from custody.kernel.model.names.reserved import check_event
-from custody.kernel.model.outcome import Outcome
 from custody.kernel.stores import Store
 from custody.opening import Here, Opened
-from custody.web.operations.setters import Setters
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # whoever only looks does without what works
     from custody.config import Config
     from custody.kernel.history.sealer import Sealer
+    from custody.kernel.model.outcome import Outcome
 
 
 @contextmanager
@@ -70,7 +68,7 @@ def look(store: Store, config: Config | None, name: str) -> Opened:
 def _here(config: Config | None) -> Here:
     if config is None:
         return Here(home=Path())
-    return Here(home=config.home, network=config.network, collections=config.collections())
+    return Here(home=config.home, network=config.network, collections=config.collections)
 
 
 def _open(application: Application, store: Store, config: Config | None, here: Here) -> Opened:
@@ -84,6 +82,8 @@ def serving(
     commands: Sequence[str] = (),
 ) -> Serving:  # fmt: skip
     """All that this process could work on."""
+    from custody.web.operations.setters import Setters
+
     keeping = keeping_of(config)
     own = [_offered(kind, "--load") for path in load for kind in _kinds_of(path)]
     own += [_offered(_executable(text), "--exec") for text in commands]
@@ -165,6 +165,8 @@ def _in_own_words(kind: Kind) -> Kind:
 
 
 def _executable(text: str) -> Kind:
+    from custody.kernel.engine.executable import executable
+
     kind, _, command = text.partition("=")
     if not kind or not command:
         raise BadInput(f"cannot read {text!r}", where="--exec", hint="--exec parcel='./wrap.sh --ribbon'")

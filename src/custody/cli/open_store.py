@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from custody.application import installed, load
 from custody.config import Config, find
@@ -14,7 +15,9 @@ from custody.errors import BadInput, CustodyError, NotFound
 from custody.kernel import stores
 from custody.kernel.model.names.job_numbers import id_of, shown
 from custody.kernel.stores import Store
-from custody.opening import Scheme
+
+if TYPE_CHECKING:
+    from custody.opening import Scheme
 
 LEASE_SECONDS = 30.0
 LONGEST = 18  # digits: no number of a job has more

@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from custody.errors import BadInput
-
-if TYPE_CHECKING:
-    from custody.opening import Folder
+from custody.opening import Folder, Table
 
 
 @dataclass(frozen=True, slots=True)
-class IngestConfig:
+class IngestConfig(Table):
     """The [ingest] part of custody.toml. Paths are relative to the file."""
 
     profiles: Path = Path("profiles")
@@ -35,6 +32,12 @@ class IngestConfig:
     web: str = ""  # where depositors reach `custody serve`; empty: mails have no link to their page
     link_days: int = 90  # so long a link in a mail is good
     secret: Path = Path("custody.secret")  # signs those links: the same file on every machine
+
+    def working_place(self) -> str:
+        return self.place
+
+    def signing_secret(self) -> Path:
+        return self.secret
 
     def collections(self, home: Path) -> Iterator[str]:
         """Those that something can be handed in to."""
@@ -59,8 +62,6 @@ def external_states(config: IngestConfig) -> frozenset[str]:
 
 def folders(config: IngestConfig, home: Path) -> Iterator[Folder]:
     """Who may write to what [ingest] names."""
-    from custody.opening import Folder
-
     yield Folder("ingest.secret", home / config.secret, "read", kept=True)
     yield Folder("ingest.staging", home / config.staging, "ours", kept=True)
     yield Folder("ingest.work", home / config.work, "ours", kept=True)

@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from custody.errors import BadInput
-
-if TYPE_CHECKING:
-    from custody.opening import Folder
+from custody.opening import Folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +35,6 @@ class WorkflowConfig:
 
 def folders(config: WorkflowConfig, home: Path) -> Iterator[Folder]:
     """Who may write to what [workflows] names."""
-    from custody.opening import Folder
-
     yield Folder("workflows.work", home / config.work, "closed")
     yield Folder("workflows.sandboxes", home / config.sandboxes, "closed")
     yield Folder("workflows.kept", home / config.kept, "ours", kept=True)

@@ -41,4 +41,4 @@ def looking(store: Store, config: WorkflowConfig, home: Path) -> Runner:
 def _findings(store: Store, config: WorkflowConfig | None, here: Here) -> Iterator[Finding]:
     from custody.workflows.doctor import findings
 
-    return findings(store, looking(store, config, here.home) if config else None, here.collections)
+    return findings(store, looking(store, config, here.home) if config else None, here.collections())

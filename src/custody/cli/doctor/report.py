@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from custody.application import broken, installed
+from custody.application import broken, installed, load
 from custody.cli import runtime
 from custody.cli.composition import look
 from custody.cli.doctor.files import file_findings
@@ -44,7 +44,7 @@ def doctor(
     """Look at settings, versions, clocks and disks, and count everything again that is derived."""
     found = find(config)
     url = store or (found.store if found else runtime.DEFAULT_STORE)
-    seen = _scheme(zookeeper, repair) if zookeeper else examine(url, found, repair, receipts)
+    seen = examine_tree(zookeeper, repair) if zookeeper else examine(url, found, repair, receipts)
     findings = [replace(finding, do=aimed(finding.do)) for finding in seen]
     if json:
         runtime.emit(findings)
@@ -73,6 +73,12 @@ def examine(url: str, config: Config | None, repair: bool = False, receipts: Pat
         yield Finding("unsafe", f"the store: {error.message}", error.hint)
         return
     yield from file_findings(url, config)
+
+
+def examine_tree(url: str, repair: bool) -> Iterator[Finding]:
+    """A tree on ZooKeeper alone, whether or not it is a store's."""
+    schemes = {name: ref for application in installed() for name, ref in application.stores.items()}
+    yield from load(schemes["zookeeper"]).examine(url, repair)
 
 
 def _scheme(url: str, repair: bool) -> Iterator[Finding]:

@@ -25,7 +25,8 @@ from custody.kernel.stores.queue import SCOPES as OF_QUEUES
 app = runtime.noun("Pause a collection, a batch, a storage node, the queue, a job, a kind of work or a lane.")
 
 
-SCOPES = (*OF_QUEUES, *scopes(), "job")  # a job becomes held itself
+OF_APPLICATIONS = [scope for application in installed() for scope in application.scopes]
+SCOPES = (*OF_QUEUES, *OF_APPLICATIONS, "job")  # a job becomes held itself
 if TYPE_CHECKING:
     Scope = str
 else:
@@ -79,9 +80,11 @@ def _matches_nothing(store: Store, scope: Scope, name: str) -> str:
             *(archive.collection for archive in store.queue.list(Filter(collection=name), 0, 1)),
         ]
         return "" if name in known else f"nothing here is of this collection (profiles: {', '.join(known) or 'none'})"
-    if own := scopes().get(scope):
+    if scope in OF_APPLICATIONS:
         found, application = find(None), next(each.name for each in installed() if scope in each.scopes)
-        return own.doubt(getattr(found, application) if found else None, found.home if found else Path(), name)
+        return scopes()[scope].doubt(
+            getattr(found, application) if found else None, found.home if found else Path(), name
+        )
     return ""
 
 

@@ -18,14 +18,12 @@ from custody.cli.runtime import AsJson, Limit, Why
 from custody.cli.times import ago, moment
 from custody.config import Config
 from custody.errors import BadInput, NotFound, Refused
-from custody.formats import checkm
 from custody.ingest.batch.counts import jobs_of
 from custody.ingest.commands import words
 from custody.ingest.commands.lookup import get_batch, opened
 from custody.ingest.states import BATCH_KIND
 from custody.ingest.submission.staging import Staging, name_in
-from custody.ingest.submission.submission import TYPES, Submission
-from custody.ingest.submission.submission import submit as submit_batch
+from custody.ingest.submission.types import TYPES
 from custody.kernel.model.job import Filter, Job
 from custody.kernel.stores import Store
 
@@ -56,6 +54,9 @@ def submit(
     json: AsJson = False,
 ) -> None:
     """Hand something in. Answered when it is safely on disk; the work is done by a worker."""
+    from custody.ingest.submission.submission import Submission
+    from custody.ingest.submission.submission import submit as submit_batch
+
     algorithm, _, value = digest.partition(":")
     with opened(config, store) as (handle, settings):
         _check_profile(settings, profile)
@@ -127,6 +128,7 @@ def _only_files(member: tarfile.TarInfo) -> tarfile.TarInfo:
 @app.command()
 def check(file: Annotated[Path, typer.Argument(help="a checkm manifest")], json: AsJson = False) -> None:
     """A dry run: every fault of a manifest, not only the first. Nothing is submitted."""
+    from custody.formats import checkm
     from custody.ingest.steps.download import check_name
 
     if not file.is_file():

@@ -12,7 +12,7 @@ from custody.ingest.actions import ask_for_update
 from custody.ingest.batch.cleanup import delete_batch
 from custody.ingest.pages import views
 from custody.ingest.states import BATCH_KIND
-from custody.ingest.submission.submission import TYPES
+from custody.ingest.submission.types import TYPES
 from custody.kernel.model.job import Filter
 from custody.kernel.operations import action as acting
 from custody.web import formatting, representations

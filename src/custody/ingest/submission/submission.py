@@ -22,21 +22,13 @@ from custody.ingest.makers import BATCH_MAKER, JOB_MAKER
 from custody.ingest.states import BATCH, BATCH_KIND, JOB, JOB_KIND
 from custody.ingest.submission import idempotency
 from custody.ingest.submission.staging import name_in
+from custody.ingest.submission.types import TYPES
 from custody.kernel.model.authority.acting import Acting
 from custody.kernel.model.job import NewJob
 from custody.kernel.model.names.job_keys import check_key
 from custody.kernel.stores import Store
 from custody.kernel.stores.registers.collections import must_not_be_an_archive
 
-TYPES: Final = {
-    # the payload is …
-    "file": "one file, which is one object",
-    "container": "one zip or tar, whose files are one object",
-    "object-manifest": "a list of the files of one object",
-    "batch-manifest": "a list of object manifests",
-    "container-batch-manifest": "a list of containers",
-    "single-file-batch-manifest": "a list of files, each an object",
-}
 ONE_FILE: Final = frozenset({"", "file", "container"})
 BATCHES: Final = frozenset({"batch-manifest", "container-batch-manifest", "single-file-batch-manifest"})
 PROFILE_OF: Final = {

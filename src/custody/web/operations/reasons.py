@@ -15,7 +15,6 @@ from custody.kernel.model.why import READY, Reason
 from custody.kernel.operations.makers import BULK_MAKER, VERIFY_MAKER
 from custody.kernel.stores import Store
 from custody.opening import Opened
-from custody.web.operations.bulk import RIGHT_ENDED, asker
 
 AGAIN: Final = "ask for it again, with another key"
 
@@ -41,6 +40,8 @@ def is_refused_for_good(store: Store, job: Job) -> bool:
     maker = makers().of(job.kind)
     if job.ended != "failed" or maker not in (BULK_MAKER, VERIFY_MAKER):
         return False
+    from custody.web.operations.bulk import RIGHT_ENDED, asker
+
     if job.code == RIGHT_ENDED:  # an issuer may vouch for somebody again; a token never comes back
         return not job.by.startswith("oidc:") and asker(store, job) is None
     return job.code == FORGED and bool(maker.fault(job.payload) or (maker.verify and maker.verify(store, job)))

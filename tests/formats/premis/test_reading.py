@@ -144,6 +144,28 @@ def test_an_extension_of_any_namespace_comes_back(space: str, tmp_path: Path) ->
     assert "unused" not in found.results[0].details[0].extensions[0]
 
 
+def test_what_nobody_foresaw_is_kept_as_it_stands(tmp_path: Path) -> None:
+    odd = (
+        "<eventIdentifier><eventIdentifierType>second</eventIdentifierType></eventIdentifier><eventWeather>rain</eventWeather>"
+        '<y:z xmlns:y="urn:y"/><eventOutcomeInformation><eventOutcome>a</eventOutcome><eventOutcome>b</eventOutcome>'
+        "<eventOutcomeDetail><p>paragraph</p></eventOutcomeDetail></eventOutcomeInformation>"
+    )
+    (found,) = read_premis(event(odd).encode()).events
+    (rest,) = found.details
+    assert [re.findall(r"^<([\w:]+)", each) for each in rest.extensions] == [
+        ["eventIdentifier"],
+        ["eventWeather"],
+        ["y:z"],
+    ]
+    (result,) = found.results
+    assert result.word.text == "a"
+    assert [re.findall(">(\\w+)<", xml) for each in result.details for xml in each.extensions] == [["paragraph"], ["b"]]
+    made = etree.tostring(writer.event(found), pretty_print=True)
+    schema("premis-v3-0.xsd", tmp_path).assertValid(etree.fromstring(made))
+    assert read_premis(made).events[0].details == found.details
+    assert read_premis(made).events[0].results == found.results
+
+
 def test_text_that_stands_bare_in_an_extension_is_not_lost() -> None:
     (found,) = read_premis(
         event(outcome("pass", "<eventOutcomeDetailExtension>bare</eventOutcomeDetailExtension>")).encode()

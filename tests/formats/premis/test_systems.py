@@ -85,6 +85,19 @@ def test_an_object_that_is_described_twice_is_one() -> None:
     assert {event.objects[0].identifier for event in read_premis(text.encode()).events} == {("UUID", name)}
 
 
+def test_an_event_is_about_what_it_names_and_what_names_it() -> None:
+    from kernel.history.foreign import about, event, link, premis, thing
+
+    named = link("linkingEvent", "local", "1")
+    objects = [
+        thing(("local", "a"), ("UUID", "x"), inside=named),
+        thing(("local", "b"), inside=named),
+        thing(("local", "c")),
+    ]
+    (found,) = read_premis(premis(*objects, event(about("UUID", "x", "source"))).encode()).events
+    assert [each.identifier for each in found.objects] == [("UUID", "x"), ("local", "b")]
+
+
 def test_an_event_that_could_be_about_several_is_about_none() -> None:
     (text,) = national_library(2).documents.values()
     loose = text.replace("ADMID", "NAMES").replace("OBJID", "NAME")

@@ -194,8 +194,13 @@ def test_agents_linked_by_a_number_are_called_by_their_names_and_all_are_named()
         {"id": ["user pk", "1"], "roles": ["implementer"], "ids": [["user pk", "1"]], "names": ["Ann"]},
         {"id": ["user pk", "2"]},
     ]
-    (apart,) = taken(f"<x>{both}</x>", agent).events
+    system = Naming("there", frozenset({"local"}))
+    (apart,) = taken(f"<x>{both}</x>", agent, naming=system).events
     assert apart.agent == "imported: Ann, 2", "an agent may have a file of its own"
+    (unsaid,) = taken(f"<x>{both}</x>", agent).events
+    assert unsaid.agent == "imported: 1, 2", "of the same system"
+    (doubtful,) = taken(f"<x>{both}{agent}{agent.replace('Ann', 'Bob')}</x>").events
+    assert doubtful.agent == "imported: 1, 2"
     other = taken(f"<x>{both}{agent}</x>", agent.replace("Ann", "Bob")).events[0]
     assert other.agent == "imported: Ann, 2", "the number is another's in another document"
 
@@ -261,6 +266,30 @@ def test_of_several_identifiers_the_one_that_is_unique_names_the_item() -> None:
     found = taken(premis(thing(("local", "1"), ("DOI", "10.5072/x")), event(about("local", "1"))), naming=SOMEWHERE)
     assert found.events[0].item == "doi:10.5072/x"
     assert found.events[0].detail["premis"]["item"] == [["local", "1"], ["DOI", "10.5072/x"]]
+
+
+def test_what_one_document_says_of_an_object_holds_for_the_others_of_its_system() -> None:
+    described, named = (
+        premis(thing(("local", "1"), ("DOI", "10.5072/x")), event(id="a")),
+        event(about("local", "1"), id="b"),
+    )
+    assert {made.item for made in taken(described, named, naming=SOMEWHERE).events} == {"doi:10.5072/x"}
+    apart = taken(described, named, naming=Naming())
+    assert [made.item for made in apart.events] == ["doi:10.5072/x"]
+    assert "not attached to 'local 1'" in apart.losses[0], "nobody said that they are of one system"
+    bare = premis(thing(("local", "1")), event(id="c"))
+    assert {made.item for made in taken(bare, described, naming=SOMEWHERE).events} == {"doi:10.5072/x"}
+
+
+def test_two_agents_of_one_number_are_not_taken_for_each_other_in_an_export() -> None:
+    parts = []
+    for name, system in (("Ann", "a"), ("Bob", "b")):
+        agent = f"<agent>{link('agent', 'local', '1')}<agentName>{name}</agentName></agent>"
+        told = premis(event(link("linkingAgent", "local", "1") + about("DOI", "10.5072/x"), id=name), agent)
+        parts += taken(told, naming=Naming(system)).events
+    exported = premis_document(written(parts)["doi:10.5072/x"], origin=NAME)
+    assert [each.names for each in read_premis(exported).agents] == [("Ann",), ("Bob",)]
+    assert [made.agent for made in taken(exported).events] == ["imported: 1", "imported: 1"]
 
 
 def test_a_type_with_a_slash_does_not_reach_into_another() -> None:

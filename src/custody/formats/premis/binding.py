@@ -29,12 +29,10 @@ def bind(
     """Every event with the objects it is about; without any, it says why."""
     document = _Document(root, [each for each in objects if each[1].identifiers])
     for element, event in events:
-        if event.objects:
-            yield event
-            continue
-        bound = document.about(element, event.identifier)
-        why = "" if bound else document.why_not()
-        yield replace(event, objects=tuple(map(Link, bound)), why=why)
+        named = {link.identifier for link in event.objects}
+        bound = document.naming(event.identifier, named) if named else document.about(element, event.identifier)
+        why = "" if bound or named else document.why_not()
+        yield replace(event, objects=(*event.objects, *map(Link, bound)), why=why)
 
 
 def section_ids(element: etree._Element) -> set[str]:
@@ -49,11 +47,11 @@ class _Document:
         self.package = (root.get("OBJID") or "").strip() if in_mets(root) == "mets" else ""
         self.only = _each_once(each for _, each in objects)
         self.by_event: dict[Identifier, list[PremisObject]] = {}
-        self.inside: dict[etree._Element, list[PremisObject]] = {}
+        self.inside: dict[etree._Element, dict[Identifier, None]] = {}
         by_section: dict[str, list[PremisObject]] = {}
         for element, each in objects:
             for above in _containers(element):
-                self.inside.setdefault(above, []).append(each)
+                self.inside.setdefault(above, {})[each.identifiers[0]] = None
             for name in section_ids(element):
                 by_section.setdefault(name, []).append(each)
             for event in each.events:
@@ -65,9 +63,12 @@ class _Document:
                 self.referrers.setdefault(token, []).append(_Referrer(kind, found))
 
     def about(self, element: etree._Element, identifier: Identifier) -> list[Identifier]:
-        if identifier != NOBODY and identifier in self.by_event:
-            return _each_once(self.by_event[identifier])
-        return self._by_reference(element) or self._by_neighbour(element)
+        return self.naming(identifier, set()) or self._by_reference(element) or self._by_neighbour(element)
+
+    def naming(self, identifier: Identifier, known: set[Identifier]) -> list[Identifier]:
+        """The objects that name this event, without those that it names itself by one of their identifiers."""
+        found = self.by_event.get(identifier, ()) if identifier != NOBODY else ()
+        return _each_once(each for each in found if not known & set(each.identifiers))
 
     def _by_reference(self, element: etree._Element) -> list[Identifier]:
         """What is described by the same references as the event; a division without an object is the package."""
@@ -81,9 +82,8 @@ class _Document:
     def _by_neighbour(self, element: etree._Element) -> list[Identifier]:
         """The only object of the event's section, of its PREMIS document, of the whole document; or the package."""
         for above in _containers(element):
-            inside = self.inside.get(above, ())
-            if inside and len(found := _each_once(inside[:MOST])) == 1:
-                return found
+            if len(found := self.inside.get(above, {})) == 1:
+                return list(found)
         if len(self.only) == 1:
             return self.only
         return [(PACKAGE, self.package)] if self.package and not self.only else []

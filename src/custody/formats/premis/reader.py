@@ -25,12 +25,18 @@ from custody.formats.premis.elements import (
     text,
     text_of,
     texts,
+    xml_of,
 )
 from custody.formats.premis.model import NOBODY, Link, Passage, Premis, PremisAgent, PremisEvent, PremisObject, Result
 from custody.formats.text.readers import TextLimits, read_xml
 
 LIMITS: Final = TextLimits(size=64 << 20, depth=200)
 """A package with thousands of files is described in tens of megabytes."""
+_ONCE: Final = ("eventIdentifier", "eventType", "eventDateTime")
+_OFTEN: Final = (
+    "eventDetail", "eventDetailInformation", "eventOutcomeInformation", "linkingAgentIdentifier",
+    "linkingObjectIdentifier",
+)  # fmt: skip
 HREF: Final = "{http://www.w3.org/1999/xlink}href"
 
 
@@ -67,18 +73,19 @@ def _event(element: etree._Element) -> PremisEvent:
 
 
 def _details(element: etree._Element) -> Iterator[Passage]:
-    """Version 3 wraps them, the older ones have them bare."""
+    """Version 3 wraps them, the older ones have them bare. What else is said there, unforeseen, is told as XML."""
     for each in children(element, "eventDetail", "eventDetailInformation"):
         if local(each) == "eventDetail":
             yield Passage(text_of(each))
         else:
             yield _passage(each, "eventDetail", "eventDetailExtension")
+    yield Passage("", _unforeseen(element, once=_ONCE, often=_OFTEN))
 
 
 def _result(element: etree._Element) -> Result:
     details = [_outcome_detail(each) for each in children(element, "eventOutcomeDetail")]
-    more = extensions(element, "eventOutcomeExtension")
-    return Result(term(element, "eventOutcome"), tuple(filter(None, [*details, Passage(more[1], more[0])])))
+    more = Passage("", _unforeseen(element, once=("eventOutcome",), often=("eventOutcomeDetail",)))
+    return Result(term(element, "eventOutcome"), tuple(filter(None, [*details, more])))
 
 
 def _outcome_detail(element: etree._Element) -> Passage:
@@ -90,7 +97,20 @@ def _outcome_detail(element: etree._Element) -> Passage:
 
 def _passage(element: etree._Element, words: str, extension: str) -> Passage:
     found, bare = extensions(element, extension)
-    return Passage("\n".join(filter(None, [*texts(element, words), bare])), found)
+    more = _unforeseen(element, once=(), often=(words, extension))
+    return Passage("\n".join(filter(None, [*texts(element, words), bare])), (*found, *more))
+
+
+def _unforeseen(element: etree._Element, once: tuple[str, ...], often: tuple[str, ...]) -> tuple[str, ...]:
+    """What no version of PREMIS has in this place, or has once and here comes again."""
+    seen: set[str] = set()
+    found: list[str] = []
+    for child in element:
+        name = local(child)
+        if name not in often and (name not in once or name in seen):
+            found.append(xml_of(child))
+        seen.add(name)
+    return tuple(found)
 
 
 def _link(element: etree._Element, what: str) -> Link:

@@ -17,11 +17,11 @@ from typing import Any, Final, Protocol
 from custody.errors import BadInput, Refused
 from custody.formats.premis import kept
 from custody.formats.premis.json_xml import JSON_XML, from_json_xml
-from custody.formats.premis.model import NOBODY, Identifier, Link, Premis, PremisAgent, PremisEvent, PremisObject
+from custody.formats.premis.model import NOBODY, Identifier, Link, Premis, PremisAgent, PremisEvent
 from custody.formats.text.readers import read_xml
 from custody.kernel.history.event_body import canonical
 from custody.kernel.history.exchange.habits import Habits
-from custody.kernel.history.exchange.identity import OURS, Naming, fault
+from custody.kernel.history.exchange.identity import OURS, Naming, everywhere, fault
 from custody.kernel.history.exchange.known_events import IMPORTED, Known
 from custody.kernel.model.event import PREMIS, Event, NewEvent, item_subject
 from custody.kernel.model.item import NewItem
@@ -134,7 +134,12 @@ class _Import:
         self.files = {PurePosixPath(source.name).name for source in sources}
         self.agents = {source.name: _agents([source]) for source in sources}
         self.objects = {source.name: _objects([source]) for source in sources}
-        self.all_agents, self.all_objects = _agents(sources), _objects(sources)
+        self.all_agents = {key: found for key, found in _agents(sources).items() if self._is_one(key)}
+        self.all_objects = {key: found for key, found in _objects(sources).items() if self._is_one(key)}
+
+    def _is_one(self, identifier: Identifier) -> bool:
+        """Does it mean the same in every document of this import?"""
+        return bool(self.naming.system or everywhere(identifier))
 
     def look_at(self, source: Source) -> None:
         """What a document leaves out by itself."""
@@ -165,9 +170,10 @@ class _Import:
         """The items, each with all identifiers that it is known by there."""
         found: dict[str, list[Identifier]] = {}
         for link in event.objects:
-            described = self.objects[source.name].get(link.identifier) or self.all_objects.get(link.identifier)
-            ids = list(dict.fromkeys([link.identifier, *(described.identifiers if described else ())]))
-            item = self.naming.item(described.identifiers if described else ids)
+            described = [each.get(link.identifier, ()) for each in (self.objects[source.name], self.all_objects)]
+            known = list(dict.fromkeys(one for each in described for one in each)) or [link.identifier]
+            ids = list(dict.fromkeys([link.identifier, *known]))
+            item = self.naming.item(known)
             wrong = fault(item) if item else _nobodys(link)
             if wrong:
                 called = " ".join(filter(None, link.identifier))
@@ -281,13 +287,23 @@ def _nobodys(link: Link) -> str:
 
 
 def _agents(sources: Iterable[Source]) -> dict[Identifier, PremisAgent]:
-    return {each: agent for source in sources for agent in source.premis.agents for each in agent.identifiers}
+    """Who is who. An identifier under which two are described with different names says nothing of either."""
+    found: dict[Identifier, PremisAgent] = {}
+    doubtful: set[Identifier] = set()
+    for agent in (each for source in sources for each in source.premis.agents):
+        for key in agent.identifiers:
+            before = found.get(key)
+            if before and before.names and agent.names and before.names != agent.names:
+                doubtful.add(key)
+            if before is None or agent.names:
+                found[key] = agent
+    return {key: agent for key, agent in found.items() if key not in doubtful}
 
 
-def _objects(sources: Iterable[Source]) -> dict[Identifier, PremisObject]:
-    found: dict[Identifier, PremisObject] = {}
-    for source in sources:
-        for told in source.premis.objects:
-            for each in told.identifiers:
-                found.setdefault(each, told)
-    return found
+def _objects(sources: Iterable[Source]) -> dict[Identifier, tuple[Identifier, ...]]:
+    """All identifiers of what is described under one."""
+    found: dict[Identifier, dict[Identifier, None]] = {}
+    for told in (each for source in sources for each in source.premis.objects):
+        for key in told.identifiers:
+            found.setdefault(key, {}).update(dict.fromkeys(told.identifiers))
+    return {key: tuple(each) for key, each in found.items()}

@@ -77,7 +77,7 @@ def premis_document(
     if not telling.objects:
         raise BadInput("a PREMIS document needs at least one object", code="premis.empty")
     objects = [PremisObject(tuple(each)) for each in telling.objects.values()]
-    made = writer.document(objects, telling.events, telling.agents.values())
+    made = writer.document(objects, telling.events, telling.agents)
     return etree.tostring(made, encoding="UTF-8", xml_declaration=True, pretty_print=True)
 
 
@@ -106,7 +106,7 @@ class _Telling:
         self.origin, self.known_agents, self.types, self.erased = origin, agents, types, erased
         self.objects: dict[str, dict[Identifier, None]] = {}
         self.events: list[PremisEvent] = []
-        self.agents: dict[Identifier, PremisAgent] = {}
+        self.agents: dict[PremisAgent, None] = {}
         self.told: set[PremisEvent] = set()
 
     def object(self, subject: str) -> dict[Identifier, None]:
@@ -127,12 +127,7 @@ class _Telling:
             return  # it is about several of these items
         self.told.add(told)
         self.events.append(told)
-        for agent in agents:
-            self.agents.setdefault(agent.identifiers[0], agent)
-        for link in told.agents:
-            described = any(link.identifier in agent.identifiers for agent in agents)
-            if not described:
-                self.agents.setdefault(link.identifier, PremisAgent((link.identifier,), (link.identifier[1],)))
+        self.agents.update(dict.fromkeys(agents))
 
     def _own(self, event: Event) -> PremisEvent:
         eraser = self.erased.get((event.subject, event.seq))
@@ -143,7 +138,7 @@ class _Telling:
             role = ROLES.get(agent.kind)
             links = (Link((OURS, event.agent), (Term(role),) if role else ()),)
             described = PremisAgent(((OURS, event.agent),), (agent.name,), Term(agent.kind), agent.version)
-            self.agents.setdefault((OURS, event.agent), described)
+            self.agents[described] = None
         return PremisEvent(
             identifier=(OURS, event_identifier(self.origin, event)),
             type=Term(self.types.get(event.type, event.type)),

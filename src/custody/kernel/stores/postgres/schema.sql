@@ -1,9 +1,17 @@
--- The PostgreSQL schema as it is now. Migrations build the same; a test compares the two.
+-- The PostgreSQL schema of the kernel as it is now. Migrations build the same; a test compares the two.
 -- Times are microseconds since 1970 (UTC), as integers. JSON is text, because nothing here looks inside it.
 -- Text that is sorted or compared by range is in the "C" collation: the order of the code points, the same on
 -- every server and the same as SQLite's, and the cheapest to compare.
 
 create table schema_version (version integer not null primary key, applied bigint not null);
+
+-- How far the line of each application has come.
+create table application_version (
+    application text collate "C" not null,
+    version integer not null,
+    applied bigint not null,
+    primary key (application, version)
+);
 
 create table job (
     id bigint generated always as identity primary key with (fillfactor = 50),      -- never given twice
@@ -64,7 +72,6 @@ create index job_line on job (line, task, position) where line is not null;
 create index job_listed on job (kind, state, id) with (fillfactor = 50);
 create index job_failed on job (kind, code, id) where ended = 'failed';
 create index job_collection on job (collection, id) where collection <> '';
-create index job_runs on job (lane, id) where kind = 'workflow/run';
 
 create table edge (
     job bigint not null,
@@ -230,71 +237,6 @@ insert into satisfies (wants, ended) values
     ('failure', 'failed'),
     ('passable', 'passed'), ('passable', 'superseded'), ('passable', 'skipped');
 
-create table inv_object (
-    ark text collate "C" primary key,
-    owner text collate "C" not null,
-    collection text collate "C" not null,
-    node text collate "C" not null,
-    title text collate "C" not null,
-    creator text collate "C" not null,
-    date text collate "C" not null,
-    version bigint not null,
-    created bigint not null,
-    changed bigint not null
-);
-create index inv_object_collection on inv_object (collection, ark);
-
--- A local id is reserved when its identifier is minted, so two jobs can never mint for one name.
-create table inv_local (
-    owner text collate "C" not null,
-    local_id text collate "C" not null,
-    ark text collate "C" not null,
-    primary key (owner, local_id)
-);
-create index inv_local_ark on inv_local (ark);
-
--- Every identifier that a deposit goes by, from the moment it has it: one name, one object, one collection.
-create table inv_name (
-    ark text collate "C" primary key,
-    collection text collate "C" not null,       -- '': it was reserved for a local id, and its job is gone
-    request text collate "C" not null,          -- of the job that had it first
-    minted bigint not null,                     -- 1: given out here; 0: brought along
-    writer text collate "C" not null,           -- of the job that stores its first version
-    at bigint not null
-);
-
--- Identifiers that were kept as they were spelled, before they were kept in their one form; storage and history know
--- them so. `normal` is empty until the program has looked.
-create table former_spelling (
-    owner text collate "C" not null,          -- of a local id, '': an item or a name
-    spelled text collate "C" not null,
-    normal text collate "C" not null,
-    primary key (owner, spelled)
-);
-create index former_spelling_normal on former_spelling (owner, normal);
-
-create table inv_version (
-    ark text collate "C" not null,
-    version bigint not null,
-    job bigint not null,
-    batch bigint not null,
-    files bigint not null,
-    bytes bigint not null,
-    recorded bigint not null,
-    primary key (ark, version)
-);
-
-create table inv_file (
-    ark text collate "C" not null,
-    version bigint not null,
-    name text collate "C" not null,
-    sha256 text collate "C" not null,
-    size bigint not null,
-    mime text collate "C" not null,
-    primary key (ark, version, name)
-);
-create index inv_file_digest on inv_file (sha256);
-
 create table token (
     id bigint generated always as identity primary key,
     hash text collate "C" not null,             -- SHA-256 of the secret, which is nowhere else
@@ -312,16 +254,6 @@ create table token (
     was text collate "C" not null default ''    -- a role that there is no more, until somebody narrows it
 );
 create unique index token_hash on token (hash);
-
-create table archive (
-    name text collate "C" primary key,
-    system text not null,                       -- svn, git
-    location text not null,
-    uuid text not null,
-    last bigint not null,                      -- revisions up to this one have a commit job
-    frozen text not null,                       -- why nothing is taken in any more; empty: all is well
-    added bigint not null
-);
 
 create table handed_in (
     key text collate "C" primary key,
@@ -348,18 +280,12 @@ create table open_kind (
     seen bigint not null                       -- when a worker last offered it
 );
 
-create table git_repository (
-    uuid text collate "C" primary key,
-    location text collate "C" not null,
-    at bigint not null
+-- Identifiers that were kept as they were spelled, before they were kept in their one form; storage and history know
+-- them so.
+create table spelling (
+    owner text collate "C" not null,            -- of a local id, '': an item or a name
+    spelled text collate "C" not null,
+    normal text collate "C" not null,           -- empty until the program has looked
+    primary key (owner, spelled)
 );
-
-create table git_update (
-    repository text collate "C" not null,
-    seq bigint not null,
-    number bigint not null,                    -- of the revision; 0: a branch was deleted
-    ref text collate "C" not null,
-    old text collate "C" not null,
-    new text collate "C" not null,
-    primary key (repository, seq)
-);
+create index spelling_normal on spelling (owner, normal);

@@ -555,16 +555,16 @@ where slot.schedule = :schedule and slot.outcome = 'ran' order by slot.slot desc
 select id, types, collection, seq, changed, fingerprint, detail, place from item where id = :id
 
 -- name: formers
-select spelled from former_spelling where owner = :owner and normal = :normal order by spelled
+select spelled from spelling where owner = :owner and normal = :normal order by spelled
 
 -- name: formers_unread
-select owner, spelled from former_spelling where normal = '' limit 1000
+select owner, spelled from spelling where normal = '' limit 1000
 
 -- name: former_read
-update former_spelling set normal = :normal where owner = :owner and spelled = :spelled
+update spelling set normal = :normal where owner = :owner and spelled = :spelled
 
 -- name: former_drop
-delete from former_spelling where owner = :owner and spelled = :spelled
+delete from spelling where owner = :owner and spelled = :spelled
 
 -- name: lock_item
 select id, types, collection, seq, changed, fingerprint, detail, place from item where id = :id
@@ -630,6 +630,10 @@ select robot, trigger, facts, filled from subscription order by robot
 
 -- name: set_filled
 update subscription set filled = :filled where robot = :robot
+
+-- name: application_versions
+-- How far the line of each application has come.
+select application, max(version) from application_version group by application order by application
 
 -- name: bump
 insert into counter (name, value) values (:name, :by)

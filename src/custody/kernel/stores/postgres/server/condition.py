@@ -125,8 +125,8 @@ def restored_meanwhile() -> Unavailable:
 def table_names() -> Sequence[str]:
     """Those that this program's migrations leave behind."""
     names: dict[str, None] = {}
-    for _, _, script in migrations.migrations("postgres"):
-        for verb, name, new in TABLES.findall("; ".join(migrations.statements_of(script))):
+    for script in migrations.migrations("postgres"):
+        for verb, name, new in TABLES.findall("; ".join(migrations.statements_of(script.text))):
             if verb == "drop" or new:
                 names.pop(name, None)
             if verb != "drop":

@@ -12,7 +12,7 @@ _FIRST: Final = "says whose turn comes first"
 
 PART: Final = Part(
     name="robots",
-    schema=Schema("custody", "robots/schema"),
+    schema=Schema("custody", "robots/schema", migrations=1),
     details={PRIORITY: _FIRST},
     notes={
         PRIORITY: _FIRST,

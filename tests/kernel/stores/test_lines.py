@@ -17,6 +17,7 @@ from custody.cli.doctor.ownership import whose_findings
 from custody.errors import Unavailable, Unsafe
 from custody.kernel import applications
 from custody.kernel.applications import Part, Schema, install, installed
+from custody.kernel.model.event import NewEvent
 from custody.kernel.model.item import NewItem
 from custody.kernel.stores import Store, open_store
 from custody.kernel.stores.fsck import recount
@@ -75,10 +76,12 @@ def built(dialect: str) -> list[str]:
 
 @pytest.mark.parametrize("names", [(), *((name,) for name in NAMES), tuple(NAMES)], ids=lambda names: "+".join(names))
 def test_each_line_builds_what_its_schema_file_says(names: tuple[str, ...], quick_postgres: Postgres) -> None:
+    """But for the one table that the first text of all makes for robots, and that only they take away."""
     only(*names)
-    assert sqlite_schema(described("sqlite", *names)) == sqlite_schema(built("sqlite"))
+    left = [] if "robots" in names else ["drop table subscription"]
+    assert sqlite_schema(described("sqlite", *names)) == sqlite_schema([*built("sqlite"), *left])
     assert postgres_schema(quick_postgres, described("postgres", *names)) == postgres_schema(
-        quick_postgres, built("postgres")
+        quick_postgres, [*built("postgres"), *left]
     )
 
 
@@ -276,6 +279,39 @@ def test_the_doctor_tells_of_tables_whose_application_is_not_there(store: Store)
     (told,) = whose_findings(store)
     assert (told.grade, told.what) == ("warning", "tables of parcels are here (schema 7), and parcels is not")
     store.db.write(lambda tx: execute(tx, "delete from application_version where application = 'parcels'"))
+
+
+# Robots become subscribers
+
+
+def test_robots_of_before_are_subscribers_and_none_of_them_is_filled_again(new_url: str, clock: HandClock) -> None:
+    """To the byte: a text that differs would have every item looked at anew. And what was ready stays one job per robot
+    and item, wherever the item is moved."""
+    trigger = '{"past": ["Stored"],  "absent":[]}'  # as an earlier program wrote it
+    words = [
+        f"insert into subscription (robot, trigger, facts, filled) values ('pages', '{trigger}', '{{\"priority\":7}}', 'm')",
+        "insert into item (id, types, collection, seq, changed, fingerprint, detail, created)"
+        " values ('x', ' ', 'maps', 1, 1, '', '{\"robot_priority\":3}', 1)",
+        "insert into job (kind, key, state, runnable, lane, place, collection, priority, unmet, payload, facts, token, seq,"
+        " move, created, changed, by) values ('robot/pages', 'x', 'queued', 1, 'letters', '', 'letters', 50, 0,"
+        " '{\"item\":\"x\"}', '{}', 1, 1, 'old', 1, 1, '')",
+        "insert into job (kind, key, state, runnable, lane, place, collection, priority, unmet, payload, facts, token, seq,"
+        " move, created, changed, by) values ('robotics', 'x', 'queued', 1, '', '', 'letters', 50, 0, '{}', '{}', 1, 1,"
+        " 'old', 1, 1, '')",
+    ]
+    with older(ONE_LINE), open_store(new_url, clock) as store:
+        store.db.write(lambda tx: [execute(tx, each) for each in words])
+    with open_store(new_url, clock) as store:
+        rows = store.db.read(lambda tx: tx.run("subscriptions"))
+        assert [tuple(row) for row in rows] == [("robot/pages", trigger, '{"priority":7}', "m", "robot_priority")]
+        store.records.append(NewEvent("x", "Stored"))
+        jobs = store.db.write(lambda tx: execute(tx, "select kind, key, collection, everywhere from job order by kind"))
+        assert [tuple(job) for job in jobs] == [("robot/pages", "x", "letters", 1), ("robotics", "x", "letters", 0)]
+        store.queue.delete(store.queue.by_key("robot/pages", "x").id, "ada", "done")  # type: ignore[union-attr]
+        store.records.append(NewEvent("x", "Stored"))
+        made = store.queue.by_key("robot/pages", "x")
+        assert made is not None
+        assert (made.collection, made.priority) == ("maps", 3), "its own word goes before the robot's"
 
 
 # What is missing

@@ -18,7 +18,6 @@ import pytest
 import custody
 from custody.errors import Unsafe
 from custody.kernel.model.graph import SATISFIES
-from custody.kernel.model.item import NewItem
 from custody.kernel.model.job import NewJob
 from custody.kernel.stores import Store, open_store
 from custody.kernel.stores.fsck import recount
@@ -228,12 +227,12 @@ def test_every_name_in_use_is_taken_from_the_beginning(
         with open_store(old_url, clock) as store:
             for title, facts in given.items():
                 payload = {"primary_id": "ark:/1/brought"} if title == "brought" else {}
-                new = NewJob("ingest/job", payload, collection="maps")
-                job = store.queue.submit_one(new).id
-                text = json.dumps(facts)
-                store.db.write(
-                    lambda tx, job=job, text=text: execute(tx, f"update job set facts = '{text}' where id = {job}")
+                words = (
+                    "insert into job (kind, state, runnable, lane, place, collection, priority, unmet, payload, facts, "
+                    "created, changed, by) values ('ingest/job', 'pending', 1, '', '', 'maps', 50, 0, "
+                    f"'{json.dumps(payload)}', '{json.dumps(facts)}', 1, 1, '')"
                 )
+                store.db.write(lambda tx, words=words: execute(tx, words))
             store.db.write(
                 lambda tx: execute(
                     tx,
@@ -261,7 +260,12 @@ def test_names_that_were_kept_as_they_were_spelled_are_found_by_equal_ones(
            "doi:10.5072/plain", "ark:/B5072/f", "ark:/12345/%67"]  # fmt: skip
     with older(number - 1):
         with open_store(old_url, clock) as store:
-            store.records.put([NewItem(name) for name in ids], [], "ada")
+            for name in ids:
+                words = (
+                    "insert into item (id, types, collection, seq, changed, fingerprint, detail, created) "
+                    f"values ('{name}', ' ', '', 1, 1, '', '{{}}', 1)"
+                )
+                store.db.write(lambda tx, words=words: execute(tx, words))
             for name, value in (
                 ("inv_name", "'ark:/12345/h//i', 'maps', '', 0, '', 1"),
                 ("inv_local", "'o', 'URN:NBN:1-A', 'x'"),

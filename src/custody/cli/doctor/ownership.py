@@ -27,6 +27,7 @@ from custody.kernel.model.schedule import Schedule
 from custody.kernel.model.times import slots
 from custody.kernel.stores import Store
 from custody.kernel.stores.registers.collections import agreeing, is_agreed, others_in
+from custody.robots.subscribers import subscriptions
 from custody.web.operations.makers import MAKERS
 from custody.web.operations.reasons import AGAIN, ending, is_refused_for_good
 from custody.web.operations.setters import Setters
@@ -112,7 +113,7 @@ def _alike(store: Store) -> Iterator[Finding]:
     """Names that were there before look-alikes were refused: they go on."""
     schedules = {each.name for each in store.schedules.list() if each.by != SYSTEM}
     archives = {each.name for each in Archives(store).list()}
-    robots = {str(row[0]) for row in store.db.read(lambda tx: tx.run("subscriptions"))}
+    robots = {name for name, _, _ in store.db.read(subscriptions)}
     for sort, names in (("schedules", schedules), ("archives", archives), ("robots", robots)):
         for those in clashes(names):
             told = ", ".join(those)

@@ -42,7 +42,7 @@ class NewEvent:
     agent: str = ""
     detail: Mapping[str, Any] = field(default_factory=dict)
     seen: int | None = None  # the item's last change that was looked at; a later one makes this event old
-    robot: str = ""  # who says so, if a robot: its own report is not news to itself
+    teller: str = ""  # the subscriber that says so: its own report is not news to itself
 
 
 LARGEST: Final = 2**53 - 1

@@ -11,8 +11,9 @@ from custody.kernel.model.item import Item, Latest
 from custody.kernel.model.names.reserved import FOLDER
 from custody.kernel.model.trigger import Clause, clauses
 from custody.kernel.stores import Store
-from custody.kernel.stores.rules.items import CHANGED, SEEN, subscriptions
+from custody.kernel.stores.rules.items import CHANGED, SEEN
 from custody.robots.items.restart import standing
+from custody.robots.subscribers import subscriptions
 
 DESCRIBED = "described"
 OWN = ("types", "fingerprint", "place", FOLDER)

@@ -6,10 +6,11 @@ from dataclasses import replace
 
 from custody.kernel.model.item import Item
 from custody.kernel.model.job import Change, Job
-from custody.kernel.model.names.reserved import PRIORITY
 from custody.kernel.stores.rows import Tx, job_from
 from custody.kernel.stores.rules import claim
-from custody.kernel.stores.rules.items import columns_of, subscriptions
+from custody.kernel.stores.rules.items import columns_of
+from custody.parts.robots import PRIORITY
+from custody.robots.subscribers import subscriptions
 
 PRIORITISED = "prioritised"
 

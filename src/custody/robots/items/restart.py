@@ -16,9 +16,10 @@ from custody.kernel.model.trigger import Trigger
 from custody.kernel.stores import Store
 from custody.kernel.stores.rows import Tx, item_from, loads
 from custody.kernel.stores.rules.events import events_of, write_event
-from custody.kernel.stores.rules.items import SEEN, subscriptions, wake_robots
+from custody.kernel.stores.rules.items import SEEN, wake_subscribers
 from custody.robots.items.priority import set_priority
 from custody.robots.robot import Robot
+from custody.robots.subscribers import subscriptions
 
 WITHDRAWN = "withdrawn"
 BY_PEOPLE = "by hand"
@@ -147,7 +148,7 @@ def _write(tx: Tx, item_id: str, detail: dict[str, object], who: str, was: dict[
             seen = int(event.detail.get(SEEN, event.seq))
             tx.run("set_latest", item=item_id, type=name, seq=event.seq, outcome=event.outcome, seen=seen)
     for name in sorted(before | set(stands)):
-        wake_robots(tx, item, name)
+        wake_subscribers(tx, item, name)
 
 
 def locked(tx: Tx, item_id: str) -> Item:

@@ -51,7 +51,8 @@ create table job (
     changed bigint not null,
     queue text collate "C" not null
         generated always as (kind || '|' || state || '|' || place || '|' || lane) stored,
-    by text collate "C" not null                 -- who asked for it: written once, by a program that knows
+    by text collate "C" not null,                -- who asked for it: written once, by a program that knows
+    everywhere smallint not null default 0       -- 1: its key is the only one of its kind in all collections
 ) with (
     -- Room on each page for the versions a claim and a settle leave behind, and vacuum before they pile up:
     -- dead entries at the front of the ready index are what slows a queue down.
@@ -59,7 +60,7 @@ create table job (
     autovacuum_analyze_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0
 );
 
-create unique index job_key on job (kind, key, (case when substr(kind, 1, 6) = 'robot/' then '' else collection end))
+create unique index job_key on job (kind, key, (case when everywhere = 1 then '' else collection end))
     where key is not null;
 -- Exactly what can be claimed now. Cost per claim does not depend on anything else in the table.
 create index job_ready on job (queue, priority, id) where runnable = 1 and unmet = 0 and holder is null;
@@ -188,7 +189,7 @@ create table item (
     fingerprint text not null,
     detail text not null,
     created bigint not null,
-    place text not null default ''              -- root:relative/path; robots cannot write it
+    place text not null default ''              -- root:relative/path; what is told about an item cannot be it
 ) with (fillfactor = 80);
 create index item_collection on item (collection, id);
 
@@ -207,14 +208,16 @@ create table latest (
 ) with (fillfactor = 80);
 create index latest_type on latest (type, outcome, item);
 
-create table subscription (
-    robot text collate "C" primary key,
+-- When an item's newest events meet the trigger, a job of this kind is made that has the item's id as key.
+create table subscriber (
+    kind text collate "C" primary key,
     trigger text not null,
     facts text not null,
-    filled text collate "C" not null default '' -- back-filled up to this item; null-like '' is the beginning
+    filled text collate "C" not null default '', -- back-filled up to this item; null-like '' is the beginning
+    priority_from text not null default ''      -- the word in an item's detail that goes before facts.priority
 );
 
--- Small numbers that many share: the robots' generation, a minter's counter, a rate limit's next slot.
+-- Small numbers that many share: a generation, a minter's counter, a rate limit's next slot.
 create table counter (
     name text collate "C" primary key,
     value bigint not null
@@ -264,7 +267,7 @@ create table handed_in (
 
 create table granted (
     id bigint generated always as identity primary key,
-    subject text collate "C" not null,                     -- archive/NAME, robot/NAME
+    subject text collate "C" not null,                     -- whose: archive/NAME
     what text collate "C" not null,                        -- network, secret, repository
     value text collate "C" not null,
     by text not null,

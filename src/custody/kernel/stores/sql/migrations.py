@@ -19,7 +19,7 @@ from custody.errors import NotFound, Unavailable, Unsafe
 from custody.kernel.applications import installed, when_changed
 from custody.kernel.stores.sql.statements import folder_of
 
-KERNEL = 21
+KERNEL = 22
 """How many numbers there are in the kernel's line ..."""
 MOVED = frozenset((2, 4, 9, 14, 19, 20))
 """... with those that are applications' now."""

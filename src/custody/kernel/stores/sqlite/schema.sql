@@ -48,10 +48,11 @@ create table job (
     created integer not null,
     changed integer not null,
     queue text not null generated always as (kind || '|' || state || '|' || place || '|' || lane) stored,
-    by text not null default ''                 -- who asked for it: written once
+    by text not null default '',                -- who asked for it: written once
+    everywhere integer not null default 0       -- 1: its key is the only one of its kind in all collections
 ) strict;
 
-create unique index job_key on job (kind, key, (case when substr(kind, 1, 6) = 'robot/' then '' else collection end))
+create unique index job_key on job (kind, key, (case when everywhere = 1 then '' else collection end))
     where key is not null;
 -- Exactly what can be claimed now. Cost per claim does not depend on anything else in the table.
 create index job_ready on job (queue, priority, id) where runnable = 1 and unmet = 0 and holder is null;
@@ -174,7 +175,7 @@ create table item (
     fingerprint text not null,
     detail text not null,
     created integer not null,
-    place text not null default ''              -- root:relative/path; robots cannot write it
+    place text not null default ''              -- root:relative/path; what is told about an item cannot be it
 ) strict, without rowid;
 create index item_collection on item (collection, id);
 
@@ -193,14 +194,16 @@ create table latest (
 ) strict, without rowid;
 create index latest_type on latest (type, outcome, item);
 
-create table subscription (
-    robot text primary key,
+-- When an item's newest events meet the trigger, a job of this kind is made that has the item's id as key.
+create table subscriber (
+    kind text primary key,
     trigger text not null,
     facts text not null,
-    filled text not null default ''             -- back-filled up to this item; null-like '' is the beginning
+    filled text not null default '',             -- back-filled up to this item; null-like '' is the beginning
+    priority_from text not null default ''      -- the word in an item's detail that goes before facts.priority
 ) strict, without rowid;
 
--- Small numbers that many share: the robots' generation, a minter's counter, a rate limit's next slot.
+-- Small numbers that many share: a generation, a minter's counter, a rate limit's next slot.
 create table counter (
     name text primary key,
     value integer not null
@@ -250,7 +253,7 @@ create table handed_in (
 
 create table granted (
     id integer primary key autoincrement,
-    subject text not null,                     -- archive/NAME, robot/NAME
+    subject text not null,                     -- whose: archive/NAME
     what text not null,                        -- network, secret, repository
     value text not null,
     by text not null,

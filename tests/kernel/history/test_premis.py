@@ -26,11 +26,12 @@ from custody.kernel.history.exchange.premis_writer import (
 )
 from custody.kernel.history.head import from_moment
 from custody.kernel.model.event import Event, NewEvent
-from custody.kernel.model.names.reserved import NOTED, RECORDED, RESERVED
+from custody.kernel.model.names.reserved import details, events, notes
 from kernel.history.archive import grown_archive
 from kernel.history.schemas import schema
 
 NAME = "archive.example.org"
+RESERVED, NOTED, RECORDED = details().told, notes().told, events().told
 ITEM = "item/ark:/99999/fk4x"
 AT = 1_772_000_000_123_456
 EVENT = Event(7, ITEM, 3, "fixity check", "failure", "checksum-checker 1.2", AT, {"reason": "2 of 9 differ"})

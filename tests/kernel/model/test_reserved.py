@@ -14,19 +14,19 @@ from custody.cli.nouns.event import ACTS
 from custody.errors import BadInput
 from custody.kernel.model.names.reserved import (
     FOLDER,
-    NOTED,
-    PRIORITY,
-    RECORDED,
-    RECORDED_WITH,
-    RESERVED,
     check_detail,
     check_event,
     check_note,
+    details,
+    events,
+    events_with,
     is_recorded,
     noted,
+    notes,
 )
 from custody.kernel.model.trigger import STOPPED, Trigger
 from custody.kernel.stores.rules.items import CHANGED, SEEN
+from custody.parts.robots import PRIORITY
 from custody.robots.items.actions import APPROVED
 from custody.robots.items.priority import PRIORITISED
 from custody.robots.items.restart import BY_PEOPLE, WITHDRAWN
@@ -35,6 +35,7 @@ from custody.robots.robot import Report, robot
 from kernel.model.test_event_names import likenesses
 
 Check = Callable[[list[str], str, str], None]
+RESERVED, NOTED, RECORDED, RECORDED_WITH = details().told, notes().told, events().told, events_with().told
 
 ELSEWHERE: dict[str, object] = {
     "FOLDER": FOLDER,

@@ -2,7 +2,7 @@
 
 Each event has its place in its subject's own sequence, starting at 1 and without holes. For a job, folding
 its events gives the row back (see `fold` in job.py); for an item, the newest event of each type decides
-which robots may act.
+which subscribers may act.
 """
 
 from __future__ import annotations

@@ -11,19 +11,19 @@ from collections.abc import Collection
 
 from custody.errors import Refused
 from custody.formats.shell import BLANK, command
+from custody.kernel.applications import gathered, installed
 from custody.kernel.model.authority.grant import COLLECTION
 from custody.kernel.model.job import Filter
 from custody.kernel.stores import Store
 
 DEPOSITS = "deposits"
-BATCH = "ingest/batch"
-OF_ARCHIVES = ("workflow/", "robot/")  # kinds of jobs; robots work on what is there
 REVISION = "revision"
 MOST = 1000
 
 
 def is_archive(store: Store, name: str) -> bool:
-    return bool(store.db.glance(lambda tx: tx.run("wf_archive", name=name)))
+    asked = [part.archive_named for part in installed() if part.archive_named]
+    return any(store.db.glance(lambda tx, one=one: tx.run(one, name=name)) for one in asked)  # type: ignore[misc]
 
 
 def is_agreed(store: Store, name: str) -> bool:
@@ -33,9 +33,9 @@ def is_agreed(store: Store, name: str) -> bool:
 
 def deposited(store: Store, name: str) -> bool:
     """Whether anything was handed in to it."""
-    return bool(
-        store.queue.list(Filter(kind=BATCH, collection=name), limit=1)
-        or store.records.items(collection=name, type_="object", limit=1)
+    kinds = gathered(lambda part: part.deposits)
+    return any(store.queue.list(Filter(kind=kind, collection=name), limit=1) for kind in kinds) or bool(
+        store.records.items(collection=name, type_="object", limit=1)
     )
 
 
@@ -46,7 +46,7 @@ def others_in(store: Store, name: str, profiles: Collection[str] = ()) -> str:
     if deposited(store, name):
         return "something was deposited"
     for job in store.queue.list(Filter(collection=name), limit=MOST):
-        if not job.kind.startswith(OF_ARCHIVES):
+        if not job.kind.startswith(gathered(lambda part: part.in_archives)):
             return f"there are jobs of {job.kind}"
     for item in store.records.items(collection=name, limit=MOST):
         if REVISION not in item.types:

@@ -282,7 +282,7 @@ def one_size(dialect: str, url: str, items: int, count: int, bare: Callable[[int
     robots = line(ROBOTS)
     with open_store(url) as store:
         subscribe(store, robots)
-        store.db.write(lambda tx: [tx.run("set_filled", robot=each.name, filled=END) for each in robots])
+        store.db.write(lambda tx: [tx.run("set_filled", kind=each.kind, filled=END) for each in robots])
     started = time.perf_counter()
     FILL[dialect](url, items, [f"E{n}" for n in range(ROBOTS)])
     made = time.perf_counter() - started

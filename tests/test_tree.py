@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -65,3 +67,52 @@ def test_no_shell_names_an_application() -> None:
 def test_no_module_counts_the_folders_above_it() -> None:
     """A path from where a module lies is wrong as soon as it moves: from the package, it is not."""
     assert [file for file in SOURCE.rglob("*.py") if "Path(__file__).parents" in file.read_text()] == []
+
+
+# The kernel names no application
+
+APPLICATION = re.compile("ingest|workflow|channel|robot", re.IGNORECASE)
+KERNEL = SOURCE / "kernel"
+FROZEN = 20
+"""Migrations up to this one were written when there was one line for all, and are never edited."""
+IN_PROSE = 12
+"""So often examples may name one."""
+
+
+def names_and_strings(tree: ast.AST) -> Iterator[str]:
+    """All that a program says and is not prose: strings that stand by themselves are."""
+    prose = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str | bytes) and id(node) not in prose:
+            yield node.value if isinstance(node.value, str) else node.value.decode("latin-1")
+        for field in ("id", "attr", "arg", "name", "asname", "module"):
+            if isinstance(value := getattr(node, field, None), str):
+                yield value
+
+
+@pytest.mark.parametrize("file", sorted(KERNEL.rglob("*.py")), ids=lambda file: file.relative_to(KERNEL).as_posix())
+def test_no_name_and_no_string_of_the_kernel_names_an_application(file: Path) -> None:
+    """Neither modules nor what they say: what the kernel has to know of one is given to it (parts/)."""
+    assert [said for said in names_and_strings(ast.parse(file.read_text())) if APPLICATION.search(said)] == []
+    assert not APPLICATION.search(file.relative_to(SOURCE).as_posix())
+
+
+@pytest.mark.parametrize("file", sorted(KERNEL.rglob("*.sql")), ids=lambda file: file.relative_to(KERNEL).as_posix())
+def test_no_sql_of_the_kernel_names_an_application_but_what_is_frozen(file: Path) -> None:
+    found = APPLICATION.findall(file.read_text())
+    if number := re.match(r"(\d{4})_", file.name):
+        assert int(number[1]) <= FROZEN or found == []
+    else:
+        assert found == []
+
+
+def test_prose_of_the_kernel_names_applications_sparingly() -> None:
+    found = {file.name: APPLICATION.findall(file.read_text()) for file in KERNEL.rglob("*.py")}
+    assert sum(map(len, found.values())) <= IN_PROSE, {name: words for name, words in found.items() if words}
+
+
+def test_the_search_for_names_finds_what_there_is() -> None:
+    """Elsewhere, where they belong: what finds nothing there would find nothing here."""
+    for name in ("ingest", "workflows", "channels", "robots"):
+        said = list(names_and_strings(ast.parse((SOURCE / "parts" / f"{name}.py").read_text())))
+        assert any(APPLICATION.search(each) for each in said)

@@ -5,6 +5,7 @@ is imported when it is asked for, so that whoever needs one of them does not wai
 """
 
 __version__ = "0.1.0"
+INSTALLED = "custody.installation"  # where the kernel asks what the installed applications bring into it
 
 TYPE_CHECKING = False  # `typing` alone would take six times as long as this file
 if TYPE_CHECKING:

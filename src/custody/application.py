@@ -69,12 +69,13 @@ class Application(_Frozen):
     """What an application brings. `app.py` of its package has one statement: `APPLICATION = Application(…)`."""
 
     __slots__ = (  # noqa: RUF023 in the order in which they are told
-        "name", "nouns", "kinds", "config", "folders", "machines", "makers", "open", "section", "stores", "scopes",
-        "acts", "may_import",
+        "name", "nouns", "kinds", "part", "config", "folders", "machines", "makers", "open", "section", "stores",
+        "scopes", "acts", "may_import",
     )  # fmt: skip
     name: str
     nouns: Mapping[str, Noun]
     kinds: tuple[str, ...]
+    part: Ref
     config: Ref
     folders: Ref
     machines: Ref
@@ -92,6 +93,7 @@ class Application(_Frozen):
         name: str,  # its table in custody.toml, and the folder of its templates
         nouns: Mapping[str, Noun] | None = None,  # of the command line, each with its line of help
         kinds: tuple[str, ...] = (),  # prefixes of the kinds of jobs that only it makes: data, never renamed
+        part: Ref = "",  # kernel.applications.Part: its tables and statements, and words that are its own
         config: Ref = "",  # a frozen dataclass: its table; an `opening.Table` if it says something to others
         folders: Ref = "",  # (config, home) -> Iterable[opening.Folder]: who may write to what it names
         machines: Ref = "",  # Mapping[kind, Machine]
@@ -104,7 +106,7 @@ class Application(_Frozen):
         may_import: Ref = "",  # (file) -> None: refuses a Python file that `worker run --load` must not import
     ) -> None:
         self._set(
-            name=name, nouns=nouns or {}, kinds=kinds, config=config, folders=folders, machines=machines,
+            name=name, nouns=nouns or {}, kinds=kinds, part=part, config=config, folders=folders, machines=machines,
             makers=makers, open=open, section=section, stores=stores or {}, scopes=scopes or {},
             acts=acts or {}, may_import=may_import,
         )  # fmt: skip

@@ -6,10 +6,16 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 
 from custody.application import conflict, installed, load
+from custody.kernel.applications import Part
 from custody.kernel.engine.makers import Maker, Makers
 from custody.kernel.model.machine import Machines, merged
 from custody.kernel.operations.makers import BULK_MAKER, VERIFY_MAKER
 from custody.opening import Scope
+
+
+def parts() -> Sequence[Part]:
+    """What each brings into the kernel: tables, statements, words."""
+    return [load(application.part) for application in installed() if application.part]
 
 
 @cache

@@ -34,7 +34,6 @@ from custody.kernel.operations.jobs import Operator
 from custody.kernel.stores import Store, open_store
 from custody.kernel.stores.rows import event_text
 from custody.kernel.stores.rules.submit import first_detail
-from custody.kernel.stores.sql import migrations
 from custody.web.app import Options, build_app
 from custody.web.operations import bulk
 from custody.web.operations.reasons import why
@@ -43,6 +42,7 @@ from custody.web.server import Server
 from custody.workflows.makers import RUN_KIND
 from kernel.stores.acts import execute
 from kernel.stores.clock import HandClock
+from kernel.stores.older import older
 from rig.commands import Run
 
 BEFORE = 14
@@ -95,7 +95,7 @@ def clock() -> HandClock:
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def upgraded(
-    request: pytest.FixtureRequest, tmp_path: Path, clock: HandClock, monkeypatch: pytest.MonkeyPatch
+    request: pytest.FixtureRequest, tmp_path: Path, clock: HandClock
 ) -> Iterator[Callable[[Callable[[Old], Any]], Store]]:
     """A store that an old program wrote to, opened by this one."""
     sqlite = request.param == "sqlite"
@@ -103,11 +103,8 @@ def upgraded(
     opened: list[Store] = []
 
     def open_it(fill: Callable[[Old], Any]) -> Store:
-        with monkeypatch.context() as older:
-            known = migrations.migrations
-            older.setattr(migrations, "migrations", lambda dialect: known(dialect)[:BEFORE])
-            with open_store(url, clock) as store:
-                fill(Old(store))
+        with older(BEFORE), open_store(url, clock) as store:
+            fill(Old(store))
         clock.advance(seconds=1)
         opened.append(open_store(url, clock))
         return opened[-1]

@@ -155,7 +155,7 @@ class Memory:
         assert isinstance(database, SqliteDatabase)
         self._database, self._db = database, database._writer._db
         names = [row[0] for row in self._db.execute("select name from sqlite_master where type = 'table'")]
-        self._tables = [name for name in names if name not in ("schema_version", "satisfies")]
+        self._tables = [name for name in names if name not in ("schema_version", "application_version", "satisfies")]
 
     def stage(self) -> Stage:
         for table in self._tables:

@@ -236,7 +236,7 @@ def _take_over(store: Store, job_id: int) -> None:
     job = store.queue.get(job_id)
     change = Change(
         job.id, "queued", "passed", "passed", "success", "bo", False, "passed", job.token, store.new_move(),
-        events=[NewEvent("x", "R", agent="bo", robot="r")], remove=True, claimed=job.move,
+        events=[NewEvent("x", "R", agent="bo", teller="robot/r")], remove=True, claimed=job.move,
     )  # fmt: skip
     (answer,) = store.queue.settle([change])
     assert answer.done, answer

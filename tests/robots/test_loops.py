@@ -11,7 +11,7 @@ from custody.errors import BadInput
 from custody.kernel.model.event import NewEvent
 from custody.kernel.model.item import Item, NewItem
 from custody.kernel.model.job import Filter
-from custody.kernel.model.names.reserved import RECORDED
+from custody.kernel.model.names.reserved import events
 from custody.kernel.stores import Store, open_store
 from custody.robots import Report, Robot, robot
 from custody.robots.items.deadlines import due_of, late
@@ -72,7 +72,7 @@ def test_nobodys_note_is_taken_for_the_systems_own_words(way: str, word: str, fi
     assert f"'{word}' is not theirs to set" in str(file_store.records.events(f"job/{job.id}"))
 
 
-@pytest.mark.parametrize("event", sorted(RECORDED))
+@pytest.mark.parametrize("event", sorted(events().told))
 def test_no_robot_records_an_event_that_is_the_systems(event: str) -> None:
     with pytest.raises(BadInput, match=f"{event} is recorded by the system itself"):
         robot(name="forger", version="1", event=event, when={"absent": {event}})

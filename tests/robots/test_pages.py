@@ -32,7 +32,9 @@ def troubled(store: Store) -> None:
     stop(store, "held", "ada", "a lawyer called")
     store.records.append(NewEvent("held", "Received"))
     job = store.queue.get(store.queue.submit_one(NewJob("parcel")).id)
-    keep_orphan(store, NewEvent("bad", "Judged", "success", "judge 1", robot="judge"), job, "claimed by someone else")
+    keep_orphan(
+        store, NewEvent("bad", "Judged", "success", "judge 1", teller="robot/judge"), job, "claimed by someone else"
+    )
 
 
 def test_the_page_shows_causes_and_what_waits_for_a_person(file_store: Store) -> None:

@@ -15,7 +15,7 @@ import pytest
 from custody.border import processes
 from custody.errors import BadInput, Unavailable
 from custody.kernel.model.item import NewItem
-from custody.kernel.model.names.reserved import NOTED
+from custody.kernel.model.names.reserved import notes
 from custody.kernel.stores import Store, open_store
 from custody.robots import Item, Report, Robot
 from custody.robots.discovery import find_robots
@@ -119,7 +119,7 @@ def test_what_went_wrong_has_its_own_code(script: str, error: type, code: str, t
     assert raised.value.code == code
 
 
-@pytest.mark.parametrize("word", NOTED)
+@pytest.mark.parametrize("word", notes().told)
 def test_a_program_cannot_note_what_only_the_system_says(word: str) -> None:
     report = Report()
     with pytest.raises(BadInput, match=f"'{word}' is not theirs to set") as raised:

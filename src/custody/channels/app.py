@@ -8,6 +8,7 @@ APPLICATION = Application(
         "channel": Noun("chat channels mirrored, searchable and incremental", "custody.channels.commands.channel:app")
     },
     kinds=("channel/",),
+    part="custody.channels.part:PART",
     config="custody.channels.config:ChannelConfig",
     folders="custody.channels.config:folders",
     makers="custody.channels.makers:MAKERS",

@@ -12,6 +12,7 @@ APPLICATION = Application(
         )
     },
     kinds=("ingest/", "deliver/"),
+    part="custody.ingest.part:PART",
     config="custody.ingest.config:IngestConfig",
     folders="custody.ingest.config:folders",
     machines="custody.ingest.states:MACHINES",

@@ -8,6 +8,7 @@ APPLICATION = Application(
         "robot": Noun("functions that wake when an item has had the right events", "custody.robots.commands.robot:app")
     },
     kinds=("robot/",),
+    part="custody.robots.part:PART",
     makers="custody.robots.makers:MAKERS",
     folders="custody.robots.opening:folders",
     open="custody.robots.opening:open_here",

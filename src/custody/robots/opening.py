@@ -35,6 +35,7 @@ def _findings(store: Store, home: Path) -> Iterator[Finding]:
     from custody.robots.items.deadlines import late
     from custody.robots.items.late_events import orphans
     from custody.robots.items.restart import stopped
+    from custody.robots.subscribers import subscriptions
 
     overdue = late(store)
     for each in overdue[:SOME]:
@@ -46,7 +47,7 @@ def _findings(store: Store, home: Path) -> Iterator[Finding]:
         yield Finding("warning", f"{item} is off the line: {why}", command("robot undo", item, why="…"))
     if found := orphans(store):
         yield Finding("warning", f"{len(found)} events came too late and were kept aside", "custody robot orphans")
-    yield from look_alikes("robots", {str(row[0]) for row in store.db.read(lambda tx: tx.run("subscriptions"))})
+    yield from look_alikes("robots", {name for name, _, _ in store.db.read(subscriptions)})
     yield from waiting((f"robot {name}", text) for name, text in without_network(store).items())
     yield from left_lying(_left(home))
 
@@ -55,7 +56,7 @@ def without_network(store: Store) -> dict[str, str]:
     """The robots that ask for what nobody has granted, and what to do."""
     from custody.border.egress.allowance import waits_for
     from custody.kernel.model.authority.grant import NETWORK
-    from custody.kernel.stores.rules.items import subscriptions
+    from custody.robots.subscribers import subscriptions
 
     asking = [(name, facts["network"]) for name, _, facts in store.db.read(subscriptions) if facts.get("network")]
     told = {

@@ -33,9 +33,11 @@ from custody.robots.declaration import RESERVED_CODE, Report, Robot
 from custody.robots.items.late_events import keep_orphan
 from custody.robots.locks import Locks
 from custody.robots.makers import ROBOT_MAKER
+from custody.robots.part import PRIORITY
 from custody.robots.programs.input import located
 from custody.robots.programs.program import Program, mark_of
 from custody.robots.programs.sandboxed import Interrupted, TimedOut, Turn, Yard
+from custody.robots.subscribers import PREFIX
 
 PATIENCE = 30.0
 """Seconds between looks at whether what it asks for is granted."""
@@ -85,8 +87,8 @@ def subscribe(store: Store, robots: Sequence[Robot]) -> None:
 
     def work(tx: Tx) -> None:
         for robot in robots:
-            facts = dumps(facts_of(robot))
-            tx.run("set_subscription", robot=robot.name, trigger=dumps(robot.when.as_dict()), facts=facts)
+            trigger, facts = dumps(robot.when.as_dict()), dumps(facts_of(robot))
+            tx.run("set_subscription", kind=robot.kind, trigger=trigger, facts=facts, priority_from=PRIORITY)
 
     store.db.write(work)
     store.wake()
@@ -100,7 +102,7 @@ def facts_of(robot: Robot) -> dict[str, Any]:
 
 
 def unsubscribe(store: Store, name: str) -> bool:
-    return store.db.write(lambda tx: bool(tx.run("drop_subscription", robot=name)))
+    return store.db.write(lambda tx: bool(tx.run("drop_subscription", kind=f"{PREFIX}{name}")))
 
 
 def run_on_item(work: Work, line: Line) -> Outcome:
@@ -112,7 +114,7 @@ def run_on_item(work: Work, line: Line) -> Outcome:
         return Passed({"why": f"there is no item {_item_of(work)}"}, forget=True)
     item, latest = found
     if not admits(robot.when, item, latest):
-        return Passed({"why": "it is no longer ready"}, forget=True, look=(robot.name, item.id))
+        return Passed({"why": "it is no longer ready"}, forget=True, look=(robot.kind, item.id))
     spared = _spared(store, robot, item) if robot.edits else None
     if spared:
         return Passed({"item": item.id, "outcome": spared.outcome}, events=[spared], forget=True)
@@ -177,7 +179,7 @@ def _spared(store: Store, robot: Robot, item: Item) -> NewEvent | None:
     events = store.records.events(item_subject(item.id), after=max(0, item.seq - loop_guard.LOOKED_AT))
     if loop_guard.as_it_left_it(events, robot, item):
         told = {"why": "the content is as this robot left it", loop_guard.LEFT: item.fingerprint}
-        return NewEvent(item.id, robot.event, "success", robot.agent, told, seen=item.changed, robot=robot.name)
+        return NewEvent(item.id, robot.event, "success", robot.agent, told, seen=item.changed, teller=robot.kind)
     if loop_guard.turns(events, robot) >= robot.rounds:
         return loop_guard.stopping(events, robot, item)
     return None
@@ -203,7 +205,7 @@ def _own_words(edited: NewItem) -> NewItem:
 def _event(robot: Robot, item: Item, report: Report) -> NewEvent:
     return NewEvent(
         item.id, robot.event, report.outcome, robot.agent, report.detail(),  # type: ignore[arg-type]
-        seen=item.changed, robot=robot.name,
+        seen=item.changed, teller=robot.kind,
     )  # fmt: skip
 
 

@@ -76,7 +76,7 @@ def word_of(change: Change) -> str:
     """One of WORDS for a move."""
     if change.events:
         event = change.events[0]
-        return event.outcome if event.robot else "stopped"
+        return event.outcome if event.teller else "stopped"
     if change.type == "waited":
         return "busy" if str(change.detail.get("why", "")).startswith(BUSY) else "postponed"
     if change.type == "failed":

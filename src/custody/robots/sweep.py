@@ -20,6 +20,7 @@ from custody.kernel.stores import Store
 from custody.kernel.stores.rows import Tx, item_from
 from custody.kernel.stores.rules.items import make_ready, ready_job
 from custody.robots.declaration import Robot
+from custody.robots.subscribers import subscriber_of
 
 LOOKED_AT = 5_000
 """Items in one look: short enough to be in nobody's way."""
@@ -56,11 +57,11 @@ def sweep(store: Store, robot: Robot) -> int:
 
 
 def _sweep_on(store: Store, robot: Robot) -> int:
-    filled = store.db.read(lambda tx: {row[0]: row[3] for row in tx.run("subscriptions")}.get(robot.name, END))
+    filled = store.db.read(lambda tx: {row[0]: row[3] for row in tx.run("subscriptions")}.get(robot.kind, END))
     if filled == END:
         return 0
     looked, last = _look_on(store, robot, filled)
-    store.db.write(lambda tx: tx.run("advance_filled", robot=robot.name, filled=last, was=filled))
+    store.db.write(lambda tx: tx.run("advance_filled", kind=robot.kind, filled=last, was=filled))
     return looked
 
 
@@ -131,13 +132,13 @@ def _ready_after(store: Store, trigger: Trigger, after: str) -> tuple[int, str, 
 
 
 def _queue(store: Store, robot: Robot, ready: Sequence[Item]) -> None:
-    facts = {"priority": robot.priority}
+    subscriber = subscriber_of(robot)
     try:
-        store.queue.submit([ready_job(robot.name, item, facts) for item in ready], system("sweep"))
+        store.queue.submit([ready_job(subscriber, item) for item in ready], system("sweep"))
     except KeyConflict:  # someone has spoilt the payload of one: the others go on
 
         def one_by_one(tx: Tx) -> None:
             for item in ready:
-                make_ready(tx, robot.name, item, facts, "sweep")
+                make_ready(tx, subscriber, item, "sweep")
 
         store.db.write(one_by_one)

@@ -12,6 +12,7 @@ APPLICATION = Application(
         )
     },
     kinds=("workflow/",),
+    part="custody.workflows.part:PART",
     config="custody.workflows.config:WorkflowConfig",
     folders="custody.workflows.config:folders",
     makers="custody.workflows.makers:MAKERS",

@@ -16,7 +16,7 @@ from custody.kernel.history.exchange.identity import Naming, everywhere
 from custody.kernel.history.exchange.premis_writer import premis_document
 from custody.kernel.history.head import from_moment
 from custody.kernel.model.event import Event, NewEvent
-from custody.kernel.model.names.reserved import NOTED, RECORDED, RESERVED
+from custody.kernel.model.names.reserved import details, events, notes
 from formats.premis.systems import SYSTEMS
 from formats.premis.test_reading import FULL, OLDER
 from kernel.history.foreign import LOCAL, about, event, link, outcome, premis, taken, thing, written
@@ -67,20 +67,20 @@ def test_what_we_exported_comes_in_again_with_its_detail_and_its_origin() -> Non
 @pytest.mark.parametrize(
     ("type_", "taken_as"),
     [
-        *((each, each) for each in [*sorted(RECORDED), "Changed", "task build"]),
+        *((each, each) for each in [*sorted(events().told), "Changed", "task build"]),
         ("сhanged", "event"), ("ｉｎｇｅｓｔｅｄ", "ingested"), ("app\u3164roved", "approved"), ("ingestion (AIP)", "ingestion AIP"),
         ("\u202edevorppa", "devorppa"), ("ᎪᏢᏢᎡᎾᏙᎬᎠ", "event"), ("imported сhanged", "event"), ("!", "event"),
     ],
 )  # fmt: skip
 def test_what_comes_from_outside_never_passes_for_what_the_system_records(type_: str, taken_as: str) -> None:
-    words = "".join(f'<string key="{word}">x</string>' for word in sorted({*NOTED, *RESERVED, "pages"}))
+    words = "".join(f'<string key="{word}">x</string>' for word in sorted({*notes().told, *details().told, "pages"}))
     inside = f"<eventOutcomeDetailExtension>{JSON.format(words)}</eventOutcomeDetailExtension>"
     told = event(outcome("ok", inside) + link("linkingAgent", "local", "system") + about("local", "x"), type=type_)
     (made,) = taken(told).events
     assert (made.item, made.type, made.agent) == ("x", f"imported {taken_as}", "imported: system")
     assert made.detail.keys() == {"pages", "premis"}
     assert made.detail["premis"]["type"] == type_
-    assert made.detail["premis"]["said"].keys() == NOTED.keys() | RESERVED.keys()
+    assert made.detail["premis"]["said"].keys() == notes().told.keys() | details().told.keys()
     assert (made.robot, made.seen) == ("", None)
 
 

@@ -10,9 +10,9 @@ import pytest
 from custody.errors import BadInput
 from custody.kernel.model.names.event_names import fault_of, plain
 from custody.kernel.model.names.names import fault, skeleton
-from custody.kernel.model.names.reserved import RECORDED, RECORDED_WITH, check_event
+from custody.kernel.model.names.reserved import check_event, events, events_with
 
-RESERVED = [*RECORDED, *(f"{word} build" for word in RECORDED_WITH)]
+RESERVED = [*events().told, *(f"{word} build" for word in events_with().told)]
 ASSIGNED = [chr(code) for code in range(0x80, 0xE1000) if unicodedata.category(chr(code)) not in ("Cn", "Cs", "Co")]
 LETTERS = [each for each in ASSIGNED if not unicodedata.name(each, "").startswith(("CJK", "HANGUL SYLLABLE", "TANGUT"))]
 NOT_SHOWN = [

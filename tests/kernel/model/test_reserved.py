@@ -14,16 +14,15 @@ from custody.cli.nouns.event import acts
 from custody.errors import BadInput
 from custody.kernel.model.names.reserved import (
     FOLDER,
-    NOTED,
-    PRIORITY,
-    RECORDED,
-    RECORDED_WITH,
-    RESERVED,
     check_detail,
     check_event,
     check_note,
+    details,
+    events,
+    events_with,
     is_recorded,
     noted,
+    notes,
 )
 from custody.kernel.model.trigger import STOPPED, Trigger
 from custody.kernel.operations.as_of import WITHDRAWN
@@ -33,9 +32,11 @@ from custody.robots.items.actions import APPROVED
 from custody.robots.items.priority import PRIORITISED
 from custody.robots.items.restart import BY_PEOPLE
 from custody.robots.loop_guard import EDITED, LEFT
+from custody.robots.part import PRIORITY
 from kernel.model.test_event_names import likenesses
 
 Check = Callable[[list[str], str, str], None]
+RESERVED, NOTED, RECORDED, RECORDED_WITH = details().told, notes().told, events().told, events_with().told
 
 ELSEWHERE: dict[str, object] = {
     "FOLDER": FOLDER,

@@ -159,7 +159,8 @@ def codes(store: Store, job: int, place: str = "") -> list[str]:
 
 def subscribe(store: Store, robot: str, trigger: Trigger, **facts: Any) -> None:
     text = dumps(trigger.as_dict())
-    store.db.write(lambda tx: tx.run("set_subscription", robot=robot, trigger=text, facts=dumps(facts)))
+    values = {"kind": f"robot/{robot}", "trigger": text, "facts": dumps(facts), "priority_from": "robot_priority"}
+    store.db.write(lambda tx: tx.run("set_subscription", **values))
 
 
 def execute(tx: Any, sql: str, values: Mapping[str, Any] | None = None) -> list[Any]:

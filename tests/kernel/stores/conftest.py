@@ -30,7 +30,7 @@ declare
     n integer;
 begin
     for name in select tablename from pg_tables
-        where schemaname = 'public' and tablename not in ('schema_version', 'satisfies')
+        where schemaname = 'public' and tablename not in ('schema_version', 'application_version', 'satisfies')
     loop
         execute format('select count(*) from (select 1 from %I limit 1000) as first', name) into n;
         if n = 1000 then execute format('truncate %I', name);

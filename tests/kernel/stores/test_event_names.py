@@ -14,8 +14,8 @@ from custody.kernel.stores import Store
 def test_the_store_takes_none_of_them_from_a_robot(store: Store, type_: str) -> None:
     store.records.put([NewItem("x")])
     with pytest.raises(BadInput) as caught:
-        store.records.append(NewEvent("x", type_, robot="r"))
+        store.records.append(NewEvent("x", type_, teller="robot/r"))
     assert caught.value.code in ("robot.reserved", "event.type")
     with pytest.raises(BadInput):
-        store.records.put([NewItem("y")], [NewEvent("y", type_, robot="r")])
+        store.records.put([NewItem("y")], [NewEvent("y", type_, teller="robot/r")])
     assert [event.type for event in store.records.recent()] == ["changed"]

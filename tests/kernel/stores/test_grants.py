@@ -9,10 +9,9 @@ import pytest
 from custody.errors import BadInput
 from custody.kernel.stores import Store, open_store
 from custody.kernel.stores.registers.grants import withdraw_all
-from custody.kernel.stores.sql import migrations as migrating
-from custody.kernel.stores.sql.migrations import migrations
 from kernel.stores.acts import execute
 from kernel.stores.clock import HandClock
+from kernel.stores.older import number_of, older
 
 HOST = ("archive/book", "network", "data.example.org:443")
 
@@ -80,19 +79,16 @@ def test_all_of_a_subject_is_withdrawn_with_it_and_of_no_other(store: Store) -> 
 
 
 def test_secrets_that_were_allowed_before_there_were_grants_are_granted(
-    url: str, clock: HandClock, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+    url: str, clock: HandClock, request: pytest.FixtureRequest
 ) -> None:
     if url.endswith(":memory:"):
         url = f"sqlite:///{request.getfixturevalue('quick_folder') / 'old.db'}"
     if url.startswith("postgres"):  # the shared one is as new as can be
         url = request.getfixturevalue("quick_postgres").fresh_database() + "?unsafe=1"
-    known = migrations("sqlite" if url.startswith("sqlite") else "postgres")
-    before = next(number for number, name, _ in known if name == "grants") - 1
     insert = (
         "insert into archive_secret (archive, secret, branch, who, why, at) values ('book', 'key', '{}', 'ada', 'x', 7)"
     )
-    with monkeypatch.context() as older:
-        older.setattr(migrating, "migrations", lambda _: known[:before])
+    with older(number_of("grants") - 1):
         with open_store(url, clock) as store:
             store.db.write(lambda tx: [execute(tx, insert.format(branch)) for branch in ("*", "release/*")])
     with open_store(url, clock) as store:

@@ -10,7 +10,7 @@ import pytest
 from custody.kernel.model.graph import Edge
 from custody.kernel.model.job import NewJob
 from custody.kernel.stores import Store, open_store
-from custody.kernel.stores.postgres.notify import CHANNEL
+from custody.kernel.stores.postgres.notify import TOPIC
 from kernel.stores.acts import take, worked
 from prove.plugin import Scaled, Tell
 
@@ -55,7 +55,7 @@ def test_other_processes_hear_of_it_once(postgres_url: str, scaled: Scaled[int],
         store.queue.submit([NewJob("parcel", needs=[Edge(first.id)]) for _ in range(waiters)])
         (claim,) = take(store)
     with psycopg.connect(postgres_url, autocommit=True) as ear:
-        ear.execute(f"listen {CHANNEL}")
+        ear.execute(f"listen {TOPIC}")
         with open_store(postgres_url) as store:
             store.queue.settle([worked(claim, "pass")])
         heard = list(ear.notifies(timeout=60, stop_after=1))

@@ -105,13 +105,13 @@ def test_a_type_that_is_not_one_word_is_refused(store: Store, type_: str) -> Non
 @pytest.mark.parametrize("type_", ["approved", "ingested", "changed", "task build"])
 def test_what_the_system_itself_records_is_no_robots_word_whichever_way_it_comes(store: Store, type_: str) -> None:
     put(store, "a", "map")
-    forged = NewEvent("a", type_, robot="forger")
+    forged = NewEvent("a", type_, teller="robot/forger")
     before = told(store)
     for door in (
         lambda: store.records.append(forged),
         lambda: store.records.put([], [forged]),
         lambda: store.records.put([NewItem("a", frozenset({"book"}))], [forged]),
-        lambda: store.records.put([NewItem("new")], [NewEvent("new", type_, robot="forger")]),
+        lambda: store.records.put([NewItem("new")], [NewEvent("new", type_, teller="robot/forger")]),
     ):
         with pytest.raises(BadInput, match="is recorded by the system itself") as caught:
             door()
@@ -197,7 +197,7 @@ def test_many_events_together_are_as_if_they_had_come_one_by_one(store: Store) -
     store.records.put([NewItem(name) for name in ("a", "b", "c", "d")])
     told = [
         NewEvent("a", "S"), NewEvent("b", "S", "failure"), NewEvent("a", "T"), NewEvent("b", "S"), NewEvent("a", "S"),
-        NewEvent("c", "T"), NewEvent("c", "S"), NewEvent("d", "S", seen=0, robot="r"), NewEvent("d", "S", robot="r"),
+        NewEvent("c", "T"), NewEvent("c", "S"), NewEvent("d", "S", seen=0, teller="robot/r"), NewEvent("d", "S", teller="robot/r"),
     ]  # fmt: skip
     store.records.put([], told, "ada")
 

@@ -8,7 +8,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,6 @@ import pytest
 import custody
 from custody.errors import Unsafe
 from custody.kernel.model.graph import SATISFIES
-from custody.kernel.model.item import NewItem
 from custody.kernel.model.job import NewJob
 from custody.kernel.stores import Store, open_store
 from custody.kernel.stores.fsck import recount
@@ -27,24 +25,26 @@ from custody.kernel.stores.registers import places
 from custody.kernel.stores.registers.places import settle_places, unplaced
 from custody.kernel.stores.rows import event_text
 from custody.kernel.stores.rules.submit import first_detail
-from custody.kernel.stores.sql import migrations as migrating
 from custody.kernel.stores.sql.migrations import migrations, statements_of
 from kernel.stores.acts import execute, submit
 from kernel.stores.clock import HandClock
+from kernel.stores.older import number_of, older
 from prove.plugin import Scaled, Tell
 from rig.postgres import Postgres
 
 SOURCE = Path(custody.__file__).parents[2]
-STORES = Path(str(resources.files("custody.kernel.stores")))
+PROGRAM = Path(custody.__file__).parent
+STORES = PROGRAM / "kernel" / "stores"
 TESTS = Path(__file__).parents[2]
 
 
 def described(dialect: str) -> list[str]:
-    return list(statements_of((STORES / dialect / "schema.sql").read_text()))
+    files = [STORES / dialect / "schema.sql", *sorted(PROGRAM.glob(f"*/schema/{dialect}/schema.sql"))]
+    return [statement for file in files for statement in statements_of(file.read_text())]
 
 
 def migrated(dialect: str) -> list[str]:
-    return [statement for _, _, script in migrations(dialect) for statement in statements_of(script)]
+    return [statement for script in migrations(dialect) for statement in statements_of(script.text)]
 
 
 # The description is what the migrations build
@@ -200,20 +200,19 @@ def old_url(request: pytest.FixtureRequest, quick_folder: Path) -> Iterator[str]
 
 
 @pytest.mark.proves("G15")
-@pytest.mark.parametrize("schema", [number for number, *_ in migrations("sqlite")][:-1])
+@pytest.mark.parametrize("schema", range(1, max(script.place for script in migrations("sqlite"))))
 def test_a_store_of_every_older_schema_is_brought_up_to_date_with_what_it_holds(
     old_url: str, schema: int, clock: HandClock, monkeypatch: pytest.MonkeyPatch, tell: Tell
 ) -> None:
     known = migrations("sqlite")
     tell("", schemas=1)
-    with monkeypatch.context() as older:
-        older.setattr(migrating, "migrations", lambda dialect: migrations(dialect)[:schema])
+    with older(schema):
         with open_store(old_url, clock) as store:
             done, waiting = store.db.write(lambda tx: (as_it_was(tx, "done", "passed"), as_it_was(tx, "queued", None)))
 
     with open_store(old_url, clock) as store:
         rows = store.db.write(lambda tx: execute(tx, "select version from schema_version order by version"))
-        assert [version for (version,) in rows] == [number for number, *_ in known]
+        assert [version for (version,) in rows] == [script.place for script in known if script.place]
         assert [store.queue.get(job).state for job in (done, waiting)] == ["done", "queued"]
         assert recount(store) == []
 
@@ -222,19 +221,18 @@ def test_every_name_in_use_is_taken_from_the_beginning(
     old_url: str, clock: HandClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of what is recorded, what a job under way was given or has brought along, and what is reserved for a local id."""
-    number = next(number for number, name, _ in migrations("sqlite") if name == "names")
+    number = number_of("names")
     given = {"minted": {"primary": "ark:/1/minted"}, "brought": {"primary": "ark:/1/brought"}, "neither": {}}
-    with monkeypatch.context() as older:
-        older.setattr(migrating, "migrations", lambda dialect: migrations(dialect)[: number - 1])
+    with older(number - 1):
         with open_store(old_url, clock) as store:
             for title, facts in given.items():
                 payload = {"primary_id": "ark:/1/brought"} if title == "brought" else {}
-                new = NewJob("ingest/job", payload, collection="maps")
-                job = store.queue.submit_one(new).id
-                text = json.dumps(facts)
-                store.db.write(
-                    lambda tx, job=job, text=text: execute(tx, f"update job set facts = '{text}' where id = {job}")
+                words = (
+                    "insert into job (kind, state, runnable, lane, place, collection, priority, unmet, payload, facts, "
+                    "created, changed, by) values ('ingest/job', 'pending', 1, '', '', 'maps', 50, 0, "
+                    f"'{json.dumps(payload)}', '{json.dumps(facts)}', 1, 1, '')"
                 )
+                store.db.write(lambda tx, words=words: execute(tx, words))
             store.db.write(
                 lambda tx: execute(
                     tx,
@@ -257,13 +255,17 @@ def test_names_that_were_kept_as_they_were_spelled_are_found_by_equal_ones(
     old_url: str, clock: HandClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also by those who only look, before any worker has started; what was in its one form anyway is not listed."""
-    number = next(number for number, name, _ in migrations("sqlite") if name == "spellings")
+    number = number_of("spellings")
     ids = ["ark:/12345/a-b", "ark:/12345/plain9", "ark:12345/Cd", "ark:/12345/e.b.a", "DOI:10.5072/X", "channel/1-2",
            "doi:10.5072/plain", "ark:/B5072/f", "ark:/12345/%67"]  # fmt: skip
-    with monkeypatch.context() as older:
-        older.setattr(migrating, "migrations", lambda dialect: migrations(dialect)[: number - 1])
+    with older(number - 1):
         with open_store(old_url, clock) as store:
-            store.records.put([NewItem(name) for name in ids], [], "ada")
+            for name in ids:
+                words = (
+                    "insert into item (id, types, collection, seq, changed, fingerprint, detail, created) "
+                    f"values ('{name}', ' ', '', 1, 1, '', '{{}}', 1)"
+                )
+                store.db.write(lambda tx, words=words: execute(tx, words))
             for name, value in (
                 ("inv_name", "'ark:/12345/h//i', 'maps', '', 0, '', 1"),
                 ("inv_local", "'o', 'URN:NBN:1-A', 'x'"),
@@ -279,9 +281,7 @@ def test_names_that_were_kept_as_they_were_spelled_are_found_by_equal_ones(
     with open_store(old_url, clock) as store:
         assert {name: store.records.kept(name) for name in equal} == equal
         assert {store.records.kept(each) for each in ids} == set(ids), "and each by its own spelling"
-        rows = store.db.write(
-            lambda tx: execute(tx, "select owner, spelled, normal from former_spelling order by spelled")
-        )
+        rows = store.db.write(lambda tx: execute(tx, "select owner, spelled, normal from spelling order by spelled"))
     listed = {spelled: normal for owner, spelled, normal in rows if not owner}
     assert listed == {spelled: name for name, spelled in equal.items() if spelled not in (
         "ark:/12345/plain9", "channel/1-2", "ark:/12345/new")} | {"DOI:10.5072/X": "doi:10.5072/x"}  # fmt: skip
@@ -299,9 +299,8 @@ def test_tokens_of_roles_that_were_split_keep_no_more_than_they_need_and_are_nam
         "worker depositor admin": ("submitter depositor+ admin", "worker"),
         "reader operator@worker": ("reader operator@worker", ""),
     }
-    number = next(number for number, name, _ in migrations("sqlite") if name == "roles")
-    with monkeypatch.context() as older:
-        older.setattr(migrating, "migrations", lambda dialect: migrations(dialect)[: number - 1])
+    number = number_of("roles")
+    with older(number - 1):
         with open_store(old_url, clock) as store:
             for at, roles in enumerate(before):
                 sql = f"values ('{at}', 'ada', '{roles}', '*', 1, 9)"
@@ -315,14 +314,13 @@ def test_tokens_of_roles_that_were_split_keep_no_more_than_they_need_and_are_nam
 def test_folders_become_places_below_a_root_and_are_told_elsewhere(
     old_url: str, clock: HandClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = next(number for number, name, _ in migrations("sqlite") if name == "places") - 1
+    before = number_of("places") - 1
     details: dict[str, dict[str, Any]] = {
         "below": {"folder": "/srv/store/a/b", "title": "Ø", "n": 1.50, "odd": "\x00"}, "outside": {"folder": "/etc"},
         "none": {"folder": "", "title": "x"}, "other": {"title": 'a "folder": in a title', "in": {"folder": "/x"}},
         "number": {"folder": 7}, "last": {"folder": "/srv/store/c"},
     }  # fmt: skip
-    with monkeypatch.context() as older:
-        older.setattr(migrating, "migrations", lambda dialect: migrations(dialect)[:before])
+    with older(before):
         with open_store(old_url, clock) as store:
             for name, detail in details.items():
                 told = json.dumps(detail).replace("'", "''")
@@ -388,7 +386,8 @@ def test_processes_that_start_together_on_a_new_store_all_start(old_url: str, cl
 
 def test_migrations_are_numbered_without_holes() -> None:
     for dialect in ("sqlite", "postgres"):
-        assert [number for number, *_ in migrations(dialect)] == list(range(1, len(migrations(dialect)) + 1))
+        places = [script.place for script in migrations(dialect) if script.place]
+        assert places == list(range(1, len(places) + 1))
 
 
 def test_the_same_store_opened_again_is_migrated_once(another: Callable[[], Store], store: Store) -> None:

@@ -109,15 +109,15 @@ def test_processes_that_start_together_migrate_once(database: str) -> None:
         for process in starting:
             _, said = process.communicate(timeout=120)
             assert process.returncode == 0, said.decode()
-    applied = [number for number, _, _ in migrations("postgres")]
+    applied = [script.place for script in migrations("postgres") if script.place]
     assert ask(database, "select version from schema_version order by 1") == [(number,) for number in applied]
 
 
 def test_a_migration_cut_off_at_any_statement_leaves_nothing_behind(database: str, quick_postgres: Postgres) -> None:
-    number, _, script = migrations("postgres")[0]
+    first = migrations("postgres")[0]
     with Proxy(quick_postgres.port) as proxy:
         detour = database.replace(f":{quick_postgres.port}/", f":{proxy.port}/")
-        for statement in statements_of(script):
+        for statement in statements_of(first.text):
             cut = proxy.cut_request(statement.encode())
             with pytest.raises(Unavailable) as refused:
                 open_store(detour)
@@ -126,7 +126,7 @@ def test_a_migration_cut_off_at_any_statement_leaves_nothing_behind(database: st
             until(lambda: not ask(database, "select 1 from pg_locks where locktype = 'advisory'"))
             assert ask(database, "select relname from pg_class where relnamespace = 'public'::regnamespace") == []
     open_store(database).close()
-    assert ask(database, "select min(version) from schema_version") == [(number,)]
+    assert ask(database, "select min(version) from schema_version") == [(first.number,)]
 
 
 def test_a_store_from_the_future_is_refused(database: str) -> None:

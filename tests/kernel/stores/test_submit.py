@@ -84,7 +84,10 @@ def test_the_same_key_of_another_collection_is_another_job(store: Store, size: i
 @pytest.mark.parametrize("size", [1, 40])
 def test_an_item_is_ready_for_a_robot_once_wherever_it_was_moved(store: Store, size: int) -> None:
     def ready(collection: str) -> list[NewJob]:
-        return [NewJob("robot/fixity", {"item": f"i-{n}"}, key=f"i-{n}", collection=collection) for n in range(size)]
+        return [
+            NewJob("robot/fixity", {"item": f"i-{n}"}, key=f"i-{n}", collection=collection, everywhere=True)
+            for n in range(size)
+        ]
 
     first = store.queue.submit(ready("maps"))
     again = store.queue.submit(ready("papers"))

@@ -163,7 +163,7 @@ def test_a_subscription_that_did_not_change_is_not_filled_again(store: Store) ->
         return [row[3] for row in store.db.read(lambda tx: tx.run("subscriptions"))]
 
     subscribe(store, "r", of(past="S"))
-    store.db.write(lambda tx: tx.run("set_filled", robot="r", filled="z"))
+    store.db.write(lambda tx: tx.run("set_filled", kind="robot/r", filled="z"))
     subscribe(store, "r", of(past="S"))
     assert filled() == ["z"]
     subscribe(store, "r", of(past="T"))
@@ -182,14 +182,14 @@ def test_a_change_that_came_while_a_robot_worked_makes_its_report_old(store: Sto
     claim = take_one(store, "robot/r", lane="atlas")
     looked_at = store.records.item("a").changed
     change()(store)
-    settle(store, claim, events=[NewEvent("a", "Checked", seen=looked_at, robot="r")], remove=True)
+    settle(store, claim, events=[NewEvent("a", "Checked", seen=looked_at, teller="robot/r")], remove=True)
 
     again = store.queue.by_key("robot/r", "a")
     assert again is not None, "what changed meanwhile has not been looked at"
     settle(
         store,
         take_one(store, "robot/r", lane="atlas"),
-        events=[NewEvent("a", "Checked", seen=store.records.item("a").changed, robot="r")],
+        events=[NewEvent("a", "Checked", seen=store.records.item("a").changed, teller="robot/r")],
         remove=True,
     )
     assert store.queue.list() == []
@@ -200,7 +200,7 @@ def test_a_robots_own_report_is_no_news_to_itself(store: Store) -> None:
     change()(store)
     happens("Checked", "failure")(store)
     claim = take_one(store, "robot/r", lane="atlas")
-    settle(store, claim, events=[NewEvent("a", "Checked", "failure", robot="r")], remove=True)
+    settle(store, claim, events=[NewEvent("a", "Checked", "failure", teller="robot/r")], remove=True)
     assert store.queue.list() == [], "it would run for ever"
 
 
@@ -210,10 +210,10 @@ def test_news_that_comes_while_a_job_is_being_given_up_is_not_lost(store: Store)
     claim = take_one(store, "robot/r")
     store.records.append(NewEvent("a", "S", "failure"))  # seen by the robot: not ready
     store.records.append(NewEvent("a", "S"))  # not seen any more
-    settle(store, claim, remove=True, look=("r", "a"))
+    settle(store, claim, remove=True, look=("robot/r", "a"))
     job = store.queue.by_key("robot/r", "a")
     assert job is not None
     assert job.id != claim.id
     store.records.append(NewEvent("a", "S", "failure"))
-    settle(store, take_one(store, "robot/r"), remove=True, look=("r", "a"))
+    settle(store, take_one(store, "robot/r"), remove=True, look=("robot/r", "a"))
     assert store.queue.by_key("robot/r", "a") is None, "not ready is not ready"

@@ -16,6 +16,7 @@ from custody.formats.shell import command
 from custody.installation import makers
 from custody.kernel.access.narrowing import smaller
 from custody.kernel.access.tokens import Tokens
+from custody.kernel.applications import installed
 from custody.kernel.engine.judge import FORGED
 from custody.kernel.engine.makers import is_among
 from custody.kernel.model.authority.acting import SYSTEM
@@ -40,6 +41,16 @@ def whose_findings(store: Store) -> Iterator[Finding]:
     yield from _gone_kinds(store)
     yield from _strange_kinds(store)
     yield from _refused(store)
+    yield from _applications(store)
+
+
+def _applications(store: Store) -> Iterator[Finding]:
+    """Tables of applications that are not installed: nothing is lost, and nobody works on it."""
+    known = {part.name for part in installed()}
+    for name, version in store.db.read(lambda tx: tx.run("application_versions")):
+        if name not in known:
+            what = f"tables of {name} are here (schema {version}), and {name} is not"
+            yield Finding("warning", what, f"install {name} again; what it keeps waits for it")
 
 
 def _schedules(store: Store) -> Iterator[Finding]:

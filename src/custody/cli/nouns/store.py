@@ -36,8 +36,12 @@ def info(store: StoreUrl = runtime.DEFAULT_STORE, json: AsJson = False) -> None:
 @app.command()
 def migrate(store: StoreUrl = runtime.DEFAULT_STORE) -> None:
     """Bring the schema up to date. (Opening a store does so as well.)"""
+    from custody.kernel.stores.sql.migrations import KERNEL
+
     with open_store(store) as opened:
-        print(f"the {opened.db.dialect} schema is up to date")
+        lines = opened.db.read(lambda tx: tx.run("application_versions"))
+        told = "".join(f", {name} {version}" for name, version in lines)
+        print(f"the {opened.db.dialect} schema is up to date: kernel {KERNEL}{told}")
 
 
 @app.command()

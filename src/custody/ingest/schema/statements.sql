@@ -68,3 +68,10 @@ select version, job, batch, files, bytes, recorded from inv_version where ark = 
 -- name: inv_files
 select name, sha256, size, mime from inv_file where ark = :ark and version = :version and name > :after
 order by name limit :limit
+
+-- name: inv_is_named
+-- Whether a deposit goes by this name.
+select 1 from inv_name where ark = :name
+
+-- name: web_owners
+select distinct owner from inv_local

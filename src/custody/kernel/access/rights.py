@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from custody.kernel.applications import gathered
+
 
 @dataclass(frozen=True, slots=True)
 class Role:
@@ -24,12 +26,13 @@ def _set(words: str) -> frozenset[str]:
 
 
 READ: Final = _set(
-    "overview:read batch:read job:read item:read hold:read worker:read lease:read schedule:read event:read "
-    "history:read bulk:read search:read archive:read robot:read channel:read metrics:read stream:read self:use"
-)
-OPERATE: Final = READ | _set(
-    "batch:deposit batch:link batch:act job:submit job:act hold:set schedule:set history:verify bulk:ask "
-    "archive:notify archive:act robot:act channel:act"
+    "overview:read job:read item:read hold:read worker:read lease:read schedule:read event:read history:read bulk:read "
+    "search:read metrics:read stream:read self:use"
+) | frozenset(gathered(lambda part: part.reads))
+OPERATE: Final = (
+    READ
+    | _set("job:submit job:act hold:set schedule:set history:verify bulk:ask")
+    | frozenset(gathered(lambda part: part.acts))
 )
 ADMINISTER: Final = OPERATE | _set("lease:break")
 

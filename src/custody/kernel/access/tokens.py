@@ -16,6 +16,7 @@ from custody.kernel.access.caller import ALL, Caller, split
 from custody.kernel.access.granting import Granting, Token, check_granting, must_be_less
 from custody.kernel.access.secret import csrf_of, hashed, looks_right, new_secret
 from custody.kernel.access.uses import Uses
+from custody.kernel.applications import gathered
 from custody.kernel.model.authority.acting import identity_of, name_of
 from custody.kernel.model.names.names import skeleton, spelled
 from custody.kernel.stores import Store
@@ -26,11 +27,7 @@ DAY: Final = 86_400
 SESSION_SECONDS: Final = 12 * 3600
 MOST_DAYS: Final = 3660
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
-RESERVED: Final = (
-    "system", "engine", "root", "scheduler", "reconciler", "workflows", "sweep", "watch", "oidc", "cli", "import",
-    "custody", "nobody",
-)  # fmt: skip
-_RESERVED: Final = frozenset(spelled(each) for each in RESERVED)
+RESERVED: Final = ("system", "engine", "root", "scheduler", "oidc", "cli", "import", "custody", "nobody")
 
 
 class Tokens:
@@ -89,7 +86,7 @@ class Tokens:
     def taken_for(self, name: str) -> str:
         """Whom the history would be read to name, if a token were called so and meant somebody else; empty: nobody."""
         looks = skeleton(name)
-        if spelled(name) in _RESERVED:
+        if spelled(name) in {spelled(each) for each in (*RESERVED, *gathered(lambda part: part.agents))}:
             return "the program itself, or the system's own user, is called so in the history"
         other = sorted({each.name for each in self.good() if skeleton(each.name) == looks} - {name})
         return f"it looks like {other[0]}, which is another's" if other else ""

@@ -2,7 +2,7 @@
 
 Each event has its place in its subject's own sequence, starting at 1 and without holes. For a job, folding
 its events gives the row back (see `fold` in job.py); for an item, the newest event of each type decides
-which robots may act.
+which subscribers may act.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class NewEvent:
     agent: str = ""
     detail: Mapping[str, Any] = field(default_factory=dict)
     seen: int | None = None  # the item's last change that was looked at; a later one makes this event old
-    robot: str = ""  # who says so, if a robot: its own report is not news to itself
+    teller: str = ""  # the subscriber that says so: its own report is not news to itself
 
 
 PREMIS: Final = "premis"

@@ -44,13 +44,15 @@ class NewJob:
     position: int = 0  # … by their position on it
     supersedes: bool = False
     facts: Mapping[str, Any] = field(default_factory=dict)
+    everywhere: bool = False  # its key is the only one of its kind in all collections, not in its own alone
 
     def start(self) -> str:
         return self.state or self.machine.start
 
     @property
     def key_within(self) -> str:
-        return key_within(self.kind, self.collection)
+        """Where its key is the only one of its kind: its collection, or everywhere."""
+        return "" if self.everywhere else self.collection
 
     def checked(self) -> NewJob:
         """Itself, or a typed error that names the field."""
@@ -85,11 +87,6 @@ class NewJob:
 
 
 LONGEST_LANE = 200
-
-
-def key_within(kind: str, collection: str) -> str:
-    """Where a key is the only one of its kind: its collection; for what is ready for a robot, everywhere."""
-    return "" if kind.startswith("robot/") else collection
 
 
 A_HUNDRED_YEARS = 100 * 366 * 24 * 3600
@@ -238,7 +235,7 @@ class Change:
     code: str | None = None  # why it failed
     facts: Mapping[str, Any] | None = None  # all facts after the move; None: as they were
     remove: bool = False  # delete the row after the move; its events stay
-    look: tuple[str, str] | None = None  # a robot and an item to be looked at again after that
+    look: tuple[str, str] | None = None  # a subscriber and an item to be looked at again after that
     onward: Onward | None = None
     by: str = ""  # on whose behalf `then` is made: the job's own
     claimed: str = ""  # the move of the claim: a token alone may be another's, after history went back

@@ -31,7 +31,7 @@ class Passed:
     place: str | None = None
     warning: bool = False  # passed, but someone should look
     forget: bool = False  # the job's row goes; its history stays
-    look: tuple[str, str] | None = None  # a robot and an item: is it ready after all, now that its job is gone?
+    look: tuple[str, str] | None = None  # a subscriber and an item: is it ready after all, now that its job is gone?
 
 
 Done = Passed

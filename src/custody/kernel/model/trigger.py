@@ -1,4 +1,4 @@
-"""Triggers: the question that makes an item ready for a robot.
+"""Triggers: the question that makes an item ready for a subscriber (a robot, say).
 
 Only the newest event of each type counts. `admits` is the one decision; the store's candidates, the claim's
 re-check, `why` and the dry run all ask it.
@@ -13,7 +13,7 @@ from typing import Any
 from custody.kernel.model.item import Item, Latest
 
 STOPPED = "stopped"
-"""While an item's newest event of this type stands, no robot takes it: the brake that no trigger has to mention."""
+"""While an item's newest event of this type stands, nobody takes it: the brake that no trigger has to mention."""
 
 WELL = ("success", "warning")
 """An event that does not say how it ended opens no gate, no more than one that failed."""
@@ -33,7 +33,7 @@ class Trigger:
         return self.past | self.failed | self.absent | self.old
 
     def minds(self, event: str) -> bool:
-        """Can the arrival of this event change the answer? Asked of every robot at every event."""
+        """Can the arrival of this event change the answer? Asked of every subscriber at every event."""
         return (
             event in self.past or event in self.absent or event in self.old or event in self.failed or event == STOPPED
         )
@@ -64,7 +64,7 @@ class Clause:
 
 
 def admits(trigger: Trigger, item: Item, latest: Mapping[str, Latest]) -> bool:
-    """Is this item ready for the robot that has this trigger?"""
+    """Is this item ready for the one that has this trigger?"""
     return all(holds for _, _, holds in _answers(trigger, item, latest))
 
 

@@ -24,7 +24,7 @@ class AsOf:
     item: Item
     events: Sequence[Event]
     latest: dict[str, Latest]
-    answers: Mapping[str, Sequence[Clause]]  # by robot: the triggers as they are now, on the history as it was
+    answers: Mapping[str, Sequence[Clause]]  # by subscriber: the triggers as they are now, on the history as it was
 
     def ready_for(self) -> list[str]:
         return [name for name, found in self.answers.items() if all(clause.holds for clause in found)]
@@ -37,7 +37,9 @@ def as_of(store: Store, item_id: str, at: int) -> AsOf:
     if not events:
         raise NotFound(f"{item_id} was not there yet", code="item.unknown", hint="its first event is later")
     item, latest = then(now, events), latest_then(events)
-    answers = {name: tuple(clauses(trigger, item, latest)) for name, trigger, _ in store.db.read(subscriptions)}
+    answers = {
+        each.kind.partition("/")[2]: tuple(clauses(each.trigger, item, latest)) for each in store.db.read(subscriptions)
+    }
     return AsOf(item, events, latest, answers)
 
 

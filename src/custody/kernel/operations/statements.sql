@@ -141,9 +141,6 @@ where collection = :within and id > :start and id >= :first and id < :last order
 -- What is being worked on now, the lease that ends first going first.
 select {job_columns} from job where holder is not null order by until, queue limit :limit
 
--- name: web_owners
-select distinct owner from inv_local
-
 -- fragment: token_columns
 token.id, token.name, token.roles, token.collections, token.archives, token.identity, token.login, token.made_by,
 token.created, token.expires, token.last_used, token.revoked, token.was

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from custody.errors import BadInput, CustodyError
 from custody.kernel.stores.clock import Clock, SystemClock
 from custody.kernel.stores.shown_url import shown
+from custody.kernel.stores.sql.statements import load
 from custody.kernel.stores.store import RandomMoves, Store
 
 __all__ = ["Clock", "Store", "SystemClock", "open_store"]
@@ -24,16 +25,19 @@ def open_store(
     """sqlite:///file.db, sqlite:////absolute/file.db, sqlite://:memory: or postgresql://…
 
     A server that is starting or being promoted is waited for, so many seconds unless the address says otherwise;
-    `told` hears what is waited for. With `existing` none is made where there is none."""
+    `told` hears what is waited for. With `existing` none is made where there is none. It has the tables and
+    statements of all applications of this process (kernel/applications.py)."""
     moves = new_move or RandomMoves()
     if url.startswith("sqlite:"):
         from custody.kernel.stores.sqlite.database import SqliteDatabase
         from custody.kernel.stores.sqlite.file_address import file_of
 
+        load("sqlite")  # what is missing is told now, and not in the middle of somebody's work
         return Store.over(url, SqliteDatabase(file_of(url), clock or SystemClock(), moves, existing))
     if url.startswith(("postgresql:", "postgres:")):
         from custody.kernel.stores.postgres.database import PostgresDatabase
 
+        load("postgres")
         return Store.over(url, PostgresDatabase(url, clock, moves, patience, told, existing=existing))
     raise BadInput(
         f"cannot tell what kind of store {shown(url)} is",

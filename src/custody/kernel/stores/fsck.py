@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import groupby, islice
 
+from custody.kernel.applications import gathered
 from custody.kernel.model.event import Event
 from custody.kernel.model.job import DELETED, Fold, fold
 from custody.kernel.stores.rows import Row, Tx, event_from, job_from
@@ -21,8 +22,6 @@ RECOUNTS = ("unmet", "met", "open", "lease", "latest", "sequences", "numbers")
 PAGE = 500
 MOST = 1000
 """Faults that are told: where there are more, no more of them are looked for."""
-FORGETFUL = ("robot/", "channel/")
-"""Kinds whose jobs leave no row when they have passed. Their last event says so, since this is looked at."""
 Told = Callable[[str, int], None]
 """Hears of what so many were looked at until now, whenever there were some more."""
 
@@ -106,7 +105,8 @@ def _may_be_gone(history: list[Event]) -> bool:
     if any(not event.detail for event in history):
         return True  # erased, and with it what it said; only what has no row can be
     kind = str(history[0].detail.get("kind", ""))
-    return last.detail.get("ended") == "passed" and kind.startswith(FORGETFUL)  # of before its end was told so
+    # Of before its end was told so: kinds whose jobs leave no row when they have passed.
+    return last.detail.get("ended") == "passed" and kind.startswith(gathered(lambda part: part.forgets))
 
 
 def _first(row: Row) -> int:

@@ -12,7 +12,7 @@ from custody.cli.grants import Anything, Ended
 from custody.cli.runtime import AsJson, StoreUrl, Why
 from custody.kernel.model.authority.grant import NETWORK
 from custody.kernel.stores import open_store
-from custody.kernel.stores.rules.items import subscriptions
+from custody.robots.subscribers import subscriptions
 
 Name = Annotated[str, typer.Argument(help="a robot's name")]
 What = Annotated[str, typer.Argument(help="network")]

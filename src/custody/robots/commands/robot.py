@@ -26,7 +26,6 @@ from custody.errors import NotFound, Unavailable
 from custody.kernel.model.trigger import Trigger, clauses
 from custody.kernel.ports import Leases
 from custody.kernel.stores import Store, open_store
-from custody.kernel.stores.rules.items import subscriptions
 from custody.robots.commands import grants
 from custody.robots.commands import items as robot_acts
 from custody.robots.declaration import Robot, sentence
@@ -41,6 +40,7 @@ from custody.robots.programs.program import Program
 from custody.robots.programs.properties import SUFFIX, converted, labels_of
 from custody.robots.programs.sandboxed import YARD, Yard, missing
 from custody.robots.runner import facts_of, kinds, subscribe
+from custody.robots.subscribers import subscriptions
 from custody.robots.summary import Tally
 from custody.robots.sweep import chores, ready_items, repair, repair_if_due, sweep
 

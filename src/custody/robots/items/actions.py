@@ -14,13 +14,13 @@ from typing import Any, TypeVar
 from custody.errors import BadInput, NotFound, Refused
 from custody.kernel.model.event import NewEvent, Outcome
 from custody.kernel.model.job import HIGHEST, LOWEST
-from custody.kernel.model.names.reserved import PRIORITY
 from custody.kernel.model.trigger import STOPPED
 from custody.kernel.stores import Store
 from custody.kernel.stores.rows import Tx, latest_from
 from custody.kernel.stores.rules import items
 from custody.robots.items.priority import PRIORITISED, jobs_of, set_priority
 from custody.robots.items.restart import BY_PEOPLE, locked, registered
+from custody.robots.part import PRIORITY
 
 APPROVED = "approved"
 T = TypeVar("T")

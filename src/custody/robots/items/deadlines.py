@@ -9,7 +9,7 @@ from typing import Any
 from custody.kernel.model.trigger import STOPPED, Trigger, clauses
 from custody.kernel.stores import Store
 from custody.kernel.stores.rows import Tx
-from custody.kernel.stores.rules.items import subscriptions
+from custody.robots.subscribers import subscriptions
 
 PAGE = 500
 

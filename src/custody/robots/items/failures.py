@@ -16,7 +16,7 @@ from typing import Any
 from custody.kernel.model.job import Filter
 from custody.kernel.stores import Store
 from custody.kernel.stores.rows import Row, Tx, loads
-from custody.kernel.stores.rules.items import subscriptions
+from custody.robots.subscribers import subscriptions
 
 PAGE = 1000
 SHOWN = 120

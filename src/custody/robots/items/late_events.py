@@ -8,7 +8,7 @@ from custody.errors import CustodyError
 from custody.kernel.model.event import Event, NewEvent
 from custody.kernel.model.job import Answer, Change, Job
 from custody.kernel.stores import Store
-from custody.kernel.stores.rules.items import subscriptions
+from custody.robots.subscribers import name_of, subscriptions
 
 LATE = "late"
 
@@ -20,7 +20,7 @@ def keep_orphan(store: Store, event: NewEvent, job: Job, why: str) -> None:
         "job": job.id, "token": job.token,
     }  # fmt: skip
     try:
-        store.records.note(f"orphan/{event.robot}", LATE, event.agent, **told)
+        store.records.note(f"orphan/{name_of(event.teller)}", LATE, event.agent, **told)
     except CustodyError:
         pass  # the store is away: then there is nothing more that could be done with it
 
@@ -28,7 +28,7 @@ def keep_orphan(store: Store, event: NewEvent, job: Job, why: str) -> None:
 def keep_refused(store: Store, job: Job, change: Change, answer: Answer) -> None:
     """The events of a settle that came too late."""
     for event in change.events:
-        if not answer.done and event.robot:
+        if not answer.done and event.teller:
             keep_orphan(store, event, job, answer.why)
 
 

@@ -8,10 +8,11 @@ from custody.kernel.engine.changes import change
 from custody.kernel.model.item import Item
 from custody.kernel.model.job import Job
 from custody.kernel.model.machine import WORK
-from custody.kernel.model.names.reserved import PRIORITY
 from custody.kernel.stores.rows import Tx, job_from
 from custody.kernel.stores.rules import claim
-from custody.kernel.stores.rules.items import columns_of, subscriptions
+from custody.kernel.stores.rules.items import columns_of
+from custody.robots.part import PRIORITY
+from custody.robots.subscribers import subscriptions
 
 PRIORITISED = "prioritised"
 

@@ -17,9 +17,10 @@ from custody.kernel.operations.as_of import WITHDRAWN, standing, undone_in
 from custody.kernel.stores import Store
 from custody.kernel.stores.rows import Tx, item_from, loads
 from custody.kernel.stores.rules.events import events_of, write_event
-from custody.kernel.stores.rules.items import SEEN, subscriptions, wake_robots
+from custody.kernel.stores.rules.items import SEEN, wake_subscribers
 from custody.robots.declaration import Robot
 from custody.robots.items.priority import set_priority
+from custody.robots.subscribers import subscriptions
 
 BY_PEOPLE = "by hand"
 """In the detail of an event that a person made with a command: what kind of command it was."""
@@ -127,7 +128,7 @@ def _write(tx: Tx, item_id: str, detail: dict[str, object], who: str, was: dict[
             seen = int(event.detail.get(SEEN, event.seq))
             tx.run("set_latest", item=item_id, type=name, seq=event.seq, outcome=event.outcome, seen=seen)
     for name in sorted(before | set(stands)):
-        wake_robots(tx, item, name)
+        wake_subscribers(tx, item, name)
 
 
 def locked(tx: Tx, item_id: str) -> Item:

@@ -16,12 +16,12 @@ from custody.kernel.model.job import Filter, Job
 from custody.kernel.model.trigger import Clause, Trigger, clauses
 from custody.kernel.model.why import Reason
 from custody.kernel.stores import Store
-from custody.kernel.stores.rules.items import subscriptions
 from custody.robots.declaration import sentence
 from custody.robots.items.deadlines import late
 from custody.robots.items.failures import causes
 from custody.robots.items.late_events import orphans
 from custody.robots.items.restart import stopped
+from custody.robots.subscribers import subscriptions
 from custody.web import formatting
 from custody.web.access.gate import form_of
 from custody.web.api.items import get

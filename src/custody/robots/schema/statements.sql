@@ -34,4 +34,4 @@ select count(*), max(id) from (select id from item where id > :after order by id
 
 -- name: advance_filled
 -- Only from where the sweep began: a trigger that was changed meanwhile is swept from the beginning.
-update subscription set filled = :filled where robot = :robot and filled = :was
+update subscriber set filled = :filled where kind = :kind and filled = :was

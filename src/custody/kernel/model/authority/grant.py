@@ -16,7 +16,7 @@ with deposits of the same name, a folder that the repository's hooks may read.""
 @dataclass(frozen=True, slots=True)
 class Grant:
     id: int
-    subject: str  # archive/NAME, robot/NAME
+    subject: str  # to whom: archive/NAME
     what: str
     value: str  # how it reads depends on what it is
     by: str

@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping
 from functools import cache
 
+from custody.kernel.applications import when_changed
 from custody.kernel.stores.sql.statements import load
 
 # As a sub-select it is worked out once for a statement, not for every row.
@@ -34,3 +35,6 @@ def texts(own_clock: bool, locking: bool) -> Mapping[str, str]:
         name: driver_text(sql if locking else _LOCKING.sub("", sql), own_clock)
         for name, sql in load("postgres").items()
     }
+
+
+when_changed(texts.cache_clear)

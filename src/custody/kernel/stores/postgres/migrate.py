@@ -10,7 +10,7 @@ from custody.kernel.stores.postgres.connection import Connection, translate
 from custody.kernel.stores.postgres.dialect import SERVER_TIME
 from custody.kernel.stores.postgres.prepared import say
 from custody.kernel.stores.postgres.server.condition import incomplete
-from custody.kernel.stores.sql.migrations import missing, pending, statements_of
+from custody.kernel.stores.sql.migrations import Reached, missing, next_step, statements_of
 
 LOCK = 0x637573746F6479  # "custody": whoever migrates holds it, whoever starts meanwhile waits
 PAUSE_SECONDS = 0.1
@@ -30,19 +30,19 @@ def must_exist(db: Connection) -> None:
     """Refuse a database that is no store yet, without making it one."""
     try:
         say(db, db.words.look)
-        version = version_of(db)
+        reached = reached_by(db)
         say(db, b"rollback")
     except psycopg.Error as error:
         raise translate(error) from error
-    if not version:
+    if not reached.numbers:
         raise missing("there is no store in this database")
 
 
 def _is_behind(db: Connection) -> bool:
     say(db, db.words.look)
-    behind = any(pending("postgres", version_of(db)))
+    step = next_step("postgres", reached_by(db))
     say(db, b"rollback")
-    return behind
+    return step is not None
 
 
 def _next_one(db: Connection) -> bool:
@@ -55,10 +55,11 @@ def _next_one(db: Connection) -> bool:
         if not db.execute("select pg_try_advisory_xact_lock(%s)", (LOCK,)).fetchall()[0][0]:
             say(db, b"rollback")
             return False
-        for number, _, script in list(pending("postgres", version_of(db)))[:1]:
-            for statement in statements_of(script):
+        if step := next_step("postgres", reached_by(db)):
+            for statement in statements_of(step.script.text) if step.is_run else ():
                 db.execute(statement)
-            db.execute(f"insert into schema_version values (%s, {SERVER_TIME})", (number,))
+            table, values = step.record
+            db.execute(f"insert into {table} values ({'%s, ' * len(values)}{SERVER_TIME})", values)
         say(db, b"commit")
     except BaseException:
         db.close()  # and with it the lock, and all that was done
@@ -66,12 +67,16 @@ def _next_one(db: Connection) -> bool:
     return True
 
 
-def version_of(db: Connection) -> int:
+def reached_by(db: Connection) -> Reached:
     # Not to_regclass: it may answer from a cache that has not heard of a table made while we waited for the lock.
-    known = "select 1 from pg_tables where schemaname = any (current_schemas(false)) and tablename = 'schema_version'"
-    if not db.execute(known).fetchall():
-        return 0
-    version: int | None = db.execute("select max(version) from schema_version").fetchall()[0][0]
-    if not version:  # it is made with its first row
+    known = "select tablename from pg_tables where schemaname = any (current_schemas(false)) and tablename = any (%s)"
+    tables = {name for (name,) in db.execute(known, (["schema_version", "application_version"],)).fetchall()}
+    if "schema_version" not in tables:
+        return Reached()
+    numbers = frozenset(number for (number,) in db.execute("select version from schema_version").fetchall())
+    if not numbers:  # it is made with its first row
         raise incomplete("its table schema_version is empty (was it UNLOGGED when PostgreSQL crashed?)")
-    return version
+    if "application_version" not in tables:
+        return Reached(numbers)
+    lines = db.execute("select application, version from application_version").fetchall()
+    return Reached(numbers, frozenset((line, number) for line, number in lines))

@@ -23,13 +23,13 @@ from custody.kernel.stores.postgres.server.address import Address
 from custody.kernel.stores.postgres.server.failover import Way
 from custody.kernel.stores.wakeups import Bell
 
-CHANNEL = "custody"
+TOPIC = "custody"
 QUIET_SECONDS = 0.005  # between two notifications
 RECONNECT_SECONDS = 1.0
 LISTEN_SECONDS = 0.1  # after which the listener looks whether it should end
 CLOSE_SECONDS = 2.0
 # A hint need not survive, and the disk has its turn to give to others. Both are one transaction, and it ends with it.
-NOTIFY = f"set local synchronous_commit = off; notify {CHANNEL}".encode()
+NOTIFY = f"set local synchronous_commit = off; notify {TOPIC}".encode()
 NOTHING = -1
 """No ring has this number."""
 DEAF = "wake-ups cannot be heard through a pooler, so this process looks for work every poll interval"
@@ -117,7 +117,7 @@ class Messenger:
                 return
 
     def _listen(self, db: Connection) -> None:
-        db.execute(f"listen {CHANNEL}")
+        db.execute(f"listen {TOPIC}")
         self._ring()  # for what was said while nobody listened
         while not self._closed.is_set():
             for note in db.notifies(timeout=LISTEN_SECONDS, stop_after=1):

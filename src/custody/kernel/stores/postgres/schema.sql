@@ -1,9 +1,17 @@
--- The PostgreSQL schema as it is now. Migrations build the same; a test compares the two.
+-- The PostgreSQL schema of the kernel as it is now. Migrations build the same; a test compares the two.
 -- Times are microseconds since 1970 (UTC), as integers. JSON is text, because nothing here looks inside it.
 -- Text that is sorted or compared by range is in the "C" collation: the order of the code points, the same on
 -- every server and the same as SQLite's, and the cheapest to compare.
 
 create table schema_version (version integer not null primary key, applied bigint not null);
+
+-- How far the line of each application has come.
+create table application_version (
+    application text collate "C" not null,
+    version integer not null,
+    applied bigint not null,
+    primary key (application, version)
+);
 
 create table job (
     id bigint generated always as identity primary key with (fillfactor = 50),      -- never given twice
@@ -43,7 +51,8 @@ create table job (
     changed bigint not null,
     queue text collate "C" not null
         generated always as (kind || '|' || state || '|' || place || '|' || lane) stored,
-    by text collate "C" not null                 -- who asked for it: written once, by a program that knows
+    by text collate "C" not null,                -- who asked for it: written once, by a program that knows
+    everywhere smallint not null default 0       -- 1: its key is the only one of its kind in all collections
 ) with (
     -- Room on each page for the versions a claim and a settle leave behind, and vacuum before they pile up:
     -- dead entries at the front of the ready index are what slows a queue down.
@@ -51,7 +60,7 @@ create table job (
     autovacuum_analyze_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0
 );
 
-create unique index job_key on job (kind, key, (case when substr(kind, 1, 6) = 'robot/' then '' else collection end))
+create unique index job_key on job (kind, key, (case when everywhere = 1 then '' else collection end))
     where key is not null;
 -- Exactly what can be claimed now. Cost per claim does not depend on anything else in the table.
 create index job_ready on job (queue, priority, id) where runnable = 1 and unmet = 0 and holder is null;
@@ -64,7 +73,6 @@ create index job_line on job (line, task, position) where line is not null;
 create index job_listed on job (kind, state, id) with (fillfactor = 50);
 create index job_failed on job (kind, code, id) where ended = 'failed';
 create index job_collection on job (collection, id) where collection <> '';
-create index job_runs on job (lane, id) where kind = 'workflow/run';
 
 create table edge (
     job bigint not null,
@@ -181,7 +189,7 @@ create table item (
     fingerprint text not null,
     detail text not null,
     created bigint not null,
-    place text not null default ''              -- root:relative/path; robots cannot write it
+    place text not null default ''              -- root:relative/path; what is told about an item cannot be it
 ) with (fillfactor = 80);
 create index item_collection on item (collection, id);
 
@@ -200,14 +208,16 @@ create table latest (
 ) with (fillfactor = 80);
 create index latest_type on latest (type, outcome, item);
 
-create table subscription (
-    robot text collate "C" primary key,
+-- When an item's newest events meet the trigger, a job of this kind is made that has the item's id as key.
+create table subscriber (
+    kind text collate "C" primary key,
     trigger text not null,
     facts text not null,
-    filled text collate "C" not null default '' -- back-filled up to this item; null-like '' is the beginning
+    filled text collate "C" not null default '', -- back-filled up to this item; null-like '' is the beginning
+    priority_from text not null default ''      -- the word in an item's detail that goes before facts.priority
 );
 
--- Small numbers that many share: the robots' generation, a minter's counter, a rate limit's next slot.
+-- Small numbers that many share: a generation, a minter's counter, a rate limit's next slot.
 create table counter (
     name text collate "C" primary key,
     value bigint not null
@@ -230,71 +240,6 @@ insert into satisfies (wants, ended) values
     ('failure', 'failed'),
     ('passable', 'passed'), ('passable', 'superseded'), ('passable', 'skipped');
 
-create table inv_object (
-    ark text collate "C" primary key,
-    owner text collate "C" not null,
-    collection text collate "C" not null,
-    node text collate "C" not null,
-    title text collate "C" not null,
-    creator text collate "C" not null,
-    date text collate "C" not null,
-    version bigint not null,
-    created bigint not null,
-    changed bigint not null
-);
-create index inv_object_collection on inv_object (collection, ark);
-
--- A local id is reserved when its identifier is minted, so two jobs can never mint for one name.
-create table inv_local (
-    owner text collate "C" not null,
-    local_id text collate "C" not null,
-    ark text collate "C" not null,
-    primary key (owner, local_id)
-);
-create index inv_local_ark on inv_local (ark);
-
--- Every identifier that a deposit goes by, from the moment it has it: one name, one object, one collection.
-create table inv_name (
-    ark text collate "C" primary key,
-    collection text collate "C" not null,       -- '': it was reserved for a local id, and its job is gone
-    request text collate "C" not null,          -- of the job that had it first
-    minted bigint not null,                     -- 1: given out here; 0: brought along
-    writer text collate "C" not null,           -- of the job that stores its first version
-    at bigint not null
-);
-
--- Identifiers that were kept as they were spelled, before they were kept in their one form; storage and history know
--- them so. `normal` is empty until the program has looked.
-create table former_spelling (
-    owner text collate "C" not null,          -- of a local id, '': an item or a name
-    spelled text collate "C" not null,
-    normal text collate "C" not null,
-    primary key (owner, spelled)
-);
-create index former_spelling_normal on former_spelling (owner, normal);
-
-create table inv_version (
-    ark text collate "C" not null,
-    version bigint not null,
-    job bigint not null,
-    batch bigint not null,
-    files bigint not null,
-    bytes bigint not null,
-    recorded bigint not null,
-    primary key (ark, version)
-);
-
-create table inv_file (
-    ark text collate "C" not null,
-    version bigint not null,
-    name text collate "C" not null,
-    sha256 text collate "C" not null,
-    size bigint not null,
-    mime text collate "C" not null,
-    primary key (ark, version, name)
-);
-create index inv_file_digest on inv_file (sha256);
-
 create table token (
     id bigint generated always as identity primary key,
     hash text collate "C" not null,             -- SHA-256 of the secret, which is nowhere else
@@ -313,16 +258,6 @@ create table token (
 );
 create unique index token_hash on token (hash);
 
-create table archive (
-    name text collate "C" primary key,
-    system text not null,                       -- svn, git
-    location text not null,
-    uuid text not null,
-    last bigint not null,                      -- revisions up to this one have a commit job
-    frozen text not null,                       -- why nothing is taken in any more; empty: all is well
-    added bigint not null
-);
-
 create table handed_in (
     key text collate "C" primary key,
     batch bigint not null,                      -- 0: taken, and its batch is being made
@@ -332,7 +267,7 @@ create table handed_in (
 
 create table granted (
     id bigint generated always as identity primary key,
-    subject text collate "C" not null,                     -- archive/NAME, robot/NAME
+    subject text collate "C" not null,                     -- whose: archive/NAME
     what text collate "C" not null,                        -- network, secret, repository
     value text collate "C" not null,
     by text not null,
@@ -348,18 +283,12 @@ create table open_kind (
     seen bigint not null                       -- when a worker last offered it
 );
 
-create table git_repository (
-    uuid text collate "C" primary key,
-    location text collate "C" not null,
-    at bigint not null
+-- Identifiers that were kept as they were spelled, before they were kept in their one form; storage and history know
+-- them so.
+create table spelling (
+    owner text collate "C" not null,            -- of a local id, '': an item or a name
+    spelled text collate "C" not null,
+    normal text collate "C" not null,           -- empty until the program has looked
+    primary key (owner, spelled)
 );
-
-create table git_update (
-    repository text collate "C" not null,
-    seq bigint not null,
-    number bigint not null,                    -- of the revision; 0: a branch was deleted
-    ref text collate "C" not null,
-    old text collate "C" not null,
-    new text collate "C" not null,
-    primary key (repository, seq)
-);
+create index spelling_normal on spelling (owner, normal);

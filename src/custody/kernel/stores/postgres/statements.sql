@@ -80,7 +80,7 @@ with shape as materialized (
     select * from json_to_recordset(:shapes) as shape (
         number int, kind text, state text, runnable smallint, ended text, lane text, place text, collection text,
         priority smallint, delay bigint, parent bigint, open int, when_empty text, line text, supersedes smallint,
-        by text, agent text, detail text)),
+        by text, everywhere smallint, agent text, detail text)),
 given as materialized (
     select nextval('job_id_seq') as id, one.* from rows from (
         unnest(:numbers::int[]), string_to_table(:keys, {cut}, {none}), string_to_table(:payloads, {cut}),
@@ -90,13 +90,13 @@ given as materialized (
 
 -- fragment: new_jobs
 insert into job (id, kind, key, state, runnable, ended, lane, place, collection, priority, unmet, due, payload, facts,
-    parent, open, when_empty, line, task, position, supersedes, token, seq, move, created, changed, by)
+    parent, open, when_empty, line, task, position, supersedes, token, seq, move, created, changed, by, everywhere)
 overriding system value
 select given.id, shape.kind, given.key, shape.state, shape.runnable, shape.ended, shape.lane, shape.place,
     shape.collection, shape.priority, coalesce(given.unmet, 0) + case when shape.delay > 0 then 1 else 0 end,
     case when shape.delay > 0 then :now + shape.delay end, given.payload, coalesce(given.facts, '{}'), shape.parent,
     shape.open, shape.when_empty, shape.line, given.task, coalesce(given.position, 0), shape.supersedes, 1, 1,
-    coalesce(given.move, :move), :now, :now, shape.by
+    coalesce(given.move, :move), :now, :now, shape.by, shape.everywhere
 from given join shape on shape.number = given.number
 
 -- fragment: first_events
@@ -181,7 +181,7 @@ where job.id = any(:ids::bigint[]) and (job.supersedes > 0 or exists (
 order by job.id
 
 -- name: jobs_by_key
-select {job_columns} from job
+select {job_columns}, within from job
 join unnest(:kinds::text[], :keys::text[], :withins::text[]) as wanted (of_kind, of_key, within)
     on of_kind = kind and of_key = key and within = {key_within}
 
@@ -327,12 +327,12 @@ newest as (
 select id, 1 / ((select count(*) from told) + (select count(*) from newest) = 3)::int from made
 
 -- name: look_at_one
--- An item, its newest events and the robots that may be interested (their triggers are texts: each that mentions the
+-- An item, its newest events and the subscribers that may be interested (their triggers are texts: each that mentions the
 -- word, and all when it is one for all), as they stand at one moment; nothing is locked.
 select id, types, collection, seq, changed, fingerprint, detail, place,
     (select json_agg(json_build_array(latest.type, latest.seq, latest.outcome, latest.seen))
      from latest where latest.item = item.id),
-    (select json_agg(json_build_array(robot, trigger, facts)) from subscription where strpos(trigger, :word) > 0)
+    (select json_agg(json_build_array(kind, trigger, facts, priority_from)) from subscriber where strpos(trigger, :word) > 0)
 from item where id = :id
 
 -- name: append_one
@@ -348,19 +348,19 @@ newest as (
     select :item, :type, seq, :outcome, coalesce(:seen::bigint, seq) from numbered
     on conflict (item, type) do update set seq = excluded.seq, outcome = excluded.outcome, seen = excluded.seen
     returning 1),
-robot as (select * from unnest(:kinds::text[], :priorities::bigint[], :details::text[]) as one (kind, priority, detail)),
+ready as (select * from unnest(:kinds::text[], :priorities::bigint[], :details::text[]) as one (kind, priority, detail)),
 made as (
     insert into job (kind, key, state, runnable, lane, place, collection, priority, unmet, payload, facts, token, seq,
-        move, created, changed, by)
-    select robot.kind, :key, :state, :runnable, :lane, :place, :collection, robot.priority, 0, :payload, :facts, 1, 1,
-        :move, :now, :now, :by
-    from numbered cross join robot order by robot.kind
+        move, created, changed, by, everywhere)
+    select ready.kind, :key, :state, :runnable, :lane, :place, :collection, ready.priority, 0, :payload, :facts, 1, 1,
+        :move, :now, :now, :by, 1
+    from numbered cross join ready order by ready.kind
     on conflict (kind, key, {key_within}) where key is not null do nothing
     returning id, kind),
 begun as (
     insert into event (subject, seq, type, outcome, agent, at, detail, token, move)
-    select 'job/' || made.id, 1, 'submitted', 'none', 'engine', :now, robot.detail, 1, :move
-    from made join robot on robot.kind = made.kind
+    select 'job/' || made.id, 1, 'submitted', 'none', 'engine', :now, ready.detail, 1, :move
+    from made join ready on ready.kind = made.kind
     returning 1)
 select coalesce((select id from told), 0)
     / ((select count(*) from told) + (select count(*) from newest) + (select count(*) from begun)
@@ -511,53 +511,3 @@ where id > :after and id <= :last
     select 1 from json_array_elements_text(:old::json) as one (value)
     join latest on latest.item = item.id and latest.type = one.value where latest.seen >= item.changed)
 order by id
-
--- name: wf_nearest
--- JSON is taken apart in words of its own.
-select one.task, job.position, job.id, case when job.kind = :commit then job.facts end
-from json_array_elements_text(:tasks::json) as one (task) cross join lateral (
-    select position, id, kind, facts from job where line = :line and task = one.task collate "C" and position < :position
-    order by position desc limit 1) as job
-
--- name: wf_by_keys
-select job.kind, job.key, job.id from json_array_elements(:names::json) as one (name)
-join job on job.kind = (one.name ->> 0) collate "C" and job.key = (one.name ->> 1) collate "C"
-
--- name: wf_take_next
--- A notice of the next revision, as nearly all are, in one trip and one transaction: the archive goes on by one, and
--- the commit job is there with its need, its edge and its first event. Nothing is written, or locked, when the archive
--- stands elsewhere or is frozen, or when the commit job before is not to be found or has ended otherwise: then the
--- common way finds out. (That job is looked for in the statement's own snapshot. If it came into being only while we
--- waited for the archive, it is not seen, and nothing is written either.)
-with known as materialized (select name, system, location, uuid, last, frozen from archive where name = :name),
-prior as materialized (
-    select id, ended from job
-    where kind = :kind and key = :before
-      and exists (select 1 from known where last = :position - 1 and frozen = '')
-    for share of job),
-taken as (
-    update archive set last = :position from prior
-    where name = :name and last = :position - 1 and frozen = '' and coalesce(ended, 'passed') = 'passed'
-    returning prior.id as target, case when ended is null then 1 else 0 end as unmet),
-made as (
-    insert into job (kind, key, state, runnable, ended, lane, place, collection, priority, unmet, payload, facts,
-        open, line, task, position, supersedes, token, seq, move, created, changed, by)
-    select :kind, :key, :state, :runnable, :ended, :lane, :place, :collection, :priority, unmet, :payload, :facts,
-        :open, :line, :task, :position, :supersedes, 1, 1, :move, :now, :now, :by
-    from taken
-    on conflict (kind, key, {key_within}) where key is not null do nothing
-    returning id),
-drawn as (
-    insert into edge (job, target, wants, otherwise, met)
-    select made.id, target, 'success', 'wait', 1 - unmet from made cross join taken
-    returning 1),
-told as (
-    insert into event (subject, seq, type, outcome, agent, at, detail, token, move)
-    select 'job/' || made.id, 1, 'submitted', 'none', :agent, :now,
-        replace(:detail, '"needs":[0]', '"needs":[' || target || ']'), 1, :move
-    from made cross join taken
-    returning 1)
-select known.*, (select count(*) from taken)
-    / ((select count(*) from drawn) + (select count(*) from told) = 2 * (select count(*) from made)
-        and {made_rising})::int
-from known

@@ -11,25 +11,26 @@ from collections.abc import Collection
 
 from custody.errors import BadInput, Refused
 from custody.formats.shell import BLANK, command
+from custody.kernel.applications import gathered, installed
 from custody.kernel.model.authority.grant import COLLECTION
 from custody.kernel.model.job import Filter
 from custody.kernel.model.names.names import alike
 from custody.kernel.stores import Store
 
 DEPOSITS = "deposits"
-BATCH = "ingest/batch"
-OF_ARCHIVES = ("workflow/", "robot/")  # kinds of jobs; robots work on what is there
 REVISION = "revision"
 MOST = 1000
 
 
 def is_archive(store: Store, name: str) -> bool:
-    return bool(store.db.glance(lambda tx: tx.run("wf_archive", name=name)))
+    asked = [part.archive_named for part in installed() if part.archive_named]
+    return any(store.db.glance(lambda tx, one=one: tx.run(one, name=name)) for one in asked)  # type: ignore[misc]
 
 
 def archives(store: Store) -> list[str]:
     """The names of those that are looked after."""
-    return [str(row[0]) for row in store.db.read(lambda tx: tx.run("wf_archives"))]
+    asked = [part.archive_list for part in installed() if part.archive_list]
+    return [str(row[0]) for one in asked for row in store.db.glance(lambda tx, one=one: tx.run(one))]  # type: ignore[misc]
 
 
 def is_agreed(store: Store, name: str) -> bool:
@@ -39,9 +40,9 @@ def is_agreed(store: Store, name: str) -> bool:
 
 def deposited(store: Store, name: str) -> bool:
     """Whether anything was handed in to it."""
-    return bool(
-        store.queue.list(Filter(kind=BATCH, collection=name), limit=1)
-        or store.records.items(collection=name, type_="object", limit=1)
+    kinds = gathered(lambda part: part.deposits)
+    return any(store.queue.list(Filter(kind=kind, collection=name), limit=1) for kind in kinds) or bool(
+        store.records.items(collection=name, type_="object", limit=1)
     )
 
 
@@ -52,7 +53,7 @@ def others_in(store: Store, name: str, profiles: Collection[str] = ()) -> str:
     if deposited(store, name):
         return "something was deposited"
     for job in store.queue.list(Filter(collection=name), limit=MOST):
-        if not job.kind.startswith(OF_ARCHIVES):
+        if not job.kind.startswith(gathered(lambda part: part.in_archives)):
             return f"there are jobs of {job.kind}"
     for item in store.records.items(collection=name, limit=MOST):
         if REVISION not in item.types:
@@ -86,8 +87,7 @@ def must_look_like_none(store: Store, name: str, profiles: Collection[str], loca
 def must_not_be_an_archive(store: Store, name: str) -> None:
     """Before the first deposit to a profile of this name, or of one that looks like it; where there were deposits
     before it goes on, and the doctor tells."""
-    archives = [str(row[0]) for row in store.db.glance(lambda tx: tx.run("wf_archives"))]
-    if (other := alike(name, archives)) and not deposited(store, name):
+    if (other := alike(name, archives(store))) and not deposited(store, name):
         raise Refused(
             f"the profile {name!r} looks like the archive {other}, which is another: their collections would be taken "
             "for one another", code="collection.alike", where="profile", hint="give the profile another name",

@@ -1,4 +1,4 @@
-"""Items and what happened to them; and the robots that may now act.
+"""Items and what happened to them; and the subscribers that may now act.
 
 Changes and events draw from one sequence per item, under the item's row lock, so "older than the last change"
 needs no clock and two events at the same moment both have their place.
@@ -9,20 +9,29 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from custody.errors import BadInput, KeyConflict, NotFound, Refused
 from custody.kernel.model.authority.acting import system
 from custody.kernel.model.event import NewEvent, item_subject
 from custody.kernel.model.item import Item, Latest, NewItem
 from custody.kernel.model.job import NewJob
-from custody.kernel.model.names.reserved import FOLDER, PRIORITY, check_event
+from custody.kernel.model.names.reserved import FOLDER, check_event
 from custody.kernel.model.trigger import Trigger, admits
 from custody.kernel.stores.rows import Tx, dumps, item_from, latest_from, loads
 from custody.kernel.stores.rules.events import write_event
 from custody.kernel.stores.rules.submit import submit_one
 
-Robot: TypeAlias = tuple[str, Trigger, dict[str, Any]]
+
+class Subscriber(NamedTuple):
+    """A kind of job: when an item's newest events meet its trigger, a job of that kind is made for the item."""
+
+    kind: str
+    trigger: Trigger
+    facts: dict[str, Any]
+    priority_from: str = ""  # the word in an item's detail that goes before what its facts say
+
+
 Look: TypeAlias = tuple[Item, dict[str, Latest]]
 CHANGED = "changed"
 SEEN = "seen"
@@ -32,33 +41,33 @@ SEEN = "seen"
 def record(tx: Tx, new: Sequence[NewItem], events: Sequence[NewEvent], agent: str) -> None:
     """Make or change items, then append events to them, then see who is interested."""
     edited: dict[str, int] = {}  # the change before the one that whoever records here made itself
-    robots = Interested(tx)
+    interested = Interested(tx)
     for item in sorted(new, key=lambda item: item.id):
-        edited[item.id] = put_item(tx, item, agent, robots)
+        edited[item.id] = put_item(tx, item, agent, interested)
     for event in sorted(events, key=lambda event: event.item):
-        append(tx, event, agent, edited.get(event.item), robots)
+        append(tx, event, agent, edited.get(event.item), interested)
 
 
 class Interested:
-    """The robots, read when the first news has its place, once for all the news of a transaction."""
+    """The subscribers, read when the first news has its place, once for all the news of a transaction."""
 
     def __init__(self, tx: Tx) -> None:
         self._tx = tx
-        self._robots: list[Robot] | None = None
+        self._subscribers: list[Subscriber] | None = None
 
-    def in_news(self, event_type: str | None, teller: str) -> list[Robot]:
-        if self._robots is None:
-            self._robots = subscriptions(self._tx)
-        return [robot for robot in self._robots if robot[0] != teller and concerns(robot[1], event_type)]
+    def in_news(self, event_type: str | None, teller: str) -> list[Subscriber]:
+        if self._subscribers is None:
+            self._subscribers = subscriptions(self._tx)
+        return [each for each in self._subscribers if each.kind != teller and concerns(each.trigger, event_type)]
 
 
-def put_item(tx: Tx, new: NewItem, agent: str, robots: Interested) -> int:
+def put_item(tx: Tx, new: NewItem, agent: str, interested: Interested) -> int:
     """Make the item, or note that its content changed. An unchanged fingerprint is no change.
 
     Answers which change was the last one before."""
     first = first_of(new)
     if tx.run("insert_item", **columns_of(first)):
-        _tell_change(tx, first, new, agent, robots)
+        _tell_change(tx, first, new, agent, interested)
         return 0
     old = _locked(tx, new.id)
     changed = new.changed and (not new.fingerprint or new.fingerprint != old.fingerprint)
@@ -70,7 +79,7 @@ def put_item(tx: Tx, new: NewItem, agent: str, robots: Interested) -> int:
     if item == replace(old, seq=seq):
         return old.changed  # nothing is new about it
     tx.run("change_item", **columns_of(item))
-    _tell_change(tx, item, new, agent, robots)
+    _tell_change(tx, item, new, agent, interested)
     return old.changed
 
 
@@ -100,10 +109,10 @@ def columns_of(item: Item) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _tell_change(tx: Tx, item: Item, new: NewItem, agent: str, robots: Interested) -> None:
+def _tell_change(tx: Tx, item: Item, new: NewItem, agent: str, interested: Interested) -> None:
     how, told = change_told(item, new)
     write_event(tx, item_subject(item.id), item.seq, how, "none", agent, told)
-    wake_robots(tx, item, None, robots=robots)
+    wake_subscribers(tx, item, None, interested=interested)
 
 
 def change_told(item: Item, new: NewItem) -> tuple[str, dict[str, Any]]:
@@ -113,7 +122,9 @@ def change_told(item: Item, new: NewItem) -> tuple[str, dict[str, Any]]:
     return CHANGED if item.changed == item.seq else "described", told
 
 
-def append(tx: Tx, event: NewEvent, agent: str, changed: int | None = None, robots: Interested | None = None) -> int:
+def append(
+    tx: Tx, event: NewEvent, agent: str, changed: int | None = None, interested: Interested | None = None
+) -> int:
     """Append one event to an item; it becomes the newest of its type. `changed`: the last change by anyone else."""
     check_type(event)
     rows = tx.run("number_item", id=event.item)  # which also locks it
@@ -125,7 +136,7 @@ def append(tx: Tx, event: NewEvent, agent: str, changed: int | None = None, robo
     told = told_with(event, missed)
     event_id = write_event(tx, item_subject(item.id), item.seq, event.type, event.outcome, event.agent or agent, told)
     tx.run("set_latest", item=item.id, type=event.type, seq=item.seq, outcome=event.outcome, seen=seen)
-    wake_robots(tx, item, event.type, event.robot if missed is None else "", robots)
+    wake_subscribers(tx, item, event.type, event.teller if missed is None else "", interested)
     return event_id
 
 
@@ -140,51 +151,55 @@ def told_with(event: NewEvent, missed: int | None) -> Mapping[str, Any]:
     return event.detail if missed is None else {**event.detail, SEEN: missed}
 
 
-def wake_robots(tx: Tx, item: Item, event_type: str | None, teller: str = "", robots: Interested | None = None) -> None:
-    """Ask only the triggers that this news can change; a ready item is a job of kind robot/NAME.
+def wake_subscribers(
+    tx: Tx, item: Item, event_type: str | None, teller: str = "", interested: Interested | None = None
+) -> None:
+    """Ask only the triggers that this news can change; a ready item is a job of the subscriber's kind.
 
     The item is as it stands under its lock, which whoever brings the news holds."""
-    interested = (robots or Interested(tx)).in_news(event_type, teller)
-    if not interested:
+    asked = (interested or Interested(tx)).in_news(event_type, teller)
+    if not asked:
         return
     latest = latest_from(tx.run("latest", item=item.id))
-    for name, trigger, facts in interested:
-        if admits(trigger, item, latest):
-            make_ready(tx, name, item, facts)
+    for each in asked:
+        if admits(each.trigger, item, latest):
+            make_ready(tx, each, item)
 
 
-def look_again(tx: Tx, robot: str, item_id: str) -> None:
-    """News that came while the robot's job was there made no new one; now that it is gone, ask once more."""
+def look_again(tx: Tx, kind: str, item_id: str) -> None:
+    """News that came while the subscriber's job was there made no new one; now that it is gone, ask once more."""
     rows = tx.run("lock_item", id=item_id)
     latest = latest_from(tx.run("latest", item=item_id))
-    for name, trigger, facts in subscriptions(tx):
-        if rows and name == robot and admits(trigger, item_from(rows[0]), latest):
-            make_ready(tx, name, item_from(rows[0]), facts)
+    for each in subscriptions(tx):
+        if rows and each.kind == kind and admits(each.trigger, item_from(rows[0]), latest):
+            make_ready(tx, each, item_from(rows[0]))
 
 
-def make_ready(tx: Tx, robot: str, item: Item, facts: dict[str, Any], agent: str = "engine") -> None:
+def make_ready(tx: Tx, subscriber: Subscriber, item: Item, agent: str = "engine") -> None:
     try:
-        submit_one(tx, ready_job(robot, item, facts), tx.new_move(), system(agent))
+        submit_one(tx, ready_job(subscriber, item), tx.new_move(), system(agent))
     except KeyConflict:
         pass  # its job is there, and someone has spoilt its payload: that must not keep anyone from recording events
 
 
-def ready_job(robot: str, item: Item, facts: Mapping[str, Any]) -> NewJob:
-    """An item that is ready for a robot *is* a job, one per robot and item."""
+def ready_job(subscriber: Subscriber, item: Item) -> NewJob:
+    """An item that is ready for a subscriber *is* a job, one per subscriber and item, wherever the item is moved."""
+    priority = subscriber.facts.get("priority", 50)
     return NewJob(
-        f"robot/{robot}", {"item": item.id}, key=item.id, lane=item.collection, collection=item.collection,
-        priority=item.detail.get(PRIORITY, facts.get("priority", 50)),
+        subscriber.kind, {"item": item.id}, key=item.id, lane=item.collection, collection=item.collection,
+        priority=item.detail.get(subscriber.priority_from, priority), everywhere=True,
     )  # fmt: skip
 
 
-def subscriptions(tx: Tx) -> list[Robot]:
-    return [(robot, *read_robot(trigger, facts)) for robot, trigger, facts, _ in tx.run("subscriptions")]
+def subscriptions(tx: Tx) -> list[Subscriber]:
+    rows = tx.run("subscriptions")
+    return [read_subscriber(kind, trigger, facts, priority_from) for kind, trigger, facts, _, priority_from in rows]
 
 
 @lru_cache(maxsize=1024)
-def read_robot(trigger: str, facts: str) -> tuple[Trigger, dict[str, Any]]:
-    """Kept by its text, so that a robot that is new or has changed is seen at once and others are read only once."""
-    return Trigger.from_dict(loads(trigger)), loads(facts)
+def read_subscriber(kind: str, trigger: str, facts: str, priority_from: str) -> Subscriber:
+    """Kept by its texts, so that one that is new or has changed is seen at once and others are read only once."""
+    return Subscriber(kind, Trigger.from_dict(loads(trigger)), loads(facts), priority_from)
 
 
 def concerns(trigger: Trigger, event_type: str | None) -> bool:
@@ -224,10 +239,11 @@ def named(name: str, where: str) -> None:
 
 
 def check_type(event: NewEvent) -> None:
-    """Whichever way it comes: what the system itself says happened is not for a robot to say."""
+    """Whichever way it comes: what the system itself says happened is not for a subscriber to say."""
     named(event.type, "event type")
-    if event.robot:
-        check_event(event.type, f"robot {event.robot}", "robot.reserved")
+    if event.teller:
+        family, _, name = event.teller.partition("/")
+        check_event(event.type, f"{family} {name}", f"{family}.reserved")
 
 
 def unknown(item_id: str) -> NotFound:

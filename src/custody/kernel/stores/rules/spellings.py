@@ -2,7 +2,8 @@
 
 Identifiers are kept in their one form (formats/identifiers.py). Those of before that were kept as they were spelled
 stay: objects lie in storage under them, and sealed history names them. They are found by every spelling that is equal.
-`former_spelling` lists them; a migration has put in all that may be such, and the first who looks says what they are.
+The table `spelling` lists them; a migration has put in all that may be such, and the first who looks says what they
+are.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from custody.formats.identifiers import one_form
+from custody.kernel.applications import installed
 from custody.kernel.stores.rows import Tx
 from custody.kernel.stores.sql.database import Database
 
@@ -57,4 +59,7 @@ def settle(db: Database) -> None:
 
 
 def _is_there(tx: Tx, name: str) -> bool:
-    return bool(tx.run("item", id=name) or tx.run("inv_name", ark=name))
+    """An item, or anything that an application knows by this name."""
+    return bool(tx.run("item", id=name)) or any(
+        tx.run(part.is_named, name=name) for part in installed() if part.is_named
+    )

@@ -181,7 +181,7 @@ def columns(new: NewJob, unmet: int, move: str, by: str) -> dict[str, Any]:
         "payload": kept_text(new.payload, "job payload"), "facts": kept_text(new.facts, "job facts"),
         "parent": new.parent, "open": new.open, "when_empty": new.when_empty, "line": new.line, "task": new.task,
         "position": new.position,
-        "supersedes": int(new.supersedes), "move": move, "by": by,
+        "supersedes": int(new.supersedes), "move": move, "by": by, "everywhere": int(new.everywhere),
     }  # fmt: skip
 
 

@@ -193,16 +193,16 @@ where id = :id and {claimed_so} and holder is not null and revoked is null
 returning seq
 
 -- fragment: key_within
--- Where a key is the only one of its kind: in its collection, so that nobody meets the keys of others. What is ready for
--- a robot is one job per robot and item, wherever the item was moved meanwhile. As NewJob.key_within.
-(case when substr(kind, 1, 6) = 'robot/' then '' else collection end)
+-- Where a key is the only one of its kind: in its collection, so that nobody meets the keys of others; or everywhere, as
+-- what is ready for a subscriber, wherever the item was moved meanwhile. As NewJob.key_within.
+(case when everywhere = 1 then '' else collection end)
 
 -- fragment: new_job
 insert into job (kind, key, state, runnable, ended, lane, place, collection, priority, unmet, due, payload, facts,
-    parent, open, when_empty, line, task, position, supersedes, token, seq, move, created, changed, by)
+    parent, open, when_empty, line, task, position, supersedes, token, seq, move, created, changed, by, everywhere)
 values (:kind, :key, :state, :runnable, :ended, :lane, :place, :collection, :priority, :unmet,
     case when :delay > 0 then :now + :delay end, :payload, :facts,
-    :parent, :open, :when_empty, :line, :task, :position, :supersedes, 1, 1, :move, :now, :now, :by)
+    :parent, :open, :when_empty, :line, :task, :position, :supersedes, 1, 1, :move, :now, :now, :by, :everywhere)
 on conflict (kind, key, {key_within}) where key is not null do nothing
 returning id
 
@@ -540,16 +540,16 @@ where slot.schedule = :schedule and slot.outcome = 'ran' order by slot.slot desc
 select id, types, collection, seq, changed, fingerprint, detail, place from item where id = :id
 
 -- name: formers
-select spelled from former_spelling where owner = :owner and normal = :normal order by spelled
+select spelled from spelling where owner = :owner and normal = :normal order by spelled
 
 -- name: formers_unread
-select owner, spelled from former_spelling where normal = '' limit 1000
+select owner, spelled from spelling where normal = '' limit 1000
 
 -- name: former_read
-update former_spelling set normal = :normal where owner = :owner and spelled = :spelled
+update spelling set normal = :normal where owner = :owner and spelled = :spelled
 
 -- name: former_drop
-delete from former_spelling where owner = :owner and spelled = :spelled
+delete from spelling where owner = :owner and spelled = :spelled
 
 -- name: lock_item
 select id, types, collection, seq, changed, fingerprint, detail, place from item where id = :id
@@ -602,19 +602,24 @@ delete from latest where item = :item and type = :type
 select type, seq, outcome, seen from latest where item = :item
 
 -- name: set_subscription
-insert into subscription (robot, trigger, facts) values (:robot, :trigger, :facts)
-on conflict (robot) do update set trigger = excluded.trigger, facts = excluded.facts, filled = ''
-where subscription.trigger <> excluded.trigger or subscription.facts <> excluded.facts
-returning robot
+insert into subscriber (kind, trigger, facts, priority_from) values (:kind, :trigger, :facts, :priority_from)
+on conflict (kind) do update set trigger = excluded.trigger, facts = excluded.facts, filled = '',
+    priority_from = excluded.priority_from
+where subscriber.trigger <> excluded.trigger or subscriber.facts <> excluded.facts
+returning kind
 
 -- name: drop_subscription
-delete from subscription where robot = :robot returning robot
+delete from subscriber where kind = :kind returning kind
 
 -- name: subscriptions
-select robot, trigger, facts, filled from subscription order by robot
+select kind, trigger, facts, filled, priority_from from subscriber order by kind
 
 -- name: set_filled
-update subscription set filled = :filled where robot = :robot
+update subscriber set filled = :filled where kind = :kind
+
+-- name: application_versions
+-- How far the line of each application has come.
+select application, max(version) from application_version group by application order by application
 
 -- name: bump
 insert into counter (name, value) values (:name, :by)

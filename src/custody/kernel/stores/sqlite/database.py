@@ -22,7 +22,7 @@ from custody.kernel.stores.rules import items
 from custody.kernel.stores.rules.settle import settle_many
 from custody.kernel.stores.rules.submit import Submitted, submit
 from custody.kernel.stores.sql import forks
-from custody.kernel.stores.sql.migrations import missing, pending, statements_of
+from custody.kernel.stores.sql.migrations import Reached, missing, next_step, statements_of
 from custody.kernel.stores.sqlite.connection import VALUES, SqliteTx, closed, connect, foreign, leave_alone, translate
 from custody.kernel.stores.sqlite.file_guard import must_have_one_name, robbed
 from custody.kernel.stores.sqlite.foreign_wal import must_belong
@@ -66,7 +66,7 @@ class SqliteDatabase:
             raise missing(f"there is no store {self.path}")
         db = connect(self.path)
         try:
-            if existing and not _version_of(db):
+            if existing and not _reached(db).numbers:
                 raise missing(f"{self.path} is no store of ours")
             self._migrate(db)
         except BaseException as error:
@@ -266,13 +266,16 @@ class SqliteDatabase:
             self._over.set()
 
     def _migrate(self, db: apsw.Connection) -> None:
-        for number, _, script in pending("sqlite", _version_of(db)):
+        while next_step("sqlite", _reached(db)):
             db.execute("begin immediate")
             try:
-                if _version_of(db) < number:  # else another process that started with us has done it
-                    for statement in statements_of(script):
+                # Asked again: another process that started with us may have done it.
+                if step := next_step("sqlite", _reached(db)):
+                    for statement in statements_of(step.script.text) if step.is_run else ():
                         db.execute(statement)
-                    db.execute("insert into schema_version values (?, ?)", (number, self.clock.now()))
+                    table, values = step.record
+                    places = ", ".join("?" * (len(values) + 1))
+                    db.execute(f"insert into {table} values ({places})", (*values, self.clock.now()))
                 db.execute("commit")
             except BaseException:
                 if db.in_transaction:
@@ -287,8 +290,10 @@ def _happened() -> threading.Event:
     return event
 
 
-def _version_of(db: apsw.Connection) -> int:
-    if not db.execute("select 1 from sqlite_master where name = 'schema_version'").fetchall():
-        return 0
-    version: int | None = db.execute("select max(version) from schema_version").get
-    return version or 0
+def _reached(db: apsw.Connection) -> Reached:
+    def rows(table: str, columns: str) -> list[Any]:
+        is_there = db.execute("select 1 from sqlite_master where name = ?", (table,)).fetchall()
+        return db.execute(f"select {columns} from {table}").fetchall() if is_there else []
+
+    numbers = (number for (number,) in rows("schema_version", "version"))
+    return Reached(frozenset(numbers), frozenset(rows("application_version", "application, version")))

@@ -1,7 +1,15 @@
--- The SQLite schema as it is now. Migrations build the same; a test compares the two.
+-- The SQLite schema of the kernel as it is now. Migrations build the same; a test compares the two.
 -- Times are microseconds since 1970 (UTC), as integers. JSON is text.
 
 create table schema_version (version integer not null primary key, applied integer not null) strict;
+
+-- How far the line of each application has come.
+create table application_version (
+    application text not null,
+    version integer not null,
+    applied integer not null,
+    primary key (application, version)
+) strict, without rowid;
 
 create table job (
     id integer primary key autoincrement,       -- never given twice
@@ -40,10 +48,11 @@ create table job (
     created integer not null,
     changed integer not null,
     queue text not null generated always as (kind || '|' || state || '|' || place || '|' || lane) stored,
-    by text not null default ''                 -- who asked for it: written once
+    by text not null default '',                -- who asked for it: written once
+    everywhere integer not null default 0       -- 1: its key is the only one of its kind in all collections
 ) strict;
 
-create unique index job_key on job (kind, key, (case when substr(kind, 1, 6) = 'robot/' then '' else collection end))
+create unique index job_key on job (kind, key, (case when everywhere = 1 then '' else collection end))
     where key is not null;
 -- Exactly what can be claimed now. Cost per claim does not depend on anything else in the table.
 create index job_ready on job (queue, priority, id) where runnable = 1 and unmet = 0 and holder is null;
@@ -54,7 +63,6 @@ create index job_line on job (line, task, position) where line is not null;
 create index job_listed on job (kind, state, id);
 create index job_failed on job (kind, code) where ended = 'failed';
 create index job_collection on job (collection, id) where collection <> '';
-create index job_runs on job (lane, id) where kind = 'workflow/run';
 
 create table edge (
     job integer not null,
@@ -167,7 +175,7 @@ create table item (
     fingerprint text not null,
     detail text not null,
     created integer not null,
-    place text not null default ''              -- root:relative/path; robots cannot write it
+    place text not null default ''              -- root:relative/path; what is told about an item cannot be it
 ) strict, without rowid;
 create index item_collection on item (collection, id);
 
@@ -186,14 +194,16 @@ create table latest (
 ) strict, without rowid;
 create index latest_type on latest (type, outcome, item);
 
-create table subscription (
-    robot text primary key,
+-- When an item's newest events meet the trigger, a job of this kind is made that has the item's id as key.
+create table subscriber (
+    kind text primary key,
     trigger text not null,
     facts text not null,
-    filled text not null default ''             -- back-filled up to this item; null-like '' is the beginning
+    filled text not null default '',             -- back-filled up to this item; null-like '' is the beginning
+    priority_from text not null default ''      -- the word in an item's detail that goes before facts.priority
 ) strict, without rowid;
 
--- Small numbers that many share: the robots' generation, a minter's counter, a rate limit's next slot.
+-- Small numbers that many share: a generation, a minter's counter, a rate limit's next slot.
 create table counter (
     name text primary key,
     value integer not null
@@ -216,71 +226,6 @@ insert into satisfies (wants, ended) values
     ('failure', 'failed'),
     ('passable', 'passed'), ('passable', 'superseded'), ('passable', 'skipped');
 
-create table inv_object (
-    ark text primary key,
-    owner text not null,
-    collection text not null,
-    node text not null,
-    title text not null,
-    creator text not null,
-    date text not null,
-    version integer not null,
-    created integer not null,
-    changed integer not null
-) strict, without rowid;
-create index inv_object_collection on inv_object (collection, ark);
-
--- A local id is reserved when its identifier is minted, so two jobs can never mint for one name.
-create table inv_local (
-    owner text not null,
-    local_id text not null,
-    ark text not null,
-    primary key (owner, local_id)
-) strict, without rowid;
-create index inv_local_ark on inv_local (ark);
-
--- Every identifier that a deposit goes by, from the moment it has it: one name, one object, one collection.
-create table inv_name (
-    ark text primary key,
-    collection text not null,                   -- '': it was reserved for a local id, and its job is gone
-    request text not null,                      -- of the job that had it first
-    minted integer not null,                    -- 1: given out here; 0: brought along
-    writer text not null,                       -- of the job that stores its first version
-    at integer not null
-) strict, without rowid;
-
--- Identifiers that were kept as they were spelled, before they were kept in their one form; storage and history know
--- them so. `normal` is empty until the program has looked.
-create table former_spelling (
-    owner text not null,          -- of a local id, '': an item or a name
-    spelled text not null,
-    normal text not null,
-    primary key (owner, spelled)
-) strict, without rowid;
-create index former_spelling_normal on former_spelling (owner, normal);
-
-create table inv_version (
-    ark text not null,
-    version integer not null,
-    job integer not null,
-    batch integer not null,
-    files integer not null,
-    bytes integer not null,
-    recorded integer not null,
-    primary key (ark, version)
-) strict, without rowid;
-
-create table inv_file (
-    ark text not null,
-    version integer not null,
-    name text not null,
-    sha256 text not null,
-    size integer not null,
-    mime text not null,
-    primary key (ark, version, name)
-) strict, without rowid;
-create index inv_file_digest on inv_file (sha256);
-
 create table token (
     id integer primary key autoincrement,
     hash text not null,                         -- SHA-256 of the secret, which is nowhere else
@@ -299,16 +244,6 @@ create table token (
 ) strict;
 create unique index token_hash on token (hash);
 
-create table archive (
-    name text primary key,
-    system text not null,                       -- svn, git
-    location text not null,
-    uuid text not null,
-    last integer not null,                      -- revisions up to this one have a commit job
-    frozen text not null,                       -- why nothing is taken in any more; empty: all is well
-    added integer not null
-) strict, without rowid;
-
 create table handed_in (
     key text primary key,
     batch integer not null,                     -- 0: taken, and its batch is being made
@@ -318,7 +253,7 @@ create table handed_in (
 
 create table granted (
     id integer primary key autoincrement,
-    subject text not null,                     -- archive/NAME, robot/NAME
+    subject text not null,                     -- whose: archive/NAME
     what text not null,                        -- network, secret, repository
     value text not null,
     by text not null,
@@ -334,18 +269,12 @@ create table open_kind (
     seen integer not null                       -- when a worker last offered it
 ) strict, without rowid;
 
-create table git_repository (
-    uuid text primary key,
-    location text not null,
-    at integer not null
+-- Identifiers that were kept as they were spelled, before they were kept in their one form; storage and history know
+-- them so.
+create table spelling (
+    owner text not null,                        -- of a local id, '': an item or a name
+    spelled text not null,
+    normal text not null,                       -- empty until the program has looked
+    primary key (owner, spelled)
 ) strict, without rowid;
-
-create table git_update (
-    repository text not null,
-    seq integer not null,
-    number integer not null,                    -- of the revision; 0: a branch was deleted
-    ref text not null,
-    old text not null,
-    new text not null,
-    primary key (repository, seq)
-) strict, without rowid;
+create index spelling_normal on spelling (owner, normal);

@@ -10,9 +10,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 from custody.errors import CustodyError, Unavailable, Unsafe
+from custody.kernel.applications import when_changed
 from custody.kernel.stores.postgres.connection import FORGETFUL, Connection, forgetful
 from custody.kernel.stores.postgres.prepared import say
 from custody.kernel.stores.recovery.losses import RESTORED, STORE
@@ -125,8 +127,8 @@ def restored_meanwhile() -> Unavailable:
 def table_names() -> Sequence[str]:
     """Those that this program's migrations leave behind."""
     names: dict[str, None] = {}
-    for _, _, script in migrations.migrations("postgres"):
-        for verb, name, new in TABLES.findall("; ".join(migrations.statements_of(script))):
+    for script in migrations.migrations("postgres"):
+        for verb, name, new in TABLES.findall("; ".join(migrations.statements_of(script.text))):
             if verb == "drop" or new:
                 names.pop(name, None)
             if verb != "drop":
@@ -134,12 +136,18 @@ def table_names() -> Sequence[str]:
     return list(names)
 
 
+@cache
 def asked() -> Mapping[str, list[str]]:
-    """Every table, and what our statements do to it."""
-    verbs: dict[str, set[str]] = {name: set() for name in table_names()}
+    """Every table that our statements ask for, and what they do to it. (One that an application of another process may
+    have taken away is none of these.)"""
+    mentioned = set(re.findall(r"\w+", " ".join(load("postgres").values())))
+    verbs: dict[str, set[str]] = {name: set() for name in table_names() if name in mentioned}
     for text in load("postgres").values():
         for found in WRITES.finditer(text):
             verb, table = [group for group in found.groups() if group]
             if table in verbs:
                 verbs[table].add(verb)
     return {"names": list(verbs), "verbs": [" ".join(sorted(each)) for each in verbs.values()]}
+
+
+when_changed(asked.cache_clear)

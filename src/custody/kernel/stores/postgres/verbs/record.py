@@ -18,23 +18,25 @@ from custody.errors import KeyConflict
 from custody.kernel.model.authority.acting import SYSTEM, system
 from custody.kernel.model.event import NewEvent, item_subject
 from custody.kernel.model.item import Item, Latest, NewItem
-from custody.kernel.model.trigger import STOPPED, admits
+from custody.kernel.model.trigger import STOPPED, Trigger, admits
 from custody.kernel.stores.postgres.transaction import PostgresTx
 from custody.kernel.stores.postgres.verbs.submit import Order, submit_many
 from custody.kernel.stores.rows import Row, Tx, event_text, item_from, latest_from
 from custody.kernel.stores.rules import items
 from custody.kernel.stores.rules.items import (
     Look,
-    Robot,
+    Subscriber,
     concerns,
     missed_change,
-    read_robot,
+    read_subscriber,
     ready_job,
     subscriptions,
     told_with,
 )
 from custody.kernel.stores.rules.submit import columns, first_detail
 
+NOBODY = Subscriber("", Trigger(), {})
+"""What jobs for all subscribers have in common."""
 Record: TypeAlias = tuple[Sequence[NewItem], Sequence[NewEvent], str]
 
 
@@ -72,15 +74,15 @@ def _made(tx: PostgresTx, new: Sequence[NewItem], events: Sequence[NewEvent], ag
         outcome=event.outcome, agent=event.agent or agent, event_detail=event_text(event.detail),
     ):  # fmt: skip
         return False
-    robots = items.Interested(tx)
+    subscribers = items.Interested(tx)
     after = {event.type: Latest(event.type, 2, event.outcome, 2)}
     for at, latest, interested in (
-        (item, {}, robots.in_news(None, "")),
-        (replace(item, seq=2), after, robots.in_news(event.type, event.robot)),
+        (item, {}, subscribers.in_news(None, "")),
+        (replace(item, seq=2), after, subscribers.in_news(event.type, event.teller)),
     ):
-        for name, trigger, facts in interested:
-            if admits(trigger, at, latest):
-                items.make_ready(tx, name, at, facts, "engine")
+        for each in interested:
+            if admits(each.trigger, at, latest):
+                items.make_ready(tx, each, at)
     return True
 
 
@@ -115,23 +117,23 @@ def _append(tx: PostgresTx, told: Sequence[tuple[_Told, Item]]) -> None:
 
 
 def _wake(tx: PostgresTx, told: Sequence[tuple[_Told, Item]]) -> None:
-    """As `items.wake_robots`: only the triggers that this news can change are asked."""
-    robots = subscriptions(tx)
+    """As `items.wake_subscribers`: only the triggers that this news can change are asked."""
+    known = subscriptions(tx)
     by_type = {
-        name: [robot for robot in robots if concerns(robot[1], name)] for name in {each.event.type for each, _ in told}
+        name: [each for each in known if concerns(each.trigger, name)] for name in {each.event.type for each, _ in told}
     }
     asked = [(item, who) for each, item in told if (who := _others(by_type[each.event.type], each.event, item))]
     if not asked:
         return
     latest: dict[str, list[Row]] = defaultdict(list)
-    types = {name for _, who in asked for _, trigger, _ in who for name in trigger.looks_at()}
+    types = {name for _, who in asked for each in who for name in each.trigger.looks_at()}
     for row in tx.run("latest_many", ids=[item.id for item, _ in asked], types=sorted(types)):
         latest[row[0]].append(row[1:])
     orders = [
-        Order(ready_job(name, item, facts), tx.new_move(), system("engine"))
+        Order(ready_job(each, item), tx.new_move(), system("engine"))
         for item, who in asked
-        for name, trigger, facts in who
-        if admits(trigger, item, latest_from(latest[item.id]))
+        for each in who
+        if admits(each.trigger, item, latest_from(latest[item.id]))
     ]
     try:
         submit_many(tx, orders)
@@ -139,11 +141,11 @@ def _wake(tx: PostgresTx, told: Sequence[tuple[_Told, Item]]) -> None:
         pass  # as in `items.make_ready`; the others are in by then
 
 
-def _others(robots: Sequence[Robot], event: NewEvent, item: Item) -> list[Robot]:
-    """A robot's own report is not news to itself, unless it missed a change."""
+def _others(subscribers: Sequence[Subscriber], event: NewEvent, item: Item) -> list[Subscriber]:
+    """A subscriber's own report is not news to itself, unless it missed a change."""
     if missed_change(event, item, None) is not None:
-        return list(robots)
-    return [robot for robot in robots if robot[0] != event.robot]
+        return list(subscribers)
+    return [each for each in subscribers if each.kind != event.teller]
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,12 +173,10 @@ class Lone:
         latest[self.event.type] = Latest(
             self.event.type, number, self.event.outcome, number if missed is None else missed
         )
-        robots = [(name, *read_robot(trigger, facts)) for name, trigger, facts in seen[9] or ()]
-        minding = [robot for robot in robots if concerns(robot[1], self.event.type)]
+        known = [read_subscriber(*texts) for texts in seen[9] or ()]
+        minding = [each for each in known if concerns(each.trigger, self.event.type)]
         jobs = [
-            ready_job(name, item, facts)
-            for name, trigger, facts in _others(minding, self.event, item)
-            if admits(trigger, item, latest)
+            ready_job(each, item) for each in _others(minding, self.event, item) if admits(each.trigger, item, latest)
         ]
         own = {
             "item": item.id, "seq": item.seq, "type": self.event.type, "outcome": self.event.outcome,
@@ -184,7 +184,7 @@ class Lone:
             "seen": missed, "kinds": [job.kind for job in jobs], "priorities": [job.priority for job in jobs],
             "details": [event_text(first_detail(job)) for job in jobs],
         }  # fmt: skip
-        rows = tx.run("append_one", **columns(ready_job("", item, {}), 0, self.move, SYSTEM) | own)
+        rows = tx.run("append_one", **columns(ready_job(NOBODY, item), 0, self.move, SYSTEM) | own)
         return [event_id for (event_id,) in rows]
 
     def found_again(self, tx: Tx) -> list[int] | None:

@@ -19,7 +19,7 @@ from custody.errors import BadInput
 from custody.formats.text.compact_json import json_text
 from custody.kernel.model.authority.acting import Acting
 from custody.kernel.model.graph import Edge, satisfied
-from custody.kernel.model.job import Job, NewJob, key_within
+from custody.kernel.model.job import Job, NewJob
 from custody.kernel.model.machine import End
 from custody.kernel.model.quick import quick
 from custody.kernel.stores.postgres.columns import column, fits, numbers
@@ -252,8 +252,8 @@ def _with_earlier(tx: PostgresTx, orders: Sequence[Order], answers: list[Submitt
     """Put the jobs that had these keys before in the place of those that were not made."""
     known = [order.job for order, answer in zip(orders, answers, strict=True) if not answer.new]
     earlier: dict[tuple[str, str | None, str], Job] = {
-        (job.kind, job.key, key_within(job.kind, job.collection)): job
-        for job in map(job_from, tx.run("jobs_by_key", **_keys(known)))
+        (job.kind, job.key, within): job
+        for job, within in ((job_from(row[:-1]), row[-1]) for row in tx.run("jobs_by_key", **_keys(known)))
     }
     made_by = tx.run("first_moves", subjects=[job.subject for job in earlier.values()])
     moves: dict[str, str] = {subject: move for subject, move in made_by}
@@ -282,7 +282,8 @@ class _Shapes:
         job = order.job
         shape = (
             job.kind, job.start(), job.machine.name, job.lane, job.place, job.collection, job.priority, job.delay,
-            job.parent, job.open, job.when_empty, job.line, job.supersedes, order.acting.agent, order.acting.by,
+            job.parent, job.open, job.when_empty, job.line, job.supersedes, job.everywhere, order.acting.agent,
+            order.acting.by,
         )  # fmt: skip
         number = self._numbers.get(shape)
         if number is None:
@@ -322,5 +323,5 @@ PLAIN_NUMBER = 10**15 - 1
 _BEFORE_NEEDS = '"last_passed":null,'
 _SHAPE = frozenset(
     ("kind", "state", "runnable", "ended", "lane", "place", "collection", "priority", "delay", "parent", "open",
-     "when_empty", "line", "supersedes", "by")
+     "when_empty", "line", "supersedes", "by", "everywhere")
 )  # fmt: skip

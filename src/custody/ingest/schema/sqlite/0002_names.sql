@@ -1,3 +1,4 @@
+-- was: 0019
 -- Every identifier that a deposit goes by, from the moment it has it: one name, one object, one collection. What is
 -- recorded, reserved for a local id or kept by a job under way is in it from the beginning.
 

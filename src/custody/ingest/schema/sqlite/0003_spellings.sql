@@ -1,13 +1,14 @@
+-- was: 0020
 -- Identifiers are kept in their one form from now on (model/identifiers.py). Those that were kept as they were spelled
 -- stay as they are: storage and history know them so. Here is whatever may be such a one, `normal` is empty until the
 -- program has looked: SQL is not asked what a scheme says.
 
 create table former_spelling (
-    owner text collate "C" not null,          -- of a local id, '': an item or a name
-    spelled text collate "C" not null,
-    normal text collate "C" not null,
+    owner text not null,          -- of a local id, '': an item or a name
+    spelled text not null,
+    normal text not null,
     primary key (owner, spelled)
-);
+) strict, without rowid;
 create index former_spelling_normal on former_spelling (owner, normal);
 
 insert into former_spelling (owner, spelled, normal)

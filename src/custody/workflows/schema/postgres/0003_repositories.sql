@@ -1,3 +1,4 @@
+-- was: 0014
 -- What names a git repository, and the count of its updates: no longer in a folder that its owner can write to.
 -- What earlier versions left there is taken over when the repository is next looked at.
 

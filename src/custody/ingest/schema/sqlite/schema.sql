@@ -1,4 +1,4 @@
--- What ingest has recorded: objects, their versions and files, and whose local names they go by.
+-- What ingest keeps in SQLite, as it is now. Migrations build the same; a test compares the two.
 
 create table inv_object (
     ark text primary key,
@@ -22,6 +22,16 @@ create table inv_local (
     primary key (owner, local_id)
 ) strict, without rowid;
 create index inv_local_ark on inv_local (ark);
+
+-- Every identifier that a deposit goes by, from the moment it has it: one name, one object, one collection.
+create table inv_name (
+    ark text primary key,
+    collection text not null,                   -- '': it was reserved for a local id, and its job is gone
+    request text not null,                      -- of the job that had it first
+    minted integer not null,                    -- 1: given out here; 0: brought along
+    writer text not null,                       -- of the job that stores its first version
+    at integer not null
+) strict, without rowid;
 
 create table inv_version (
     ark text not null,

@@ -1,0 +1,1 @@
+-- What robots keep in SQLite, as it is now: nothing of their own. They are rows of the kernel's table `subscriber`.

@@ -92,7 +92,7 @@ def names_and_strings(tree: ast.AST) -> Iterator[str]:
 
 @pytest.mark.parametrize("file", sorted(KERNEL.rglob("*.py")), ids=lambda file: file.relative_to(KERNEL).as_posix())
 def test_no_name_and_no_string_of_the_kernel_names_an_application(file: Path) -> None:
-    """Neither modules nor what they say: what the kernel has to know of one is given to it (parts/)."""
+    """Neither modules nor what they say: what the kernel has to know of one is given to it (`part.py` of each)."""
     assert [said for said in names_and_strings(ast.parse(file.read_text())) if APPLICATION.search(said)] == []
     assert not APPLICATION.search(file.relative_to(SOURCE).as_posix())
 
@@ -114,5 +114,5 @@ def test_prose_of_the_kernel_names_applications_sparingly() -> None:
 def test_the_search_for_names_finds_what_there_is() -> None:
     """Elsewhere, where they belong: what finds nothing there would find nothing here."""
     for name in ("ingest", "workflows", "channels", "robots"):
-        said = list(names_and_strings(ast.parse((SOURCE / "parts" / f"{name}.py").read_text())))
+        said = list(names_and_strings(ast.parse((SOURCE / name / "part.py").read_text())))
         assert any(APPLICATION.search(each) for each in said)

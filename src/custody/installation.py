@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cache
+from typing import TYPE_CHECKING
 
 from custody.application import conflict, installed, load
-from custody.kernel.applications import Part
-from custody.kernel.engine.makers import Maker, Makers
-from custody.kernel.model.machine import Machines, merged
-from custody.kernel.operations.makers import BULK_MAKER, VERIFY_MAKER
-from custody.opening import Scope
+
+if TYPE_CHECKING:  # every command asks for the parts, and few for the rest
+    from custody.kernel.applications import Part
+    from custody.kernel.engine.makers import Maker, Makers
+    from custody.kernel.model.machine import Machines
+    from custody.opening import Scope
 
 
 def parts() -> Sequence[Part]:
@@ -21,6 +23,9 @@ def parts() -> Sequence[Part]:
 @cache
 def makers() -> Makers:
     """Who may make which kind of job. What is not here is nobody's, and may be offered as open."""
+    from custody.kernel.engine.makers import Makers
+    from custody.kernel.operations.makers import BULK_MAKER, VERIFY_MAKER
+
     entries: list[Maker] = [BULK_MAKER, VERIFY_MAKER]
     for application in installed():
         for maker in load(application.makers) if application.makers else ():
@@ -44,4 +49,6 @@ def held_as(scope: str, name: str) -> Sequence[tuple[str, str]]:
 @cache
 def machines() -> Machines:
     """Every state table, by kind of job."""
+    from custody.kernel.model.machine import merged
+
     return merged(*(load(application.machines) for application in installed() if application.machines))

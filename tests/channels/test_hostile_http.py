@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from channels.desk import Desk, opened
-from custody.channels import removal
 from custody.channels.condition import refusals
 from custody.channels.condition.standing import standing_of
 from custody.channels.crawl import crawler
 from custody.channels.crawl.crawler import Progress
 from custody.channels.jobs import item_id, sync_job, watch
+from custody.channels.removal import removal
 from custody.demo.standins.discord_traffic import Reply
 from custody.errors import CustodyError
 from prove.plugin import Tell

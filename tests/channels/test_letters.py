@@ -17,7 +17,7 @@ from channels.desk import Desk, opened
 from channels.office import QUICK, office
 from custody.channels.context import Request, noted
 from custody.channels.crawl.crawler import Progress
-from custody.channels.orders import ordered, removal_of
+from custody.channels.removal.orders import ordered, removal_of
 from custody.channels.requests import by_jobs
 from custody.demo.standins.discord_guild import World
 from custody.errors import BadInput

@@ -16,7 +16,7 @@ from channels.desk import Desk, opened
 from channels.office import office
 from custody.channels.context import Request, What
 from custody.channels.crawl.kept import Kept
-from custody.channels.orders import ordered
+from custody.channels.removal.orders import ordered
 from custody.demo.standins.discord_guild import World
 from custody.demo.standins.discord_traffic import Switches
 from rig.azurite import Azurite

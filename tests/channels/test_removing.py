@@ -11,11 +11,11 @@ import pytest
 
 from channels.desk import Desk, opened
 from channels.office import QUICK, add, office
-from custody.channels import removal
 from custody.channels.context import Request
 from custody.channels.crawl import look_around
 from custody.channels.jobs import add_job, item_id, job_of, sync_job, watch
 from custody.channels.messages.deletions import policy_of
+from custody.channels.removal import removal
 from custody.demo.standins.discord_guild import Channel, World
 from custody.demo.standins.discord_traffic import Reply
 

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from channels.desk import Desk, opened
-from custody.channels import removal
 from custody.channels.discord.attachments import where_kept
 from custody.channels.jobs import add_job, item_id, remove_job, review_job, sync_job, watch
-from custody.channels.removal import left_of
+from custody.channels.removal import removal
+from custody.channels.removal.removal import left_of
 from custody.demo.standins.discord_guild import FORUM, PRIVATE_THREAD, Channel
 
 LONG_AGO = datetime(2026, 1, 1, tzinfo=UTC)

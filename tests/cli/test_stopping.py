@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from custody.cli.signals import stop_on_signals
+from custody.cli.process.signals import stop_on_signals
 from rig.commands import Run
 
 POOL = """
@@ -72,7 +72,7 @@ EARLY = """
 import os, signal, time
 hook = {}
 os.register_at_fork(after_in_child=lambda: hook["at"]())
-from custody.cli.signals import stop_on_signals
+from custody.cli.process.signals import stop_on_signals
 stop_on_signals(lambda: None)
 def early():  # before the child has its own answer: what comes now must not be lost
     os.kill(os.getpid(), signal.SIGTERM)

@@ -21,7 +21,7 @@ READ_BEFORE = [
     "custody.cli.nouns.worker",
     "custody.cli.composition",
     "custody.config",
-    "custody.cli.log",
+    "custody.cli.process.log",
     "custody.kernel.engine",
     "custody.kernel.history.seal",
     "custody.kernel.history.ledger",

@@ -15,7 +15,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from custody.cli.log import Logging
+from custody.cli.process.log import Logging
 from custody.kernel.engine import Kind, Serving, Settings, Worker
 from custody.kernel.model.job import NewJob
 from custody.kernel.model.outcome import Passed

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from custody.ingest import why
 from custody.ingest.actions import ask_for_update
 from custody.ingest.batch.webhook import verify
+from custody.ingest.condition import why
 from ingest.bench import Archive, archive
 from ingest.test_ways_out import a_file, again, run_until
 from ingest.test_why import run as run_patiently

@@ -14,12 +14,12 @@ from custody.demo.standins.ezid import EzidStandIn
 from custody.errors import BadInput, StateConflict
 from custody.formats.checkm.form import OBJECT
 from custody.formats.checkm.reader import check
+from custody.ingest.condition.why import why
 from custody.ingest.config import IngestConfig
 from custody.ingest.states import BATCH, BATCH_KIND, JOB
 from custody.ingest.submission.idempotency import request_of
 from custody.ingest.submission.staging import name_in
 from custody.ingest.submission.submission import Submission, batch_job
-from custody.ingest.why import why
 from custody.ingest.world import open_world
 from custody.kernel.model.job import NewJob
 from ingest.bench import PROFILE, Archive, archive, quick

@@ -15,7 +15,7 @@ from custody.demo.standins.storage_node import StorageStandIn
 from custody.demo.standins.web_server import FileServer
 from custody.formats import checkm
 from custody.formats.checkm.form import STORAGE
-from custody.ingest.findings import findings
+from custody.ingest.condition.findings import findings
 from custody.ingest.steps import steps
 from custody.ingest.zookeeper.tree import name_of
 from ingest.bench import CONFIG, PROFILE, archive

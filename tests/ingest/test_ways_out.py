@@ -21,10 +21,10 @@ import pytest
 from custody.demo.standins.web_server import Fault
 from custody.errors import BadInput, Refused, StateConflict
 from custody.ingest import kinds as serving
-from custody.ingest import why
 from custody.ingest.actions import ask_for_update
 from custody.ingest.batch.batch import TRIES_BEFORE_FINAL
 from custody.ingest.batch.cleanup import delete_batch
+from custody.ingest.condition import why
 from custody.ingest.config import IngestConfig
 from custody.ingest.states import BATCH_KIND, JOB_KIND
 from custody.ingest.states import STEPS as JOB_STEPS

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from custody.errors import Unavailable
-from custody.ingest import why
+from custody.ingest.condition import why
 from custody.ingest.kinds import kinds
 from custody.ingest.states import JOB_KIND
 from custody.ingest.steps import identify

@@ -11,7 +11,6 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from custody.channels import orders, removal
 from custody.channels.blobs import tier_moves
 from custody.channels.blobs.port import Broken
 from custody.channels.condition import refusals
@@ -24,6 +23,7 @@ from custody.channels.discord.rate_limits import LONGEST
 from custody.channels.files import fetch
 from custody.channels.integrity import damage
 from custody.channels.makers import ADD, FILES, MAKER_OF, REMOVE, REVIEW, SYNC
+from custody.channels.removal import orders, removal
 from custody.channels.snowflake import parse
 from custody.channels.table import Torn
 from custody.errors import Refused, Unavailable

@@ -22,6 +22,7 @@ PART: Final = Part(
         "removal": "is the channels': which removal is ordered",
         "wanted_again": "is the channels': what begins anew after a removal",
     },
+    notes={"removed_with": "is the channels'"},
     events=dict.fromkeys(
         (
             "added", "not added", "removal ordered", "removed", "swept", "synced", "verified", "tiered", "mended",

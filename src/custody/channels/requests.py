@@ -13,7 +13,7 @@ from pathlib import Path
 from custody.channels.config import ChannelConfig
 from custody.channels.context import Request
 from custody.channels.jobs import REMOVE, job_of
-from custody.channels.orders import ordered
+from custody.channels.removal.orders import ordered
 from custody.errors import Refused
 from custody.kernel.model.authority.acting import Acting
 from custody.kernel.model.job import Filter

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from custody.application import Noun, conflict, installed, load
-from custody.cli import output
+from custody.cli.process import output
 
 TYPE_CHECKING = False  # `typing` alone takes longer than help
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from custody.border import modes
-from custody.cli import output
+from custody.cli.process import output
 from custody.cli.times import ago
 from custody.cli.told_commands import aimed, asked, option
 from custody.config import absolute

@@ -15,7 +15,7 @@ import typer
 from custody import __version__
 from custody.cli import runtime
 from custody.cli.composition import dashboard_kinds, decided
-from custody.cli.signals import stop_on_signals
+from custody.cli.process.signals import stop_on_signals
 from custody.errors import Unavailable
 from custody.installation import machines
 

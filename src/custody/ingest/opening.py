@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def open_here(store: Store, config: IngestConfig | None, here: Here) -> Opened:
-    from custody.ingest import why
+    from custody.ingest.condition import why
 
     if config is None:
         return Opened(why=lambda job, reasons: why.told(store, job, reasons, None))
@@ -41,7 +41,8 @@ def open_here(store: Store, config: IngestConfig | None, here: Here) -> Opened:
 
 def opened(world: Adapters, *, works: bool = False) -> Opened:
     """Ingest in a world that is open already."""
-    from custody.ingest import kinds, why
+    from custody.ingest import kinds
+    from custody.ingest.condition import why
 
     return Opened(
         kinds=tuple(kinds.kinds(world)) if works else (),
@@ -52,7 +53,7 @@ def opened(world: Adapters, *, works: bool = False) -> Opened:
 
 
 def _findings(config: IngestConfig, here: Here, store: str) -> Iterator[Finding]:
-    from custody.ingest.findings import findings
+    from custody.ingest.condition.findings import findings
 
     return findings(config, here.home, store)
 
@@ -72,7 +73,7 @@ def _open_tree(url: str, config: IngestConfig | None, lease: float, place: str, 
 
 
 def _examine(url: str, repair: bool) -> Iterator[Finding]:
-    from custody.ingest.findings import examine_tree
+    from custody.ingest.condition.findings import examine_tree
 
     return examine_tree(url, repair)
 

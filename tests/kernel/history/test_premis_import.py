@@ -81,7 +81,7 @@ def test_what_comes_from_outside_never_passes_for_what_the_system_records(type_:
     assert made.detail.keys() == {"pages", "premis"}
     assert made.detail["premis"]["type"] == type_
     assert made.detail["premis"]["said"].keys() == notes().told.keys() | details().told.keys()
-    assert (made.robot, made.seen) == ("", None)
+    assert (made.teller, made.seen) == ("", None)
 
 
 @pytest.mark.parametrize("type_", ["imported approved", "Ingest_Start", "fixity check", "контроль целостности"])

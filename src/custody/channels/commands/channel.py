@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from custody.channels import jobs as work
-from custody.channels import places, removal
+from custody.channels import places
 from custody.channels.blobs.tiers import Verdict
 from custody.channels.commands.checking import fsck, verify
 from custody.channels.commands.deleted import accept_loss, believe, deleted, disbelieve, set_aside
@@ -24,6 +24,7 @@ from custody.channels.context import EPOCH, Request, channels, parent_of
 from custody.channels.debts import payment
 from custody.channels.debts.debts import SAID
 from custody.channels.integrity import expected
+from custody.channels.removal import removal
 from custody.channels.requests import asking_of
 from custody.channels.snowflake import parse, time_of
 from custody.cli import runtime

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from custody.channels import jobs, orders, places
+from custody.channels import jobs, places
 from custody.channels.blobs.port import Blobs
 from custody.channels.commands.parts import Channel, blobs_of, known, refuse_removed, table_of
 from custody.channels.condition.standing import lack_of, marks_of
@@ -22,7 +22,8 @@ from custody.channels.integrity import damage, expected
 from custody.channels.integrity.verify import HARMLESS, UNKNOWN, Verified, files_of_channel, is_told, owe
 from custody.channels.kinds import offline_mirror, open_mirror
 from custody.channels.messages import last_seen
-from custody.channels.removal import ORPHANED
+from custody.channels.removal import orders
+from custody.channels.removal.removal import ORPHANED
 from custody.channels.table import Finding, Table
 from custody.cli import runtime
 from custody.cli.needs_config import ConfigFile, StoreUrl, opened

@@ -21,9 +21,9 @@ from custody.channels.coordinators.ephemeral import Shard, Stop
 from custody.channels.discord.shared_rate_limit import StoreSlots
 from custody.channels.integrity import expected
 from custody.channels.kinds import WATCH_SECONDS, daily, open_blobs, open_mirror
-from custody.cli.log import Logging
 from custody.cli.needs_config import ConfigFile, StoreUrl, opened
-from custody.cli.signals import stop_on_signals
+from custody.cli.process.log import Logging
+from custody.cli.process.signals import stop_on_signals
 from custody.config import Config
 from custody.errors import BadInput, Unavailable
 from custody.kernel.engine import Settings

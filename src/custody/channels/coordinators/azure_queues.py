@@ -26,7 +26,6 @@ from typing import Any
 from azure.core.exceptions import AzureError, ResourceExistsError, ResourceNotFoundError
 from azure.storage.queue import QueueMessage, QueueServiceClient
 
-from custody.channels import orders, removal
 from custody.channels.condition import refusals
 from custody.channels.condition.refusals import REFUSALS
 from custody.channels.config import ChannelConfig
@@ -47,6 +46,7 @@ from custody.channels.discord.client import RateLimited
 from custody.channels.files import fetch
 from custody.channels.kinds import connection
 from custody.channels.plain_text import plainly
+from custody.channels.removal import orders, removal
 from custody.channels.snowflake import parse
 from custody.errors import CustodyError, Unavailable
 

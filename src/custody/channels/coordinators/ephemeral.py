@@ -20,13 +20,14 @@ from hashlib import sha256
 from pathlib import Path
 
 from custody.channels import jobs as work
-from custody.channels import orders, places, removal
+from custody.channels import places
 from custody.channels.blobs.port import Blobs, Changed, Facts, Leased
 from custody.channels.config import ChannelConfig
 from custody.channels.context import Context, Request, checked
 from custody.channels.crawl import look_around
 from custody.channels.discord.shared_rate_limit import PER_SECOND
 from custody.channels.kinds import kinds
+from custody.channels.removal import orders, removal
 from custody.errors import BadInput, CustodyError, LeaseLost, Refused, Unavailable
 from custody.kernel.engine import Serving, Settings, Worker
 from custody.kernel.engine.listeners import NOTHING, Listener

@@ -32,7 +32,7 @@ from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError
 from temporalio.worker import Worker
 
-from custody.channels import jobs, orders, removal
+from custody.channels import jobs
 from custody.channels.condition import refusals
 from custody.channels.condition.refusals import REFUSALS
 from custody.channels.config import ChannelConfig
@@ -54,6 +54,7 @@ from custody.channels.crawl import look_around as looking
 from custody.channels.crawl.crawler import Progress
 from custody.channels.discord.client import RateLimited
 from custody.channels.files import fetch
+from custody.channels.removal import orders, removal
 from custody.errors import CustodyError, Unavailable
 
 WATCH, TIERS = "custody-watch", "custody-tiers"

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from custody.channels import notes, orders, places
+from custody.channels import notes, places
 from custody.channels.condition.refusals import REFUSALS, Hidden, NotMirrored, Unfit, files_wanted, not_added
 from custody.channels.context import POSTS_ONLY, Context, Request, Told, item_id, noted, number_of
 from custody.channels.crawl import close_looks, rounds, walk
@@ -21,6 +21,7 @@ from custody.channels.discord import threads
 from custody.channels.discord.client import RateLimited, WrongKind
 from custody.channels.integrity import damage, expected
 from custody.channels.messages import deletions
+from custody.channels.removal import orders
 from custody.channels.snowflake import HIGHEST, parse
 from custody.channels.table import Table
 from custody.errors import BadInput, Unavailable

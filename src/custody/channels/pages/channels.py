@@ -9,10 +9,11 @@ from typing import Final
 from fastapi import Request
 from starlette.responses import Response
 
-from custody.channels import jobs, removal, snowflake
+from custody.channels import jobs, snowflake
 from custody.channels.context import Request as Wish
 from custody.channels.messages.reader import Reader
 from custody.channels.pages import views
+from custody.channels.removal import removal
 from custody.errors import BadInput, Unavailable
 from custody.kernel.access.rules import Rule
 from custody.web import formatting

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from custody.cli import runtime
-from custody.cli.output import Unsaid, say_no_more
+from custody.cli.process.output import Unsaid, say_no_more
+from custody.cli.process.signals import stop_on_signals
 from custody.cli.runtime import Without
-from custody.cli.signals import stop_on_signals
 
 if TYPE_CHECKING:
     from custody.web.site import Site
@@ -39,8 +39,8 @@ def serve(
 ) -> None:
     """Serve until SIGTERM or Ctrl-C; work under way finishes or is given back."""
     from custody.cli.composition import keeping_of, opened, serving
-    from custody.cli.log import Logging
     from custody.cli.open_store import PATIENCE, open_store
+    from custody.cli.process.log import Logging
     from custody.cli.storage_roots import open_roots
     from custody.config import find
     from custody.installation import machines

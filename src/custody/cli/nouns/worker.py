@@ -12,8 +12,8 @@ import typer
 
 from custody.cli import runtime
 from custody.cli.open_store import PATIENCE, open_store
+from custody.cli.process.signals import stop_on_signals
 from custody.cli.runtime import AsJson, StoreUrl, Without
-from custody.cli.signals import stop_on_signals
 from custody.cli.times import ago
 from custody.errors import BadInput
 from custody.kernel.stores import Store
@@ -62,7 +62,7 @@ def run(
 ) -> None:
     """Claim jobs and work on them until told to stop (SIGTERM or Ctrl-C)."""
     from custody.cli.composition import opened, serving
-    from custody.cli.log import Logging
+    from custody.cli.process.log import Logging
     from custody.config import find
     from custody.kernel.engine import Settings, Worker
     from custody.kernel.engine.listeners import NOTHING

@@ -245,7 +245,7 @@ def report(
 @app.command()
 def why(batch: Number, config: ConfigFile = None, store: StoreUrl = "", json: AsJson = False) -> None:
     """What it waits for: the batch itself, and its open jobs by what they wait for."""
-    from custody.ingest import why as blockers
+    from custody.ingest.condition import why as blockers
     from custody.ingest.storage.working_disk import find_disk
 
     with opened(config, store) as (handle, settings):

@@ -1,4 +1,4 @@
-"""As of: an item as it stood at a moment, folded from its history, and what the robots would have said then."""
+"""As of: an item as it stood at a moment, folded from its history, and what its subscribers would have said then."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def then(now: Item, events: Sequence[Event]) -> Item:
 
 
 def latest_then(events: Sequence[Event]) -> dict[str, Latest]:
-    """The newest standing event of each type, with what its robot had seen."""
+    """The newest standing event of each type, with what its teller had seen."""
     return {
         name: Latest(name, event.seq, event.outcome, int(event.detail.get(SEEN, event.seq)))
         for name, event in standing(events).items()

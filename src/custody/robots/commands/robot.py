@@ -17,8 +17,8 @@ import typer
 from custody.border.egress.allowance import Rules
 from custody.cli import runtime
 from custody.cli.needs_config import ConfigFile
+from custody.cli.process.signals import stop_on_signals
 from custody.cli.runtime import AsJson, StoreUrl
-from custody.cli.signals import stop_on_signals
 from custody.cli.storage_roots import open_roots, roots_of
 from custody.cli.times import ago, moment
 from custody.config import Config, find
@@ -74,7 +74,7 @@ def run(
 ) -> None:
     """Run robots. Exit codes: 0 worked or nothing to do, 1 an item failed, 2 could not work, 3 another one runs it."""
     from custody.cli.composition import decided
-    from custody.cli.log import Logging
+    from custody.cli.process.log import Logging
     from custody.kernel.engine import Serving, Settings, Worker
     from custody.kernel.engine.listeners import NOTHING
 

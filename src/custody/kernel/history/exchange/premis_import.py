@@ -91,7 +91,7 @@ def import_documents(
             return taken
     raise Refused(
         "others keep recording events of these items: nothing was imported", code="premis.busy",
-        hint="try again when their robots have less to do",
+        hint="try again when there is less to do",
     )  # fmt: skip
 
 

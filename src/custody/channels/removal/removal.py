@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from datetime import timedelta
 from itertools import islice
 
-from custody.channels import orders, places
+from custody.channels import places
 from custody.channels.blobs.port import NoBlob
 from custody.channels.context import HELD, Context, Request, Told, channels, item_id, noted, number_of, parent_of
 from custody.channels.discord import attachments
 from custody.channels.integrity import damage, expected
+from custody.channels.removal import orders
 from custody.kernel.model.event import NewEvent
 from custody.kernel.stores import Store
 

@@ -1,0 +1,1 @@
+"""How ingest stands: why a job waits, and what the doctor finds."""

@@ -57,6 +57,7 @@ HEAVIEST = (
     "kernel/stores/test_strays.py",
     "robots/test_locks.py",
     "robots/test_robots.py",
+    "kernel/stores/test_lines.py",
     "faults/test_crash_points.py",
 )
 """Begun first, so that no process is left with a long file when the others have ended."""

@@ -23,7 +23,7 @@ def of_before(home: Archive, spelled: str, collection: str, local_id: str = "") 
 
     def work(tx: Any) -> None:
         for owner, name in [("", spelled), *([("ark:/99999/owner", local_id)] if local_id else [])]:
-            execute(tx, f"insert into former_spelling (owner, spelled, normal) values ('{owner}', '{name}', '')")
+            execute(tx, f"insert into spelling (owner, spelled, normal) values ('{owner}', '{name}', '')")
         if local_id:
             words = f"values ('ark:/99999/owner', '{local_id}', '{spelled}')"
             execute(tx, f"insert into inv_local (owner, local_id, ark) {words}")

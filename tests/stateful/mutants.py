@@ -59,7 +59,7 @@ class Mutant:
     spoil: Callable[[Store], None] | None = None  # done to the opened store
 
 
-WITHIN = "(case when substr(kind, 1, 6) = 'robot/' then '' else collection end)"
+WITHIN = "(case when everywhere = 1 then '' else collection end)"
 
 
 def sql(name: str, old: str, new: str) -> Patch:

@@ -61,8 +61,8 @@ class Known:
         self._stands(item, type_, self._at(event))
 
     def is_past(self, item: str, type_: str, event: PremisEvent) -> bool:
-        """Does the item have an event of this type that happened later? The newest decides what its subscribers do, and an old
-        one that comes late is not it. One that does not say when it happened is older than any."""
+        """Does the item have an event of this type that happened later? The newest decides what its subscribers do,
+        and an old one that comes late is not it. One that does not say when it happened is older than any."""
         newest = self._newest.get((item, type_))
         at = self._at(event)
         return newest is not None and (at is None or at < newest)

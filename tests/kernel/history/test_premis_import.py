@@ -17,6 +17,7 @@ from custody.kernel.history.exchange.premis_writer import premis_document
 from custody.kernel.history.head import from_moment
 from custody.kernel.model.event import Event, NewEvent
 from custody.kernel.model.names.reserved import details, events, notes
+from custody.kernel.stores import open_store
 from formats.premis.systems import SYSTEMS
 from formats.premis.test_reading import FULL, OLDER
 from kernel.history.foreign import LOCAL, about, event, link, outcome, premis, taken, thing, written
@@ -354,6 +355,18 @@ def test_an_event_that_is_too_large_is_told_and_the_others_are_taken() -> None:
     found = taken(f"<x>{event(long + about('local', 'x'))}{event(about('local', 'x'), id='2')}</x>")
     assert [made.detail["premis"]["identifier"][1] for made in found.events] == ["2"]
     assert "bytes, and at most 4,194,304 are kept; not taken" in found.losses[0]
+
+
+@pytest.mark.parametrize(("deep", "is_kept"), [(50, True), (61, True), (62, False), (63, False)])
+def test_an_event_that_is_too_deep_to_be_sealed_is_told_and_the_others_are_taken(deep: int, is_kept: bool) -> None:
+    nested = f'<array key="reason">{"<array>" * (deep - 1)}{"</array>" * (deep - 1)}</array>'
+    inside = f"<eventOutcomeDetailExtension>{JSON.format(nested)}</eventOutcomeDetailExtension>"
+    told = event(outcome("pass", inside) + about("local", "x"))
+    found = taken(f"<x>{told}{event(about('local', 'x'), id='2')}</x>")
+    assert len(found.events) == 1 + is_kept
+    assert is_kept or "it cannot be kept: it is nested more than 64 deep" in found.losses[0]
+    with open_store("sqlite://:memory:") as store:
+        store.records.put(found.items, found.events, "me")
 
 
 # --- once ---

@@ -23,7 +23,7 @@ from custody.kernel.history.event_body import canonical
 from custody.kernel.history.exchange.habits import Habits
 from custody.kernel.history.exchange.identity import OURS, Naming, everywhere, fault
 from custody.kernel.history.exchange.known_events import IMPORTED, Known
-from custody.kernel.model.event import PREMIS, Event, NewEvent, item_subject
+from custody.kernel.model.event import PREMIS, Event, NewEvent, item_subject, unsealable
 from custody.kernel.model.item import NewItem
 from custody.kernel.model.names import event_names
 from custody.kernel.model.names.reserved import is_recorded, noted
@@ -190,11 +190,10 @@ class _Import:
         if answer != "new":
             return answer
         made = self._made(source, event, place, item, ids)
-        try:
-            size = len(canonical(made.detail))
-        except BadInput as error:
-            self.taken.losses.append(f"{place}: it cannot be kept: {error}")
+        if wrong := unsealable(dict(made.detail)):
+            self.taken.losses.append(f"{place}: it cannot be kept: {wrong}")
             return "left out"
+        size = len(canonical(made.detail))
         if size > LARGEST:
             self.taken.losses.append(f"{place}: it has {size:,} bytes, and at most {LARGEST:,} are kept; not taken")
             return "left out"

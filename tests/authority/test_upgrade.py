@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from json import loads
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from typing import Any
 import httpx2
 import pytest
 
+from custody.cli.composition import look
 from custody.cli.doctor.ownership import whose_findings
 from custody.cli.doctor.report import application_findings
 from custody.errors import BadInput, StateConflict
@@ -29,14 +30,14 @@ from custody.kernel.model.authority.acting import Acting
 from custody.kernel.model.job import Job, NewJob
 from custody.kernel.model.outcome import Passed
 from custody.kernel.model.schedule import Schedule
+from custody.kernel.model.why import Reason
 from custody.kernel.operations.findings import Finding
 from custody.kernel.operations.jobs import Operator
 from custody.kernel.stores import Store, open_store
 from custody.kernel.stores.rows import event_text
 from custody.kernel.stores.rules.submit import first_detail
 from custody.web.app import Options, build_app
-from custody.web.operations import bulk
-from custody.web.operations.reasons import why
+from custody.web.operations import bulk, reasons
 from custody.web.operations.setters import Setters
 from custody.web.server import Server
 from custody.workflows.makers import RUN_KIND
@@ -112,6 +113,11 @@ def upgraded(
     yield open_it
     for store in opened:
         store.close()
+
+
+def why(store: Store, job: Job) -> Sequence[Reason]:
+    """As `custody job why` says it."""
+    return reasons.why(store, job, lambda name: look(store, None, name))
 
 
 def told(store: Store) -> list[Finding]:

@@ -31,6 +31,7 @@ from custody.formats.checkm.form import Row
 from custody.ingest.config import IngestConfig
 from custody.ingest.kinds import kinds
 from custody.ingest.opening import opened
+from custody.ingest.pages.views import links_of
 from custody.ingest.states import MACHINES
 from custody.ingest.world import node_roots
 from custody.kernel.access.rights import ROLES
@@ -157,7 +158,7 @@ class House:
         self.site.options.keeping.seal(self.archive.store.ledger, self.archive.store.now())
 
     def depositors_page(self) -> str:
-        return self.site.links.path(self.archive.batch(self.papers), self.archive.store.now())
+        return links_of(self.site).path(self.archive.batch(self.papers), self.archive.store.now())
 
 
 def fill(house: House) -> None:

@@ -280,7 +280,12 @@ def _each(
     if not (where.code or where.collection):
         raise BadInput("say which jobs", hint="job numbers, or --cause / --collection")
     refused, count, left = 0, 0, list[Job]()
-    for job, problem in _operator(store).every(where, act, lambda job: fits(job) or bool(left.append(job))):
+
+    def can(job: Job) -> bool:
+        left.extend([] if fits(job) else [job])
+        return fits(job)
+
+    for job, problem in _operator(store).every(where, act, can):
         count += not problem
         refused += bool(problem)
         if problem:

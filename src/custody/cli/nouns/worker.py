@@ -82,9 +82,11 @@ def run(
         worker = Worker(opened, serves, settings, scraped[0] if scraped else watch)
         stop_on_signals(worker.stop)
         with scraped[1] if scraped else nullcontext():
-            idle = worker.run_until_quiet() if until_idle else worker.run_forever()
-        if idle is not None:
-            _tell_left(opened, worker, found, idle=idle, json=json)
+            if not until_idle:
+                worker.run_forever()
+                return
+            idle = worker.run_until_quiet()
+        _tell_left(opened, worker, found, idle=idle, json=json)
 
 
 def _tell_left(store: Store, worker: Worker, config: Config | None, *, idle: bool, json: bool) -> None:

@@ -146,8 +146,10 @@ def _list_after_all(work: Work, world: Adapters) -> Failed | None:
     profile = download.profile_named(world, staged)
     if profile == OBJECT.profile:
         read = _read_manifest(work, world, staged)
-        return read if isinstance(read, Failed) else work.keep(**read.keep)
-    if not profile:
+        if isinstance(read, Failed):
+            return read
+        work.keep(**read.keep)
+    if profile in ("", OBJECT.profile):
         return None
     name = download.where(work)
     return Failed("manifest.late", f"{name} is a list of several objects ({profile}), and could not be had before;"

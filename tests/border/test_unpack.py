@@ -96,7 +96,8 @@ HOSTILE_ZIPS: dict[str, tuple[bytes, str]] = {
         )
     },
     "the same name twice": (zip_of(A, A), UNSAFE),
-    "the same name in other case": (zip_of(A, Z(b"A.TXT")), UNSAFE),
+    "the same name in other case, twice": (zip_of(A, Z(b"A.TXT"), Z(b"A.TXT")), UNSAFE),
+    "a folder in other case": (zip_of(Z(b"a"), Z(b"A/b")), UNSAFE),
     "the same name in another Unicode form": (
         zip_of(Z("é".encode(), flags=1 << 11), Z("e\u0301".encode(), flags=1 << 11)),
         UNSAFE,
@@ -252,7 +253,7 @@ HOSTILE_TARS: dict[str, tuple[bytes, str]] = {
     "a GNU name that leads out": (tar_of(long_name(b"../x"), file_in_tar(b"ok", b"x")), UNSAFE),
     "the same name twice": (tar_of(file_in_tar(b"a", b"1"), file_in_tar(b"a", b"2")), UNSAFE),
     "the same name with a dot": (tar_of(file_in_tar(b"a", b"1"), file_in_tar(b"./a", b"2")), UNSAFE),
-    "the same name in other case": (tar_of(file_in_tar(b"a", b"1"), file_in_tar(b"A", b"2")), UNSAFE),
+    "the same name in other case, twice": (tar_of(*(file_in_tar(name, b"1") for name in (b"a", b"A", b"A"))), UNSAFE),
     "a file where a folder is": (tar_of(block(b"a/", kind=b"5"), file_in_tar(b"a", b"1")), UNSAFE),
     "a symbolic link": (tar_of(block(b"x", kind=b"2", link=b"/etc/passwd")), UNSAFE),
     "a symbolic link inside": (tar_of(file_in_tar(b"a", b"1"), block(b"x", kind=b"2", link=b"a")), UNSAFE),
@@ -379,6 +380,27 @@ def test_a_hostile_container_is_refused_and_leaves_nothing(data: bytes, code: st
     assert folder.is_empty()
     assert sorted(str(path) for path in outside.rglob("*")) == before
     assert len(descriptors_below(outside)) == descriptors
+
+
+@pytest.mark.parametrize("apart", [True, False], ids=["told apart", "one file"])
+def test_names_that_differ_in_case_come_out_where_the_disk_tells_them_apart(
+    apart: bool, folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create = folder.create
+    if not apart:
+        monkeypatch.setattr(Folder, "create", lambda self, name: create(name.lower()))
+    packed = io.BytesIO(tar_of(file_in_tar(b"readme", b"1"), file_in_tar(b"README", b"2")))
+    if apart:
+        unpack(packed, folder, SMALL)
+        assert {path.name: path.read_bytes() for path in Path(folder.path).iterdir()} == {
+            "readme": b"1",
+            "README": b"2",
+        }
+        return
+    with pytest.raises(BadInput) as caught:
+        unpack(packed, folder, SMALL)
+    assert caught.value.code == UNSAFE
+    assert folder.is_empty()
 
 
 def test_a_refusal_says_which_of_the_rules_was_broken(folder: Folder) -> None:

@@ -205,6 +205,15 @@ def test_names_with_a_place_of_their_own_are_accepted(one: str, other: str) -> N
         names.add(other)
 
 
+def test_whoever_writes_to_a_disk_that_knows_case_may_have_names_that_differ_in_it() -> None:
+    names = Names(by_case=True)
+    for name in ("README", "readme", "caf\u00e9", "CAF\u00c9"):
+        names.add(name)
+    for again in ("readme", "README", "cafe\u0301", "README/x"):
+        with pytest.raises(BadInput):
+            names.add(again)
+
+
 def test_a_folder_may_come_twice_but_not_where_a_file_is() -> None:
     names = Names()
     names.add_folder("a/b")

@@ -120,7 +120,7 @@ def test_the_rows_become_a_manifest_of_the_kind_that_their_names_say() -> None:
         ),
         ([{"url": "https://a.example/x", "primary_id": "doi:1"}], "", "", "identifier.bad", "row 1"),
         (
-            [{"url": "https://a.example/x", "name": "a"}, {"url": "https://a.example/y", "name": "A"}],
+            [{"url": "https://a.example/x", "name": "a"}, {"url": "https://a.example/y", "name": "a"}],
             "",
             "object-manifest",
             "manifest.duplicate",

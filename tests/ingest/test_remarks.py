@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import os
 import tarfile
 import zipfile
 from email import message_from_bytes, policy
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from custody.border.folder import Folder
 from custody.ingest.batch import remarks
 from formats.bag_family import FETCH, Made
 from ingest.bench import Archive
@@ -129,3 +131,47 @@ def test_bags_beyond_those_that_are_checked_are_counted(tmp_path: Path, number: 
     assert [each.split(":")[0] for each in found] == (
         [f"{left} bags were kept inside as plain files and not checked"] if left else []
     )
+
+
+TWO = {"README": b"upper", "readme": b"lower", "x.txt": b"x"}
+
+
+def test_names_that_differ_in_case_are_kept_as_they_came_and_told(home: Archive) -> None:
+    rows = [home.object_row(f"{number}", data, name=name) for number, (name, data) in enumerate(TWO.items())]
+    batches = [
+        home.submit(home.object_manifest("two.checkm", rows), type="object-manifest", filename="two.checkm"),
+        home.submit(home.put("two.tar.gz", tar_of(TWO)), filename="two.tar.gz"),
+        home.submit(home.put("two.zip", zipped(TWO)), filename="two.zip"),
+    ]
+    home.run()
+    for batch in batches:
+        (job,) = home.jobs(batch)
+        assert job.state == "completed"
+        assert job.facts["remarks"] == [
+            "names that differ only in case, and are one file on many disks, are kept: README and readme"
+        ]
+        root, ark = home.world.nodes["main"], job.facts["primary"]
+        kept = {name: root.file(ark, f"producer/{name}").read_bytes() for name in TWO}  # type: ignore[attr-defined]
+        assert kept == TWO
+
+
+def test_a_disk_that_cannot_tell_them_apart_says_so(home: Archive, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Folder, "tells_case_apart", lambda folder: False)
+    rows = [home.object_row(f"{number}", data, name=name) for number, (name, data) in enumerate(TWO.items())]
+    batch = home.submit(home.object_manifest("two.checkm", rows), type="object-manifest", filename="two.checkm")
+    home.run()
+    (job,) = home.jobs(batch)
+    assert (job.state, job.code) == ("failed", "name.case")
+    assert "README and readme are one file on this working disk" in home.store.queue.reason(job)
+
+
+def test_whether_a_disk_tells_case_apart_is_found_out_by_trying(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Folder(tmp_path) as folder:
+        assert folder.tells_case_apart()
+        look = os.stat
+        monkeypatch.setattr(os, "stat", lambda name, **more: look(str(name).lower(), **more))
+        assert not folder.tells_case_apart()
+        monkeypatch.undo()
+    assert list(tmp_path.iterdir()) == []

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import errno
 import os
+import secrets
 import shutil
 import stat
 import threading
@@ -100,6 +101,19 @@ class Folder:
         except NotFound:
             return False
         return os.path.samestat(found, os.fstat(descriptor))
+
+    def tells_case_apart(self) -> bool:
+        """Whether README and readme are two files on this disk."""
+        probe = f".case-{secrets.token_hex(8)}"
+        with disk_errors(self.path):
+            os.close(os.open(probe, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FILE, FILE_MODE, dir_fd=self._fd))
+            try:
+                os.stat(probe.upper(), dir_fd=self._fd, follow_symlinks=False)
+            except FileNotFoundError:
+                return True
+            finally:
+                os.unlink(probe, dir_fd=self._fd)
+        return False
 
     def make(self, name: str) -> None:
         """A folder, with all the folders above it. One that exists is left as it is."""

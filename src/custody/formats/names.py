@@ -61,6 +61,11 @@ def folded(name: str) -> str:
     return unicodedata.normalize("NFC", unicodedata.normalize("NFD", name).casefold())
 
 
+def spelling(name: str) -> str:
+    """The form under which names are compared that may differ in case: how an accent is made up never counts."""
+    return name if name.isascii() else unicodedata.normalize("NFC", name)
+
+
 def shown(text: str, at_most: int = 120) -> str:
     """Foreign text for a message: nothing that moves a cursor or turns a line around, and not too long."""
     cut = text if len(text) <= at_most else text[: at_most - 1] + "…"
@@ -70,19 +75,24 @@ def shown(text: str, at_most: int = 120) -> str:
 class Names:
     """The names of one object or container so far. Each one added must have a place of its own.
 
-    `place` is what a message shall call the name's origin, such as a line number.
+    `place` is what a message shall call the name's origin, such as a line number. `by_case` is for whoever writes them
+    to a disk and is refused there if it cannot tell README and readme apart.
     """
 
-    def __init__(self, code: str = "name.duplicate") -> None:
+    def __init__(self, code: str = "name.duplicate", by_case: bool = False) -> None:
         self._code = code
+        self._by_case = by_case
+        self._spelt: set[str] = set()
         self._files: dict[str, str] = {}
         self._folders: dict[str, str] = {}
 
     def add(self, name: str, place: str = "", where: str = "") -> None:
         """Add a file."""
-        key = folded(name)
-        if key in self._files:
+        key, spelt = folded(name), spelling(name)
+        if key in self._files and (not self._by_case or spelt in self._spelt):
             raise self._clash(name, self._files[key], place, where, "is the same name as")
+        if self._by_case:
+            self._spelt.add(spelt)
         if key in self._folders:
             raise self._clash(name, self._folders[key], place, where, "is a file here and a folder in")
         self._add_parents(key, name, place, where)

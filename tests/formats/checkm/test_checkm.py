@@ -53,6 +53,16 @@ CASES = [
         manifest(ZIP, SIGN, kind=form.BATCH_OF_FILES),
         ["~manifest.name.container"],
     ),
+    (
+        "a manifest among single files",
+        manifest(CHECKM, SIGN, kind=form.BATCH_OF_FILES),
+        ["~manifest.name.manifest"],
+    ),
+    (
+        "the same name but for case",
+        manifest(TXT, TXT.replace("blocks.txt", "blocks.TXT")),
+        ["~manifest.name.case"],
+    ),
     # refused
     ("two newlines at the end", manifest(JPG, end="#%eof\n\n"), ["manifest.after-eof"]),
     ("fields in another order", manifest(JPG, fields=REORDERED), ["manifest.fields"]),
@@ -64,11 +74,6 @@ CASES = [
         ["manifest.charset"],
     ),
     ("the same name twice", manifest(JPG, TXT, TXT), ["manifest.duplicate"]),
-    (
-        "the same name but for case",
-        manifest(TXT, TXT.replace("blocks.txt", "blocks.TXT")),
-        ["manifest.duplicate"],
-    ),
     ("an unknown algorithm", manifest(JPG.replace("md5", "md5xxx")), ["digest.unknown"]),
     ("a size that is no number", manifest(f"{SHOP}/a | | | 111xxx | | a"), ["manifest.size"]),
     ("another protocol", manifest(JPG.replace("https", "hzzttps")), ["manifest.url.scheme"]),
@@ -91,11 +96,6 @@ CASES = [
         "a bad ARK",
         manifest(ZIP.replace("zip |  |  | T", "zip | ark:/foo |  | T"), kind=form.BATCH_OF_CONTAINERS),
         ["identifier.bad"],
-    ),
-    (
-        "a manifest among single files",
-        manifest(CHECKM, SIGN, kind=form.BATCH_OF_FILES),
-        ["manifest.name.kind"],
     ),
 ]
 
@@ -281,7 +281,6 @@ def test_the_check_counts_the_faults_it_has_no_room_for():
     ("first", "second"),
     [
         ("caf\u00e9", "cafe\u0301"),  # the same accent, composed and not
-        ("Straße", "STRASSE"),
         ("a", "a/b"),
         ("a/b", "a"),
         ("a/b/c", "A/B"),
@@ -293,6 +292,20 @@ def test_names_that_would_fall_on_one_place_are_refused_with_both_lines(first, s
     (fault,) = checked.faults
     assert (fault.code, fault.line) == ("manifest.duplicate", 8)
     assert "line 6" in fault.message
+
+
+def test_names_that_differ_in_case_are_told_and_each_of_them_comes_but_once():
+    names = ["README", "readme", "ReadMe", "Straße", "STRASSE", "readme", "README"]
+    rows = [f"{SHOP}/{place} | | | | | {name}" for place, name in enumerate(names)]
+    checked = check(manifest(*rows), check_name=safe_parts)
+    told = [(fault.line, fault.code, fault.message[-6:]) for fault in checked.faults if fault.warning]
+    assert [(line, code) for line, code, _ in told] == [(line, "manifest.name.case") for line in (7, 8, 10)]
+    twice = [(fault.line, fault.code, fault.message) for fault in checked.faults if not fault.warning]
+    assert twice == [
+        (11, "manifest.duplicate", "'readme' is also the name on line 7"),
+        (12, "manifest.duplicate", "'README' is also the name on line 6"),
+    ]
+    assert checked.rows == 5
 
 
 def test_every_file_below_a_file_is_told_not_only_the_first():

@@ -87,7 +87,7 @@ class _Shelf:
         self.size = 0
         self._folder = folder
         self._cancel = cancel
-        self._names = Names(code="container.unsafe")
+        self._names = Names(code="container.unsafe", by_case=True)
         self._members = 0
         self._limits = limits
         self._most = limits.most(packed)

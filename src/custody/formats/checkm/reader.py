@@ -216,6 +216,10 @@ def _clash(names: SeenNames, row: Row, kind: ManifestType) -> Fault | None:
     if clash.folder:
         message = f"{row.name!r} and the name on line {clash.line}: one is a folder of the other"
     hint = "names that differ only in case or in the form of an accent are the same"
+    if clash.case and not kind.batch:
+        message = f"{row.name!r} and the name on line {clash.line} differ only in case"
+        hint = "both are kept; on many disks they are one file, and one of them would be lost there"
+        return Fault(row.line, 1, "manifest.name.case", message, hint, warning=True)
     return Fault(row.line, 1, "manifest.duplicate", message, hint, warning=kind.batch)
 
 

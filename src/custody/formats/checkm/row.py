@@ -191,13 +191,11 @@ def _ending(line: _Line, name: str) -> None:
     if kind is not form.BATCH_OF_FILES:
         return
     if lower.endswith(form.CHECKM):
-        line.wrong(
+        line.warn(
             NAME,
-            BadInput(
-                f"{name!r} is a manifest in a batch of single files",
-                code="manifest.name.kind",
-                hint=f"use the profile {form.BATCH_OF_MANIFESTS.profile}",
-            ),
+            "manifest.name.manifest",
+            f"{name!r} is a manifest; it is kept as one file",
+            f"to have what it lists fetched use {form.BATCH_OF_MANIFESTS.profile}",
         )
     elif lower.endswith(form.CONTAINERS):
         line.warn(

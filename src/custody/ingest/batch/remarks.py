@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
 from custody.formats.bagit import DECLARATION, check_bag, find_bags
+from custody.formats.names import folded
 
 FACT = "remarks"
 MOST_CHECKED = 100
@@ -22,7 +23,7 @@ LONGEST = 500
 
 def remarks(producer: Path, names: Sequence[str], whole: Path | None = None) -> list[str]:
     """Of the files of an object, by name; `whole` is the bag that was checked already."""
-    return [each[:LONGEST] for each in (*_bags(producer, names, whole), *_empty(producer))]
+    return [each[:LONGEST] for each in (*_bags(producer, names, whole), *_empty(producer), *_alike(names))]
 
 
 def _bags(producer: Path, names: Sequence[str], whole: Path | None) -> Iterator[str]:
@@ -61,6 +62,19 @@ def _empty(producer: Path) -> Iterator[str]:
     ]
     if empty:
         yield f"{_counted(empty, 'empty folder')} not kept: {_some(sorted(empty))}"
+
+
+def alike(names: Sequence[str]) -> list[tuple[str, ...]]:
+    """Names that differ only in case: one file, on many disks."""
+    groups: dict[str, list[str]] = {}
+    for name in names:
+        groups.setdefault(folded(name), []).append(name)
+    return [tuple(sorted(group)) for group in groups.values() if len(group) > 1]
+
+
+def _alike(names: Sequence[str]) -> Iterator[str]:
+    if groups := [" and ".join(group) for group in alike(names)]:
+        yield f"names that differ only in case, and are one file on many disks, are kept: {_some(groups)}"
 
 
 def _counted(found: Sequence[str], what: str) -> str:

@@ -110,6 +110,7 @@ def at_once(work: Work, world: Adapters) -> int:
 
 def fetch(rows: list[Row], work: Work, world: Adapters, producer: Path) -> list[tuple[Row, CustodyError]]:
     """Every file that is not there yet; answers the rows that could not be had."""
+    _must_be_told_apart([row.name for row in rows], producer)
     for row in rows:
         if is_staged(row.url):
             safe_parts(row.name)
@@ -120,6 +121,18 @@ def fetch(rows: list[Row], work: Work, world: Adapters, producer: Path) -> list[
         fetcher = world.fetchers[work.payload["profile"]]
         results = fetcher.download_many(wanted, folder, parallel=at_once(work, world), cancel=lambda: work.stopped)
     return [(row, result) for row, result in zip(remote, results, strict=True) if not isinstance(result, Fetched)]
+
+
+def _must_be_told_apart(names: Sequence[str], producer: Path) -> None:
+    """Names that differ only in case are two files, on a disk that knows it."""
+    if not (alike := remarks.alike(names)):
+        return
+    with Folder(producer) as folder:
+        if not folder.tells_case_apart():
+            raise BadInput(
+                f"{' and '.join(alike[0])} are one file on this working disk", code="name.case",
+                hint="hand them in under names that differ by more than case",
+            )  # fmt: skip
 
 
 def _digests(row: Row) -> dict[str, str]:

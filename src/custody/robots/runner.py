@@ -67,11 +67,16 @@ class Line:
 def _kind(line: Line, cycle: bool) -> Kind:
     robot = line.robot
     return Kind(
-        robot.kind, lambda work: run_on_item(work, line), at_once=robot.at_once, tries=robot.tries,
-        backoff=robot.backoff, at_most=robot.at_most if cycle else 0,
-        prepare=lambda works: _prepare(line, works), maker=ROBOT_MAKER,
+        robot.kind,
+        lambda work: run_on_item(work, line),
+        at_once=robot.at_once,
+        tries=robot.tries,
+        backoff=robot.backoff,
+        at_most=robot.at_most if cycle else 0,
+        prepare=lambda works: _prepare(line, works),
+        maker=ROBOT_MAKER,
         confirm_dead=lambda job: robot.work.end(mark_of(job), line.yard) if isinstance(robot.work, Program) else None,
-    )  # fmt: skip
+    )
 
 
 def subscribe(store: Store, robots: Sequence[Robot]) -> None:
@@ -79,9 +84,11 @@ def subscribe(store: Store, robots: Sequence[Robot]) -> None:
     may look alike; one that was renamed is no other robot, so that those of former lines are left to the doctor."""
     for those in clashes(robot.name for robot in robots):
         raise BadInput(
-            f"the robots {' and '.join(those)} look alike", code="robot.name", where=those[0],
+            f"the robots {' and '.join(those)} look alike",
+            code="robot.name",
+            where=those[0],
             hint="call one of them otherwise",
-        )  # fmt: skip
+        )
 
     def work(tx: Tx) -> None:
         for robot in robots:
@@ -177,7 +184,15 @@ def _spared(store: Store, robot: Robot, item: Item) -> NewEvent | None:
     events = store.records.events(item_subject(item.id), after=max(0, item.seq - loop_guard.LOOKED_AT))
     if loop_guard.as_it_left_it(events, robot, item):
         told = {"why": "the content is as this robot left it", loop_guard.LEFT: item.fingerprint}
-        return NewEvent(item.id, robot.event, "success", robot.agent, told, seen=item.changed, robot=robot.name)
+        return NewEvent(
+            item=item.id,
+            type=robot.event,
+            outcome="success",
+            agent=robot.agent,
+            detail=told,
+            seen=item.changed,
+            robot=robot.name,
+        )
     if loop_guard.turns(events, robot) >= robot.rounds:
         return loop_guard.stopping(events, robot, item)
     return None
@@ -202,9 +217,14 @@ def _own_words(edited: NewItem) -> NewItem:
 
 def _event(robot: Robot, item: Item, report: Report) -> NewEvent:
     return NewEvent(
-        item.id, robot.event, report.outcome, robot.agent, report.detail(),  # type: ignore[arg-type]
-        seen=item.changed, robot=robot.name,
-    )  # fmt: skip
+        item=item.id,
+        type=robot.event,
+        outcome=report.outcome,  # type: ignore[arg-type]
+        agent=robot.agent,
+        detail=report.detail(),
+        seen=item.changed,
+        robot=robot.name,
+    )
 
 
 def _timed(line: Line, work: Work, item: Item, report: Report) -> Outcome | None:
@@ -230,7 +250,15 @@ def _timed(line: Line, work: Work, item: Item, report: Report) -> Outcome | None
 def _turn(line: Line, work: Work) -> Turn:
     number, timeout = work.claim.token, line.robot.timeout
     permit = _permit(line) if asked_of(line.robot) else None
-    return Turn(mark_of(work.job), number, timeout, work.on_stop, lambda: work.trusted_until, line.yard, permit)
+    return Turn(
+        mark=mark_of(work.job),
+        number=number,
+        timeout=timeout,
+        on_stop=work.on_stop,
+        trusted=lambda: work.trusted_until,
+        yard=line.yard,
+        permit=permit,
+    )
 
 
 def _late(robot: Robot, item: Item, then: str) -> Failed:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import platform
-import shutil
 import stat
 import sys
 import time
@@ -16,6 +14,7 @@ from typing import Annotated, Literal
 import typer
 
 from custody.cli import runtime
+from custody.cli.doctor.disks import disk_findings, room, root_findings, service_findings
 from custody.cli.doctor.files import file_findings, left_findings
 from custody.cli.doctor.finding import Finding
 from custody.cli.doctor.ownership import shared_findings, whose_findings
@@ -29,7 +28,6 @@ from custody.kernel.stores import Store
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 SLACK_SECONDS = 2
-LITTLE = 0.05  # of a disk
 MANY = 1000
 SHOWN = 20
 
@@ -78,9 +76,9 @@ def examine(url: str, config: Config | None, repair: bool = False, receipts: Pat
         return
     yield from file_findings(url, config)
     if config is not None:
-        yield from _disk_findings(config)
-        yield from _root_findings(config)
-        yield from _service_findings(config)
+        yield from disk_findings(config)
+        yield from root_findings(config)
+        yield from service_findings(config)
 
 
 def examine_tree(url: str, repair: bool) -> Iterator[Finding]:
@@ -143,9 +141,10 @@ def _place_findings(store: Store, config: Config | None) -> Iterator[Finding]:
         number = f"at least {MANY} items" if len(left) == MANY else counted(len(left), "item")
         item, folder = left[0]
         yield Finding(
-            "warning", f"{number} had a folder below no storage root, such as {item}: {folder}; robots do not see it",
+            "warning",
+            f"{number} had a folder below no storage root, such as {item}: {folder}; robots do not see it",
             "name the folder above it in custody.toml, [storage] roots = {name = …}, and look again",
-        )  # fmt: skip
+        )
     for root in known:
         if others := _open_to_others(root.path):
             do = "whoever may write there can put another folder in the place of the root"
@@ -182,10 +181,11 @@ def _receipts(store: Store, file: Path) -> Iterator[Finding]:
     else:
         shown = ", ".join(str(job) for job, _ in lost[:SHOWN])
         yield Finding(
-            "unsafe", f"{len(lost)} of {counted(count, 'receipt')} are unknown to the store: jobs {shown}",
+            "unsafe",
+            f"{len(lost)} of {counted(count, 'receipt')} are unknown to the store: jobs {shown}",
             "history went back: submit them again; after a restore say `custody store restored --receipts FILE "
             "--why …`, after a promotion make the standby synchronous",
-        )  # fmt: skip
+        )
 
 
 def _sqlite(store: Store) -> Iterator[Finding]:
@@ -204,7 +204,7 @@ def _sqlite(store: Store) -> Iterator[Finding]:
     file = Path(file_of(store.url.partition("?with=")[2] or store.url))  # a tree on ZooKeeper has it beside it
     if file.exists():
         yield from _forgetful(file)
-        yield _room("the store's disk", file.resolve().parent)
+        yield room("the store's disk", file.resolve().parent)
 
 
 def _forgetful(file: Path) -> Iterator[Finding]:
@@ -212,9 +212,10 @@ def _forgetful(file: Path) -> Iterator[Finding]:
 
     if (kind := file_system_of(file)) in IN_MEMORY:
         yield Finding(
-            "unsafe", f"{file} is in this machine's memory ({kind}): what it acknowledges is gone at the next start",
+            "unsafe",
+            f"{file} is in this machine's memory ({kind}): what it acknowledges is gone at the next start",
             "put the file on a disk",
-        )  # fmt: skip
+        )
 
 
 def _postgres(store: Store) -> Iterator[Finding]:
@@ -229,9 +230,10 @@ def _postgres(store: Store) -> Iterator[Finding]:
     skew = abs(store.now() / 1e6 - local_seconds())
     if skew > SLACK_SECONDS:
         yield Finding(
-            "warning", f"this machine's clock and the store's differ by {skew:.1f} s",
+            "warning",
+            f"this machine's clock and the store's differ by {skew:.1f} s",
             "nothing is decided by it, but times in logs will not agree: set up time synchronisation",
-        )  # fmt: skip
+        )
     else:
         yield Finding("fine", "this machine's clock agrees with the store's")
 
@@ -290,60 +292,3 @@ def _network(store: Store) -> Iterator[Finding]:
     for who, text in told:
         what, _, do = text.rpartition(": ")
         yield Finding("warning", f"{who} waits: {what}", do.strip("`"))
-
-
-def _disk_findings(config: Config) -> Iterator[Finding]:
-    folders = {"working disk": config.ingest.work, "staging": config.ingest.staging, **_nodes(config)}
-    for name, path in folders.items():
-        folder = config.home / path
-        if not folder.exists():
-            yield Finding("warning", f"{name}: there is no {folder} yet", "it is made when it is first needed")
-            continue
-        yield _room(name, folder)
-
-
-def _room(name: str, folder: Path) -> Finding:
-    usage = shutil.disk_usage(folder)
-    if not os.access(folder, os.W_OK):
-        return Finding("unsafe", f"{name}: {folder} cannot be written to")
-    if usage.free < usage.total * LITTLE:
-        return Finding(
-            "warning", f"{name}: only {usage.free >> 30} GiB free on {folder}", "make room before it is full"
-        )
-    return Finding("fine", f"{name}: {usage.free >> 30} GiB free on {folder}")
-
-
-def _root_findings(config: Config) -> Iterator[Finding]:
-    """What crashes left beside a storage root is put right here too, not only when a worker starts."""
-    from custody.ingest.storage.ocfl.open_root import open_root
-
-    for name, path in config.ingest.nodes.items():
-        if not (config.home / path).exists():
-            continue
-        try:
-            cleared = open_root((config.home / path).resolve()).tidy()
-        except CustodyError as error:
-            yield Finding("unsafe", f"storage node {name}: {error.message}", error.hint)
-            continue
-        left = f"{cleared} unfinished versions were cleared away" if cleared else "nothing was left unfinished"
-        yield Finding("fine", f"storage node {name}: {left}")
-
-
-def _service_findings(config: Config) -> Iterator[Finding]:
-    from custody.ingest.config import open_services
-
-    try:
-        services = open_services(config.ingest, config.home)
-    except CustodyError as error:
-        yield Finding("unsafe", f"profiles: {error.message}", error.hint)
-        return
-    for name, node in services.items():
-        try:
-            node.check()
-            yield Finding("fine", f"storage node {name}: {node.service} is well")
-        except CustodyError as error:
-            yield Finding("warning", error.message, "its jobs wait until it answers")
-
-
-def _nodes(config: Config) -> dict[str, Path]:
-    return {f"storage node {name}": path for name, path in config.ingest.nodes.items()}

@@ -19,7 +19,7 @@ from custody.ingest.profile import parse_profile
 from custody.ingest.storage import nodes
 from custody.ingest.storage.http_node import DOWN, HttpNode, Window
 from custody.ingest.storage.nodes import look_after, open_nodes
-from custody.ingest.storage.ocfl.root import Change, Given
+from custody.ingest.storage.ocfl.change import Change, Given
 from ingest.bench import Archive, archive, custody
 from ingest.test_end_to_end import ocfl_is_valid, tar_of
 
@@ -73,8 +73,10 @@ def test_a_deposit_is_stored_by_the_service_and_every_digest_is_that_of_the_byte
     held = node_of(home, storage).manifest(ark)
     assert held.version == 2
     assert {name for name in held.files if name.startswith("producer/")} == {
-        "producer/b.txt", "producer/c.txt", "producer/mrt-delete.txt",
-    }  # fmt: skip
+        "producer/b.txt",
+        "producer/c.txt",
+        "producer/mrt-delete.txt",
+    }
     assert ocfl_is_valid(storage.root.path)
     assert not list(home.world.disk.folders())
 

@@ -16,7 +16,7 @@ from custody.formats.noid import Noid
 from custody.ingest.adapters import Minter
 from custody.ingest.steps import steps
 from custody.ingest.storage.inventory import Entry
-from custody.ingest.storage.ocfl.root import Change, Given
+from custody.ingest.storage.ocfl.change import Change, Given
 from custody.kernel.model.item import NewItem
 from custody.kernel.model.job import Job
 from ingest.bench import Archive, quick

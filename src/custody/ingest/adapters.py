@@ -17,7 +17,7 @@ from custody.ingest.description.metadata import Description
 from custody.ingest.identifiers.taken_names import Names
 from custody.ingest.profile import Profile
 from custody.ingest.storage.inventory import Inventory
-from custody.ingest.storage.ocfl.root import Change, Stored
+from custody.ingest.storage.ocfl.change import Change, Stored
 from custody.ingest.storage.working_disk import WorkingDisk
 from custody.ingest.submission.staging import Staging
 from custody.kernel.stores import Store

@@ -69,11 +69,16 @@ class Line:
 def _kind(line: Line, cycle: bool) -> Kind:
     robot = line.robot
     return Kind(
-        robot.kind, lambda work: run_on_item(work, line), at_once=robot.at_once, tries=robot.tries,
-        backoff=robot.backoff, at_most=robot.at_most if cycle else 0,
-        prepare=lambda works: _prepare(line, works), maker=ROBOT_MAKER,
+        robot.kind,
+        lambda work: run_on_item(work, line),
+        at_once=robot.at_once,
+        tries=robot.tries,
+        backoff=robot.backoff,
+        at_most=robot.at_most if cycle else 0,
+        prepare=lambda works: _prepare(line, works),
+        maker=ROBOT_MAKER,
         confirm_dead=lambda job: robot.work.end(mark_of(job), line.yard) if isinstance(robot.work, Program) else None,
-    )  # fmt: skip
+    )
 
 
 def subscribe(store: Store, robots: Sequence[Robot]) -> None:
@@ -81,9 +86,11 @@ def subscribe(store: Store, robots: Sequence[Robot]) -> None:
     may look alike; one that was renamed is no other robot, so that those of former lines are left to the doctor."""
     for those in clashes(robot.name for robot in robots):
         raise BadInput(
-            f"the robots {' and '.join(those)} look alike", code="robot.name", where=those[0],
+            f"the robots {' and '.join(those)} look alike",
+            code="robot.name",
+            where=those[0],
             hint="call one of them otherwise",
-        )  # fmt: skip
+        )
 
     def work(tx: Tx) -> None:
         for robot in robots:
@@ -232,7 +239,15 @@ def _timed(line: Line, work: Work, item: Item, report: Report) -> Outcome | None
 def _turn(line: Line, work: Work) -> Turn:
     number, timeout = work.claim.token, line.robot.timeout
     permit = _permit(line) if asked_of(line.robot) else None
-    return Turn(mark_of(work.job), number, timeout, work.on_stop, lambda: work.trusted_until, line.yard, permit)
+    return Turn(
+        mark=mark_of(work.job),
+        number=number,
+        timeout=timeout,
+        on_stop=work.on_stop,
+        trusted=lambda: work.trusted_until,
+        yard=line.yard,
+        permit=permit,
+    )
 
 
 def _late(robot: Robot, item: Item, then: str) -> Failed:

@@ -18,10 +18,11 @@ from hypothesis import strategies as st
 from custody.errors import BadInput, CustodyError, KeyConflict, NotFound, Refused, Unavailable, Unsafe
 from custody.formats.ocfl.inventory import object_folder
 from custody.ingest.storage.ocfl import durable
+from custody.ingest.storage.ocfl.change import Change, Given
 from custody.ingest.storage.ocfl.durable import Durable
 from custody.ingest.storage.ocfl.fixity import verify
 from custody.ingest.storage.ocfl.open_root import DECLARATION, open_root
-from custody.ingest.storage.ocfl.root import Change, Given, OcflRoot
+from custody.ingest.storage.ocfl.root import OcflRoot
 
 ARK = "ark:/99999/fk4test"
 NOON = datetime(2024, 5, 31, 12, tzinfo=UTC)

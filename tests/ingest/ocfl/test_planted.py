@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from custody.errors import CustodyError, Refused, Unsafe
+from custody.ingest.storage.ocfl.change import Change, Given
 from custody.ingest.storage.ocfl.fixity import verify
 from custody.ingest.storage.ocfl.open_root import open_root
-from custody.ingest.storage.ocfl.root import Change, Given, OcflRoot
+from custody.ingest.storage.ocfl.root import OcflRoot
 from rig.program import room
 
 ARK = "ark:/99999/fk4test"
@@ -61,9 +62,11 @@ def test_an_object_is_neither_stored_nor_read_through_a_link(root: OcflRoot, pla
     planted.symlink_to(other.path.joinpath(*parts[:depth]))
     before = all_in(other.path)
     for act in (
-        lambda: root.store(ARK, change(place, "r2", "two")), lambda: root.inventory(ARK), lambda: root.holds(ARK),
+        lambda: root.store(ARK, change(place, "r2", "two")),
+        lambda: root.inventory(ARK),
+        lambda: root.holds(ARK),
         lambda: root.file(ARK, "a/b.txt"),
-    ):  # fmt: skip
+    ):
         with pytest.raises(Refused, match="a link is in the way") as refused:
             act()
         assert refused.value.code == "place.link"

@@ -12,7 +12,7 @@ from custody.kernel.model.authority.acting import system
 from custody.kernel.model.graph import Edge
 from custody.kernel.model.job import NewJob
 from custody.kernel.stores import Store, open_store
-from custody.kernel.stores.postgres.verbs.submit import with_key, with_needs
+from custody.kernel.stores.postgres.verbs.shapes import with_key, with_needs
 from custody.kernel.stores.rows import event_text
 from custody.kernel.stores.rules.submit import first_detail
 from rig.postgres import Postgres
@@ -57,13 +57,29 @@ def test_statements_that_were_forgotten_are_prepared_again(store: Store) -> None
 
 def test_every_field_arrives(store: Store) -> None:
     job = NewJob(
-        "part", {"text": 'tab\t "quoted" 100 % %s \\ ünï'}, key="k'", state="", priority=3, lane="a|b", place="here",
-        collection="maps", delay=60, open=2, when_empty="queued", position=7, facts={"was": None},
-    )  # fmt: skip
+        "part",
+        {"text": 'tab\t "quoted" 100 % %s \\ ünï'},
+        key="k'",
+        state="",
+        priority=3,
+        lane="a|b",
+        place="here",
+        collection="maps",
+        delay=60,
+        open=2,
+        when_empty="queued",
+        position=7,
+        facts={"was": None},
+    )
     made = store.queue.get(store.queue.submit_one(job, system("me")).id)
     assert (made.payload, made.key, made.priority, made.lane, made.place, made.collection) == (
-        job.payload, job.key, 3, "a|b", "here", "maps"
-    )  # fmt: skip
+        job.payload,
+        job.key,
+        3,
+        "a|b",
+        "here",
+        "maps",
+    )
     assert (made.open, made.when_empty, made.position, made.facts, made.unmet) == (2, "queued", 7, {"was": None}, 1)
     assert made.due is not None
     assert made.due - made.created == 60_000_000

@@ -8,7 +8,6 @@ other, in this process and in others. `layout.py` knows the files, `durable.py` 
 
 from __future__ import annotations
 
-import json
 import os
 import secrets
 import threading
@@ -18,10 +17,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 from custody.border import below, modes
-from custody.channels.blobs import durable
+from custody.channels.blobs import durable, leases
 from custody.channels.blobs.disk_errors import refusals, typed
 from custody.channels.blobs.disk_index import BROKEN, found, last_read, properties, what_is_left, write_content
 from custody.channels.blobs.layout import Shelf, State
@@ -73,7 +71,7 @@ class Files:
         check_ids(name, ids)
         with self._locked(name) as shelf:
             state = self._find(shelf)
-            self._check_lease(shelf, lease)
+            leases.check(shelf, lease, self._now)
             durable.make_folder(shelf.path("staged").parent)
             shelf.add_staged(state, ids, data)
 
@@ -95,13 +93,23 @@ class Files:
             old = self._find(shelf)
             if (if_match and (old is None or old.etag != if_match)) or (if_absent and old is not None):
                 raise Changed("the blob has changed", where=name)
-            self._check_lease(shelf, lease)
+            leases.check(shelf, lease, self._now)
             durable.make_folder(shelf.path("state").parent)
             number, sizes = write_content(shelf, ids, old)
             now = self._now()
             kept = old.tier_changed if old and old.facts.tier == facts.tier else now
             etag = f'"0x{secrets.token_hex(8).upper()}"'
-            state = State(secrets.token_hex(8), etag, number, sum(sizes), ids, sizes, facts, now, kept)
+            state = State(
+                turn=secrets.token_hex(8),
+                etag=etag,
+                number=number,
+                size=sum(sizes),
+                ids=ids,
+                sizes=sizes,
+                facts=facts,
+                modified=now,
+                tier_changed=kept,
+            )
             self._save(shelf, state)
             if old and old.number != number:
                 durable.remove(shelf.content(old.number))
@@ -119,7 +127,7 @@ class Files:
                 return shelf.clear_all()
             if if_match and state.etag != if_match:
                 raise Changed("the blob has changed", where=name)
-            self._check_lease(shelf, lease)
+            leases.check(shelf, lease, self._now)
             self._save(shelf, state.turned(gone=True))
             self._clear_away(shelf, state)
             return None
@@ -136,7 +144,20 @@ class Files:
                 os.replace(path, there.content(1))
                 facts, now = Facts({"kind": "damaged"}), self._now()
                 etag = f'"0x{secrets.token_hex(8).upper()}"'
-                self._save(there, State(secrets.token_hex(8), etag, 1, size, ("0",), (size,), facts, now, now))
+                self._save(
+                    there,
+                    State(
+                        turn=secrets.token_hex(8),
+                        etag=etag,
+                        number=1,
+                        size=size,
+                        ids=("0",),
+                        sizes=(size,),
+                        facts=facts,
+                        modified=now,
+                        tier_changed=now,
+                    ),
+                )
             shelf.clear_all()
             self._states.pop(name, None)
 
@@ -242,40 +263,27 @@ class Files:
         check_lease_seconds(seconds)
         with self._locked(name) as shelf:
             self._need(shelf)
-            if self._holder(shelf):
+            if leases.holder(shelf, self._now):
                 raise Leased("the blob is leased", where=name)
-            return self._write_lease(shelf, secrets.token_hex(16), seconds)
+            return leases.write(shelf, secrets.token_hex(16), seconds, self._now)
 
     @typed
     def renew(self, name: str, lease: str) -> None:
         with self._locked(name) as shelf:
-            state, found = self._need(shelf), _lease(shelf)
+            state, found = self._need(shelf), leases.found(shelf)
             if found.get("id") != lease:
                 raise Leased("this lease is no longer current", where=name)
             if found["until"] <= min(self._now(), state.modified):
                 raise Leased("this lease ran out and the blob was written since", where=name)
-            self._write_lease(shelf, lease, found["seconds"])
+            leases.write(shelf, lease, found["seconds"], self._now)
 
     @typed
     def release(self, name: str, lease: str) -> None:
         with self._locked(name) as shelf:
             self._need(shelf)
-            if _lease(shelf).get("id") != lease:
+            if leases.found(shelf).get("id") != lease:
                 raise Leased("this lease is no longer current", where=name)
             durable.remove(shelf.path("lease"))
-
-    def _check_lease(self, shelf: Shelf, lease: str) -> None:
-        if self._holder(shelf) != lease:
-            raise Leased("not the current lease" if lease else "the blob is leased", where=shelf.name)
-
-    def _holder(self, shelf: Shelf) -> str:
-        found = _lease(shelf)
-        return str(found["id"]) if found and self._now() < found["until"] else ""
-
-    def _write_lease(self, shelf: Shelf, lease: str, seconds: int) -> str:
-        written = json.dumps({"id": lease, "until": self._now() + seconds, "seconds": seconds})
-        durable.replace(shelf.path("lease"), written.encode())
-        return lease
 
     # --- States, locks, time ---
 
@@ -331,9 +339,3 @@ class Files:
         path = self.root / "@clock"
         os.utime(path)
         return path.stat().st_mtime
-
-
-def _lease(shelf: Shelf) -> dict[str, Any]:
-    with suppress(FileNotFoundError):
-        return dict(json.loads(shelf.path("lease").read_bytes()))
-    return {}

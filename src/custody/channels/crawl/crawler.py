@@ -133,9 +133,9 @@ def page(mirror: Context, channel: int, table: Table, progress: Progress) -> Pro
     live, kept = Live(mirror, channel), Kept(mirror, channel, table)
     try:
         step = _closer if progress.rest else PHASES[progress.phase]
-        after = step(mirror, item, live, kept, progress)
+        after = step(mirror, item, live, kept, progress=progress)
     except walk.Silent as silence:
-        close_looks.settle_at_once(mirror, item, live, kept, walk.Found())  # what an operator has spoken for
+        close_looks.settle_at_once(mirror, item, live, kept, found=walk.Found())  # what an operator has spoken for
         raise Hidden("it shows no messages at all", where=item.id, hint="may the bot read its history?") from silence
     except (WrongKind, BadInput) as refusal:
         if not places.may_be_without(item) or damage.is_damage(refusal):
@@ -227,7 +227,7 @@ def _again(mirror: Context, item: Item, live: Live, kept: Kept, progress: Progre
 
 def _owed(mirror: Context, item: Item, live: Live, kept: Kept, progress: Progress) -> Progress:
     """A page of what has to be fetched again. A page that shows nothing pays nothing."""
-    there = payment.step(mirror, number_of(item), live, kept, progress.cursor)
+    there = payment.step(mirror, number_of(item), live, kept, cursor=progress.cursor)
     return replace(progress, done=True) if there is None else replace(progress, cursor=there)
 
 
@@ -318,7 +318,7 @@ def review(mirror: Context, channel: int, message: int) -> Told:
     found = walk.back(live, kept, 1)
     found.suspects = {message} if message in kept.kept(message - 1, message + 1) else set()
     walk.closer(live, kept, found)
-    erased = close_looks.settle_at_once(mirror, item, live, kept, found)
+    erased = close_looks.settle_at_once(mirror, item, live, kept, found=found)
     doubt = kept.doubt(message)
     gone = doubt.confirmed() is not None or bool(kept.erased([message]))
     told = {"message": str(message), "answer": answer or "none", "gone there": gone, "erased here": erased}

@@ -138,9 +138,10 @@ def _place_findings(store: Store, config: Config | None) -> Iterator[Finding]:
         number = f"at least {MANY} items" if len(left) == MANY else counted(len(left), "item")
         item, folder = left[0]
         yield Finding(
-            "warning", f"{number} had a folder below no storage root, such as {item}: {folder}; robots do not see it",
+            "warning",
+            f"{number} had a folder below no storage root, such as {item}: {folder}; robots do not see it",
             "name the folder above it in custody.toml, [storage] roots = {name = …}, and look again",
-        )  # fmt: skip
+        )
     for root in known:
         if others := _open_to_others(root.path):
             do = "whoever may write there can put another folder in the place of the root"
@@ -177,10 +178,11 @@ def _receipts(store: Store, file: Path) -> Iterator[Finding]:
     else:
         shown = ", ".join(str(job) for job, _ in lost[:SHOWN])
         yield Finding(
-            "unsafe", f"{len(lost)} of {counted(count, 'receipt')} are unknown to the store: jobs {shown}",
+            "unsafe",
+            f"{len(lost)} of {counted(count, 'receipt')} are unknown to the store: jobs {shown}",
             "history went back: submit them again; after a restore say `custody store restored --receipts FILE "
             "--why …`, after a promotion make the standby synchronous",
-        )  # fmt: skip
+        )
 
 
 def _sqlite(store: Store) -> Iterator[Finding]:
@@ -207,9 +209,10 @@ def _forgetful(file: Path) -> Iterator[Finding]:
 
     if (kind := file_system_of(file)) in IN_MEMORY:
         yield Finding(
-            "unsafe", f"{file} is in this machine's memory ({kind}): what it acknowledges is gone at the next start",
+            "unsafe",
+            f"{file} is in this machine's memory ({kind}): what it acknowledges is gone at the next start",
             "put the file on a disk",
-        )  # fmt: skip
+        )
 
 
 def _postgres(store: Store) -> Iterator[Finding]:
@@ -224,9 +227,10 @@ def _postgres(store: Store) -> Iterator[Finding]:
     skew = abs(store.now() / 1e6 - local_seconds())
     if skew > SLACK_SECONDS:
         yield Finding(
-            "warning", f"this machine's clock and the store's differ by {skew:.1f} s",
+            "warning",
+            f"this machine's clock and the store's differ by {skew:.1f} s",
             "nothing is decided by it, but times in logs will not agree: set up time synchronisation",
-        )  # fmt: skip
+        )
     else:
         yield Finding("fine", "this machine's clock agrees with the store's")
 

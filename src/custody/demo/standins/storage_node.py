@@ -28,9 +28,10 @@ from urllib.request import ProxyHandler, build_opener
 from custody.errors import BadInput, CustodyError, NotFound, Refused
 from custody.formats import checkm
 from custody.formats.checkm.form import STORAGE
+from custody.ingest.storage.ocfl.change import Change, Given
 from custody.ingest.storage.ocfl.fixity import verify
 from custody.ingest.storage.ocfl.open_root import open_root
-from custody.ingest.storage.ocfl.root import Change, Given, version_of
+from custody.ingest.storage.ocfl.root import version_of
 
 Reply = tuple[int, dict[str, Any]]
 _STATUS: Mapping[type[CustodyError], int] = {NotFound: 404, Refused: 409, BadInput: 422}
@@ -111,7 +112,14 @@ class StorageStandIn:
         with tempfile.TemporaryDirectory(dir=self.root.staging.parent) as scratch:
             files = self._fetch(given["manifest"], Path(scratch))
             created = datetime.fromisoformat(given["created"])
-            change = Change(files, request, created, given["message"], update, tuple(given["deletes"]))
+            change = Change(
+                files=files,
+                request=request,
+                created=created,
+                message=given["message"],
+                update=update,
+                deletes=tuple(given["deletes"]),
+            )
             stored = self.root.store(identifier, change)
         return 201 if stored.new else 200, {"version": stored.version, "new": stored.new}
 

@@ -11,7 +11,6 @@ whoever fetches it.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import BinaryIO
@@ -19,9 +18,6 @@ from typing import BinaryIO
 from custody.errors import BadInput
 from custody.formats.checkm.form import (
     KINDS,
-    PREFIXES,
-    REGISTRY,
-    STORAGE,
     UNKNOWN,
     UNSAFE,
     Fault,
@@ -29,6 +25,7 @@ from custody.formats.checkm.form import (
     ManifestType,
     Row,
 )
+from custody.formats.checkm.header import Header
 from custody.formats.checkm.row import SPLIT, CheckName, read_row
 from custody.formats.checkm.used_names import SeenNames
 
@@ -38,7 +35,6 @@ _ADVICE = {
     "\ufeff": "save the manifest without a byte order mark",
 }
 LIMITS = Limits()
-_HEADER = re.compile(r"#%(?P<word>\w+)[\s|]*(?P<rest>.*)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +112,7 @@ def scan(
 ) -> Iterator[ManifestType | Row | Fault]:
     """Everything that is found, in the order of the lines: the kind once, then rows and faults."""
     told: list[Fault] = []
-    header = _Header(kinds)
+    header = Header(kinds)
     names = SeenNames(limits.names)
     kind: ManifestType | None = None
     rows, number, ended = 0, 0, 0
@@ -137,7 +133,7 @@ def scan(
             yield from _emptied(told)
             yield kind
         rows += 1
-        row = read_row(number, text, kind, check_name, told.append) if rows > skip else None
+        row = read_row(number, text, kind, check_name, tell=told.append) if rows > skip else None
         yield from _emptied(told)
         if row is not None and again:
             yield row
@@ -148,7 +144,7 @@ def scan(
             if names.full:
                 yield Fault(number, 1, "manifest.limit", f"more than {limits.names} names and folders")
                 return
-    yield from told or _missing(header, kind, number, rows, ended)
+    yield from told or _missing(header, kind, number, rows, ended=ended)
 
 
 def _lines(source: BinaryIO, limits: Limits, told: list[Fault]) -> Iterator[tuple[int, str]]:
@@ -171,12 +167,16 @@ def _text(number: int, raw: bytes) -> tuple[str, Fault | None]:
         text = raw.decode().removesuffix("\n").removesuffix("\r")
     except UnicodeDecodeError as error:
         column = len(raw[: error.start].decode()) + 1
-        return "#", Fault(number, column, "manifest.charset", "not UTF-8", "save the manifest as UTF-8")
+        return "#", Fault(
+            line=number, column=column, code="manifest.charset", message="not UTF-8", hint="save the manifest as UTF-8"
+        )
     at = _unsafe_at(text)
     if at is None:
         return text, None
     message = f"the character U+{ord(text[at]):04X} is not allowed"
-    return "#", Fault(number, at + 1, "manifest.charset", message, _ADVICE.get(text[at], ""))
+    return "#", Fault(
+        line=number, column=at + 1, code="manifest.charset", message=message, hint=_ADVICE.get(text[at], "")
+    )
 
 
 def _unsafe_at(text: str) -> int | None:
@@ -193,16 +193,16 @@ def _past_limit(number: int, length: int, size: int, limits: Limits) -> Fault:
         what = f"a line of more than {limits.line} bytes"
     elif size <= limits.size:
         what = f"more than {limits.lines} lines"
-    return Fault(number, 1, "manifest.limit", what, "split the manifest into several")
+    return Fault(line=number, column=1, code="manifest.limit", message=what, hint="split the manifest into several")
 
 
 def _after_end(number: int) -> Fault:
     return Fault(
-        number,
-        1,
-        "manifest.after-eof",
-        "something follows #%eof",
-        "#%eof ends the file, one newline may follow",
+        line=number,
+        column=1,
+        code="manifest.after-eof",
+        message="something follows #%eof",
+        hint="#%eof ends the file, one newline may follow",
     )
 
 
@@ -224,7 +224,7 @@ def _clash(names: SeenNames, row: Row, kind: ManifestType) -> Fault | None:
 
 
 def _missing(
-    header: _Header, kind: ManifestType | None, last: int, rows: int, ended: int
+    header: Header, kind: ManifestType | None, last: int, rows: int, ended: int
 ) -> Iterator[ManifestType | Fault]:
     """What a manifest must have, said at its end."""
     if kind is None:
@@ -235,114 +235,14 @@ def _missing(
         yield Fault(max(last, 1), 1, "manifest.empty", "the manifest has no rows")
     if not ended:
         yield Fault(
-            max(last, 1),
-            1,
-            "manifest.eof",
-            "#%eof is missing",
-            "was the manifest cut off? its last line is #%eof",
+            line=max(last, 1),
+            column=1,
+            code="manifest.eof",
+            message="#%eof is missing",
+            hint="was the manifest cut off? its last line is #%eof",
         )
 
 
 def _emptied(told: list[Fault]) -> Iterator[Fault]:
     yield from told
     told.clear()
-
-
-class _Header:
-    """The #% lines before the first row."""
-
-    def __init__(self, kinds: tuple[ManifestType, ...]) -> None:
-        self._kinds = kinds
-        self._lines: list[tuple[int, int, str, str]] = []
-
-    def take(self, number: int, text: str) -> None:
-        found = _HEADER.match(text)
-        if found and len(self._lines) < 100:  # a hundred header lines is nobody's manifest
-            column = found.start("rest") + 1
-            self._lines.append((number, column, found["word"].lower(), found["rest"].strip()))
-
-    def settle(self, number: int, told: list[Fault]) -> ManifestType:
-        """Which kind it is; what is wrong with the header is told. `number` is where the rows begin."""
-        if not any(word.startswith("checkm_") for _, _, word, _ in self._lines):
-            told.append(Fault(1, 1, "manifest.declaration", "#%checkm_0.7 is missing", warning=True))
-        kind = self._profile(number, told)
-        self._prefixes(told)
-        self._fields(kind, told)
-        return kind
-
-    def _profile(self, number: int, told: list[Fault]) -> ManifestType:
-        profiles = [(line, column, rest) for line, column, word, rest in self._lines if word == "profile"]
-        if not profiles:
-            hint = f"as in #%profile | {KINDS[0].url}"
-            told.append(Fault(number, 1, "manifest.profile", "#%profile is missing", hint))
-            return UNKNOWN
-        line, column, url = profiles[0]
-        for kind in (*KINDS, STORAGE):
-            if url in {kind.url, f"{REGISTRY}mrt/{kind.profile}"}:
-                if kind not in self._kinds:
-                    allowed = " or ".join(each.profile for each in self._kinds)
-                    told.append(
-                        Fault(
-                            line,
-                            12,
-                            "manifest.kind",
-                            f"{kind.profile} has no place here",
-                            f"expected {allowed}",
-                        )
-                    )
-                return kind
-        told.append(
-            Fault(
-                line,
-                column,
-                "manifest.profile",
-                f"unknown profile {url!r}",
-                f"as in {self._kinds[0].url}",
-            )
-        )
-        return UNKNOWN
-
-    def _prefixes(self, told: list[Fault]) -> None:
-        found = {}
-        for line, _, word, rest in self._lines:
-            if word == "prefix":
-                name, _, url = rest.partition(":")
-                found[name.strip()] = (line, url.strip(" |<>"))
-        for name, url in PREFIXES.items():
-            line, given = found.get(name, (1, ""))
-            if given != url:
-                message = f"the prefix {name} is not {url}" if given else f"no #%prefix line for {name}"
-                told.append(Fault(line, 1, "manifest.prefix", message, "it is ignored", warning=True))
-
-    def _fields(self, kind: ManifestType, told: list[Fault]) -> None:
-        """Columns are read by their place; a field list that says otherwise means the rows are not as we
-        would read them."""
-        line, rest = next(((n, rest) for n, _, word, rest in self._lines if word in {"fields", "columns"}), (0, ""))
-        if kind is UNKNOWN:
-            return
-        if not line:
-            told.append(Fault(1, 1, "manifest.fields", "#%fields is missing", warning=True))
-            return
-        given = [name.rpartition(":")[2].lower() for name in SPLIT.split(rest)]
-        expected = [name.rpartition(":")[2].lower() for name in kind.columns]
-        order = " | ".join(kind.columns)
-        if given[: len(expected)] != expected[: len(given)]:
-            told.append(
-                Fault(
-                    line,
-                    1,
-                    "manifest.fields",
-                    "the fields are not in this profile's order",
-                    f"#%fields | {order}",
-                )
-            )
-        elif len(given) != len(expected):
-            told.append(
-                Fault(
-                    line,
-                    1,
-                    "manifest.fields",
-                    f"{len(given)} fields, this profile has {len(expected)}",
-                    warning=True,
-                )
-            )

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import sys
-import tarfile
-import tempfile
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -16,11 +14,11 @@ from custody.cli.open_store import label
 from custody.cli.open_store import number as read_number
 from custody.cli.runtime import AsJson, Limit, Why
 from custody.cli.times import ago, moment
-from custody.config import Config
 from custody.errors import BadInput, NotFound, Refused
 from custody.ingest.batch.counts import jobs_of
 from custody.ingest.commands import words
 from custody.ingest.commands.lookup import get_batch, opened
+from custody.ingest.commands.payload import check_profile, pair, stage
 from custody.ingest.states import BATCH_KIND
 from custody.ingest.submission.staging import Staging, name_in
 from custody.ingest.submission.types import TYPES
@@ -59,12 +57,27 @@ def submit(
 
     algorithm, _, value = digest.partition(":")
     with opened(config, store) as (handle, settings):
-        _check_profile(settings, profile)
-        url, filename = _stage(payload, settings)
+        check_profile(settings, profile)
+        url, filename = stage(payload, settings)
         submission = Submission(
-            profile, url, type_, filename, runtime.me(), update, algorithm, value, title, creator, date, local_id,
-            primary_id, notification, note, "custody cli", dict(_pair(each) for each in dc or ()),
-        )  # fmt: skip
+            profile=profile,
+            payload=url,
+            type=type_,
+            filename=filename,
+            submitter=runtime.me(),
+            update=update,
+            digest_type=algorithm,
+            digest_value=value,
+            title=title,
+            creator=creator,
+            date=date,
+            local_id=local_id,
+            primary_id=primary_id,
+            notification=notification,
+            note=note,
+            user_agent="custody cli",
+            dc=dict(pair(each) for each in dc or ()),
+        )
         number, new = submit_batch(handle, submission, key or None, runtime.acting())
         there = any(job.id == number for job in handle.queue.list(after=number - 1, limit=1))
     if json:
@@ -75,54 +88,6 @@ def submit(
         print(f"  follow it: custody batch show {label(number)}", file=sys.stderr)
     else:
         print("  it has been cleaned up since, and nothing was deposited again", file=sys.stderr)
-
-
-def _pair(text: str) -> tuple[str, str]:
-    element, equals, value = text.partition("=")
-    if not (element and equals and value):
-        raise BadInput(f"cannot read {text!r}", code="submission.dc", where="--dc", hint="--dc rights='Public domain'")
-    return element, value
-
-
-def _check_profile(settings: Config, name: str) -> None:
-    from custody.ingest.world import read_profiles
-
-    known = read_profiles(settings.home / settings.ingest.profiles)
-    if name not in known:
-        raise BadInput(
-            f"there is no profile {name!r}",
-            code="profile.unknown",
-            where="--profile",
-            hint=f"known: {', '.join(known)}",
-        )
-
-
-def _stage(payload: str, settings: Config) -> tuple[str, str]:
-    """The payload's URL and file name; what lies on this machine is uploaded."""
-    if payload.startswith(("http://", "https://")):
-        return payload, name_in(payload)
-    path, staging = Path(payload), Staging(settings.home / settings.ingest.staging)
-    if path.is_dir():
-        name = f"{path.resolve().name}.tar"
-        with tempfile.NamedTemporaryFile(suffix=".tar") as box:
-            with tarfile.open(box.name, "w") as tar:
-                for each in sorted(path.iterdir()):
-                    tar.add(each, arcname=each.name, filter=_only_files)
-                if not any(member.isfile() for member in tar):
-                    raise BadInput(f"there are no files in {payload}", where="payload", code="submission.payload")
-            return staging.put_file(Path(box.name)).url.rsplit("/", 1)[0] + f"/{name}", name
-    if not path.is_file():
-        raise BadInput(
-            f"there is no file or folder {payload}", where="payload", code="submission.payload",
-            hint="a payload is a file or a folder here, or an http:// or https:// URL",
-        )  # fmt: skip
-    return staging.put_file(path).url, path.name
-
-
-def _only_files(member: tarfile.TarInfo) -> tarfile.TarInfo:
-    if not (member.isfile() or member.isdir()):
-        raise BadInput(f"{member.name} is neither a file nor a folder", where="payload", hint="leave links out")
-    return member
 
 
 @app.command()
@@ -168,11 +133,15 @@ def list_(
         runtime.emit([{**asdict(batch), **told[batch.id]} for batch in batches])
         return
     columns = {
-        "batch": lambda job: label(job.id), "state": lambda job: job.state, "profile": lambda job: job.collection,
-        "jobs": lambda job: counts[job.id][0] or None, "open": lambda job: counts[job.id][1] or None,
-        "changed": lambda job: ago(job.changed, now) + " ago", "file": _file,
+        "batch": lambda job: label(job.id),
+        "state": lambda job: job.state,
+        "profile": lambda job: job.collection,
+        "jobs": lambda job: counts[job.id][0] or None,
+        "open": lambda job: counts[job.id][1] or None,
+        "changed": lambda job: ago(job.changed, now) + " ago",
+        "file": _file,
         "by": lambda job: job.payload.get("submitter"),
-    }  # fmt: skip
+    }
     runtime.table(columns, batches, "no batches match")
 
 
@@ -191,21 +160,27 @@ def show(batch: Number, config: ConfigFile = None, store: StoreUrl = "", json: A
         return
     runtime.show(
         [
-            ("batch", label(found.id)), ("state", found.state), ("profile", found.collection),
-            ("file", _file(found)), ("submitted", moment(found.created) + " UTC"),
-            ("by", found.payload.get("submitter")), ("why", why),
+            ("batch", label(found.id)),
+            ("state", found.state),
+            ("profile", found.collection),
+            ("file", _file(found)),
+            ("submitted", moment(found.created) + " UTC"),
+            ("by", found.payload.get("submitter")),
+            ("why", why),
             ("remarks", words.remarks(found)),
         ]
-    )  # fmt: skip
+    )
     print()
     runtime.table({"jobs": lambda row: row[1], "state": lambda row: row[0]}, counts, "no jobs yet")
     if failed:
         print()
         columns = {
-            "row": lambda job: job.payload.get("line", job.payload.get("row")), "job": lambda job: label(job.id),
-            "file": lambda job: job.payload.get("filename"), "code": lambda job: job.code,
+            "row": lambda job: job.payload.get("line", job.payload.get("row")),
+            "job": lambda job: label(job.id),
+            "file": lambda job: job.payload.get("filename"),
+            "code": lambda job: job.code,
             "reason": lambda job: reasons[job.id],
-        }  # fmt: skip
+        }
         runtime.table(columns, failed, "")
         print()
         for line in words.what_now(failed):
@@ -336,5 +311,5 @@ def delete(
         if not yes and found.state != "completed":
             _ask(f"batch {label(batch)} is {found.state}, and its depositor will not be told")
         world = open_world(handle, settings.ingest, settings.home)
-        count = delete_batch(handle, found, runtime.me(), why, world)
+        count = delete_batch(handle, found, runtime.me(), why, world=world)
     print(f"batch {label(batch)} is deleted, with {runtime.counted(count, 'job')}; the history stays")

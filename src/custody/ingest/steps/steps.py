@@ -21,7 +21,7 @@ from custody.ingest.steps.identify import Named, begin_first, exists, identify
 from custody.ingest.storage import nodes
 from custody.ingest.storage.http_node import DOWN
 from custody.ingest.storage.inventory import Entry, File
-from custody.ingest.storage.ocfl.root import Change, Given
+from custody.ingest.storage.ocfl.change import Change, Given
 from custody.ingest.submission.idempotency import request_of
 from custody.ingest.submission.staging import is_staged, name_in
 from custody.kernel.engine.work import Work
@@ -242,28 +242,31 @@ def recording(work: Work, world: Adapters) -> Outcome:
     about = system_files.description(work, folder)
     version = work.facts["version"]
     given = {row.name: File(row.name, row.digest, row.size or 0, row.mime) for row in system_files.stored_rows(folder)}
-    files = list({**_carried_over(work, world, ark, version, folder), **given}.values())
+    files = list({**_carried_over(work, world, ark, version, folder=folder), **given}.values())
     world.inventory.record(
         Entry(
-            ark,
-            profile.owner,
-            profile.name,
-            node,
-            about.title,
-            about.creator,
-            about.date,
-            version,
-            work.job.id,
-            work.job.parent or 0,
-            list(about.local_ids),
-            files,
+            ark=ark,
+            owner=profile.owner,
+            collection=profile.name,
+            node=node,
+            title=about.title,
+            creator=about.creator,
+            date=about.date,
+            version=version,
+            job=work.job.id,
+            batch=work.job.parent or 0,
+            local_ids=list(about.local_ids),
+            files=files,
         )
     )
     item = NewItem(
-        ark, frozenset({"object"}), profile.name, fingerprint=work.facts["digest_of_manifest"],
+        ark,
+        frozenset({"object"}),
+        profile.name,
+        fingerprint=work.facts["digest_of_manifest"],
         detail={"title": about.title, "version": version, "node": node, "files": len(files)},
         place=world.place(node, ark),
-    )  # fmt: skip
+    )
     told = {"version": version, "job": work.job.id, "batch": work.job.parent, "files": len(files)}
     return Passed(told, items=[item], events=[NewEvent(ark, "ingested", detail=told)])
 

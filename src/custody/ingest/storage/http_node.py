@@ -25,7 +25,7 @@ import httpx2
 
 from custody.errors import BadInput, CustodyError, NotFound, Refused, Unavailable
 from custody.formats.text.readers import TextLimits, read_json
-from custody.ingest.storage.ocfl.root import Change, Stored
+from custody.ingest.storage.ocfl.change import Change, Stored
 
 MANIFEST = "system/mrt-manifest.txt"
 DOWN = "storage.down"
@@ -77,7 +77,7 @@ class HttpNode:
     def store(self, identifier: str, change: Change) -> Stored:
         """Make the next version of an object, or answer the one that this request made before."""
         answer = self._ask(
-            "POST", "update" if change.update else "add", identifier, self._asked(change), change.request
+            "POST", "update" if change.update else "add", identifier, self._asked(change), key=change.request
         )
         version = _whole(answer, "version")
         self._compare(identifier, version, change)
@@ -143,9 +143,11 @@ class HttpNode:
             wanted = given.digests["sha256"]
             if held.files.get(name) != wanted:
                 raise BadInput(
-                    f"{name!r} did not arrive at storage node {self.node} as it was sent", code="storage.mismatch",
-                    expected=wanted, found=held.files.get(name, ""),
-                )  # fmt: skip
+                    f"{name!r} did not arrive at storage node {self.node} as it was sent",
+                    code="storage.mismatch",
+                    expected=wanted,
+                    found=held.files.get(name, ""),
+                )
 
     def _ask(
         self, method: str, what: str, identifier: str, body: Mapping[str, Any] | None = None, key: str = ""

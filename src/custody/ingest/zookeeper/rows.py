@@ -202,18 +202,36 @@ def _read_jobs(session: Session, names: Sequence[str], with_locks: bool) -> list
 
 
 def _job(
-    name: str, record: Node | None, facts: Node | None, status_node: Node | None, configuration: Node | None,
-    bid: Node | None, priority: Node | None, lock: Node | None = None,
-) -> Seen | None:  # fmt: skip
+    name: str,
+    record: Node | None,
+    facts: Node | None,
+    status_node: Node | None,
+    configuration: Node | None,
+    bid: Node | None,
+    priority: Node | None,
+    lock: Node | None = None,
+) -> Seen | None:
     status = tree.read_status(status_node.data, of_batch=False) if status_node else None
     if status_node is None or status is None or bid is None:
         return None  # half-made by someone, or gone
     given = tree.read_configuration(configuration.data if configuration else b"")
     number = priority.data.decode() if priority else ""
+    told, token, kept, back = _ours(record, facts, status_node)
     return Seen(
-        name, bid.data.decode(), status, status_node.version, *_ours(record, facts, status_node), given,
-        int(number) if number.isdigit() else 99, status_node.made, status_node.changed, lock,
-    )  # fmt: skip
+        name=name,
+        batch=bid.data.decode(),
+        status=status,
+        version=status_node.version,
+        record=told,
+        token=token,
+        facts=kept,
+        kept_back=back,
+        payload=given,
+        priority=int(number) if number.isdigit() else 99,
+        made=status_node.made,
+        changed=status_node.changed,
+        lock=lock,
+    )
 
 
 def _ours(
@@ -234,18 +252,38 @@ def _read_batches(session: Session, names: Sequence[str]) -> list[Seen | None]:
 
 
 def _batch(
-    name: str, record: Node | None, facts: Node | None, status_node: Node | None, submission: Node | None,
-    lock: Node | None, states: Node | None, working: Node | None,
-) -> Seen | None:  # fmt: skip
+    name: str,
+    record: Node | None,
+    facts: Node | None,
+    status_node: Node | None,
+    submission: Node | None,
+    lock: Node | None,
+    states: Node | None,
+    working: Node | None,
+) -> Seen | None:
     status = tree.read_status(status_node.data, of_batch=True) if status_node else None
     if status_node is None or status is None or submission is None:
         return None
+    told, token, kept, back = _ours(record, facts, status_node)
     return Seen(
-        name, name, status, status_node.version, *_ours(record, facts, status_node),
-        tree.read_submission(submission.data), 5, status_node.made, status_node.changed, lock,
-        working.children if working else 0, states is not None, working is not None,
-        str(tree.load(submission.data).get("batchID", "")),
-    )  # fmt: skip
+        name=name,
+        batch=name,
+        status=status,
+        version=status_node.version,
+        record=told,
+        token=token,
+        facts=kept,
+        kept_back=back,
+        payload=tree.read_submission(submission.data),
+        priority=5,
+        made=status_node.made,
+        changed=status_node.changed,
+        lock=lock,
+        open=working.children if working else 0,
+        taken=states is not None,
+        lists=working is not None,
+        uuid=str(tree.load(submission.data).get("batchID", "")),
+    )
 
 
 def as_job(seen: Seen, now: int) -> Job:
@@ -256,15 +294,40 @@ def as_job(seen: Seen, now: int) -> Job:
     holder = record.holder or (ELSEWHERE if seen.lock else None)
     code = record.code or (f"{ELSEWHERE.replace(' ', '-')}" if ended == "failed" else None)
     return Job(
-        id=seen.id, kind=BATCH_KIND if seen.is_batch else JOB_KIND, key=record.key, state=state,
-        runnable=machine.is_working(state), ended=ended, lane=seen.lane, place=record.place,
-        collection=seen.collection, priority=seen.priority, unmet=int(due is not None and due > now), due=due,
-        payload=seen.payload, facts=seen.facts, attempts=record.attempts, crashes=record.crashes,
+        id=seen.id,
+        kind=BATCH_KIND if seen.is_batch else JOB_KIND,
+        key=record.key,
+        state=state,
+        runnable=machine.is_working(state),
+        ended=ended,
+        lane=seen.lane,
+        place=record.place,
+        collection=seen.collection,
+        priority=seen.priority,
+        unmet=int(due is not None and due > now),
+        due=due,
+        payload=seen.payload,
+        facts=seen.facts,
+        attempts=record.attempts,
+        crashes=record.crashes,
         retries=seen.status.retries,
-        last_passed=seen.status.last_passed, parent=None if seen.is_batch else tree.id_of(seen.batch), open=seen.open,
-        when_empty="reporting" if seen.is_batch else None, line=None, task=None, position=0, supersedes=False,
-        token=seen.token or 0, seq=seen.version + 1, move=record.move, holder=holder,
+        last_passed=seen.status.last_passed,
+        parent=None if seen.is_batch else tree.id_of(seen.batch),
+        open=seen.open,
+        when_empty="reporting" if seen.is_batch else None,
+        line=None,
+        task=None,
+        position=0,
+        supersedes=False,
+        token=seen.token or 0,
+        seq=seen.version + 1,
+        move=record.move,
+        holder=holder,
         until=now + KEPT if seen.lock else 0,
-        suspect=record.suspect, revoked=None, code=code, created=seen.made, changed=seen.changed,
+        suspect=record.suspect,
+        revoked=None,
+        code=code,
+        created=seen.made,
+        changed=seen.changed,
         by=record.by or SYSTEM,  # what another service of the fleet made, the fleet answers for
-    )  # fmt: skip
+    )

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -44,9 +44,17 @@ OUR_JOBS, OUR_BATCHES, HELD = "/custody/jobs", "/custody/batches", "/custody/hel
 BATCH_LISTS = ("batch-processing", "batch-failed", "batch-completed", "batch-deleted")
 QUEUE_NAMES = (*JOB.states(), "deleted")
 FOLDERS: Final = (
-    BATCHES, *(f"{QUEUES}/{name}" for name in QUEUE_NAMES if name != "rejected"), UUIDS, "/locks/queue",
-    COLLECTION_LOCKS, OUR_JOBS, OUR_BATCHES, HELD, MOVES, HOLDS,
-)  # fmt: skip
+    BATCHES,
+    *(f"{QUEUES}/{name}" for name in QUEUE_NAMES if name != "rejected"),
+    UUIDS,
+    "/locks/queue",
+    COLLECTION_LOCKS,
+    OUR_JOBS,
+    OUR_BATCHES,
+    HELD,
+    MOVES,
+    HOLDS,
+)
 
 MOST_BYTES = 512 << 10  # in one node; the server refuses a packet of twice that
 _COUNT = re.compile(r"[0-9]{1,9}")
@@ -157,9 +165,12 @@ def read_status(data: bytes, of_batch: bool) -> Status | None:
     if not of_batch and state == "failed" and last is None:
         state = "rejected"
     return Status(
-        state, unstamp(str(value.get("last_modified", ""))), str(value.get("message") or ""), last,
-        _number(value.get("retry_count")),
-    )  # fmt: skip
+        state=state,
+        modified=unstamp(str(value.get("last_modified", ""))),
+        message=str(value.get("message") or ""),
+        last_passed=last,
+        retries=_number(value.get("retry_count")),
+    )
 
 
 def _number(told: object) -> int:
@@ -178,19 +189,38 @@ def _last_passed(told: object) -> str | None:
 # Submissions and configurations: our names, and the deployed ones; what others call them is understood, too
 
 _COMMON = {
-    "profile": "profile", "payload": "payload_url", "type": "type", "filename": "filename", "submitter": "submitter",
-    "update": "update", "digest_type": "digestType", "digest_value": "digestValue", "title": "title",
-    "creator": "creator", "date": "date", "primary_id": "objectID", "note": "note",
-}  # fmt: skip
+    "profile": "profile",
+    "payload": "payload_url",
+    "type": "type",
+    "filename": "filename",
+    "submitter": "submitter",
+    "update": "update",
+    "digest_type": "digestType",
+    "digest_value": "digestValue",
+    "title": "title",
+    "creator": "creator",
+    "date": "date",
+    "primary_id": "objectID",
+    "note": "note",
+}
 SUBMISSION: Final = _COMMON | {
-    "local_id": "localID", "notification": "notification", "user_agent": "userAgent", "rows": "manifest",
-    "first_row": "firstRow", "last_row": "lastRow", "all_rows": "allRows",
+    "local_id": "localID",
+    "notification": "notification",
+    "user_agent": "userAgent",
+    "rows": "manifest",
+    "first_row": "firstRow",
+    "last_row": "lastRow",
+    "all_rows": "allRows",
     "inline": "inline",
-}  # fmt: skip
+}
 CONFIGURATION: Final = _COMMON | {"local_ids": "localID", "row": "row", "line": "line", "size": "size"}
 _ALSO = {
-    "profile_name": "profile", "erc_what": "title", "erc_who": "creator", "erc_when": "date", "payload_type": "type",
-}  # fmt: skip
+    "profile_name": "profile",
+    "erc_what": "title",
+    "erc_who": "creator",
+    "erc_when": "date",
+    "payload_type": "type",
+}
 
 
 def write_submission(payload: Mapping[str, Any], uuid: str) -> bytes:
@@ -272,40 +302,6 @@ def places(name: str, batch: str, state: str, priority: int) -> frozenset[str]:
 
 def write_identifiers(primary: str, local_ids: Sequence[str]) -> bytes:
     return dump({"primary_id": primary, "local_id": list(local_ids)})
-
-
-def write_space(bytes_: int | None) -> bytes:
-    """Minus one when nobody knows; nothing at all is a size."""
-    return b"-1" if bytes_ is None else str(bytes_).encode()
-
-
-def handover(facts: Mapping[str, Any], update: bool) -> dict[str, bytes]:
-    """What others who store and record need to know. Storage: where our manifest is, whose it is, what to take out.
-    Inventory: where the storage service tells what it holds by then; our manifest, where there is no such service."""
-    manifest = facts.get("storage_manifest")
-    if not manifest:
-        return {}
-    mode = "update" if update else "add"
-    about = f"{mode}/{facts.get('storage_node', '')}/{quote(str(facts.get('primary', '')), safe='')}"
-    delete = facts.get("storage_delete")
-    return {
-        "inventory": dump({"manifest_url": facts.get("inventory_manifest") or manifest, "mode": ""}),
-        "store": dump({"manifest_url": manifest, "mode": about, **({"delete": delete} if delete else {})}),
-    }
-
-
-def write_report(now: int, failed: Iterable[str], completed: Iterable[str]) -> list[bytes]:
-    """What was told, in pieces that a node can hold."""
-    rows = [("failed_jobs", name) for name in sorted(failed)] + [
-        ("successful_jobs", name) for name in sorted(completed)
-    ]
-    size = MOST_BYTES // 32
-    return [_report_piece(now, rows[at : at + size]) for at in range(0, max(1, len(rows)), size)]
-
-
-def _report_piece(now: int, rows: Sequence[tuple[str, str]]) -> bytes:
-    lists = {which: [name for kind, name in rows if kind == which] for which in ("failed_jobs", "successful_jobs")}
-    return dump({"last_modified": stamp(now), **lists})
 
 
 def dump(value: Mapping[str, Any]) -> bytes:

@@ -36,9 +36,14 @@ class Tokens:
         self._uses = Uses(store.db)
 
     def create(
-        self, name: str, roles: Sequence[str], collections: Sequence[str] = (ALL,), days: float = 90, who: str = "",
+        self,
+        name: str,
+        roles: Sequence[str],
+        collections: Sequence[str] = (ALL,),
+        days: float = 90,
+        who: str = "",
         archives: Sequence[str] = (),
-    ) -> tuple[Token, str]:  # fmt: skip
+    ) -> tuple[Token, str]:
         """A new token, and its secret, which is shown this once."""
         granting = Granting(tuple(roles), tuple(collections), tuple(archives))
         if not _NAME.fullmatch(name):
@@ -58,12 +63,16 @@ class Tokens:
         secret = new_secret()
 
         def work(tx: Tx) -> Token:
-            made = _insert(tx, secret, name, granting, lasts, made_by=who, identity=identity)
+            made = _insert(tx, secret, name, granting, lasts=lasts, made_by=who, identity=identity)
             told = {
-                "name": name, "roles": list(granting.roles), "collections": list(granting.collections),
-                "expires": made.expires, **({"archives": list(granting.archives)} if granting.archives else {}), **more,
-            }  # fmt: skip
-            write_note(tx, f"token/{made.id}", "created", who, told)
+                "name": name,
+                "roles": list(granting.roles),
+                "collections": list(granting.collections),
+                "expires": made.expires,
+                **({"archives": list(granting.archives)} if granting.archives else {}),
+                **more,
+            }
+            write_note(tx, f"token/{made.id}", "created", who, detail=told)
             return made
 
         return self._db.write(work), secret
@@ -97,7 +106,7 @@ class Tokens:
         def work(tx: Tx) -> bool:
             rows = tx.run("revoke_token", id=token_id)
             if rows:
-                write_note(tx, f"token/{token_id}", "revoked", who, {"name": rows[0][1], "why": why})
+                write_note(tx, f"token/{token_id}", "revoked", who, detail={"name": rows[0][1], "why": why})
             return bool(rows)
 
         self.get(token_id)
@@ -111,14 +120,17 @@ class Tokens:
 
         def work(tx: Tx) -> Token:
             rows = tx.run(
-                "narrow_token", id=token_id, roles=" ".join(to.roles), collections=" ".join(to.collections),
+                "narrow_token",
+                id=token_id,
+                roles=" ".join(to.roles),
+                collections=" ".join(to.collections),
                 archives=" ".join(to.archives),
-            )  # fmt: skip
+            )
             if not rows:
                 raise Refused(f"token {token_id} is revoked", code="token.revoked", hint="make a new one")
             tx.run("end_sessions", id=token_id)
             told = {"roles": list(to.roles), "collections": list(to.collections), "archives": list(to.archives)}
-            write_note(tx, f"token/{token_id}", "narrowed", who, told | ({"why": why} if why else {}))
+            write_note(tx, f"token/{token_id}", "narrowed", who, detail=told | ({"why": why} if why else {}))
             return _token(rows[0])
 
         return self._db.write(work)
@@ -181,16 +193,14 @@ class Tokens:
 
         def work(tx: Tx) -> None:
             tx.run("forget_tokens")
-            _insert(
-                tx, own, caller.name, granting, SESSION_SECONDS, login=caller.token, identity=caller.identity
-            )  # fmt: skip
+            _insert(tx, own, caller.name, granting, lasts=SESSION_SECONDS, login=caller.token, identity=caller.identity)
 
         self._db.write(work)
         return own
 
     def let_in(self, name: str, roles: Sequence[str], identity: str, **vouched: str) -> str:
         """A session for somebody whom another has vouched for. The name is not one that a token could have."""
-        made, secret = self._make(name, Granting(roles), SESSION_SECONDS, "oidc", identity, **vouched)
+        made, secret = self._make(name, Granting(roles), SESSION_SECONDS, "oidc", identity=identity, **vouched)
         session = self.open_session(secret)
         if session is None:
             self.revoke(made.id, "oidc", "nothing to do here")
@@ -208,25 +218,48 @@ class Tokens:
 
 
 def _insert(
-    tx: Tx, secret: str, name: str, granting: Granting, lasts: float, *, login: int | None = None, made_by: str = "",
+    tx: Tx,
+    secret: str,
+    name: str,
+    granting: Granting,
+    lasts: float,
+    *,
+    login: int | None = None,
+    made_by: str = "",
     identity: str = "",
-) -> Token:  # fmt: skip
+) -> Token:
     rows = tx.run(
-        "insert_token", hash=hashed(secret), name=name, roles=" ".join(granting.roles),
-        collections=" ".join(granting.collections), archives=" ".join(granting.archives), identity=identity,
-        login=login, made_by=made_by, lasts=int(lasts * 1_000_000),
-    )  # fmt: skip
+        "insert_token",
+        hash=hashed(secret),
+        name=name,
+        roles=" ".join(granting.roles),
+        collections=" ".join(granting.collections),
+        archives=" ".join(granting.archives),
+        identity=identity,
+        login=login,
+        made_by=made_by,
+        lasts=int(lasts * 1_000_000),
+    )
     return _token(rows[0])
 
 
 def _token(row: Row) -> Token:
     id_, name, roles, collections, archives, *rest = row
-    return Token(id_, name, tuple(roles.split()), tuple(collections.split()), tuple(archives.split()), *rest)
+    lists: Row = tuple(tuple(words.split()) for words in (roles, collections, archives))
+    return Token(id_, name, *lists, *rest)
 
 
 def _caller(token: Token, csrf: str, session: bool) -> Caller:
     scope = None if ALL in token.collections else frozenset(token.collections)
     roles, also = split(token.roles)
     return Caller(
-        token.name, roles, scope, csrf, session, token.id, also, identity=token.who, archives=frozenset(token.archives)
+        name=token.name,
+        roles=roles,
+        collections=scope,
+        csrf=csrf,
+        session=session,
+        token=token.id,
+        also=also,
+        identity=token.who,
+        archives=frozenset(token.archives),
     )

@@ -50,38 +50,65 @@ ACTIONS: Final[Mapping[str, Action]] = {
     action.name: action
     for action in (
         Action(
-            "resume", "Resume", "will go on after the last state that passed",
-            "It goes on after the last state that passed; nothing that passed is done again.",
-            lambda operator, job, why, _: operator.resume(job, why), "resume", needs_why=False,
+            name="resume",
+            title="Resume",
+            told="will go on after the last state that passed",
+            consequence="It goes on after the last state that passed; nothing that passed is done again.",
+            act=lambda operator, job, why, _: operator.resume(job, why),
+            signal="resume",
+            needs_why=False,
         ),
         Action(
-            "release", "Release", "is released", "It may be worked on again.",
-            lambda operator, job, why, _: operator.release(job, why), "release", needs_why=False,
+            name="release",
+            title="Release",
+            told="is released",
+            consequence="It may be worked on again.",
+            act=lambda operator, job, why, _: operator.release(job, why),
+            signal="release",
+            needs_why=False,
         ),
         Action(
-            "hold", "Hold", "is held", "It will not start until somebody releases it.",
-            lambda operator, job, why, _: operator.hold(job, why), "hold",
+            name="hold",
+            title="Hold",
+            told="is held",
+            consequence="It will not start until somebody releases it.",
+            act=lambda operator, job, why, _: operator.hold(job, why),
+            signal="hold",
         ),
         Action(
-            "accept", "Accept", "is accepted", "What waits for it goes on although it failed.",
-            lambda operator, job, why, _: operator.accept(job, why), "accept",
+            name="accept",
+            title="Accept",
+            told="is accepted",
+            consequence="What waits for it goes on although it failed.",
+            act=lambda operator, job, why, _: operator.accept(job, why),
+            signal="accept",
         ),
         Action(
-            "prioritise", "Change priority", "has another place in its queue", "Low numbers go first, from 0 to 99.",
-            lambda operator, job, why, priority: operator.prioritise(job, priority, why), needs_why=False,
+            name="prioritise",
+            title="Change priority",
+            told="has another place in its queue",
+            consequence="Low numbers go first, from 0 to 99.",
+            act=lambda operator, job, why, priority: operator.prioritise(job, priority, why),
+            needs_why=False,
         ),
         Action(
-            "cancel", "Cancel", "is cancelled, or its worker was asked to stop",
-            "It ends. A worker that has it is asked to stop and to confirm that it did.",
-            lambda operator, job, why, _: operator.cancel(job, why), "cancel",
+            name="cancel",
+            title="Cancel",
+            told="is cancelled, or its worker was asked to stop",
+            consequence="It ends. A worker that has it is asked to stop and to confirm that it did.",
+            act=lambda operator, job, why, _: operator.cancel(job, why),
+            signal="cancel",
         ),
         Action(
-            "delete", "Delete", "is deleted; its history stays",
-            "The job is removed, its history stays. A batch that is still open reports it; otherwise nobody is told.",
-            lambda operator, job, why, _: operator.delete(job, why),
+            name="delete",
+            title="Delete",
+            told="is deleted; its history stays",
+            consequence="The job is removed, its history stays. "
+            "A batch that is still open reports it; otherwise nobody is told.",
+            act=lambda operator, job, why, _: operator.delete(job, why),
         ),
     )
-}  # fmt: skip
+}
 
 
 def action_of(name: str) -> Action:
@@ -100,9 +127,12 @@ def must_be_meant(operator: Operator, action: Action, job: int, force: bool) -> 
     batch = None if force or action.name != "delete" else operator.reported_by(job)
     if batch:
         raise Refused(
-            f"batch {batch.id} is still open, and will report job {job} as deleted", code="batch.open",
-            hint="repeat it with force=true if that is meant", job=job, batch=batch.id,
-        )  # fmt: skip
+            f"batch {batch.id} is still open, and will report job {job} as deleted",
+            code="batch.open",
+            hint="repeat it with force=true if that is meant",
+            job=job,
+            batch=batch.id,
+        )
 
 
 def act(operator: Operator, name: str, job: int, why: str, priority: int = 50) -> Action:

@@ -53,7 +53,7 @@ class SqlQueue:
 
         def work(tx: Tx) -> Submitted:
             return submit_once(
-                tx, checked, request, is_free, lambda: self._db.submit_in(tx, [checked], move, acting)[0]
+                tx, checked, request, is_free, make=lambda: self._db.submit_in(tx, [checked], move, acting)[0]
             )
 
         if request is None and checked.key is None:
@@ -81,7 +81,7 @@ class SqlQueue:
     def claim(self, queues: Sequence[str], holder: str, seconds: float, limit: int = 1) -> list[Claim]:
         if not queues or limit < 1:
             return []
-        return self._db.claim(list(queues), holder, int(seconds * MICROSECONDS), limit, self._db.new_move())
+        return self._db.claim(list(queues), holder, int(seconds * MICROSECONDS), limit, move=self._db.new_move())
 
     def claim_expired(
         self, serves: Sequence[str], holder: str, seconds: float, place: str | None = None, most: int = 1
@@ -90,12 +90,14 @@ class SqlQueue:
         lease, move = int(seconds * MICROSECONDS), self._db.new_move()
         if not self._db.glance(lambda tx: moves.expired(tx, serves, place, limit=1)):
             return []
-        return self._db.write(lambda tx: moves.claim_expired(tx, serves, place, holder, lease, most, move))
+        return self._db.write(
+            lambda tx: moves.claim_expired(tx, serves, place, holder, lease=lease, most=most, move=move)
+        )
 
     def claim_jobs(self, ids: Sequence[int], holder: str, seconds: float) -> list[Claim]:
         """These very jobs, as far as they are ready."""
         lease, move = int(seconds * MICROSECONDS), self._db.new_move()
-        return self._db.write(lambda tx: moves.claim_jobs(tx, ids, holder, lease, move))
+        return self._db.write(lambda tx: moves.claim_jobs(tx, ids, holder, lease, move=move))
 
     # renew
 
@@ -147,7 +149,16 @@ class SqlQueue:
         _must_be_ours((claim,))
         move = self._db.new_move()
         made = self._db.write(
-            lambda tx: moves.keep(tx, claim, dict(facts), dict(new), children, move, agent, self._db.submit_in)
+            lambda tx: moves.keep(
+                tx,
+                claim,
+                dict(facts),
+                dict(new),
+                children=children,
+                move=move,
+                agent=agent,
+                submit_in=self._db.submit_in,
+            )
         )
         if children:
             self._db.bell.ring()
@@ -164,7 +175,7 @@ class SqlQueue:
 
         def work(tx: Tx) -> bool:
             rows = tx.run("lock_job", id=job_id)
-            return bool(rows) and graph.revoke(tx, job_from(rows[0]), how, agent, why) is not None
+            return bool(rows) and graph.revoke(tx, job_from(rows[0]), how, agent, why=why) is not None
 
         return self._db.write(work)
 
@@ -193,7 +204,7 @@ class SqlQueue:
                 moves.must(Answer(job_id, False, code="leased", why=f"job {job_id} is being worked on by {job.holder}"))
             if state and job.state != state:
                 raise StateConflict(f"job {job_id} is {job.state} by now, not {state}", hint="look again")
-            return moves.delete(tx, job, agent, why, move)
+            return moves.delete(tx, job, agent, why, move=move)
 
         deleted = self._db.write(work)
         self._db.bell.ring()
@@ -288,7 +299,7 @@ class SqlQueue:
         def work(tx: Tx) -> bool:
             if not tx.run("set_hold", scope=scope, name=name, who=who, why=why):
                 return False
-            write_note(tx, f"hold/{scope}/{name}", "held", who, {"why": why})
+            write_note(tx, f"hold/{scope}/{name}", "held", who, detail={"why": why})
             return True
 
         return self._db.write(work)
@@ -297,7 +308,7 @@ class SqlQueue:
         def work(tx: Tx) -> bool:
             if not tx.run("lift_hold", scope=scope, name=name):
                 return False
-            write_note(tx, f"hold/{scope}/{name}", "lifted", who, {"why": why})
+            write_note(tx, f"hold/{scope}/{name}", "lifted", who, detail={"why": why})
             return True
 
         lifted = self._db.write(work)

@@ -18,11 +18,8 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
-import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from datetime import datetime
 from pathlib import Path
 
 from custody.border import below
@@ -32,7 +29,6 @@ from custody.formats.ocfl.inventory import (
     FIXITY,
     Content,
     Inventory,
-    State,
     Version,
     check_paths,
     check_request,
@@ -40,42 +36,19 @@ from custody.formats.ocfl.inventory import (
     object_folder,
     sidecar_of,
 )
+from custody.ingest.storage.ocfl.change import (
+    Change,
+    Given,
+    Stored,
+    checked_digests,
+    new_state,
+    regular_file,
+    wanted_digests,
+)
 from custody.ingest.storage.ocfl.durable import Durable, lock_folder, unlock_folder
 
 INVENTORY, SIDECAR = "inventory.json", "inventory.json.sha512"
 _PASSING = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.EMFILE, errno.ENFILE, errno.ENOMEM}
-
-
-@dataclass(frozen=True, slots=True)
-class Given:
-    """A file to be stored, with the digests it should have."""
-
-    path: Path
-    digests: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """What `store` is asked: the files of the new version. In an update they are merged into the last
-    version, after `deletes` are taken out of it."""
-
-    files: Mapping[str, Given]
-    request: str
-    created: datetime
-    message: str = ""
-    update: bool = False
-    deletes: tuple[str, ...] = ()
-    head: int | None = None
-    """the version this change was made from, if the caller cares; 0 is none"""
-
-
-@dataclass(frozen=True, slots=True)
-class Stored:
-    version: int
-    folder: Path | None
-    """where it is, if this machine can see it"""
-    new: bool
-    """False when this request, or this very content, had been stored before"""
 
 
 class OcflRoot:
@@ -155,7 +128,7 @@ class OcflRoot:
             )
         work = _Staged(self, before, bench / "new")
         digests = {name: work.take(name, given) for name, given in sorted(change.files.items())}
-        state = _state(before.head.state if before.head else None, digests, change)
+        state = new_state(before.head.state if before.head else None, digests, change)
         if before.head and before.head.state == state:
             return Stored(before.head.number, self.folder(identifier), new=False)
         after = before.followed_by(
@@ -173,8 +146,10 @@ class OcflRoot:
     def _again(self, before: Inventory, change: Change, made: Version) -> Stored:
         digests = {}
         for name, given in change.files.items():
-            digests[name] = _digests(given, digest_file(_regular(given.path), _wanted(given)))["sha512"]
-        if _state(before.before(made), digests, change) != made.state:
+            digests[name] = checked_digests(given, digest_file(regular_file(given.path), wanted_digests(given)))[
+                "sha512"
+            ]
+        if new_state(before.before(made), digests, change) != made.state:
             raise KeyConflict(
                 f"request {change.request} made version {made.number} of {before.id!r} with other content",
                 code="object.request",
@@ -277,13 +252,13 @@ class _Staged:
 
     def take(self, name: str, given: Given) -> str:
         """Digest a file and stage it, unless the object has these bytes already."""
-        source = _regular(given.path)
-        wanted = _wanted(given)
+        source = regular_file(given.path)
+        wanted = wanted_digests(given)
         if source.stat().st_size in self._sizes:  # it may be one we have: look before copying
-            digests = _digests(given, digest_file(source, wanted))
+            digests = checked_digests(given, digest_file(source, wanted))
             if digests["sha512"] in self._known:
                 return digests["sha512"]
-        digests = _digests(given, self.disk.copy(source, self.part, wanted))
+        digests = checked_digests(given, self.disk.copy(source, self.part, wanted))
         sha512 = digests.pop("sha512")
         if sha512 in self._known:
             self.disk.remove(self.part)
@@ -317,38 +292,3 @@ def version_of(inventory: Inventory, number: int | None = None) -> Version:
     if not 1 <= number <= len(inventory.versions):
         raise NotFound(f"{inventory.id!r} has no version {number}", code="object.version")
     return inventory.versions[number - 1]
-
-
-def _state(before: State | None, digests: Mapping[str, str], change: Change) -> State:
-    """What the new version holds."""
-    state = dict(before or {}) if change.update else {}
-    for name in change.deletes:
-        if name not in state:
-            raise BadInput(f"cannot delete {name!r}: the last version has no such file", code="object.delete-missing")
-        del state[name]
-    state |= digests
-    check_paths(state)
-    return state
-
-
-def _wanted(given: Given) -> list[str]:
-    return list(dict.fromkeys(["sha512", *given.digests]))
-
-
-def _digests(given: Given, found: dict[str, str]) -> dict[str, str]:
-    for name, expected in given.digests.items():
-        if found[name] != expected.lower():
-            raise BadInput(
-                f"{given.path.name!r} is not what was sent: its {name} is {found[name]}, expected {expected}",
-                code="digest.mismatch",
-                algorithm=name,
-                expected=expected,
-                found=found[name],
-            )
-    return found
-
-
-def _regular(path: Path) -> Path:
-    if not stat.S_ISREG(path.lstat().st_mode):
-        raise BadInput(f"{str(path)!r} is not a regular file", code="object.file")
-    return path

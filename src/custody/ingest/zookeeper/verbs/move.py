@@ -13,7 +13,7 @@ from typing import Any
 
 from custody.errors import BadInput, Refused, Unavailable
 from custody.ingest.states import JOB
-from custody.ingest.zookeeper import journal, places, tree
+from custody.ingest.zookeeper import beside, journal, places, tree
 from custody.ingest.zookeeper.client.multi import Create, Delete, Op, Set, moved, nobody_has, unlock
 from custody.ingest.zookeeper.journal import Entry, Happened
 from custody.ingest.zookeeper.rows import Seen, Tree, as_job, read_one
@@ -86,9 +86,12 @@ def forget_look(at: Tree, change: Change) -> None:
 def after(seen: Seen, change: Change, now: int) -> Seen:
     """As it will be when the move is done."""
     status = Status(
-        change.to, now, _message(seen, change), change.last_passed or seen.status.last_passed,
-        seen.status.retries + change.retries,
-    )  # fmt: skip
+        state=change.to,
+        modified=now,
+        message=_message(seen, change),
+        last_passed=change.last_passed or seen.status.last_passed,
+        retries=seen.status.retries + change.retries,
+    )
     back = (seen.kept_back or "") if change.to == change.frm else ""
     writes = change.facts is not None or back != (seen.kept_back or "")
     return replace(
@@ -115,7 +118,7 @@ def ops_of(at: Tree, seen: Seen, new: Seen, change: Change) -> list[Op]:
         *([] if change.token is None else [unlock(home), Delete(tree.held(seen.name, change.token))]),
         Set(f"{home}/status", tree.write_status(new.status, seen.is_batch), seen.version),
         *(_batch_ops(at, seen, change, new.changed) if seen.is_batch else _job_ops(at, seen, new, change)),
-        *facts_ops(seen, change.facts, change.keep, change.move, new.kept_back or ""),
+        *facts_ops(seen, change.facts, change.keep, change.move, back=new.kept_back or ""),
         entry.op(),
     ]
 
@@ -154,10 +157,10 @@ def _job_ops(at: Tree, seen: Seen, new: Seen, change: Change) -> list[Op]:
     if new.priority != seen.priority:
         ops.append(Set(f"{home}/priority", str(new.priority).encode()))
     if "space_needed" in change.keep:
-        ops.append(Set(f"{home}/space_needed", tree.write_space(change.keep["space_needed"])))
+        ops.append(Set(f"{home}/space_needed", beside.write_space(change.keep["space_needed"])))
     if change.frm == "processing" and change.to == JOB.next("processing", "pass"):
         facts = {**seen.facts, **new.facts}
-        ops += _put(at, home, tree.handover(facts, bool(seen.payload.get("update"))))
+        ops += _put(at, home, beside.handover(facts, bool(seen.payload.get("update"))))
     return ops
 
 
@@ -204,7 +207,7 @@ def lists_ops(seen: Seen) -> list[Op]:
 def _report_ops(at: Tree, home: str, now: int) -> list[Op]:
     """What was told, kept in the tree: in the node itself and, when there is more than it can hold, below it."""
     failed, completed = at.session.names_many([f"{home}/states/batch-failed", f"{home}/states/batch-completed"])
-    first, *more = tree.write_report(now, failed, completed)
+    first, *more = beside.write_report(now, failed, completed)
     report = f"{home}/status-report"
     old = at.session.names(report)
     return [
@@ -266,7 +269,15 @@ def promote(at: Tree, seen: Seen) -> Seen:
     working = f"{tree.home(seen.name)}/states/batch-processing"
     record = Record(key=seen.record.key, move=move, status=seen.version + 1).write()
     told = {"state": "reporting", "ended": None}
-    happened = Happened(seen.id, "emptied", "success", "engine", told, (seen.token or 0) + 1, seen.version + 1)
+    happened = Happened(
+        job=seen.id,
+        type="emptied",
+        outcome="success",
+        agent="engine",
+        detail=told,
+        token=(seen.token or 0) + 1,
+        status=seen.version + 1,
+    )
     us = tree.ours(seen.name)
     verdict = at.session.commit(
         [

@@ -9,14 +9,12 @@ one by one, the common way.
 from __future__ import annotations
 
 import itertools
-import json
 from collections import Counter
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from custody.errors import BadInput
-from custody.formats.text.compact_json import json_text
 from custody.kernel.model.authority.acting import Acting
 from custody.kernel.model.graph import Edge, satisfied
 from custody.kernel.model.job import Job, NewJob
@@ -25,9 +23,10 @@ from custody.kernel.model.quick import quick
 from custody.kernel.stores.postgres.columns import column, fits, numbers
 from custody.kernel.stores.postgres.connection import swallowed
 from custody.kernel.stores.postgres.transaction import PostgresTx
-from custody.kernel.stores.rows import Tx, event_text, job_from, kept_text
+from custody.kernel.stores.postgres.verbs.shapes import Shapes
+from custody.kernel.stores.rows import Tx, job_from, kept_text
 from custody.kernel.stores.rules import graph
-from custody.kernel.stores.rules.submit import Submitted, columns, first_detail, settle_in, submit_one, the_earlier
+from custody.kernel.stores.rules.submit import Submitted, settle_in, submit_one, the_earlier
 
 MOST = 1000
 """Jobs in one statement; more are sent in several."""
@@ -202,10 +201,13 @@ def _draw_edges(tx: PostgresTx, new: Sequence[_Made]) -> None:
     if not edges:
         return
     drawn = tx.run(
-        "insert_edges", jobs=numbers(job for job, _ in edges), targets=numbers(wait.edge.on for _, wait in edges),
-        wants=column([wait.edge.wants for _, wait in edges]), mets=numbers(int(wait.met) for _, wait in edges),
+        "insert_edges",
+        jobs=numbers(job for job, _ in edges),
+        targets=numbers(wait.edge.on for _, wait in edges),
+        wants=column([wait.edge.wants for _, wait in edges]),
+        mets=numbers(int(wait.met) for _, wait in edges),
         otherwises=column([wait.edge.otherwise for _, wait in edges]),
-    )  # fmt: skip
+    )
     if len(drawn) != len(edges):
         raise swallowed()
 
@@ -232,20 +234,24 @@ def _statement(orders: Sequence[Order]) -> str:
 
 
 def _values(orders: Sequence[Order], waits: Sequence[list[Wait]]) -> dict[str, Any]:
-    shapes = _Shapes()
+    shapes = Shapes()
     shape_of = [shapes.number(order) for order in orders]
     jobs = [order.job for order in orders]
     facts = [kept_text(job.facts, "job facts") for job in jobs] if any(job.facts for job in jobs) else []
     moves = [order.move for order in orders] if any(order.move != orders[0].move for order in orders) else []
     return {
-        "shapes": shapes.text(), "numbers": numbers(shape_of), "keys": column([job.key for job in jobs]),
-        "payloads": column([kept_text(job.payload, "job payload") for job in jobs]), "facts": column(facts),
+        "shapes": shapes.text(),
+        "numbers": numbers(shape_of),
+        "keys": column([job.key for job in jobs]),
+        "payloads": column([kept_text(job.payload, "job payload") for job in jobs]),
+        "facts": column(facts),
         "details": column([shapes.own_detail(job, shape) for job, shape in zip(jobs, shape_of, strict=True)]),
-        "move": orders[0].move, "moves": column(moves),
+        "move": orders[0].move,
+        "moves": column(moves),
         "unmets": numbers(sum(not wait.met for wait in needs) for needs in waits) if any(waits) else None,
         "tasks": column([job.task for job in jobs]),
         "positions": numbers(job.position for job in jobs) if any(job.position for job in jobs) else None,
-    }  # fmt: skip
+    }
 
 
 def _with_earlier(tx: PostgresTx, orders: Sequence[Order], answers: list[Submitted]) -> list[Submitted]:
@@ -269,59 +275,3 @@ def _one_earlier(tx: PostgresTx, order: Order, earlier: Job | None, moves: Mappi
     if earlier is None:  # deleted since
         return submit_one(tx, order.job, order.move, order.acting)
     return the_earlier(order.job, earlier, moves.get(earlier.subject, ""))
-
-
-class _Shapes:
-    """The distinct shapes of a request, numbered as they come."""
-
-    def __init__(self) -> None:
-        self._numbers: dict[tuple[object, ...], int] = {}
-        self._rows: list[dict[str, object]] = []
-
-    def number(self, order: Order) -> int:
-        job = order.job
-        shape = (
-            job.kind, job.start(), job.machine.name, job.lane, job.place, job.collection, job.priority, job.delay,
-            job.parent, job.open, job.when_empty, job.line, job.supersedes, job.everywhere, order.acting.agent,
-            order.acting.by,
-        )  # fmt: skip
-        number = self._numbers.get(shape)
-        if number is None:
-            number = self._numbers[shape] = len(self._rows)
-            common = {name: value for name, value in columns(job, 0, "", order.acting.by).items() if name in _SHAPE}
-            detail = event_text(first_detail(replace(job, key=None, facts={}, needs=())))
-            self._rows.append(common | {"number": number, "agent": order.acting.agent, "detail": detail})
-        return number
-
-    def own_detail(self, job: NewJob, number: int) -> str | None:
-        """What the first event says, where it is not what its shape says."""
-        if job.facts or any(edge.on > PLAIN_NUMBER for edge in job.needs):
-            return event_text(first_detail(job))
-        detail = str(self._rows[number]["detail"])
-        if job.needs:
-            detail = with_needs(detail, [edge.on for edge in job.needs])
-        return with_key(detail, job.key) if job.key else detail if job.needs else None
-
-    def text(self) -> str:
-        return json.dumps(self._rows, ensure_ascii=False)
-
-
-def with_key(detail: str, key: str) -> str:
-    """The detail with its key put in, in the order of names: most jobs with a key differ in nothing else."""
-    before, after = detail.split('"kind":', 1)
-    return f'{before}"key":{json_text(key)},"kind":{after}'
-
-
-def with_needs(detail: str, needs: Sequence[int]) -> str:
-    """The detail with its needs put in. (No text before that place can hold these words: quotes are escaped.)"""
-    before, after = detail.split(_BEFORE_NEEDS, 1)
-    return f'{before}{_BEFORE_NEEDS}"needs":[{",".join(map(str, needs))}],{after}'
-
-
-PLAIN_NUMBER = 10**15 - 1
-"""Up to here nobody has to ask whether a number can be sealed."""
-_BEFORE_NEEDS = '"last_passed":null,'
-_SHAPE = frozenset(
-    ("kind", "state", "runnable", "ended", "lane", "place", "collection", "priority", "delay", "parent", "open",
-     "when_empty", "line", "supersedes", "by", "everywhere")
-)  # fmt: skip

@@ -200,9 +200,11 @@ def test_one_that_cannot_be_looked_at_is_a_finding_and_keeps_no_other_from_it(sh
     install(shelf, "zebra", text=LOOKING)
     told = [(each.grade, each.what) for each in application_findings(store, None)]
     assert told == [
-        ("fine", "parcels was looked at"), ("unsafe", "parcels could not be looked at: ZeroDivisionError: parcels"),
-        ("fine", "zebra was looked at"), ("unsafe", "zebra could not be looked at: ZeroDivisionError: zebra"),
-    ]  # fmt: skip
+        ("fine", "parcels was looked at"),
+        ("unsafe", "parcels could not be looked at: ZeroDivisionError: parcels"),
+        ("fine", "zebra was looked at"),
+        ("unsafe", "zebra could not be looked at: ZeroDivisionError: zebra"),
+    ]
 
 
 def test_what_was_opened_is_closed_in_reverse_and_one_that_is_left_out_is_not_opened(shelf: Path, store: Store) -> None:

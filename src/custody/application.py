@@ -69,9 +69,21 @@ class Application(_Frozen):
     """What an application brings. `app.py` of its package has one statement: `APPLICATION = Application(…)`."""
 
     __slots__ = (  # noqa: RUF023 in the order in which they are told
-        "name", "nouns", "kinds", "part", "config", "folders", "machines", "makers", "open", "section", "stores",
-        "scopes", "acts", "may_import",
-    )  # fmt: skip
+        "name",
+        "nouns",
+        "kinds",
+        "part",
+        "config",
+        "folders",
+        "machines",
+        "makers",
+        "open",
+        "section",
+        "stores",
+        "scopes",
+        "acts",
+        "may_import",
+    )
     name: str
     nouns: Mapping[str, Noun]
     kinds: tuple[str, ...]
@@ -106,10 +118,21 @@ class Application(_Frozen):
         may_import: Ref = "",  # (file) -> None: refuses a Python file that `worker run --load` must not import
     ) -> None:
         self._set(
-            name=name, nouns=nouns or {}, kinds=kinds, part=part, config=config, folders=folders, machines=machines,
-            makers=makers, open=open, section=section, stores=stores or {}, scopes=scopes or {},
-            acts=acts or {}, may_import=may_import,
-        )  # fmt: skip
+            name=name,
+            nouns=nouns or {},
+            kinds=kinds,
+            part=part,
+            config=config,
+            folders=folders,
+            machines=machines,
+            makers=makers,
+            open=open,
+            section=section,
+            stores=stores or {},
+            scopes=scopes or {},
+            acts=acts or {},
+            may_import=may_import,
+        )
 
 
 class Broken(_Frozen):
@@ -186,9 +209,11 @@ def _must_differ(one: tuple[Application, str], other: tuple[Application, str]) -
     mine, theirs = dict(_claims(one[0])), dict(_claims(other[0]))
     both = [what for what in mine if what in theirs]
     both += [
-        f"the kinds {kind}" for kind in one[0].kinds for rival in other[0].kinds
+        f"the kinds {kind}"
+        for kind in one[0].kinds
+        for rival in other[0].kinds
         if kind.startswith(rival) or rival.startswith(kind)
-    ]  # fmt: skip
+    ]
     if both:
         raise conflict(both[0], f"{one[0].name} ({one[1]})", f"{other[0].name} ({other[1]})")
 

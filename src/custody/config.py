@@ -143,9 +143,11 @@ def _must_be_known(values: Mapping[str, Any], forms: Mapping[str, str], where: s
     if unknown:
         applications = ", ".join(each.name for each in installed())
         raise BadInput(
-            f"unknown key {', '.join(sorted(unknown))}", where=where, code="config.key",
+            f"unknown key {', '.join(sorted(unknown))}",
+            where=where,
+            code="config.key",
             hint=f"known: {', '.join(sorted({'store', *forms}))}; applications that are installed: {applications}",
-        )  # fmt: skip
+        )
 
 
 def _check_access(access: AccessConfig, where: str) -> None:
@@ -223,6 +225,9 @@ def _many(hint: Any) -> str:
 
 
 _SORTS: dict[Any, tuple[tuple[type, ...], str]] = {
-    Path: ((str,), "a path"), str: ((str,), "a text"), float: ((float, int), "a number"),
-    bool: ((bool,), "true or false"), int: ((int,), "a whole number"),
-}  # fmt: skip
+    Path: ((str,), "a path"),
+    str: ((str,), "a text"),
+    float: ((float, int), "a number"),
+    bool: ((bool,), "true or false"),
+    int: ((int,), "a whole number"),
+}

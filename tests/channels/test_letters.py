@@ -77,9 +77,11 @@ def ignored(desk: Desk, queue: str) -> list[str]:
 
 
 LETTERS: dict[str, Any] = {
-    "without anything": {}, "with a reason alone": {"why": "asked"}, "with another id": {"order": "no-such-removal"},
+    "without anything": {},
+    "with a reason alone": {"why": "asked"},
+    "with another id": {"order": "no-such-removal"},
     "with an id of another sort": {"order": ["x"]},
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("queue", ["remove-channel", "delete-messages"])

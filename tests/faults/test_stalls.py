@@ -81,8 +81,22 @@ def test_a_worker_that_was_stopped_for_longer_than_its_lease_begins_nothing_that
     (quick_folder / "body.py").write_text(BODY)
     (quick_folder / "begun").touch()
     kept.queue.submit([NewJob("parcel") for _ in range(JOBS)])
-    words = [sys.executable, "-m", "custody", "worker", "run", "--load", "body.py", "--store", kept.url, "--no-log",
-             "--threads", str(THREADS), "--lease", str(LEASE)]  # fmt: skip
+    words = [
+        sys.executable,
+        "-m",
+        "custody",
+        "worker",
+        "run",
+        "--load",
+        "body.py",
+        "--store",
+        kept.url,
+        "--no-log",
+        "--threads",
+        str(THREADS),
+        "--lease",
+        str(LEASE),
+    ]
 
     def lines() -> list[tuple[int, int, float]]:
         parts = [line.split() for line in (quick_folder / "begun").read_text().splitlines()]

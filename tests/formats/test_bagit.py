@@ -151,9 +151,19 @@ def test_what_is_no_charset_is_read_by_nobody(bag, encoding):
 
 def test_folders_with_the_marks_of_a_bag_are_found_also_where_the_declaration_is_lost_or_misspelt():
     names = [
-        "bagit.txt", "data/x", "a/BagIt.txt", "b/manifest-md5.txt", "b/data/deep/y", "b/data/c/manifest-md5.txt",
-        "b/data/c/data/z", "d/manifest-md5.txt", "d/date/x", "e/data/x", "f/tagmanifest-md5.txt", "f/data/x",
-    ]  # fmt: skip
+        "bagit.txt",
+        "data/x",
+        "a/BagIt.txt",
+        "b/manifest-md5.txt",
+        "b/data/deep/y",
+        "b/data/c/manifest-md5.txt",
+        "b/data/c/data/z",
+        "d/manifest-md5.txt",
+        "d/date/x",
+        "e/data/x",
+        "f/tagmanifest-md5.txt",
+        "f/data/x",
+    ]
     assert find_bags(names) == ["", "a", "b", "b/data/c"]
 
 

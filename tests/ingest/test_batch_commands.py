@@ -116,8 +116,9 @@ def test_a_worker_that_ends_says_what_still_waits(server: FileServer, receiver: 
     assert (told["ended"], told["more"]) == ("idle", 0)
     waiting = {each["kind"]: each for each in told["waiting"]}
     assert {kind: (each["count"], each["reason"]["code"]) for kind, each in waiting.items()} == {
-        "ingest/job": (1, "due"), "ingest/batch": (1, "held"),
-    }  # fmt: skip
+        "ingest/job": (1, "due"),
+        "ingest/batch": (1, "held"),
+    }
     assert waiting["ingest/job"]["next"] > 0
     assert waiting["ingest/batch"]["next"] is None
     endless = custody(home, "worker", "run", "--json")

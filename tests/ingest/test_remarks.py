@@ -61,8 +61,10 @@ def test_what_systems_leave_beside_a_bag_does_not_hide_it(home: Archive) -> None
 
 def test_sound_bags_of_every_form_are_taken(home: Archive) -> None:
     about: list[dict[str, str]] = [
-        {"encoding": "UTF-16"}, {"encoding": "ISO-8859-1", "version": "0.93"}, {"version": "0.97"}
-    ]  # fmt: skip
+        {"encoding": "UTF-16"},
+        {"encoding": "ISO-8859-1", "version": "0.93"},
+        {"version": "0.97"},
+    ]
     batches = []
     for number, each in enumerate(about):
         made = Made(home.home / f"bag-{number}", algorithms=("sha224",), **each)  # type: ignore[arg-type]

@@ -101,8 +101,10 @@ def test_the_history_of_another_system_arrives_and_goes_on(
     assert doubled == 0, home
     tell(
         f"{system}: {wanted} events of {len(here.items())} items, there and back",
-        events=wanted, systems=1, **{"round trips": 2, "lost": lost, "doubled": doubled},
-    )  # fmt: skip
+        events=wanted,
+        systems=1,
+        **{"round trips": 2, "lost": lost, "doubled": doubled},
+    )
 
 
 @pytest.mark.proves("P6")
@@ -113,15 +115,27 @@ def test_what_cannot_arrive_is_told_by_name_and_the_rest_arrives(
     good = event(outcome("pass") + about("DOI", "10.5072/1"), id="good")
     bad = {
         "loose": (premis(one, two, event(id="loose")), "event local loose (ingestion): it names no object"),
-        "typeless": (premis(one, event(id="typeless", type="")), "event local typeless (without a type): it does not say what happened"),
-        "nobody's": (premis(event(about("PID", "7"), id="nobodys")), "event local nobodys (ingestion): not attached to 'PID 7'"),
-        "a conflict": (premis(event(outcome("fail") + about("DOI", "10.5072/1"), id="good")), "event local good (ingestion): doi:10.5072/1 has one of this identifier with another outcome"),
+        "typeless": (
+            premis(one, event(id="typeless", type="")),
+            "event local typeless (without a type): it does not say what happened",
+        ),
+        "nobody's": (
+            premis(event(about("PID", "7"), id="nobodys")),
+            "event local nobodys (ingestion): not attached to 'PID 7'",
+        ),
+        "a conflict": (
+            premis(event(outcome("fail") + about("DOI", "10.5072/1"), id="good")),
+            "event local good (ingestion): doi:10.5072/1 has one of this identifier with another outcome",
+        ),
         "nothing": ("<mods/>", "no PREMIS, and nothing else that is understood, in <mods>"),
         "no events": (premis(one), "no events"),
         "a DTD": ('<!DOCTYPE a [<!ENTITY x "y">]><premis>&x;</premis>', "a document type (DTD) is not accepted"),
         "not XML": ("PREMIS", "not"),
-        "only named": ('<mets xmlns="http://www.loc.gov/METS/"><amdSec><digiprovMD ID="a"><mdRef MDTYPE="PREMIS" xmlns:x="http://www.w3.org/1999/xlink" x:href="e.xml"/></digiprovMD></amdSec></mets>', "e.xml is named there and was not given"),
-    }  # fmt: skip
+        "only named": (
+            '<mets xmlns="http://www.loc.gov/METS/"><amdSec><digiprovMD ID="a"><mdRef MDTYPE="PREMIS" xmlns:x="http://www.w3.org/1999/xlink" x:href="e.xml"/></digiprovMD></amdSec></mets>',
+            "e.xml is named there and was not given",
+        ),
+    }
     for number, (name, (text, told)) in enumerate(bad.items()):
         folder = put(tmp_path / f"given{number}", {"a.xml": good, "b.xml": text})
         house = House(tmp_path / f"house{number}", capfd)

@@ -102,9 +102,12 @@ class House:
     def client(self, who: str = "", **headers: str) -> TestClient:
         """With the token of a role (admin, reader/papers …); without one as somebody unknown."""
         made = TestClient(
-            self.app, base_url="http://127.0.0.1", client=("127.0.0.1", 50000), raise_server_exceptions=False,
+            self.app,
+            base_url="http://127.0.0.1",
+            client=("127.0.0.1", 50000),
+            raise_server_exceptions=False,
             follow_redirects=False,
-        )  # fmt: skip
+        )
         if who:
             made.headers["Authorization"] = f"Bearer {self.token(who)}"
         made.headers.update(headers)
@@ -252,9 +255,14 @@ def git(*words: str) -> None:
 
 @contextmanager
 def open_house(
-    folder: Path, demo: bool = False, filled: bool = True, tree: str = "", bot: bool = True,
-    asking: Asking | None = None, **options: object,
-) -> Iterator[House]:  # fmt: skip
+    folder: Path,
+    demo: bool = False,
+    filled: bool = True,
+    tree: str = "",
+    bot: bool = True,
+    asking: Asking | None = None,
+    **options: object,
+) -> Iterator[House]:
     """On SQLite; with a tree (its address) the deposits are there."""
     url = f"sqlite:///{folder / 'custody.db'}"
     with archive(folder, f"zookeeper://{tree}?with={url}" if tree else url) as home:
@@ -262,19 +270,27 @@ def open_house(
         kept = readers(home.store, blobs, form, ChannelConfig())
         signer = make_key(folder / "history.key", "house")
         shop = Runner(
-            home.store, Sandboxes(folder / "sandboxes"), folder, folder / "tasks", Available(False),
-            folder / "client", folder / "secrets",
-        )  # fmt: skip
+            home.store,
+            Sandboxes(folder / "sandboxes"),
+            folder,
+            folder / "tasks",
+            Available(False),
+            folder / "client",
+            folder / "secrets",
+        )
         given = {
-            "rate": Rate(1e6, 10**6), "unknown_rate": Rate(1e6, 10**6),  # tests ask more often than people
-            "machines": TABLES, "open_kinds": ("parcel",),
+            "rate": Rate(1e6, 10**6),
+            "unknown_rate": Rate(1e6, 10**6),  # tests ask more often than people
+            "machines": TABLES,
+            "open_kinds": ("parcel",),
             "opened": {
-                "ingest": opened(home.world), "workflows": Opened(view=shop),
+                "ingest": opened(home.world),
+                "workflows": Opened(view=shop),
                 "channels": Opened(view=View(kept, asking) if bot else None),
             },
             "roots": roots(node_roots(IngestConfig(), folder)),
             "keeping": Sealer((signer.public,), (folder / "witness.txt",), signer),
-        } | options  # fmt: skip
+        } | options
         settings = Options(SECRET, demo=demo, **given)  # type: ignore[arg-type]
         house = House(home, build_app(home.store, settings))
         runner.subscribe(home.store, ROBOTS)

@@ -70,9 +70,12 @@ def gate(repository: Path, name: str, how: str, elsewhere: Path) -> None:
     )
     (repository / "link").symlink_to(elsewhere / "list")
     words = ASKED_FOR[how].format(
-        list=elsewhere / "list", helper=elsewhere / "helper", relative=str(elsewhere / "list")[1:],
-        repository=repository, socket=place,
-    )  # fmt: skip
+        list=elsewhere / "list",
+        helper=elsewhere / "helper",
+        relative=str(elsewhere / "list")[1:],
+        repository=repository,
+        socket=place,
+    )
     program(repository / "hooks" / name, f"#!/bin/sh\n{words}\n")
 
 
@@ -153,10 +156,21 @@ def test_ordinary_gates_see_what_they_need(
     (repository / "conf" / "list").write_text("ada\n")
     program(repository / "hooks" / "helper", "#!/bin/sh\nexit 0\n")
     asks = (
-        "set -e", "cat >/dev/null", '"$(dirname "$0")/helper"', 'grep -q ada "$(dirname "$0")/../conf/list"',
-        "git --version", "id", "date", "[ ! -e /nowhere/at/all ]", "x=$(mktemp); rm $x", "python3 -c 'import json'",
-        "perl -e 'use strict; print 1'", "bash -c true", "getent passwd root", "git log -1 >&2 || true",
-    )  # fmt: skip
+        "set -e",
+        "cat >/dev/null",
+        '"$(dirname "$0")/helper"',
+        'grep -q ada "$(dirname "$0")/../conf/list"',
+        "git --version",
+        "id",
+        "date",
+        "[ ! -e /nowhere/at/all ]",
+        "x=$(mktemp); rm $x",
+        "python3 -c 'import json'",
+        "perl -e 'use strict; print 1'",
+        "bash -c true",
+        "getent passwd root",
+        "git log -1 >&2 || true",
+    )
     program(repository / "hooks" / name, "#!/bin/sh\n{}\n".format("\n".join(asks)))
     assert put(archive, tmp_path) == 2
 

@@ -30,9 +30,15 @@ if TYPE_CHECKING:  # whoever only looks does without what works
 
 @contextmanager
 def opened(
-    store: Store, config: Config | None, *, works: bool, shows: bool = False, place: str = "",
-    secret: Path | None = None, without: Collection[str] = (),
-) -> Iterator[Mapping[str, Opened]]:  # fmt: skip
+    store: Store,
+    config: Config | None,
+    *,
+    works: bool,
+    shows: bool = False,
+    place: str = "",
+    secret: Path | None = None,
+    without: Collection[str] = (),
+) -> Iterator[Mapping[str, Opened]]:
     """Every application but those, by its name; closed in reverse."""
     must_be_whole(without)
     here = replace(_here(config), works=works, shows=shows, place=place, secret=secret)
@@ -54,9 +60,10 @@ def must_be_whole(without: Collection[str]) -> None:
     for name, each in lacking.items():
         if name not in without:
             raise Unsafe(
-                f"{name} ({each.distribution}) cannot be imported: {each.why}", code="application.broken",
+                f"{name} ({each.distribution}) cannot be imported: {each.why}",
+                code="application.broken",
                 hint=f"mend it or uninstall it; or leave its work waiting: --without {name}",
-            )  # fmt: skip
+            )
 
 
 def look(store: Store, config: Config | None, name: str) -> Opened:
@@ -78,9 +85,12 @@ def _open(application: Application, store: Store, config: Config | None, here: H
 
 
 def serving(
-    store: Store, config: Config | None, applications: Mapping[str, Opened], load: Sequence[Path] = (),
+    store: Store,
+    config: Config | None,
+    applications: Mapping[str, Opened],
+    load: Sequence[Path] = (),
     commands: Sequence[str] = (),
-) -> Serving:  # fmt: skip
+) -> Serving:
     """All that this process could work on."""
     from custody.web.operations.setters import Setters
 

@@ -42,7 +42,7 @@ def give(
     checks[what](store, name, value)
     if what == NETWORK:
         value = check_grant(value, anything)
-    grant = store.grants.grant(subject, what, value, runtime.me(), why)
+    grant = store.grants.grant(subject, what, value, runtime.me(), why=why)
     print(f"{name} has {what} {value}, granted by {grant.by} ({grant.why})")
 
 
@@ -51,7 +51,7 @@ def take_back(store: Store, subject: str, what: str, value: str, why: str, *, ch
     name = subject.partition("/")[2]
     _must_be_one(checks, subject, what)
     value = str(read_place(value)) if what == NETWORK else value
-    done = store.grants.withdraw(subject, what, value, runtime.me(), why)
+    done = store.grants.withdraw(subject, what, value, runtime.me(), why=why)
     rest = store.grants.of(subject, what)
     still = ", ".join(each for each in rest if _gives(what, each, value))
     if not done:
@@ -82,9 +82,11 @@ def tell(found: Sequence[Grant], now: int, as_json: bool, nothing: str) -> None:
         runtime.emit(found)
         return
     columns = {
-        "what": lambda grant: grant.what, "value": lambda grant: grant.value, "by": lambda grant: grant.by,
+        "what": lambda grant: grant.what,
+        "value": lambda grant: grant.value,
+        "by": lambda grant: grant.by,
         "since": lambda grant: ago(grant.at, now) + " ago",
         "withdrawn": lambda grant: ago(grant.ended, now) + " ago" if grant.ended else "",
         "why": lambda grant: grant.why,
-    }  # fmt: skip
+    }
     runtime.table(columns, found, nothing)

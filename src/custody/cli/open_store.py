@@ -54,9 +54,14 @@ class Progress:
 
 @contextmanager
 def open_store(
-    url: str, config: Config | None = None, lease: float = LEASE_SECONDS, place: str = "", patience: float = 0.0,
-    *, existing: bool = False,
-) -> Iterator[Store]:  # fmt: skip
+    url: str,
+    config: Config | None = None,
+    lease: float = LEASE_SECONDS,
+    place: str = "",
+    patience: float = 0.0,
+    *,
+    existing: bool = False,
+) -> Iterator[Store]:
     """A database, or what an application has for the scheme of the address."""
     application, scheme = scheme_of(url)
     if scheme is None:

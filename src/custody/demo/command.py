@@ -93,9 +93,15 @@ def _dashboard(store: Store, stories: Stories, telling: Telling) -> Server:
         "workflows": Opened(view=stories.book.shop),
     }
     options = Options(
-        world.links.secret, demo=True, machines=machines(), opened=opened, who=runtime.me(), telling=telling,
-        keeping=stories.line.keeping, roots=stories.line.roots,
-    )  # fmt: skip
+        world.links.secret,
+        demo=True,
+        machines=machines(),
+        opened=opened,
+        who=runtime.me(),
+        telling=telling,
+        keeping=stories.line.keeping,
+        roots=stories.line.roots,
+    )
     return Server(build_app(store, options), port=FIRST_PORT, tries=MOST_PORTS).start()
 
 

@@ -113,7 +113,9 @@ def check_files(files: Mapping[str, Path], faults: Iterable[BagFault] = ()) -> B
         reading.tell("bag.missing", path, "listed and not there")
     reading.compare(tags)
     size, info = reading.size(), reading.info()
-    return Bag(reading.version, reading.encoding, payload, size, info, tuple(told))
+    return Bag(
+        version=reading.version, encoding=reading.encoding, payload=payload, size=size, info=info, faults=tuple(told)
+    )
 
 
 def _declared(files: Mapping[str, Path], faults: list[BagFault]) -> tuple[str, str]:

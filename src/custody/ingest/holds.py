@@ -19,9 +19,11 @@ def _of_node(name: str) -> Sequence[tuple[str, str]]:
 def _of_queue(name: str) -> Sequence[tuple[str, str]]:
     if name != QUEUE:
         raise BadInput(
-            f"there is no queue {name!r}", code="hold.name", where="name",
+            f"there is no queue {name!r}",
+            code="hold.name",
+            where="name",
             hint=f"{QUEUE} is one; other work is paused by its kind: custody hold set kind NAME",
-        )  # fmt: skip
+        )
     return [("kind", kind) for kind in QUEUE_KINDS]
 
 

@@ -186,7 +186,15 @@ def _spared(store: Store, robot: Robot, item: Item) -> NewEvent | None:
     events = store.records.events(item_subject(item.id), after=max(0, item.seq - loop_guard.LOOKED_AT))
     if loop_guard.as_it_left_it(events, robot, item):
         told = {"why": "the content is as this robot left it", loop_guard.LEFT: item.fingerprint}
-        return NewEvent(item.id, robot.event, "success", robot.agent, told, seen=item.changed, teller=robot.kind)
+        return NewEvent(
+            item=item.id,
+            type=robot.event,
+            outcome="success",
+            agent=robot.agent,
+            detail=told,
+            seen=item.changed,
+            teller=robot.kind,
+        )
     if loop_guard.turns(events, robot) >= robot.rounds:
         return loop_guard.stopping(events, robot, item)
     return None
@@ -211,9 +219,14 @@ def _own_words(edited: NewItem) -> NewItem:
 
 def _event(robot: Robot, item: Item, report: Report) -> NewEvent:
     return NewEvent(
-        item.id, robot.event, report.outcome, robot.agent, report.detail(),  # type: ignore[arg-type]
-        seen=item.changed, teller=robot.kind,
-    )  # fmt: skip
+        item=item.id,
+        type=robot.event,
+        outcome=report.outcome,  # type: ignore[arg-type]
+        agent=robot.agent,
+        detail=report.detail(),
+        seen=item.changed,
+        teller=robot.kind,
+    )
 
 
 def _timed(line: Line, work: Work, item: Item, report: Report) -> Outcome | None:

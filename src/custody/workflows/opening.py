@@ -35,7 +35,15 @@ def looking(store: Store, config: WorkflowConfig, home: Path) -> Runner:
     home = home.resolve()
     no, work = Available(False, "this process only looks at tasks"), home / config.work
     secrets = home / config.secrets
-    return Runner(store, Sandboxes(home / config.sandboxes), work, home / config.kept, no, work, secrets)
+    return Runner(
+        store=store,
+        sandboxes=Sandboxes(home / config.sandboxes),
+        work=work,
+        kept=home / config.kept,
+        sandbox_works=no,
+        client=work,
+        secrets=secrets,
+    )
 
 
 def _findings(store: Store, config: WorkflowConfig | None, here: Here) -> Iterator[Finding]:

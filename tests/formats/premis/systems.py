@@ -52,11 +52,13 @@ def archivematica(files: int = 4, version: str = V3) -> Sample:
         name = uuid(1, number)
         parts = [
             wrap(
-                "techMD", f"techMD_{number}", "PREMIS:OBJECT",
+                "techMD",
+                f"techMD_{number}",
+                "PREMIS:OBJECT",
                 f'<premis:object xmlns:premis="{version}" xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" '
                 f'xsi:type="premis:file">{pair("object", "UUID", name)}</premis:object>',
             )
-        ]  # fmt: skip
+        ]
         for place, kind in enumerate(kinds):
             key, at = uuid(2, number * 10 + place), f"2019-03-28T18:34:{10 + place}.123456+00:00"
             detail = 'program="ClamAV (clamd)"; version="ClamAV 0.100"'
@@ -69,22 +71,26 @@ def archivematica(files: int = 4, version: str = V3) -> Sample:
             links = "".join(pair("linkingAgent", "repository code", each) for each in ("test", "am-1"))
             parts.append(
                 wrap(
-                    "digiprovMD", f"digiprovMD_{number}_{place}", "PREMIS:EVENT",
+                    "digiprovMD",
+                    f"digiprovMD_{number}_{place}",
+                    "PREMIS:EVENT",
                     f'<premis:event xmlns:premis="{version}">{pair("event", "UUID", key)}'
                     f"<premis:eventType>{kind}</premis:eventType><premis:eventDateTime>{at}</premis:eventDateTime>{told}"
                     f"<premis:eventOutcomeInformation><premis:eventOutcome>{outcome}</premis:eventOutcome>"
                     f"<premis:eventOutcomeDetail><premis:eventOutcomeDetailNote/></premis:eventOutcomeDetail>"
                     f"</premis:eventOutcomeInformation>{links}</premis:event>",
                 )
-            )  # fmt: skip
+            )
             made.expect(key, kind, at, ("UUID", name))
         parts.append(
             wrap(
-                "digiprovMD", f"digiprovMD_{number}_agent", "PREMIS:AGENT",
+                "digiprovMD",
+                f"digiprovMD_{number}_agent",
+                "PREMIS:AGENT",
                 f'<premis:agent xmlns:premis="{version}">{pair("agent", "repository code", "test")}'
                 "<premis:agentName>Test archive</premis:agentName><premis:agentType>organization</premis:agentType></premis:agent>",
             )
-        )  # fmt: skip
+        )
         sections.append(f'<mets:amdSec ID="amdSec_{number}">{"".join(parts)}</mets:amdSec>')
         entries.append(f'<mets:file ID="file-{number}" ADMID="amdSec_{number}"/>')
     made.documents["METS.xml"] = mets(
@@ -105,16 +111,28 @@ def rosetta(files: int = 4) -> Sample:
         pid = f"FL{53300 + number}" if number else "IE53300"
         records = []
         for place, (sort, description) in enumerate(
-            [("24", "Virus check performed on file"), ("25", "Format Identification performed on file"), ("27", "Fixity check performed on file"), ("27", "Fixity check performed on file")]
-        ):  # fmt: skip
+            [
+                ("24", "Virus check performed on file"),
+                ("25", "Format Identification performed on file"),
+                ("27", "Fixity check performed on file"),
+                ("27", "Fixity check performed on file"),
+            ]
+        ):
             at = f"2015-08-02 09:5{number % 10}:0{place}"
             keys = {
-                "eventDateTime": at, "eventType": "VALIDATION", "eventIdentifierType": "DPS", "eventIdentifierValue": sort,
-                "eventOutcome1": "SUCCESS", "eventOutcomeDetail1": f"PROCESS_ID=;PID={pid};SIP_ID=997;",
-                "eventDescription": description, "linkingAgentIdentifierType1": "SOFTWARE",
-                "linkingAgentIdentifierValue1": "REG_SA_DROID , Version 6.01", "linkingAgentIdentifierType2": "USER",
-                "linkingAgentIdentifierValue2": "jdoe", "linkingAgentRole2": "operator",
-            }  # fmt: skip
+                "eventDateTime": at,
+                "eventType": "VALIDATION",
+                "eventIdentifierType": "DPS",
+                "eventIdentifierValue": sort,
+                "eventOutcome1": "SUCCESS",
+                "eventOutcomeDetail1": f"PROCESS_ID=;PID={pid};SIP_ID=997;",
+                "eventDescription": description,
+                "linkingAgentIdentifierType1": "SOFTWARE",
+                "linkingAgentIdentifierValue1": "REG_SA_DROID , Version 6.01",
+                "linkingAgentIdentifierType2": "USER",
+                "linkingAgentIdentifierValue2": "jdoe",
+                "linkingAgentRole2": "operator",
+            }
             told = "".join(f'<key id="{key}">{value}</key>' for key, value in keys.items())
             records.append(f"<record>{told}</record>")
             made.expect(f"{pid}/DPS {sort}/{at}", "VALIDATION", at, ("PID", pid))
@@ -263,8 +281,13 @@ def national_library(files: int = 4) -> Sample:
     for number in range(files):
         name, key, at = uuid(8, number), uuid(9, number), "2020-02-02T02:02:02+02:00"
         sections.append(
-            wrap("techMD", f"tech-{number}", "PREMIS:OBJECT", f'<premis:object xmlns:premis="{V2}">{pair("object", "UUID", name)}</premis:object>')
-        )  # fmt: skip
+            wrap(
+                "techMD",
+                f"tech-{number}",
+                "PREMIS:OBJECT",
+                f'<premis:object xmlns:premis="{V2}">{pair("object", "UUID", name)}</premis:object>',
+            )
+        )
         sections.append(wrap("digiprovMD", f"event-{number}", "PREMIS:EVENT", _event(key, "creation", at)))
         entries.append(f'<mets:file ID="f{number}" ADMID="tech-{number} event-{number} agent-1"/>')
         made.expect(key, "creation", at, ("UUID", name))

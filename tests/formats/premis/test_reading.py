@@ -60,18 +60,27 @@ FULL = premis(
         "<eventDetailInformation><eventDetail>one</eventDetail><eventDetailExtension><x:a xmlns:x='urn:x' b='1'>t</x:a>"
         "<y/></eventDetailExtension></eventDetailInformation>"
         "<eventDetailInformation><eventDetailExtension><z/></eventDetailExtension></eventDetailInformation>"
-        + outcome("pass", "<eventOutcomeDetailNote>first</eventOutcomeDetailNote>", "<eventOutcomeDetailExtension><q:r xmlns:q='urn:q' xmlns:xsi='http://www.w3.org/2001/XMLSchema-instance' xsi:type='q:s'/></eventOutcomeDetailExtension>")
+        + outcome(
+            "pass",
+            "<eventOutcomeDetailNote>first</eventOutcomeDetailNote>",
+            "<eventOutcomeDetailExtension><q:r xmlns:q='urn:q' xmlns:xsi='http://www.w3.org/2001/XMLSchema-instance' xsi:type='q:s'/></eventOutcomeDetailExtension>",
+        )
         + outcome("warning")
         + link("linkingAgent", "local", "7", "implementer", "validator")
         + link("linkingAgent", "local", "8")
         + about("local", "1", "source")
         + about("DOI", "10.5072/x", "outcome"),
         type="migration",
-    ).replace("<eventType>", '<eventType authority="eventType" valueURI="http://id.loc.gov/vocabulary/preservation/eventType/mig">'),
-    "<agent>" + link("agent", "local", "7") + link("agent", "ORCID", "0000-0002-1825-0097")
+    ).replace(
+        "<eventType>",
+        '<eventType authority="eventType" valueURI="http://id.loc.gov/vocabulary/preservation/eventType/mig">',
+    ),
+    "<agent>"
+    + link("agent", "local", "7")
+    + link("agent", "ORCID", "0000-0002-1825-0097")
     + "<agentName>Ann</agentName><agentName>Anna</agentName><agentType>person</agentType><agentVersion>2</agentVersion>"
     + "<agentNote>a note</agentNote><agentExtension><e xmlns='urn:e'/></agentExtension></agent>",
-)  # fmt: skip
+)
 
 
 def test_what_is_repeated_is_read_as_often(tmp_path: Path) -> None:
@@ -81,17 +90,20 @@ def test_what_is_repeated_is_read_as_often(tmp_path: Path) -> None:
     read = read_premis(FULL.encode())
     (found,) = read.events
     assert found.type.source == (
-        ("authority", "eventType"), ("valueURI", "http://id.loc.gov/vocabulary/preservation/eventType/mig"),
-    )  # fmt: skip
+        ("authority", "eventType"),
+        ("valueURI", "http://id.loc.gov/vocabulary/preservation/eventType/mig"),
+    )
     assert [each.text for each in found.details] == ["one", ""]
     assert [len(each.extensions) for each in found.details] == [2, 1]
     assert [(each.word.text, len(each.details)) for each in found.results] == [("pass", 2), ("warning", 0)]
     assert [(each.identifier[1], [role.text for role in each.roles]) for each in found.agents] == [
-        ("7", ["implementer", "validator"]), ("8", []),
-    ]  # fmt: skip
+        ("7", ["implementer", "validator"]),
+        ("8", []),
+    ]
     assert [(each.identifier, [role.text for role in each.roles]) for each in found.objects] == [
-        (("local", "1"), ["source"]), (("DOI", "10.5072/x"), ["outcome"]),
-    ]  # fmt: skip
+        (("local", "1"), ["source"]),
+        (("DOI", "10.5072/x"), ["outcome"]),
+    ]
     (agent,) = read.agents
     assert (agent.names, agent.version, agent.notes, len(agent.extensions)) == (("Ann", "Anna"), "2", ("a note",), 1)
     assert read.objects[0].identifiers == (("local", "1"), ("UUID", "52fdfc07-2182-454f-963f-5f0f9a621d72"))
@@ -176,15 +188,21 @@ def test_text_that_stands_bare_in_an_extension_is_not_lost() -> None:
 def test_an_event_is_called_by_its_identifier_its_type_and_its_place() -> None:
     read = read_premis(f"<x>\n{event(type='')}\n{event(id='')}</x>".encode())
     assert [each.called for each in read.events] == [
-        "line 2: event local 1 (without a type)", "line 3: event without an identifier (ingestion)",
-    ]  # fmt: skip
+        "line 2: event local 1 (without a type)",
+        "line 3: event without an identifier (ingestion)",
+    ]
 
 
 @pytest.mark.parametrize(
     "namespace",
-    ["http://www.loc.gov/premis/v3", "info:lc/xmlns/premis-v2", "http://www.loc.gov/standards/premis/v1",
-     "http://www.loc.gov/standards/premis", ""],
-)  # fmt: skip
+    [
+        "http://www.loc.gov/premis/v3",
+        "info:lc/xmlns/premis-v2",
+        "http://www.loc.gov/standards/premis/v1",
+        "http://www.loc.gov/standards/premis",
+        "",
+    ],
+)
 def test_events_are_found_inside_mets_and_in_any_version(namespace: str) -> None:
     inside = event(outcome("pass"), namespace=namespace)
     mets = f'<mets xmlns="http://www.loc.gov/METS/"><amdSec><digiprovMD><mdWrap><xmlData>{inside}</xmlData></mdWrap></digiprovMD></amdSec></mets>'

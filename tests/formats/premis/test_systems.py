@@ -38,8 +38,9 @@ def test_records_of_rosetta_that_share_a_number_are_events_of_their_own() -> Non
     first = events[0]
     assert [each.text for each in first.details] == ["Virus check performed on file", "Rosetta event DPS 24"]
     assert [(link.identifier, [role.text for role in link.roles]) for link in first.agents] == [
-        (("SOFTWARE", "REG_SA_DROID , Version 6.01"), []), (("USER", "jdoe"), ["operator"]),
-    ]  # fmt: skip
+        (("SOFTWARE", "REG_SA_DROID , Version 6.01"), []),
+        (("USER", "jdoe"), ["operator"]),
+    ]
     assert [(each.word.text, each.details[0].text) for each in first.results] == [
         ("SUCCESS", "PROCESS_ID=;PID=IE53300;SIP_ID=997;")
     ]

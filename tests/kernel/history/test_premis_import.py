@@ -69,10 +69,16 @@ def test_what_we_exported_comes_in_again_with_its_detail_and_its_origin() -> Non
     ("type_", "taken_as"),
     [
         *((each, each) for each in [*sorted(events().told), "Changed", "task build"]),
-        ("сhanged", "event"), ("ｉｎｇｅｓｔｅｄ", "ingested"), ("app\u3164roved", "approved"), ("ingestion (AIP)", "ingestion AIP"),
-        ("\u202edevorppa", "devorppa"), ("ᎪᏢᏢᎡᎾᏙᎬᎠ", "event"), ("imported сhanged", "event"), ("!", "event"),
+        ("сhanged", "event"),
+        ("ｉｎｇｅｓｔｅｄ", "ingested"),
+        ("app\u3164roved", "approved"),
+        ("ingestion (AIP)", "ingestion AIP"),
+        ("\u202edevorppa", "devorppa"),
+        ("ᎪᏢᏢᎡᎾᏙᎬᎠ", "event"),
+        ("imported сhanged", "event"),
+        ("!", "event"),
     ],
-)  # fmt: skip
+)
 def test_what_comes_from_outside_never_passes_for_what_the_system_records(type_: str, taken_as: str) -> None:
     words = "".join(f'<string key="{word}">x</string>' for word in sorted({*notes().told, *details().told, "pages"}))
     inside = f"<eventOutcomeDetailExtension>{JSON.format(words)}</eventOutcomeDetailExtension>"
@@ -94,11 +100,17 @@ def test_a_type_that_may_be_one_is_taken_over_as_it_is(type_: str) -> None:
 @pytest.mark.parametrize(
     ("word", "meaning"),
     [
-        ("success", "success"), ("Success", "success"), (" Pass \n", "success"), ("fail", "failure"),
-        ("FAILURE", "failure"), ("Warning", "warning"), ("PARTIAL_SUCCESS", "warning"), ("", "none"),
+        ("success", "success"),
+        ("Success", "success"),
+        (" Pass \n", "success"),
+        ("fail", "failure"),
+        ("FAILURE", "failure"),
+        ("Warning", "warning"),
+        ("PARTIAL_SUCCESS", "warning"),
+        ("", "none"),
         ("http://id.loc.gov/vocabulary/preservation/eventOutcome/fai", "failure"),
     ],
-)  # fmt: skip
+)
 def test_the_words_for_outcomes_are_many(word: str, meaning: str) -> None:
     found = taken(event(outcome(word) + about("local", "x")))
     assert (found.events[0].outcome, found.remarks) == (meaning, [])
@@ -171,8 +183,9 @@ def test_an_old_event_that_comes_late_is_not_the_newest_of_its_type() -> None:
     )
     found = taken(f"<x>{new}{old}</x>", history={"x": [mine]})
     assert [(made.type, made.detail["premis"]["at"]) for made in found.events] == [
-        ("imported fixity check", "2006"), ("fixity check", "2027"),
-    ]  # fmt: skip
+        ("imported fixity check", "2006"),
+        ("fixity check", "2027"),
+    ]
     assert taken(old).events[0].type == "fixity check", "where there is none, it is the newest"
     later = taken(old, history=written(taken(new).events))
     assert later.events[0].type == "imported fixity check", "whoever recorded the newer one"
@@ -209,11 +222,16 @@ def test_agents_linked_by_a_number_are_called_by_their_names_and_all_are_named()
 @pytest.mark.parametrize(
     "map_",
     [
-        "<number key='n'>NaN</number>", "<number key='n'>many</number>", f"<number key='n'>{2**70}</number>",
-        "<boolean key='b'>perhaps</boolean>", "<string>no key</string>",
-        "<string key='s' escaped='true'>\\ud800</string>", "<string key='s' escaped='true'>\"</string>", "<set key='s'/>",
+        "<number key='n'>NaN</number>",
+        "<number key='n'>many</number>",
+        f"<number key='n'>{2**70}</number>",
+        "<boolean key='b'>perhaps</boolean>",
+        "<string>no key</string>",
+        "<string key='s' escaped='true'>\\ud800</string>",
+        "<string key='s' escaped='true'>\"</string>",
+        "<set key='s'/>",
     ],
-)  # fmt: skip
+)
 def test_an_extension_that_history_could_not_keep_is_told_and_stays_text(map_: str) -> None:
     inside = f"<eventOutcomeDetailExtension>{JSON.format(map_)}</eventOutcomeDetailExtension>"
     found = taken(event(outcome("pass", inside) + about("local", "x")))
@@ -251,14 +269,21 @@ def test_a_local_number_is_nobodys_until_it_is_said_whose() -> None:
 @pytest.mark.parametrize(
     ("identifier", "item"),
     [
-        (("ARK", "ark:/99999/fk4x"), "ark:/99999/fk4x"), (("DOI", "10.5072/x"), "doi:10.5072/x"),
-        (("doi", "doi:10.5072/x"), "doi:10.5072/x"), (("hdl", "2027/x"), "hdl:2027/x"),
-        (("URI", "info:fda/E1"), "info:fda/E1"), (("x", "URN:ISBN:1"), "URN:ISBN:1"),
+        (("ARK", "ark:/99999/fk4x"), "ark:/99999/fk4x"),
+        (("DOI", "10.5072/x"), "doi:10.5072/x"),
+        (("doi", "doi:10.5072/x"), "doi:10.5072/x"),
+        (("hdl", "2027/x"), "hdl:2027/x"),
+        (("URI", "info:fda/E1"), "info:fda/E1"),
+        (("x", "URN:ISBN:1"), "URN:ISBN:1"),
         (("UUID", "52FDFC07-2182-454F-963F-5F0F9A621D72"), "52fdfc07-2182-454f-963f-5f0f9a621d72"),
-        (("URL", "http://example.org/1"), "http://example.org/1"), (("URL", "http://localhost:8080/1"), ""),
-        (("URL", "file:///tmp/x"), ""), (("local", "1"), ""), (("DOI", "none"), ""), (("PID", "FL1"), ""),
+        (("URL", "http://example.org/1"), "http://example.org/1"),
+        (("URL", "http://localhost:8080/1"), ""),
+        (("URL", "file:///tmp/x"), ""),
+        (("local", "1"), ""),
+        (("DOI", "none"), ""),
+        (("PID", "FL1"), ""),
     ],
-)  # fmt: skip
+)
 def test_what_is_unique_everywhere_is_the_items_id(identifier: tuple[str, str], item: str) -> None:
     assert everywhere(identifier) == item
 
@@ -387,11 +412,14 @@ def test_what_is_imported_twice_is_there_once(system: str) -> None:
 @pytest.mark.parametrize(
     ("part", "instead", "differs"),
     [
-        ("2026-03-01T00:00:00Z", "2026-03-02T00:00:00Z", "time"), (">ingestion<", ">migration<", "type"),
-        (">pass<", ">fail<", "outcome"), (">a note<", ">another<", "detail"), (">Ann<", ">Bob<", "agent"),
+        ("2026-03-01T00:00:00Z", "2026-03-02T00:00:00Z", "time"),
+        (">ingestion<", ">migration<", "type"),
+        (">pass<", ">fail<", "outcome"),
+        (">a note<", ">another<", "detail"),
+        (">Ann<", ">Bob<", "agent"),
         (">source<", ">result<", "object"),
     ],
-)  # fmt: skip
+)
 def test_the_same_identifier_with_other_content_is_a_conflict(part: str, instead: str, differs: str) -> None:
     detail = "<eventDetailInformation><eventDetail>a note</eventDetail></eventDetailInformation>"
     one = event(detail + outcome("pass") + link("linkingAgent", "local", "Ann") + about("local", "x", "source"))

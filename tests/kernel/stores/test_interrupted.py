@@ -39,8 +39,17 @@ from kernel.stores.clock import HandClock
 from kernel.stores.test_forks import Child, submits, wrong
 
 SOON = 60.0
-OURS = ("/sql/group_commit.py", "/sql/future.py", "/stores/wakeups.py", "/sqlite/writer.py", "/sqlite/readers.py",
-        "/postgres/batching.py", "/postgres/notify.py", "/sqlite/file_guard.py", "/sqlite/wal.py")  # fmt: skip
+OURS = (
+    "/sql/group_commit.py",
+    "/sql/future.py",
+    "/stores/wakeups.py",
+    "/sqlite/writer.py",
+    "/sqlite/readers.py",
+    "/postgres/batching.py",
+    "/postgres/notify.py",
+    "/sqlite/file_guard.py",
+    "/sqlite/wal.py",
+)
 
 
 class Interrupt(BaseException):

@@ -43,7 +43,7 @@ def imported(store: Store, system: str) -> Taken:
     sources = [Source(name, read_premis(text.encode())) for name, text in SYSTEMS[system]().documents.items()]
     return import_documents(
         store.records, sources, naming=Naming("there"), habits=Habits(), origin="custody", agent="me"
-    )  # fmt: skip
+    )
 
 
 def test_two_who_import_the_same_at_once_write_it_once(store: Store, another: Callable[[], Store]) -> None:

@@ -31,15 +31,23 @@ class Calls:
 _AT = frozenset({437, 439})  # openat2, faccessat2
 _PROCESSORS: Mapping[str, Calls] = {
     "x86_64": Calls(
-        0xC000003E, seccomp=317, execve=59, connect=42, first_foreign=0x40000000,
+        0xC000003E,
+        seccomp=317,
+        execve=59,
+        connect=42,
+        first_foreign=0x40000000,
         plain=frozenset({2, 4, 6, 21, 59, 80, 89}),  # open, stat, lstat, access, execve, chdir, readlink
         at=_AT | {257, 262, 267, 269, 322, 332},  # openat, newfstatat, readlinkat, faccessat, execveat, statx
     ),
     "aarch64": Calls(
-        0xC00000B7, seccomp=277, execve=221, connect=203,
-        plain=frozenset({221, 49}), at=_AT | {56, 79, 78, 48, 281, 291},
+        0xC00000B7,
+        seccomp=277,
+        execve=221,
+        connect=203,
+        plain=frozenset({221, 49}),
+        at=_AT | {56, 79, 78, 48, 281, 291},
     ),
-}  # fmt: skip
+}
 
 
 def of_this_machine() -> Calls | None:

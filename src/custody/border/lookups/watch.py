@@ -40,9 +40,18 @@ _HERE = -100  # AT_FDCWD
 _WITHIN = 30.0  # seconds for the program to begin
 _NOT_OF_FILES: Final = ("/proc", "/sys", "/dev")
 _BY_ITSELF: Final = (
-    "/etc/gitconfig", "/etc/subversion", "/etc/ld.so.preload", "/etc/inputrc", "/etc/profile", "/etc/bash.bashrc",
-    "/etc/nscd.conf", "/run/nscd", "/var/run/nscd", "/run/systemd", "/var/run/systemd",
-)  # fmt: skip
+    "/etc/gitconfig",
+    "/etc/subversion",
+    "/etc/ld.so.preload",
+    "/etc/inputrc",
+    "/etc/profile",
+    "/etc/bash.bashrc",
+    "/etc/nscd.conf",
+    "/run/nscd",
+    "/var/run/nscd",
+    "/run/systemd",
+    "/var/run/systemd",
+)
 """What git, shells and the C library look at by themselves, whatever they are asked. What git's settings there would
 refuse is looked at before (`commit_gates.py`)."""
 _AT_HOME: Final = (".gitconfig", ".config/git", ".subversion", ".profile", ".bashrc")

@@ -26,7 +26,7 @@ def commit_leaf(tree: Tree, old: Leaf | None, new: Leaf, blocks: Mapping[str, by
 def rewrite_leaf(tree: Tree, place: Place, old: Leaf, new: Leaf, blocks: Mapping[str, bytes]) -> Leaf:
     """The same, and the index above is told that an earlier one is no longer it. Whoever is killed between the two
     leaves an index that knows less, and tells it when it next looks at that leaf."""
-    written = commit_leaf(tree, old, new, blocks, place.parent)
+    written = commit_leaf(tree, old, new, blocks, parent=place.parent)
     vouch(tree, place, written)
     return written
 
@@ -42,7 +42,7 @@ def vouch(tree: Tree, place: Place, leaf: Leaf) -> None:
             if known is None or known.turn >= leaf.turn or index.moved:
                 return
             anew = [replace(one, turn=leaf.turn) if one == known else one for one in index.entries]
-            commit_index(tree, index, index.name, anew, place.path[-2][0].name if len(place.path) > 1 else "")
+            commit_index(tree, index, index.name, anew, parent=place.path[-2][0].name if len(place.path) > 1 else "")
             return
         except (Changed, BlocksMissing):
             tree.indexes.pop(place.parent, None)
@@ -64,7 +64,7 @@ def vouch_all(tree: Tree) -> None:
     while key is not None and (spot := tree.find(key)):
         place, leaf = spot
         if not leaf.turn and not leaf.moved:
-            leaf = commit_leaf(tree, leaf, tree.with_tier(leaf), {}, place.parent)
+            leaf = commit_leaf(tree, leaf, tree.with_tier(leaf), {}, parent=place.parent)
         vouch(tree, place, leaf)
         key = place.high or None
 
@@ -110,4 +110,4 @@ def sign(tree: Tree) -> None:
     if not is_signed(tree):
         index = tree.index(tree.root)
         with suppress(Changed):
-            commit_index(tree, index, index.name, index.entries, "", index.moved)
+            commit_index(tree, index, index.name, index.entries, parent="", moved=index.moved)

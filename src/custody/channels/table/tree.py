@@ -120,7 +120,7 @@ class Tree:
             if head and head.etag == blocks.etag and head.size != sum(blocks.sizes):
                 raise Broken("its list is not one of its content", where=name)
             if head and head.etag == blocks.etag:
-                leaf = Leaf.read(name, blocks.etag, blocks.ids, blocks.sizes, head.facts, whole=whole)
+                leaf = Leaf.read(name, blocks.etag, blocks.ids, blocks.sizes, facts=head.facts, whole=whole)
                 return self.keep(self._own(leaf)) if whole else self._own(leaf)
         raise busy(name)
 

@@ -60,12 +60,19 @@ def serve(
         opened(handle, found, works=workers, shows=True, secret=secret, without=without or ()) as applications,
     ):
         options = Options(
-            read_secret(secret or (found.secret if found else Path("custody.secret"))), demo=demo,
-            machines=machines(), opened=applications, place=found.place if found else "", secure_cookie=secure,
-            who=runtime.me(), telling=telling, roots=open_roots(handle, found), keeping=keeping_of(found),
+            read_secret(secret or (found.secret if found else Path("custody.secret"))),
+            demo=demo,
+            machines=machines(),
+            opened=applications,
+            place=found.place if found else "",
+            secure_cookie=secure,
+            who=runtime.me(),
+            telling=telling,
+            roots=open_roots(handle, found),
+            keeping=keeping_of(found),
             login=open_issuer(found.login, found.home) if found else None,
             open_kinds=found.access.open_kinds if found else (),
-        )  # fmt: skip
+        )
         telling.applications = tuple(applications.values())
         site = build_app(handle, options)
         server = Server(site, host, port).start()
@@ -80,7 +87,7 @@ def serve(
 
         stop_on_signals(stop)
         where = _workers(workers, configured=found is not None)
-        _greet(server.url, demo, _can_log_in(site.state.site, handle.now()), where, handle.url)
+        _greet(server.url, demo, _can_log_in(site.state.site, handle.now()), where, store=handle.url)
         worker.run_forever() if worker and not stopping.is_set() else stopping.wait()
         server.stop()
 

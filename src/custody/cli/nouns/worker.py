@@ -68,18 +68,26 @@ def run(
     from custody.kernel.engine.listeners import NOTHING
 
     if json and not until_idle:
-        raise BadInput("a worker that goes on for ever has no end to tell of", code="worker.json", where="--json",
-                       hint="--until-idle")  # fmt: skip
+        raise BadInput(
+            "a worker that goes on for ever has no end to tell of",
+            code="worker.json",
+            where="--json",
+            hint="--until-idle",
+        )
     found = find(config)
     place = place or (found.place if found else "")
     if found is None and not (load or exec_ or kinds):
-        print("there is no custody.toml here, so this worker serves no batches, archives or channels;\n"
-              "  `custody init` writes one, --config names another", file=sys.stderr, flush=True)  # fmt: skip
+        print(
+            "there is no custody.toml here, so this worker serves no batches, archives or channels;\n"
+            "  `custody init` writes one, --config names another",
+            file=sys.stderr,
+            flush=True,
+        )
     with (
         open_store(store, found, lease, place, patience=PATIENCE) as handle,
         opened(handle, found, works=True, place=place, without=without or ()) as applications,
     ):
-        serves = serving(handle, found, applications, load or [], exec_ or [])
+        serves = serving(handle, found, applications, load or [], commands=exec_ or [])
         serves = serves.only(kinds) if kinds else serves
         settings = Settings(threads=threads, lease=lease, poll=poll, grace=grace, place=place, wake=wake)
         watch: Listener = Logging() if log else NOTHING
@@ -99,7 +107,7 @@ def _tell_left(store: Store, worker: Worker, applications: Mapping[str, Opened],
     from custody.installation import machines
 
     kinds = {kind.kind for kind in worker.serving.kinds}
-    found = left(store, machines(), kinds, applications.get, worker.settings.place)
+    found = left(store, machines(), kinds, applications.get, place=worker.settings.place)
     if json:
         runtime.emit(found.for_programs("idle" if idle else "stopped", worker.settled_count))
     elif idle:
@@ -127,8 +135,10 @@ def list_(store: StoreUrl = runtime.DEFAULT_STORE, json: AsJson = False) -> None
         runtime.emit(workers)
         return
     columns = {
-        "worker": lambda worker: worker.id, "place": lambda worker: worker.place,
-        "up": lambda worker: ago(worker.started, now), "seen": lambda worker: ago(worker.seen, now) + " ago",
+        "worker": lambda worker: worker.id,
+        "place": lambda worker: worker.place,
+        "up": lambda worker: ago(worker.started, now),
+        "seen": lambda worker: ago(worker.seen, now) + " ago",
         "serves": lambda worker: ", ".join(p.replace("|", ":").strip(":") for p in worker.serves.split("\n")),
-    }  # fmt: skip
+    }
     runtime.table(columns, workers, "no worker has been seen lately: custody worker run")

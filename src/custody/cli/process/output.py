@@ -19,11 +19,43 @@ if TYPE_CHECKING:
     from typing import Any
 
 COULD_NOT, PIPE_CLOSED = 2, 128 + 13
-READING = frozenset({
-    "list", "show", "why", "info", "check", "report", "link", "graph", "plan", "lint", "grants", "search",
-    "log", "runs", "failures", "late", "orphans", "dry-run", "matrix", "gaps", "tiers", "fsck", "verify",
-    "export", "deleted", "head", "prove", "verifier", "premis", "blocks", "slots", "--help", "-h",
-})  # fmt: skip
+READING = frozenset(
+    {
+        "list",
+        "show",
+        "why",
+        "info",
+        "check",
+        "report",
+        "link",
+        "graph",
+        "plan",
+        "lint",
+        "grants",
+        "search",
+        "log",
+        "runs",
+        "failures",
+        "late",
+        "orphans",
+        "dry-run",
+        "matrix",
+        "gaps",
+        "tiers",
+        "fsck",
+        "verify",
+        "export",
+        "deleted",
+        "head",
+        "prove",
+        "verifier",
+        "premis",
+        "blocks",
+        "slots",
+        "--help",
+        "-h",
+    }
+)
 """Verbs that change nothing: what they say can be asked for again."""
 ASKING = frozenset({"doctor", "top", "completion"})
 """Nouns without verbs of which the same holds."""

@@ -219,8 +219,8 @@ def _clash(names: SeenNames, row: Row, kind: ManifestType) -> Fault | None:
     if clash.case and not kind.batch:
         message = f"{row.name!r} and the name on line {clash.line} differ only in case"
         hint = "both are kept; on many disks they are one file, and one of them would be lost there"
-        return Fault(row.line, 1, "manifest.name.case", message, hint, warning=True)
-    return Fault(row.line, 1, "manifest.duplicate", message, hint, warning=kind.batch)
+        return Fault(line=row.line, column=1, code="manifest.name.case", message=message, hint=hint, warning=True)
+    return Fault(line=row.line, column=1, code="manifest.duplicate", message=message, hint=hint, warning=kind.batch)
 
 
 def _missing(

@@ -34,9 +34,12 @@ LIMITS: Final = TextLimits(size=64 << 20, depth=200)
 """A package with thousands of files is described in tens of megabytes."""
 _ONCE: Final = ("eventIdentifier", "eventType", "eventDateTime")
 _OFTEN: Final = (
-    "eventDetail", "eventDetailInformation", "eventOutcomeInformation", "linkingAgentIdentifier",
+    "eventDetail",
+    "eventDetailInformation",
+    "eventOutcomeInformation",
+    "linkingAgentIdentifier",
     "linkingObjectIdentifier",
-)  # fmt: skip
+)
 HREF: Final = "{http://www.w3.org/1999/xlink}href"
 
 

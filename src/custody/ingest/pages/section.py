@@ -50,9 +50,19 @@ def _search(site: Site, caller: Caller, text: str) -> Iterator[Found]:
 
 
 SECTION: Final = Section(
-    "Batches", "/batches", "b", whole=False, right="batch:read",
+    "Batches",
+    "/batches",
+    "b",
+    whole=False,
+    right="batch:read",
     line=Line("Deposits", JOB_KIND, tuple(Station(state, state.capitalize()) for state in STEPS), "completed"),
-    groups=BATCH_KIND, routers=(deposit.router, batches.router), api=(api.router,),
-    uploads=frozenset({"/batches/new", "/api/v1/batches/upload"}), application="ingest",
-    templates="custody.ingest.pages", share=_share, item=_item, search=_search,
-)  # fmt: skip
+    groups=BATCH_KIND,
+    routers=(deposit.router, batches.router),
+    api=(api.router,),
+    uploads=frozenset({"/batches/new", "/api/v1/batches/upload"}),
+    application="ingest",
+    templates="custody.ingest.pages",
+    share=_share,
+    item=_item,
+    search=_search,
+)

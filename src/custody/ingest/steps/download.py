@@ -93,10 +93,13 @@ def wanted_rows(work: Work, world: Adapters) -> Iterator[Row]:
             yield from checkm.read(source, check_name=check_name, kinds=(OBJECT,), where=where(work))
         return
     yield Row(
-        line=payload.get("line", 1), url=payload["payload"],
-        name=payload.get("filename") or name_in(payload["payload"]), algorithm=payload.get("digest_type", ""),
-        digest=payload.get("digest_value", ""), size=payload.get("size"),
-    )  # fmt: skip
+        line=payload.get("line", 1),
+        url=payload["payload"],
+        name=payload.get("filename") or name_in(payload["payload"]),
+        algorithm=payload.get("digest_type", ""),
+        digest=payload.get("digest_value", ""),
+        size=payload.get("size"),
+    )
 
 
 def known_size(row: Row, world: Adapters) -> int | None:
@@ -130,9 +133,10 @@ def _must_be_told_apart(names: Sequence[str], producer: Path) -> None:
     with Folder(producer) as folder:
         if not folder.tells_case_apart():
             raise BadInput(
-                f"{' and '.join(alike[0])} are one file on this working disk", code="name.case",
+                f"{' and '.join(alike[0])} are one file on this working disk",
+                code="name.case",
                 hint="hand them in under names that differ by more than case",
-            )  # fmt: skip
+            )
 
 
 def _digests(row: Row) -> dict[str, str]:

@@ -153,8 +153,11 @@ def _list_after_all(work: Work, world: Adapters) -> Failed | None:
     if not profile:
         return None
     name = download.where(work)
-    return Failed("manifest.late", f"{name} is a list of several objects ({profile}), and could not be had before;"
-                  " nothing of it is deposited: hand it in again, and delete this")  # fmt: skip
+    return Failed(
+        "manifest.late",
+        f"{name} is a list of several objects ({profile}), and could not be had before;"
+        " nothing of it is deposited: hand it in again, and delete this",
+    )
 
 
 def processing(work: Work, world: Adapters) -> Outcome:
@@ -164,7 +167,7 @@ def processing(work: Work, world: Adapters) -> Outcome:
     named = identify(work, world, world.profile(work.payload["profile"]))
     if not isinstance(named, Named):
         return named
-    files = system_files.write_system_files(work, world, named.node, PRODUCER, SYSTEM)
+    files = system_files.write_system_files(work, world, named.node, PRODUCER, system=SYSTEM)
     told = _handed_over(work, world, named)
     if isinstance(told, Failed):
         return told
@@ -184,9 +187,10 @@ def _handed_over(work: Work, world: Adapters, named: Named) -> dict[str, str] | 
     deletes = "".join(f"{name}\n" for name in system_files.deletes(folder))
     if len(deletes.encode()) > MOST_DELETES:
         return Failed(
-            "delete.too_large", f"mrt-delete.txt has more than {MOST_DELETES >> 10} KiB, and the service that stores it"
+            "delete.too_large",
+            f"mrt-delete.txt has more than {MOST_DELETES >> 10} KiB, and the service that stores it"
             " is told of no more at once: take them out in several updates",
-        )  # fmt: skip
+        )
     return {**told, "storage_delete": deletes}
 
 

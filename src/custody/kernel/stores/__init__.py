@@ -38,7 +38,9 @@ def open_store(
         from custody.kernel.stores.postgres.database import PostgresDatabase
 
         load("postgres")
-        return Store.over(url, PostgresDatabase(url, clock, moves, patience, told, existing=existing))
+        return Store.over(
+            url, PostgresDatabase(url=url, clock=clock, new_move=moves, patience=patience, told=told, existing=existing)
+        )
     raise BadInput(
         f"cannot tell what kind of store {shown(url)} is",
         code="store.url",

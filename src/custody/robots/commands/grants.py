@@ -26,7 +26,7 @@ def grant(
 ) -> None:
     """Let a robot have what its label asks for: a way to a host."""
     with open_store(store) as opened:
-        grants.give(opened, f"robot/{name}", what, value, why, checks=CHECKS, anything=anything)
+        grants.give(opened, f"robot/{name}", what, value, why=why, checks=CHECKS, anything=anything)
         known = {robot for robot, _, _ in opened.db.read(subscriptions)}
     if name not in known:
         print(f"no robot {name} has run with this store yet")
@@ -35,7 +35,7 @@ def grant(
 def withdraw(name: Name, what: What, value: Value, why: Why, store: StoreUrl = runtime.DEFAULT_STORE) -> None:
     """Let it have that no longer."""
     with open_store(store) as opened:
-        grants.take_back(opened, f"robot/{name}", what, value, why, checks=CHECKS)
+        grants.take_back(opened, f"robot/{name}", what, value, why=why, checks=CHECKS)
 
 
 def list_grants(

@@ -26,7 +26,7 @@ from custody.border.egress.allowance import Permit, Rules, read_named
 from custody.border.roots import NO_ROOTS, Root, Roots, ours
 from custody.border.sandbox.output import ERR, OUT
 from custody.border.sandbox.sandbox import Available, Running, Sandboxes, available
-from custody.border.sandbox.spec import (  # fmt: skip
+from custody.border.sandbox.spec import (
     DISK,
     EXITED,
     LEASE,
@@ -175,9 +175,10 @@ def _make_own(folder: Path) -> None:
 
 def missing(who: str, found: Available) -> Unavailable:
     return Unavailable(
-        f"{who} runs in a sandbox, and {found.reason}", code="robot.sandbox",
+        f"{who} runs in a sandbox, and {found.reason}",
+        code="robot.sandbox",
         hint=f"{found.hint}; or say `sandbox = false` in its label, if it is a program of your own",
-    )  # fmt: skip
+    )
 
 
 def _prefix(mark: str) -> str:
@@ -312,9 +313,11 @@ def confinement(given: Mapping[str, Any] | bool, where: str) -> Confinement | No
             asked[key] = tuple(value) if fits else ()
             if key == "variables" and (ours_ := next(filter(is_ours, asked[key]), "")):
                 raise BadInput(
-                    f"sandbox.variables: {ours_} is not handed on", code="robot.label", where=where,
+                    f"sandbox.variables: {ours_} is not handed on",
+                    code="robot.label",
+                    where=where,
                     hint="CUSTODY_… and what opens the database are the worker's own; the item's are given anyway",
-                )  # fmt: skip
+                )
         elif key == "network":
             fits = isinstance(value, bool | list)
             asked[key] = _places(value, where) if isinstance(value, list) else value

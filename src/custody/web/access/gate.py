@@ -246,9 +246,11 @@ def must_know(form: FormData, known: Iterable[str]) -> None:
     for name in form:
         if name not in expected:
             raise BadInput(
-                f"unknown field {name[:100]!r}", code="form.field", where=name[:100],
+                f"unknown field {name[:100]!r}",
+                code="form.field",
+                where=name[:100],
                 hint=f"known: {', '.join(expected)}",
-            )  # fmt: skip
+            )
 
 
 def form_of(request: Request, *known: str) -> dict[str, str]:

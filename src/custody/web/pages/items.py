@@ -12,10 +12,12 @@ from custody.web.request_bodies import Router
 
 router = Router()
 COLUMNS = {
-    "item": lambda item: item.id, "title": lambda item: item.detail.get("title", ""),
-    "types": lambda item: " ".join(sorted(item.types)), "collection": lambda item: item.collection,
+    "item": lambda item: item.id,
+    "title": lambda item: item.detail.get("title", ""),
+    "types": lambda item: " ".join(sorted(item.types)),
+    "collection": lambda item: item.collection,
     "events": lambda item: item.seq,
-}  # fmt: skip
+}
 
 
 def read_list(asked: Asked) -> View:
@@ -25,7 +27,7 @@ def read_list(asked: Asked) -> View:
         "items": page.rows,
         "next_address": formatting.address("/items", {**query, "after": page.next}) if page.next else "",
         "first_address": formatting.address("/items", {**query, "after": ""}) if query.get("after") else "",
-    }  # fmt: skip
+    }
 
     def every() -> object:
         return lists.every(lambda q: lists.items(site.store, asked.caller, q), query, "after")
@@ -43,15 +45,18 @@ def read_one(asked: Asked) -> View:
         known |= section.item(site, item.id) if section.item else {}
     title = str(item.detail.get("title") or item.id)
     related = [section.related for section in site.sections if section.related]
-    chapters = item_history.chapters(site.store, asked.caller, item.id, events, related)
+    chapters = item_history.chapters(site.store, asked.caller, item.id, events, related=related)
     values = {
-        "item": item, "events": item_history.merged(chapters), "chapters": chapters,
+        "item": item,
+        "events": item_history.merged(chapters),
+        "chapters": chapters,
         "files": job_files.stored(item, site.options.roots),
-        "latest": latest, **known,
-    }  # fmt: skip
+        "latest": latest,
+        **known,
+    }
     data = {"item": item, "events": events, "versions": known["versions"], "local_ids": known["names"]}
     return View(title, values, data | {"chapters": [{"subject": c.subject, "title": c.title} for c in chapters]})
 
 
-show(router, "/items", "items.html", read_list, COLUMNS)
+show(router, "/items", "items.html", read_list, columns=COLUMNS)
 show(router, "/items/{item:path}", "item.html", read_one)

@@ -35,7 +35,11 @@ def lines(data: bytes, first: int, find: str) -> Lines:
     matching = [(number, line) for number, line in enumerate(text, start=1) if wanted in line.casefold()]
     shown = [row for row in matching if row[0] >= first][: PAGE + 1]
     return Lines(
-        shown[:PAGE], len(text), len(matching) if wanted else 0, first, shown[PAGE][0] if len(shown) > PAGE else None
+        rows=shown[:PAGE],
+        total=len(text),
+        matched=len(matching) if wanted else 0,
+        first=first,
+        more=shown[PAGE][0] if len(shown) > PAGE else None,
     )
 
 

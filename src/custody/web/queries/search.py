@@ -69,12 +69,20 @@ def _of_name(site: Site, caller: Caller, text: str) -> Sequence[Item]:
 
 def found_item(item: Item, how: str) -> Found:
     return Found(
-        "item", item.id, str(item.detail.get("title") or item.id), f"/items/{formatting.path_quote(item.id)}", how
+        sort="item",
+        id=item.id,
+        title=str(item.detail.get("title") or item.id),
+        link=f"/items/{formatting.path_quote(item.id)}",
+        how=how,
     )
 
 
 def _job(site: Site, job: Job, how: str) -> Found:
     address = site.group_address(job)
     return Found(
-        "batch" if address else "job", formatting.shown(job.id), formatting.name(job), address or f"/jobs/{job.id}", how
+        sort="batch" if address else "job",
+        id=formatting.shown(job.id),
+        title=formatting.name(job),
+        link=address or f"/jobs/{job.id}",
+        how=how,
     )

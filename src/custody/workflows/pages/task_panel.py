@@ -44,9 +44,10 @@ def log(site: Site, job: Job, attempt: int) -> bytes:
     live = _live(shop, job) if attempt == max(kept, default=0) + 1 else None
     if live is None:
         raise NotFound(
-            f"attempt {attempt} of job {job.id} left no log here", code="log.unknown",
+            f"attempt {attempt} of job {job.id} left no log here",
+            code="log.unknown",
             hint="another machine may have it: its worker keeps what it ran",
-        )  # fmt: skip
+        )
     return live
 
 

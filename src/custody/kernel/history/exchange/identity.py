@@ -21,9 +21,14 @@ OURS: Final = "custody"
 LOCAL: Final = "local"
 LONGEST: Final = 1000
 SCHEMES: Final = (
-    ("ark:", "ARK"), ("doi:", "DOI"), ("hdl:", "Handle"), ("urn:", "URN"), ("info:", "URI"), ("http:", "URI"),
+    ("ark:", "ARK"),
+    ("doi:", "DOI"),
+    ("hdl:", "Handle"),
+    ("urn:", "URN"),
+    ("info:", "URI"),
+    ("http:", "URI"),
     ("https:", "URI"),
-)  # fmt: skip
+)
 _UUID: Final = re.compile("[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII | re.IGNORECASE)
 _HERE: Final = re.compile(r"https?://(?:localhost|127\.|\[::1\]|0\.0\.0\.0)", re.IGNORECASE)
 _BARE: Final = {"doi": ("doi:", re.compile(r"10\.\d[\d.]*/\S+")), "handle": ("hdl:", re.compile(r"\d[\d.]*/\S+"))}
@@ -62,9 +67,10 @@ class Naming:
         wrong = names.fault(self.system) if self.system else ""
         if wrong or set("/:%") & set(self.system):
             raise BadInput(
-                f"{self.system!r} cannot be a system: its name {wrong or 'has none of / : %'}", code="premis.system",
+                f"{self.system!r} cannot be a system: its name {wrong or 'has none of / : %'}",
+                code="premis.system",
                 hint="a short name, such as archivematica or rosetta.example.org",
-            )  # fmt: skip
+            )
 
     def item(self, identifiers: Iterable[Identifier]) -> str:
         """The id of the item that has these identifiers: the first that is said to be ours, or is unique everywhere;

@@ -82,17 +82,22 @@ def import_documents(
     """Write what is new in these documents, all or nothing. Of two who import the same at once, one finds it known."""
     for _ in range(TRIES):
         taken = take_over(
-            sources, naming=naming, habits=habits, kept_name=records.kept, origin=origin,
+            sources,
+            naming=naming,
+            habits=habits,
+            kept_name=records.kept,
+            origin=origin,
             history=lambda item: records.all_events(item_subject(item)),
-        )  # fmt: skip
+        )
         concerned = {event.item for event in taken.events}
         seen = {item: seq for item, seq in taken.seen.items() if item in concerned}
         if not taken.events or records.put_after(taken.items, taken.events, agent, seen):
             return taken
     raise Refused(
-        "others keep recording events of these items: nothing was imported", code="premis.busy",
+        "others keep recording events of these items: nothing was imported",
+        code="premis.busy",
         hint="try again when there is less to do",
-    )  # fmt: skip
+    )
 
 
 def take_over(
@@ -105,7 +110,9 @@ def take_over(
     origin: str = "",
 ) -> Taken:
     """What is to be appended to which items. `history` tells the events of an item, `origin` is this history's name."""
-    importing = _Import(sources, naming, habits, kept_name, Known(history, origin, habits))
+    importing = _Import(
+        sources=sources, naming=naming, habits=habits, kept_name=kept_name, known=Known(history, origin, habits)
+    )
     taken = importing.taken
     for source in sources:
         importing.look_at(source)
@@ -162,7 +169,7 @@ class _Import:
         about = self._about(source, event, place)
         if not event.objects:
             self.taken.losses.append(f"{place}: {event.why or 'it names no object'}; not attached")
-        answers = [self._append(source, event, place, item, ids) for item, ids in about.items()]
+        answers = [self._append(source, event, place, item, ids=ids) for item, ids in about.items()]
         self.taken.new += "new" in answers
         self.taken.known += bool(answers) and set(answers) == {"known"}
 
@@ -189,7 +196,7 @@ class _Import:
             self.taken.losses.append(f"{place}: {item} has one of this identifier with another {differs}; not taken")
         if answer != "new":
             return answer
-        made = self._made(source, event, place, item, ids)
+        made = self._made(source, event, place, item, ids=ids)
         if wrong := unsealable(dict(made.detail)):
             self.taken.losses.append(f"{place}: it cannot be kept: {wrong}")
             return "left out"
@@ -228,7 +235,7 @@ class _Import:
         type_ = taken_as(self.habits.types.get(event.type.text, event.type.text))
         if self.known.is_past(item, type_, event):
             type_ = _imported(type_.removeprefix(f"{IMPORTED} "))
-        return NewEvent(item, type_, outcome, foreign(by), detail)
+        return NewEvent(item=item, type=type_, outcome=outcome, agent=foreign(by), detail=detail)
 
     def _remark(self, text: str) -> None:
         if text not in self.taken.remarks[-50:]:

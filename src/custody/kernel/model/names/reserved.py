@@ -143,14 +143,18 @@ def check_event(type_: str, where: str, code: str = "event.reserved", form: str 
     subscribers, work of one's own and people say happened asks here."""
     if who := recorded_by(type_):
         raise BadInput(
-            f"{type_} is recorded by the system itself: by {who}", code=code, where=where,
+            f"{type_} is recorded by the system itself: by {who}",
+            code=code,
+            where=where,
             hint="choose another event, such as one that says what was done",
-        )  # fmt: skip
+        )
     if wrong := event_names.fault_of(type_):
         raise BadInput(
-            f"{type_!r} cannot be an event: its name {wrong}", code=form, where=where,
+            f"{type_!r} cannot be an event: its name {wrong}",
+            code=form,
+            where=where,
             hint="words such as 'pages counted'; docs/reference has the form, under events",
-        )  # fmt: skip
+        )
 
 
 def noted(detail: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -181,9 +185,11 @@ def _check(words: Iterable[str], reserved: Words, where: str, code: str) -> None
             does = reserved.told[known]
             told = does if word == known else f"looks like {known!r}, which {does}"
             raise BadInput(
-                f"{word!r} is not theirs to set: it {told}", code=code, where=where,
+                f"{word!r} is not theirs to set: it {told}",
+                code=code,
+                where=where,
                 hint="choose another word, such as one that begins with a name of its own",
-            )  # fmt: skip
+            )
 
 
 FOUND = Words.of({"code": "is the finding's own", "reason": "is the finding's own"})

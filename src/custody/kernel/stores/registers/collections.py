@@ -68,9 +68,11 @@ def must_be_free(store: Store, name: str, profiles: Collection[str], location: s
         add = f"custody archive add {name} {location} --share-collection --why …"
         raise Refused(
             f"there is a collection {name} already ({others}): whoever may look at, change or delete that could do so "
-            "with this archive", code="collection.shared", where=name,
+            "with this archive",
+            code="collection.shared",
+            where=name,
             hint=f"give the archive another name; or, if that is meant: `{add}`",
-        )  # fmt: skip
+        )
 
 
 def must_look_like_none(store: Store, name: str, profiles: Collection[str], location: str) -> None:
@@ -79,9 +81,11 @@ def must_look_like_none(store: Store, name: str, profiles: Collection[str], loca
     used = [str(row[0]) for row in store.db.read(lambda tx: tx.run("collections_in_use"))]
     if other := alike(name, (*profiles, *used)):
         raise BadInput(
-            f"{name!r} looks like the collection {other}, which is another", code="archive.name", where=location,
+            f"{name!r} looks like the collection {other}, which is another",
+            code="archive.name",
+            where=location,
             hint="choose a name that nobody takes for that one",
-        )  # fmt: skip
+        )
 
 
 def must_not_be_an_archive(store: Store, name: str) -> None:
@@ -90,14 +94,19 @@ def must_not_be_an_archive(store: Store, name: str) -> None:
     if (other := alike(name, archives(store))) and not deposited(store, name):
         raise Refused(
             f"the profile {name!r} looks like the archive {other}, which is another: their collections would be taken "
-            "for one another", code="collection.alike", where="profile", hint="give the profile another name",
-        )  # fmt: skip
+            "for one another",
+            code="collection.alike",
+            where="profile",
+            hint="give the profile another name",
+        )
     if is_archive(store, name) and not is_agreed(store, name) and not deposited(store, name):
         raise Refused(
             f"there is an archive {name}, whose collection this would be: whoever may look at, change or delete one "
-            "could do so with the other", code="collection.shared", where="profile",
+            "could do so with the other",
+            code="collection.shared",
+            where="profile",
             hint=f"give the profile another name; or, if that is meant: `{agreeing(name)}`",
-        )  # fmt: skip
+        )
 
 
 def agreeing(name: str) -> str:

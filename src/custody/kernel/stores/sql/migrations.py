@@ -74,7 +74,9 @@ def migrations(dialect: str) -> tuple[Script, ...]:
             folder = folder_of(part.schema) / dialect
             for number, name, text in _read(folder, set(range(1, part.schema.migrations + 1))):
                 was = _WAS.match(text)
-                found.append(Script(part.name, number, name, text, int(was[1]) if was else 0))
+                found.append(
+                    Script(line=part.name, number=number, name=name, text=text, place=int(was[1]) if was else 0)
+                )
     return tuple(sorted(found, key=lambda script: (script.place or KERNEL + 1, script.line, script.number)))
 
 
@@ -86,16 +88,18 @@ def _read(folder: Traversable, numbers: set[int]) -> list[tuple[int, str, str]]:
         odd = min(numbers ^ {number for number, *_ in found}, default=0)
         raise Unavailable(
             f"this installation has other migrations in {folder} than it should: look at {odd:04}",
-            code="store.migrations", hint="install the program again, all of it",
-        )  # fmt: skip
+            code="store.migrations",
+            hint="install the program again, all of it",
+        )
     return sorted(found)
 
 
 def missing(what: str) -> NotFound:
     return NotFound(
-        what, code="store.missing",
+        what,
+        code="store.missing",
         hint="is the address right? A store is made by whatever first uses it, or by custody store migrate",
-    )  # fmt: skip
+    )
 
 
 def statements_of(script: str) -> Iterator[str]:
@@ -139,8 +143,9 @@ def _must_not_be_newer(known: tuple[Script, ...], reached: Reached) -> None:
             raise Unsafe(
                 f"this store has schema {version} of {part.name}, newer than the installed one knows "
                 f"({part.schema.migrations})",
-                code="store.newer", hint=f"upgrade {part.name}; an older one must not write to a newer store",
-            )  # fmt: skip
+                code="store.newer",
+                hint=f"upgrade {part.name}; an older one must not write to a newer store",
+            )
 
 
 when_changed(migrations.cache_clear)

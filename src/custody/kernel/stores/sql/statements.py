@@ -68,9 +68,10 @@ def load(dialect: str) -> Mapping[str, str]:
             own = (own[0] | more, own[1] | changed)
         if twice := (own[0].keys() & statements.keys()) | (own[1].keys() & fragments.keys()):
             raise Unsafe(
-                f"{line} gives the statement {min(twice)} anew, which is another's", code="store.statements",
+                f"{line} gives the statement {min(twice)} anew, which is another's",
+                code="store.statements",
                 hint="an application's statements begin with its own name; only a database's file overrides",
-            )  # fmt: skip
+            )
         statements, fragments = statements | own[0], fragments | own[1]
     return {name: _include(sql, fragments) for name, sql in statements.items()}
 

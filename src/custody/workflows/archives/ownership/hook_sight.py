@@ -22,9 +22,16 @@ from custody.kernel.model.authority.grant import HOOKS
 from custody.workflows.archives.git.git_settings import home_of
 
 ACCOUNTS = (
-    "/etc/passwd", "/etc/group", "/etc/nsswitch.conf", "/etc/hosts", "/etc/timezone", "/etc/services",
-    "/etc/locale.alias", "/etc/perl", *sorted(glob("/etc/python3*")),
-)  # fmt: skip
+    "/etc/passwd",
+    "/etc/group",
+    "/etc/nsswitch.conf",
+    "/etc/hosts",
+    "/etc/timezone",
+    "/etc/services",
+    "/etc/locale.alias",
+    "/etc/perl",
+    *sorted(glob("/etc/python3*")),
+)
 """What everybody may read, and programs ask for by themselves: who the users are, when it is, their own settings."""
 UNSEEN = "which is not seen where commits of tasks are made"
 _SEEN = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/proc", "/dev", "/sys", "/etc/ssl", "/etc/alternatives", *ACCOUNTS)
@@ -90,9 +97,11 @@ def check_shown(name: str, value: str) -> None:
     """A grant names something that is there, by the one path that leads to it."""
     if not value.startswith("/") or os.path.normpath(value) != value or value in _NEVER or value.startswith("//"):
         raise BadInput(
-            f"{value!r} is no folder or file that hooks can be shown", code="grant.value", where=name,
+            f"{value!r} is no folder or file that hooks can be shown",
+            code="grant.value",
+            where=name,
             hint="the whole path of what they need, such as /srv/lists",
-        )  # fmt: skip
+        )
     if os.path.realpath(value) != value or not os.path.exists(value):
         real = os.path.realpath(value)
         told = f"it leads to {real}: grant that" if os.path.exists(value) else "there is nothing of this name"

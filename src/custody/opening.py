@@ -115,10 +115,17 @@ class Scope:
     doubt: Callable[[Any, Path, str], str] = lambda config, home, name: ""  # why the name may be a slip
 
 
+class OpenScheme(Protocol):
+    """Opens a store at such an address; `config` is the application's table, None where there is no custody.toml."""
+
+    def __call__(
+        self, url: str, config: Any, lease: float, *, place: str, existing: bool
+    ) -> AbstractContextManager[Store]: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Scheme:
     """Stores whose addresses begin so."""
 
-    open: Callable[[str, Any, float, str, bool], AbstractContextManager[Store]]
-    """(address, table or None, seconds of a lease, place, must it be there already?)"""
+    open: OpenScheme
     examine: Callable[[str, bool], Iterable[Finding]] = _nothing  # (address, put it right?): for the doctor

@@ -70,7 +70,7 @@ def open_store(
         return
     found = config or find(None)
     table = getattr(found, application) if found else None
-    with scheme.open(url, table, lease, place, existing) as opened:
+    with scheme.open(url, table, lease, place=place, existing=existing) as opened:
         yield opened
 
 

@@ -59,7 +59,7 @@ def _findings(config: IngestConfig, here: Here, store: str) -> Iterator[Finding]
 
 
 @contextmanager
-def _open_tree(url: str, config: IngestConfig | None, lease: float, place: str, existing: bool) -> Iterator[Store]:
+def _open_tree(url: str, config: IngestConfig | None, lease: float, *, place: str, existing: bool) -> Iterator[Store]:
     """On ZooKeeper the session's time-out is the lease, and the configuration says what other services do."""
     from custody.ingest.config import external_states
     from custody.ingest.zookeeper.store import open_tree, read_address

@@ -67,13 +67,8 @@ class Worker:
 
     def _set_up(self, rng: random.Random, clock: Callable[[], float]) -> None:
         """Make the parts of the pipe, each with no more than stands after it."""
-        store, serving, settings, holder, listener = (
-            self.store,
-            self.serving,
-            self.settings,
-            self.holder,
-            self._listener,
-        )
+        store, serving, settings = self.store, self.serving, self.settings
+        holder, listener = self.holder, self._listener
         self._keeper = Keeper(store.queue, settings.lease, clock)
         self._held = Held(store.queue, serving, self._keeper, settings.threads)
         self._prefetch = Prefetch(settings.threads)
@@ -277,17 +272,14 @@ class Worker:
     def _leave(self, ends: Sequence[End]) -> None:
         """Let go of what has ended, and begin what was claimed with its end. In the settler's thread, not in the main
         one: what goes onward must not wait for a poll."""
-        late = [end.work for end in ends if isinstance(end, Lost) and end.why == LATE]
-        given_back = [*late]
-        self._held.uncount(late)
+        given_back = []
+        self._held.uncount([end.work for end in ends if isinstance(end, Lost) and end.why == LATE])
         for end in ends:
             if isinstance(end, Settled):
                 self._listener.settled(end.work.job, end.change, end.answer)
                 self.settled_count += end.answer.done
-            elif end.why == "shutdown":
+            elif end.why in ("shutdown", LATE):
                 given_back.append(end.work)
-            elif end.why == LATE:
-                continue
             else:
                 note_loss(self.store, end, self._listener)
         if onward := self._held.add_onward(ends):  # before the others are dropped: between them nobody must look idle
